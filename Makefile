@@ -1,0 +1,72 @@
+# Needs Python 3.11 or newer and make; everything else is installed into .venv.
+
+PYTHON  ?= python3
+WORKERS ?= 2
+ARGS    ?=
+
+BIN    := .venv/bin
+READY  := .venv/.installed
+PYTEST := $(BIN)/python -m pytest
+
+# One thread per process: small matrices are faster that way, and times are comparable.
+export OPENBLAS_NUM_THREADS   ?= 1
+export OMP_NUM_THREADS        ?= 1
+export MKL_NUM_THREADS        ?= 1
+export VECLIB_MAXIMUM_THREADS ?= 1
+export RAYON_NUM_THREADS      ?= 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help .venv demo test test-slow test-deep lint format types bench dist clean clean-venv
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  Extra pytest options go in ARGS, e.g. make test ARGS='-k sets -x'"
+
+.venv: $(READY) ## Build the environment with every extra (again when pyproject.toml changes)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "sdpfeas needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]'
+	@touch $@
+
+demo: $(READY) ## Run a short tour
+	$(BIN)/python -m sdpfeas.demo
+
+test: $(READY) ## Run the fast tests
+	$(PYTEST) -m "not slow and not deep" -n $(WORKERS) --dist worksteal --benchmark-disable $(ARGS)
+
+test-slow: $(READY) ## Run the slow tests
+	$(PYTEST) -m "slow and not deep" -n $(WORKERS) --dist worksteal --benchmark-disable --timeout=1800 $(ARGS)
+
+test-deep: $(READY) ## Explore at random with Hypothesis, for a long time
+	HYPOTHESIS_PROFILE=deep $(PYTEST) -m "deep or hypothesis" -n $(WORKERS) --dist worksteal \
+	  --benchmark-disable --timeout=7200 $(ARGS)
+
+lint: $(READY) ## Check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY) ## Repair style and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(READY) ## Check types
+	$(BIN)/mypy
+
+bench: $(READY) ## Run the benchmarks
+	$(PYTEST) benchmarks --benchmark-only --timeout=0 \
+	  --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name $(ARGS)
+
+dist: $(READY) ## Build wheel and sdist, install each in a clean environment and test it there
+	$(BIN)/python tests/dist/check_dist.py
+
+clean: ## Remove build products and caches (not .venv)
+	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+clean-venv: ## Remove .venv
+	rm -rf .venv

@@ -1,0 +1,22 @@
+"""Exceptions of the library.
+
+Every error a user can cause is an :class:`SdpfeasError`; it says what was wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class SdpfeasError(Exception):
+    """Base class of every exception raised on purpose by sdpfeas."""
+
+
+class ProblemError(SdpfeasError, ValueError):
+    """A problem (a set, a row, a bound or a name) is malformed."""
+
+
+class ClaimError(SdpfeasError, ValueError):
+    """A claim does not have the form its problem asks for (not: is wrong)."""
+
+
+class FileFormatError(SdpfeasError, ValueError):
+    """A file is not in the format it should be in."""

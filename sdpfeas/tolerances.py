@@ -1,0 +1,47 @@
+"""The verifier's tolerances, each named and scale-free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from sdpfeas.errors import ClaimError
+
+__all__ = ["Tolerances"]
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """Tolerances of the verifier.
+
+    Attributes
+    ----------
+    residual : float
+        Numeric mode: a row may be violated by this much, relative to the size of the terms it adds up
+        (its bound and what each block contributes).
+    backward : float
+        Numeric mode: on top of that, by this much relative to the norm of the row times the norm of the
+        point, which is what rounding alone can cause.
+    membership : float
+        Numeric mode: a block may be this far outside its set, relative to its own norm.
+    margin : float
+        Numeric mode: the two sides of a certificate must differ by this much, relative to their size.
+    snap : float
+        Rigorous mode: an exact solution may be this far from the point, relative to its norm; the distance
+        is bounded and paid for by every row. A point further off needs repair.
+    sign : float
+        Repair: a multiplier of the forbidden sign is set to zero if it is below this share of the
+        largest.
+    """
+
+    residual: float = 1e-7
+    backward: float = 1e-12
+    membership: float = 1e-9
+    margin: float = 1e-10
+    snap: float = 1e-8
+    sign: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if not isinstance(value, (int, float)) or not 0.0 <= value < float("inf"):
+                raise ClaimError(f"tolerance {item.name} must be a non-negative number, got {value!r}")
