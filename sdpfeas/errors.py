@@ -20,3 +20,15 @@ class ClaimError(SdpfeasError, ValueError):
 
 class FileFormatError(SdpfeasError, ValueError):
     """A file is not in the format it should be in."""
+
+
+class OptionError(SdpfeasError, ValueError):
+    """An option is unknown or has the wrong type or value."""
+
+
+class BackendError(SdpfeasError):
+    """A backend cannot be found, loaded or used."""
+
+
+class CardError(SdpfeasError, ValueError):
+    """A card is missing, malformed, or names what does not exist."""

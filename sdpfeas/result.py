@@ -213,6 +213,8 @@ class Result:
         Seconds, verification included.
     solve_time : float
         Seconds spent in the backend.
+    overshoot : float
+        Seconds the backend ran past its time limit.
     """
 
     check: Check
@@ -222,6 +224,7 @@ class Result:
     options: Mapping[str, Any]
     wall_time: float
     solve_time: float
+    overshoot: float = 0.0
 
     @property
     def verdict(self) -> Verdict:

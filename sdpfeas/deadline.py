@@ -1,0 +1,50 @@
+"""Time limits that add up over the stages of a solve."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from sdpfeas.errors import OptionError
+
+__all__ = ["Deadline"]
+
+
+class Deadline:
+    """A point in time after which work should stop.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        Time from now on; None for no limit.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        if seconds is not None and not (_is_number(seconds) and seconds > 0.0):
+            raise OptionError(f"time_limit must be a positive number of seconds or None, got {seconds!r}")
+        self.start = time.perf_counter()
+        self.seconds = math.inf if seconds is None else float(seconds)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.start
+
+    @property
+    def left(self) -> float:
+        """Seconds left; infinity without a limit, never negative."""
+        return max(self.seconds - self.elapsed, 0.0)
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds left as a limit for the next stage; None without a limit."""
+        return None if math.isinf(self.seconds) else max(self.left, 1e-3)
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time is up."""
+        return self.elapsed >= self.seconds
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

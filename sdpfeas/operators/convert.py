@@ -1,0 +1,76 @@
+"""Rows from what users give and from what files hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.operators.base import Rows
+from sdpfeas.operators.compose import Combined, Stacked
+from sdpfeas.operators.dense import Dense
+from sdpfeas.operators.low_rank import LowRank
+from sdpfeas.operators.pairwise import PairwiseDifference
+from sdpfeas.operators.sparse import Sparse
+from sdpfeas.sets import BlockSet
+
+__all__ = ["as_rows", "rows_from_state"]
+
+
+def as_rows(entry: Any, block: BlockSet) -> Rows | None:
+    """Turn what a user gives for one block into ``Rows``; ``None`` stays ``None``.
+
+    Parameters
+    ----------
+    entry : None, array_like, sparse array or Rows
+        See :class:`FeasibilityProblem`.
+    block : BlockSet
+        The set of the block the rows act on.
+    """
+    if entry is None:
+        return None
+    if isinstance(entry, Rows):
+        rows = entry
+    elif sp.issparse(entry):
+        rows = Sparse(entry, block.n, block.matrix)
+    else:
+        rows = Dense(entry)
+    if rows.shape != block.shape:
+        raise ProblemError(
+            f"rows are for a block of shape {rows.shape}, but the set {block.kind}({block.n}) "
+            f"has members of shape {block.shape}"
+        )
+    return rows
+
+
+def rows_from_state(
+    kind: str, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]
+) -> Rows:
+    """Build rows from what :meth:`Rows.state` returned."""
+    if kind == Dense.kind:
+        return Dense(arrays["array"])
+    if kind == Sparse.kind:
+        n, matrix = int(numbers["n"]), bool(numbers["matrix"])
+        return Sparse(_csr(arrays, int(numbers["m"]), n * n if matrix else n), n, matrix)
+    if kind == LowRank.kind:
+        owner = arrays["owner"]
+        order = np.split(np.arange(owner.size), np.searchsorted(owner, np.arange(1, int(numbers["m"]))))
+        return LowRank([arrays["factors"][o] for o in order], [arrays["signs"][o] for o in order])
+    if kind == PairwiseDifference.kind:
+        return PairwiseDifference(arrays["means"])
+    if kind == Stacked.kind:
+        return Stacked(children)
+    if kind == Combined.kind:
+        return Combined(_csr(arrays, int(numbers["m"]), children[0].m), children[0])
+    raise ProblemError(f"unknown kind of rows {kind!r}")
+
+
+def _csr(arrays: dict[str, np.ndarray], m: int, width: int) -> Any:
+    try:
+        csr = sp.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(m, width))
+        csr.check_format(full_check=True)
+    except ValueError as error:
+        raise ProblemError(f"sparse rows are malformed: {error}") from None
+    return csr

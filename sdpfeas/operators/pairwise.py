@@ -1,0 +1,126 @@
+"""Rows made of the differences of all pairs of means."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.linalg import FloatArray, symmetrize
+from sdpfeas.operators.arrays import float_array, fractions, frozen, require_finite
+from sdpfeas.operators.base import Rows, State
+from sdpfeas.operators.compose import Combined, selection
+
+__all__ = ["PairwiseDifference"]
+
+
+class PairwiseDifference(Rows):
+    """Rows ``(m_i - m_j)(m_i - m_j)'`` for all pairs i < j of the given means, in lexicographic order.
+
+    Applied to Z they are the squared distances of the projected means; the adjoint is ``M' L M`` with L the
+    graph Laplacian of the weights. Neither needs the rows themselves.
+
+    Parameters
+    ----------
+    means : array_like
+        Shape (c, n), one mean a row; c >= 2.
+    """
+
+    kind = "pairwise-difference"
+
+    def __init__(self, means: ArrayLike) -> None:
+        data = float_array(means, "means")
+        if data.ndim != 2 or data.shape[0] < 2 or data.shape[1] < 1:
+            raise ProblemError(f"means must have shape (c, n) with c >= 2, got {data.shape}")
+        require_finite(data, "means")
+        self._means = frozen(data)
+        self.c, self.n, self.matrix = data.shape[0], data.shape[1], True
+        self.m = self.c * (self.c - 1) // 2
+
+    @property
+    def means(self) -> FloatArray:
+        """The means, read-only."""
+        return self._means
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Indices i and j of every row."""
+        i, j = np.triu_indices(self.c, 1)
+        return i, j
+
+    @cached_property
+    def _centred(self) -> FloatArray:
+        # Differences do not see a common shift, rounding does.
+        return self._means - self._means.mean(axis=0)
+
+    def differences(self) -> FloatArray:
+        """``m_i - m_j`` for every row, shape (m, n)."""
+        i, j = self.pairs
+        return self._means[i] - self._means[j]
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Squared distances of the means in the metric ``x``."""
+        gram = self._centred @ x @ self._centred.T
+        diagonal = np.diagonal(gram)
+        i, j = self.pairs
+        return diagonal[i] + diagonal[j] - gram[i, j] - gram[j, i]
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """Means in the Laplacian of the weights."""
+        i, j = self.pairs
+        laplacian = np.zeros((self.c, self.c))
+        laplacian[i, j] = laplacian[j, i] = -y
+        laplacian[np.diag_indices(self.c)] = -laplacian.sum(axis=1)
+        return symmetrize(self._centred.T @ laplacian @ self._centred)
+
+    def _stable_apply(self, x: FloatArray) -> FloatArray:
+        d = self.differences()
+        return np.einsum("kn,kn->k", d @ x, d)
+
+    def _stable_adjoint(self, y: FloatArray) -> FloatArray:
+        d = self.differences()
+        return symmetrize((d.T * y) @ d)
+
+    def norms(self) -> FloatArray:
+        """Frobenius norm of every row: the squared distance of the two means."""
+        return np.asarray(pdist(self._means, "sqeuclidean"), dtype=np.float64)
+
+    def select(self, index: np.ndarray) -> Rows:
+        """Return the rows with the given indices, as a selection of these."""
+        return selection(self, index)
+
+    def scaled(self, factors: FloatArray) -> Rows:
+        """Return the rows multiplied by factors, as a combination of these."""
+        return Combined(sp.diags_array(factors), self)
+
+    def gram(self) -> FloatArray:
+        """Matrix of inner products between rows."""
+        d = self.differences()
+        return (d @ d.T) ** 2
+
+    def exact_row(self, i: int) -> np.ndarray:
+        """Row ``i`` in rational arithmetic."""
+        a, b = self.pairs
+        d = fractions(self._means[a[i]]) - fractions(self._means[b[i]])
+        return np.outer(d, d)
+
+    def state(self) -> State:
+        """Return the means."""
+        return {}, {"means": self._means}, []
+
+    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+        size = np.abs(self.differences())
+        return np.einsum("kn,kn->k", size @ x, size)
+
+    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        size = np.abs(self.differences())
+        return (size.T * w) @ size
+
+    @property
+    def _depths(self) -> tuple[int, int]:
+        # Two roundings more than LowRank: each factor is itself a rounded difference.
+        return 2 * self.n + 6, self.m + 7
