@@ -13,9 +13,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
+from sdpfeas.errors import BackendError
 from sdpfeas.linalg import FloatArray
 from sdpfeas.options import NoOptions, parse_options
 from sdpfeas.problem import FeasibilityProblem, Point
+from sdpfeas.program import ConicProgram
 from sdpfeas.result import Claim
 from sdpfeas.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
 
@@ -77,6 +79,8 @@ class FeasibilityBackend(ABC):
         Whether it makes use of a warm start.
     calls_back : bool
         Whether it calls the callback while it runs.
+    maximises : bool
+        Whether it takes a linear objective; see :meth:`maximise`.
     requires : tuple of str
         Modules that must be installed.
     distribution : str
@@ -89,6 +93,7 @@ class FeasibilityBackend(ABC):
     sets: ClassVar[frozenset[type[BlockSet]]] = CONES
     warm_starts: ClassVar[bool] = False
     calls_back: ClassVar[bool] = False
+    maximises: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = ()
     distribution: ClassVar[str] = "sdpfeas"
     Options: ClassVar[type] = NoOptions
@@ -150,3 +155,25 @@ class FeasibilityBackend(ABC):
         Claim
             What was found, the raw status, and why it stopped.
         """
+
+    def maximise(
+        self,
+        program: ConicProgram,
+        *,
+        time_limit: float | None = None,
+        callback: Callback | None = None,
+    ) -> Claim:
+        """Maximise a linear objective; an optional capability.
+
+        The claim holds the best point and the multipliers of the rows. With these multipliers ``y`` (signs as
+        in a certificate) the optimal value is at most the support function of the sets at
+        ``objective + A*y`` less ``beta(y)``.
+
+        Parameters
+        ----------
+        program : ConicProgram
+            Problem and objective.
+        time_limit, callback
+            As in :meth:`solve`.
+        """
+        raise BackendError(f"backend {self.name!r} takes no objective")
