@@ -1,0 +1,114 @@
+"""``auto``: picks backends by the shape of the problem and tries the next one while nothing is proved.
+
+The rules come from measurements (docs/backends.md). Warm start and callback are handed on to the backends
+that take them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, WarmStart
+from sdpfeas.deadline import Deadline
+from sdpfeas.problem import FeasibilityProblem
+from sdpfeas.registry import find_solver
+from sdpfeas.result import Claim, Stop, Verdict
+
+__all__ = ["Auto", "AutoOptions"]
+
+#: Above this many multiply-adds per Newton system the interior-point method is no longer first.
+DENSE_WORK = 5e10
+
+#: Share of the remaining time a backend gets while others wait behind it.
+SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class AutoOptions:
+    """Options of ``auto``.
+
+    Attributes
+    ----------
+    order : str
+        Backends to try, in this order, separated by commas; empty: chosen by the shape of the problem.
+    """
+
+    order: str = ""
+
+
+class Auto(FeasibilityBackend):
+    """Picks backends by problem shape, and tries the next one while nothing is proved."""
+
+    name = "auto"
+    sets = ALL_SETS
+    warm_starts = True
+    calls_back = True
+    Options = AutoOptions
+
+    def solve(
+        self,
+        problem: FeasibilityProblem,
+        *,
+        time_limit: float | None = None,
+        warm_start: WarmStart | None = None,
+        callback: Callback | None = None,
+    ) -> Claim:
+        """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
+        from sdpfeas.solving import decide, solve_claim
+
+        deadline = Deadline(time_limit)
+        stopped: list[bool] = []
+
+        def watch(progress: object) -> bool:
+            stopped[:] = [bool(callback(progress))] if callback is not None else []  # type: ignore[arg-type]
+            return any(stopped)
+
+        tried: list[str] = []
+        last = Claim(stop=Stop.UNSUPPORTED, raw_status="no backend takes this problem")
+        queue = list(self._available(problem))
+        for place, backend in enumerate(queue):
+            if tried and deadline.expired:
+                last = replace(last, stop=Stop.TIME_LIMIT)
+                break
+            share = deadline.limit
+            if share is not None and place < len(queue) - 1:
+                share *= SHARE
+            claim = solve_claim(
+                backend,
+                problem,
+                time_limit=share,
+                warm_start=warm_start if backend.warm_starts else None,
+                callback=watch if callback is not None and backend.calls_back else None,
+            )
+            tried.append(f"{backend.name}: {claim.raw_status or claim.stop}")
+            last = replace(claim, raw_status="; ".join(tried), info={**claim.info, "tried": list(tried)})
+            if any(stopped) or decide(problem, claim).verdict is not Verdict.UNDECIDED:
+                break
+        return last
+
+    def _available(self, problem: FeasibilityProblem) -> Iterator[FeasibilityBackend]:
+        names = [name.strip() for name in self.options.order.split(",") if name.strip()]
+        for name, options in [(name, {}) for name in names] or preferred(problem):
+            backend = find_solver(name).make(**options)
+            if backend.available()[0]:
+                yield backend
+
+
+def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]]:
+    """Backends for a problem with their options, the most promising first."""
+    rest: list[tuple[str, dict[str, object]]] = [
+        ("clarabel", {"mode": "direct"}),
+        ("dual-lbfgs", {}),
+        ("scs", {"mode": "direct"}),
+        ("admm", {}),
+    ]
+    ours = [("spectral-ipm", dict[str, object]())]
+    return ours + rest if newton_work(problem) <= DENSE_WORK else [*rest[:1], *ours, *rest[1:]]
+
+
+def newton_work(problem: FeasibilityProblem) -> float:
+    """Multiply-adds of one Newton system of the interior-point method, roughly."""
+    m = float(problem.m)
+    blocks = sum(0.5 * m * m * block.n**2 + 40.0 * block.n**3 for block in problem.sets if block.matrix)
+    return m**3 / 3.0 + blocks

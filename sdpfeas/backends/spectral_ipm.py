@@ -1,0 +1,229 @@
+"""``spectral-ipm``: a structured primal–dual interior-point method of our own.
+
+It takes every set as it is (a SpectralBox costs two cones on one matrix, no extra rows), keeps low-rank
+rows low-rank, and heads for the centre of the points or of the certificates. No warm start: a centred
+start is what the method lives on. Calls back once an iteration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
+from sdpfeas.certificates import verify
+from sdpfeas.deadline import Deadline
+from sdpfeas.ipm.embedding import Embedding
+from sdpfeas.ipm.presolve import Presolved, presolve
+from sdpfeas.linalg import FloatArray
+from sdpfeas.problem import FeasibilityProblem, Point
+from sdpfeas.program import ConicProgram
+from sdpfeas.result import Claim, Stop, Verdict
+from sdpfeas.sets import PSD, Free, SpectralBox
+
+__all__ = ["SpectralIpm", "SpectralIpmOptions"]
+
+#: Steps shorter than this, this many times in a row, mean that the method is stuck.
+SHORT_STEP, SHORT_STEPS = 1e-3, 4
+
+
+@dataclass(frozen=True)
+class SpectralIpmOptions:
+    """Options of ``spectral-ipm``.
+
+    Attributes
+    ----------
+    max_iterations : int
+        Interior-point iterations at most.
+    residual : float
+        Row residual, relative, below which a point is worth a proof.
+    gap : float
+        With an objective: relative gap and residuals at which to stop.
+    """
+
+    max_iterations: int = 100
+    residual: float = 1e-7
+    gap: float = 1e-9
+
+    def __post_init__(self) -> None:
+        if self.max_iterations < 1:
+            raise ValueError("max_iterations must be at least 1")
+        if not (0.0 < self.residual < 1.0 and 0.0 < self.gap < 1.0):
+            raise ValueError("residual and gap must lie between 0 and 1")
+
+
+class SpectralIpm(FeasibilityBackend):
+    """Structured primal–dual interior-point method; certified stops, no extra rows for a box."""
+
+    name = "spectral-ipm"
+    sets = ALL_SETS
+    calls_back = True
+    maximises = True
+    Options = SpectralIpmOptions
+
+    def solve(
+        self,
+        problem: FeasibilityProblem,
+        *,
+        time_limit: float | None = None,
+        warm_start: WarmStart | None = None,
+        callback: Callback | None = None,
+    ) -> Claim:
+        """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
+        deadline = Deadline(time_limit)
+        small = presolve(problem)
+        if small.problem is None:
+            return Claim(point=small.point(()), certificate=small.certificate, raw_status="presolved")
+        with np.errstate(all="ignore"):
+            return self._run(Embedding(small.problem, None), small, deadline, callback)
+
+    def _run(
+        self, embedding: Embedding, small: Presolved, deadline: Deadline, callback: Callback | None
+    ) -> Claim:
+        best = _Best(small)
+        screen = _Screen(small, self.options.residual)
+        stop = Stop.ITERATION_LIMIT
+        short = 0
+        while embedding.iteration < self.options.max_iterations:
+            point, y = small.point(embedding.point()), small.multipliers(embedding.multipliers())
+            best.update(embedding, point, y)
+            if screen.settles(embedding, point, y):
+                return self._claim(embedding, point, y, Stop.FINISHED, screen.status)
+            if callback is not None and callback(Progress(embedding.iteration, deadline.elapsed, point, y)):
+                stop = Stop.CALLBACK
+                break
+            if deadline.expired:
+                stop = Stop.TIME_LIMIT
+                break
+            try:
+                length = embedding.step()
+            except np.linalg.LinAlgError:
+                stop = Stop.NUMERICAL
+                break
+            if not _sane(embedding):
+                stop = Stop.NUMERICAL
+                break
+            short = short + 1 if length < SHORT_STEP else 0
+            if short == SHORT_STEPS:
+                stop = Stop.STALLED
+                break
+        return self._claim(embedding, best.point, best.certificate, stop, str(stop))
+
+    @staticmethod
+    def _claim(
+        embedding: Embedding, point: Point | None, y: FloatArray | None, stop: Stop, status: str
+    ) -> Claim:
+        info = {"tau": embedding.tau, "kappa": embedding.kappa, "mu": embedding.mu}
+        return Claim(point, y, status, stop, embedding.iteration, info)
+
+    def maximise(
+        self,
+        program: ConicProgram,
+        *,
+        time_limit: float | None = None,
+        callback: Callback | None = None,
+    ) -> Claim:
+        """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
+        deadline = Deadline(time_limit)
+        cost = tuple(-c for c in program.objective)
+        with np.errstate(all="ignore"):
+            embedding = Embedding(program.problem, cost, program.scale)
+            stop, short = Stop.ITERATION_LIMIT, 0
+            point, y = embedding.point(), embedding.multipliers() / embedding.tau
+            while embedding.iteration < self.options.max_iterations:
+                if self._converged(embedding):
+                    stop = Stop.FINISHED
+                    break
+                if callback is not None and callback(
+                    Progress(embedding.iteration, deadline.elapsed, point, y)
+                ):
+                    stop = Stop.CALLBACK
+                    break
+                if deadline.expired:
+                    stop = Stop.TIME_LIMIT
+                    break
+                try:
+                    length = embedding.step()
+                except np.linalg.LinAlgError:
+                    stop = Stop.NUMERICAL
+                    break
+                if not _sane(embedding):
+                    stop = Stop.NUMERICAL
+                    break
+                point, y = embedding.point(), embedding.multipliers() / embedding.tau
+                short = short + 1 if length < SHORT_STEP else 0
+                if short == SHORT_STEPS:
+                    stop = Stop.STALLED
+                    break
+        return self._claim(embedding, point, y, stop, str(stop))
+
+    def _converged(self, embedding: Embedding) -> bool:
+        tau = embedding.tau
+        primal, dual = embedding.primal_value / tau, embedding.dual_value / tau
+        gap = abs(primal - dual) / max(1e-300, abs(primal) + abs(dual))
+        rows = embedding.row_residual
+        duals = embedding.dual_residual / tau / max(1.0, embedding.cost_norm)
+        return max(gap, rows, duals) < self.options.gap
+
+
+def _sane(embedding: Embedding) -> bool:
+    return bool(np.isfinite(embedding.mu) and embedding.tau > 0.0 and embedding.kappa > 0.0)
+
+
+class _Screen:
+    """Cheap tests that say when a proof is worth trying, and the proof."""
+
+    def __init__(self, small: Presolved, residual: float) -> None:
+        self._problem = small.original
+        self._residual = residual
+        # A dual residual costs its size times the size of the set it acts on.
+        boxes = [s.nuclear_radius for s in self._problem.sets if isinstance(s, SpectralBox)]
+        unbounded = any(isinstance(s, (PSD, Free)) for s in self._problem.sets)
+        self._reach = 1e6 if unbounded else 2.0 * max([1.0, *boxes])
+        self._next_point = self._next_certificate = np.inf
+        self.status = ""
+
+    def settles(self, embedding: Embedding, point: Point, y: FloatArray) -> bool:
+        """Whether the verifier grants a verdict on the present point or multipliers."""
+        if embedding.mu <= self._next_point and self._promising_point(embedding):
+            if self._granted(Claim(point=point)):
+                self.status = "point found"
+                return True
+            self._next_point = 0.1 * embedding.mu
+        if embedding.mu <= self._next_certificate and self._promising_certificate(embedding):
+            if self._granted(Claim(certificate=y)):
+                self.status = "certificate found"
+                return True
+            self._next_certificate = 0.1 * embedding.mu
+        return False
+
+    def _granted(self, claim: Claim) -> bool:
+        check = verify(self._problem, claim, rigorous=True)
+        return check.verdict is not Verdict.UNDECIDED
+
+    def _promising_point(self, embedding: Embedding) -> bool:
+        values, tau = embedding.row_values / embedding.tau, embedding.tau
+        inside = np.all(values[embedding.low] > embedding.lower[embedding.low])
+        inside = inside and np.all(values[embedding.high] < embedding.upper[embedding.high])
+        if not inside:
+            return False
+        size = 1.0 + float(np.max(np.abs(embedding.lower[embedding.equal]), initial=0.0))
+        return float(np.max(np.abs(embedding.r_equal), initial=0.0)) <= self._residual * size * tau
+
+    def _promising_certificate(self, embedding: Embedding) -> bool:
+        gain = embedding.dual_value
+        return gain > 0.0 and embedding.dual_residual * self._reach <= gain
+
+
+class _Best:
+    """The last iterate worth handing in."""
+
+    def __init__(self, small: Presolved) -> None:
+        self.point: Point | None = None
+        self.certificate: FloatArray | None = None
+
+    def update(self, embedding: Embedding, point: Point, y: FloatArray) -> None:
+        """Keep the present iterate."""
+        self.point = point
+        self.certificate = y
