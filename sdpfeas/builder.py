@@ -13,6 +13,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.operators import Dense, Sparse
 from sdpfeas.problem import FeasibilityProblem
 from sdpfeas.sets import BlockSet
+from sdpfeas.validation import RowError, float_array, real_number
 
 __all__ = ["ProblemBuilder"]
 
@@ -45,8 +46,7 @@ class ProblemBuilder:
         block : BlockSet
             The set its value lies in.
         """
-        if name in self._blocks:
-            raise ProblemError(f"there is a block named {name!r} already")
+        _require_new(name, self._blocks, "block")
         if not isinstance(block, BlockSet):
             raise ProblemError(f"block {name}: expected a set, got {type(block).__name__}")
         self._blocks[name] = block
@@ -74,10 +74,16 @@ class ProblemBuilder:
         equal : float, optional
             Both bounds at once.
         """
-        if name in self._rows:
-            raise ProblemError(f"there is a row named {name!r} already")
+        _require_new(name, self._rows, "row")
+        low, high = real_number(lower, f"row {name}: lower"), real_number(upper, f"row {name}: upper")
         if equal is not None:
-            lower = upper = equal
+            if low != -np.inf or high != np.inf:
+                raise ProblemError(f"row {name}: give either equal or lower and upper, not both")
+            low = high = real_number(equal, f"row {name}: equal")
+        if not isinstance(terms, Mapping):
+            raise ProblemError(
+                f"row {name}: terms must map names of blocks to coefficients, got {type(terms).__name__}"
+            )
         kept: dict[str, Any] = {}
         for block_name, coefficients in terms.items():
             if block_name not in self._blocks:
@@ -86,9 +92,11 @@ class ProblemBuilder:
             block = self._blocks[block_name]
             try:
                 kept[block_name] = _one_row(coefficients, block)
+            except RowError as error:
+                raise ProblemError(f"row {name}, block {block_name}: {error.detail}") from None
             except ProblemError as error:
                 raise ProblemError(f"row {name}, block {block_name}: {error}") from None
-        self._rows[name] = (kept, lower, upper)
+        self._rows[name] = (kept, low, high)
 
     def build(self) -> FeasibilityProblem:
         """Return the problem."""
@@ -111,13 +119,18 @@ class ProblemBuilder:
         )
 
 
+def _require_new(name: Any, taken: Mapping[str, Any], what: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise ProblemError(f"the name of a {what} must be a non-empty string, got {name!r}")
+    if name in taken:
+        raise ProblemError(f"there is a {what} named {name!r} already")
+
+
 def _one_row(coefficients: Any, block: BlockSet) -> Any:
-    if sp.issparse(coefficients):
-        flat = sp.csr_array(coefficients)
-        if flat.shape != block.shape and flat.shape != (1, *block.shape):
-            raise ProblemError(f"coefficients have shape {flat.shape}, expected {block.shape}")
-        return Sparse(flat.reshape((1, -1)), block.n, block.matrix).array
-    array = np.asarray(coefficients)
-    if array.shape != block.shape:
+    sparse = sp.issparse(coefficients)
+    array = coefficients if sparse else float_array(coefficients, "coefficients")
+    if array.shape != block.shape and not (sparse and array.shape == (1, *block.shape)):
         raise ProblemError(f"coefficients have shape {array.shape}, expected {block.shape}")
+    if sparse:
+        return Sparse(sp.coo_array(array).reshape((1, -1)), block.n, block.matrix).array
     return sp.csr_array(Dense(array[None]).array.reshape(1, -1))

@@ -8,6 +8,7 @@ poses the problem, and how solvers without a spectral set have to be asked.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +16,16 @@ import scipy.sparse as sp
 
 from sdpfeas.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.operators import Rows, Sparse, Stacked
-from sdpfeas.sets import PSD, BlockSet, SpectralBox
+from sdpfeas.rounding import UNIT, symmetric_norm_upper
+from sdpfeas.sets import PSD, BlockSet, SpectralBox, nearest_between
 
 if TYPE_CHECKING:
     from sdpfeas.problem import FeasibilityProblem, Point
 
 __all__ = ["Lift", "lift"]
+
+#: How far inside its cones a lifted certificate is put: so many times what rounding may do.
+INWARDS = 32.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Lift:
     def point(self, point: Point) -> Point:
         """Map a point of the original problem to the lifted one."""
         out: list[FloatArray] = []
-        for block, x in zip(self.original.sets, point, strict=True):
+        for block, x in zip(self.original.sets, self.original.point(point), strict=True):
             if isinstance(block, SpectralBox):
                 eye = np.eye(block.n)
                 out += [x - block.lower * eye, block.upper * eye - x]
@@ -51,6 +56,7 @@ class Lift:
 
     def unlift_point(self, point: Point) -> Point:
         """Map a point of the lifted problem back."""
+        point = self.problem.point(point)
         first = self._first_blocks()
         out = []
         for b, block in enumerate(self.original.sets):
@@ -62,28 +68,37 @@ class Lift:
         """Map a certificate of the original problem to the lifted one.
 
         The added multipliers are the best ones: with ``theta`` the eigenvalue where the trace runs out,
-        they are ``-(G - theta·I)_+`` for the entries and ``-theta`` for the trace, ``G = A*y``.
+        they are ``-(G - theta·I)_+`` for the entries and ``-theta`` for the trace, ``G = A*y``. That puts
+        ``A*y`` on the boundary of the cones; it is moved inside by a little more than rounding.
         """
+        y = self.original.multipliers(y)
         out = np.zeros(self.problem.m)
         out[: self.original.m] = y
-        gradient = self.original.adjoint(y)
         for b, _, start in self._boxes:
-            box = self.original.sets[b]
+            box, rows = self.original.sets[b], self.original.rows[b]
             assert isinstance(box, SpectralBox)
-            lam, vec = eigh(gradient[b])
+            if rows is None:
+                continue
+            gradient, error = rows.enclose_adjoint(y)
+            i, j = np.triu_indices(box.n)
+            if not (np.isfinite(gradient).all() and np.isfinite(error).all()):
+                out[start : start + i.size] = np.nan
+                continue
+            lam, vec = eigh(gradient)
             theta = 0.0
             if box.trace is not None:
-                theta = float(np.sort(lam)[::-1][min(int(box.rank), box.n - 1)])
-                out[start + box.n * (box.n + 1) // 2] = -theta
-            excess = -spectral_matrix(vec, np.maximum(lam - theta, 0.0))
-            i, j = np.triu_indices(box.n)
+                theta = float(lam[::-1][min(int(box.rank), box.n - 1)])
+                out[start + i.size] = -theta
+            size = box.n * (float(np.max(np.abs(lam))) + abs(theta))
+            inwards = INWARDS * (UNIT * size + symmetric_norm_upper(error))
+            excess = -spectral_matrix(vec, np.maximum(lam - theta, 0.0) + inwards)
             # An off-diagonal row holds 1/2 in each of two entries.
             out[start : start + i.size] = np.where(i == j, 1.0, 2.0) * excess[i, j]
         return out
 
     def unlift_certificate(self, y: FloatArray) -> FloatArray:
         """Map a certificate of the lifted problem back: the multipliers of the original rows."""
-        return np.array(y[: self.original.m])
+        return self.problem.multipliers(y)[: self.original.m].copy()
 
     def _first_blocks(self) -> list[int]:
         out, k = [], 0
@@ -121,6 +136,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
     block_names: list[str] = []
     where: list[tuple[int, int, int]] = []
     start = problem.m
+    taken = problem.block_names or ()
     for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         name = problem.block_name(b)
         if not isinstance(block, SpectralBox):
@@ -138,14 +154,15 @@ def lift(problem: FeasibilityProblem) -> Lift:
             sets.append(PSD(block.n))
             rows.append(_padded(original, block, problem.m, total, start, sp.vstack(parts)))
         where.append((b, len(sets) - 2, start))
-        block_names += [f"{name} - lower", f"upper - {name}"]
+        block_names += _distinct([f"{name} - lower", f"upper - {name}"], [*block_names, *taken])
         i, j = np.triu_indices(block.n)
         low_extra.append(np.where(i == j, block.upper - block.lower, 0.0))
         if block.trace is not None:
-            low_extra.append(np.array([block.trace - block.n * block.lower]))
+            low_extra.append(np.array([_lifted_trace(block)]))
         if names is not None:
-            names += [f"{name}: lift ({p},{q})" for p, q in zip(i, j, strict=True)]
-            names += [f"{name}: trace"] if block.trace is not None else []
+            fresh = [f"{name}: lift ({p},{q})" for p, q in zip(i, j, strict=True)]
+            fresh += [f"{name}: trace"] if block.trace is not None else []
+            names += _distinct(fresh, names)
         start += added[b]
     extra = np.concatenate(low_extra)
     lifted = FeasibilityProblem(
@@ -157,6 +174,25 @@ def lift(problem: FeasibilityProblem) -> Lift:
         None if problem.block_names is None else block_names,
     )
     return Lift(problem, lifted, tuple(where))
+
+
+def _lifted_trace(box: SpectralBox) -> float:
+    """Trace of ``P = Z - lower·I``, kept where the rounded width of the box can meet it."""
+    assert box.trace is not None
+    width = box.n * Fraction(box.upper - box.lower)
+    return nearest_between(Fraction(box.trace) - box.n * Fraction(box.lower), Fraction(0), width)
+
+
+def _distinct(fresh: list[str], taken: list[str]) -> list[str]:
+    """Return the names with a prime or more where they are taken already."""
+    seen = set(taken)
+    out = []
+    for name in fresh:
+        while name in seen:
+            name += "'"  # noqa: PLW2901
+        seen.add(name)
+        out.append(name)
+    return out
 
 
 def _entry_rows(n: int) -> Any:

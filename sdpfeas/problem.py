@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ClaimError, ProblemError
@@ -17,6 +18,7 @@ from sdpfeas.linalg import FloatArray, symmetrize
 from sdpfeas.operators import Rows, as_rows
 from sdpfeas.rounding import inflate
 from sdpfeas.sets import BlockSet
+from sdpfeas.validation import RowError, float_array, listed, row_index
 
 if TYPE_CHECKING:
     from sdpfeas.lifting import Lift
@@ -59,14 +61,14 @@ class FeasibilityProblem:
 
     def __init__(
         self,
-        sets: Iterable[BlockSet],
-        rows: Iterable[Any],
+        sets: Sequence[BlockSet],
+        rows: Sequence[Any],
         lower: ArrayLike,
         upper: ArrayLike,
         row_names: Sequence[str] | None = None,
         block_names: Sequence[str] | None = None,
     ) -> None:
-        set_list = _sequence(sets, "sets")
+        set_list = _per_block(sets, "sets")
         if not set_list:
             raise ProblemError("a problem needs at least one set")
         for b, block in enumerate(set_list):
@@ -81,7 +83,7 @@ class FeasibilityProblem:
                 f"lower has {low.size} entries and upper {high.size}; one each per row is needed"
             )
         put(self, "row_names", _names(row_names, low.size, "row"))
-        row_list = _sequence(rows, "rows")
+        row_list = _per_block(rows, "rows")
         if len(row_list) != len(set_list):
             raise ProblemError(
                 f"rows has {len(row_list)} entries for {len(set_list)} sets; give one per set, "
@@ -96,6 +98,11 @@ class FeasibilityProblem:
     def _checked_rows(self, b: int, entry: Any, m: int) -> Rows | None:
         try:
             rows = as_rows(entry, self.sets[b])
+            if rows is not None:
+                rows.require_representable()
+        except RowError as error:
+            row = self.row_name(error.row) if error.row < m else error.row
+            raise ProblemError(f"block {self.block_name(b)}, row {row}: {error.detail}") from None
         except ProblemError as error:
             raise ProblemError(f"block {self.block_name(b)}: {error}") from None
         if rows is not None and rows.m != m:
@@ -122,6 +129,10 @@ class FeasibilityProblem:
         """Refuse: problems are immutable."""
         raise AttributeError(f"FeasibilityProblem is immutable; cannot set {name!r}")
 
+    def __delattr__(self, name: str) -> None:
+        """Refuse: problems are immutable."""
+        raise AttributeError(f"FeasibilityProblem is immutable; cannot delete {name!r}")
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild through the constructor, so that unpickled problems are validated too."""
         args = (self.sets, self.rows, self.lower, self.upper, self.row_names, self.block_names)
@@ -142,7 +153,8 @@ class FeasibilityProblem:
     @cached_property
     def norms(self) -> FloatArray:
         """Frobenius norm of every row over all blocks."""
-        out = np.sqrt(np.sum(self.block_norms**2, axis=0))
+        with np.errstate(over="ignore"):
+            out = np.hypot.reduce(self.block_norms, axis=0)
         out.setflags(write=False)
         return out
 
@@ -181,10 +193,7 @@ class FeasibilityProblem:
             If there is not one real array of the right shape per set. NaN passes: it is for the verifier
             to refuse.
         """
-        try:
-            parts = list(values)
-        except TypeError:
-            raise ClaimError("a point is a tuple with one array per set") from None
+        parts = listed(values, "a point is a tuple with one array per set", ClaimError)
         if len(parts) != len(self.sets):
             raise ClaimError(f"the point has {len(parts)} blocks, the problem {len(self.sets)}")
         out = []
@@ -239,8 +248,8 @@ class FeasibilityProblem:
         return scale_rows(self)
 
     def select_rows(self, index: ArrayLike) -> FeasibilityProblem:
-        """Return the problem with only the rows of the given indices."""
-        index = np.asarray(index, dtype=np.int64)
+        """Return the problem with only the rows of the given indices, or those a mask marks."""
+        index = row_index(index, self.m)
         names = None if self.row_names is None else [self.row_names[i] for i in index]
         rows = [None if r is None or index.size == 0 else r.select(index) for r in self.rows]
         return FeasibilityProblem(
@@ -299,8 +308,8 @@ class FeasibilityProblem:
         lines = [f"{head} ({equal} equality, {self.m - equal} inequality)"]
         for b, (block, rows) in enumerate(zip(self.sets, self.rows, strict=True)):
             touch = "no rows" if rows is None else f"{rows.kind} rows"
-            spec = ", ".join(f"{v:g}" for k, v in block.spec().items() if k != "kind" and v is not None)
-            lines.append(f"  {self.block_name(b)}: {block.kind}({spec}), {touch}")
+            spec = [f"{v:g}" for k, v in block.spec().items() if k not in ("kind", "n") and v is not None]
+            lines.append(f"  {self.block_name(b)}: {block.kind}({', '.join([str(block.n), *spec])}), {touch}")
         return "\n".join(lines)
 
 
@@ -319,18 +328,17 @@ def largest_bound(problem: FeasibilityProblem) -> FloatArray:
     return np.maximum(low, np.where(np.isfinite(problem.upper), np.abs(problem.upper), 0.0))
 
 
-def _sequence(values: Any, what: str) -> list[Any]:
-    if isinstance(values, (BlockSet, Rows, np.ndarray, str, bytes)) or not isinstance(values, Iterable):
-        raise ProblemError(f"{what} must be a list with one entry per block, got {type(values).__name__}")
-    return list(values)
+def _per_block(values: Any, what: str) -> list[Any]:
+    demand = f"{what} must be a list with one entry per block"
+    if isinstance(values, np.ndarray) or sp.issparse(values):
+        raise ProblemError(f"{demand}, got an array")
+    return listed(values, demand)
 
 
 def _names(names: Any, count: int, what: str) -> tuple[str, ...] | None:
     if names is None:
         return None
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise ProblemError(f"{what}_names must be a list of strings, got {type(names).__name__}")
-    out = tuple(names)
+    out = tuple(listed(names, f"{what}_names must be a list of strings"))
     if len(out) != count:
         raise ProblemError(f"{what}_names has {len(out)} entries for {count} {what}s")
     seen: dict[str, int] = {}
@@ -344,26 +352,14 @@ def _names(names: Any, count: int, what: str) -> tuple[str, ...] | None:
 
 
 def _bounds(values: Any, what: str) -> FloatArray:
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"dtype {array.dtype}")
-        array = np.array(array, dtype=np.float64) + 0.0
-    except (TypeError, ValueError) as error:
-        raise ProblemError(f"{what} must be a real vector: {error}") from None
+    array = float_array(values, what) + 0.0
     if array.ndim != 1:
         raise ProblemError(f"{what} must be a vector with one entry per row, got shape {array.shape}")
     return array
 
 
 def _claim_array(values: Any, what: str, shape: tuple[int, ...]) -> FloatArray:
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"dtype {array.dtype}")
-        array = np.array(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ClaimError(f"{what} must be a real array: {error}") from None
+    array = float_array(values, what, ClaimError)
     if array.shape != shape:
         raise ClaimError(f"{what} has shape {array.shape}, expected {shape}")
     return array

@@ -120,6 +120,9 @@ class Check:
         What the verifier changed about the claim before it held.
     point, certificate : optional
         The evidence that was verified, repairs included.
+    rational : optional
+        The same as exact fractions (object arrays), if the proof is exact; the floating-point evidence is
+        then the nearest there is.
     """
 
     problem: FeasibilityProblem
@@ -130,6 +133,7 @@ class Check:
     repairs: tuple[str, ...] = ()
     point: Point | None = None
     certificate: FloatArray | None = None
+    rational: Any = None
 
     def conflict(self, *, prune: bool = False) -> list[Conflict]:
         """Rows that contradict each other, heaviest first; empty unless infeasible.

@@ -100,12 +100,13 @@ def definite(matrix: FloatArray, *, shift: float = 0.0) -> bool:
         return False
     exponent = np.clip(-np.floor(np.log2(lowered) / 2.0), -500, 500)
     scale = 2.0**exponent
-    scaled = matrix * scale[:, None] * scale[None, :]
+    scaled = matrix * np.outer(scale, scale)
     diag = lowered * scale * scale
     if not np.isfinite(scaled).all() or not np.isfinite(diag).all():
         return False
     # Underflow in the scaling of off-diagonal entries is at most TINY an entry.
-    phi = gamma(n + 2) / (1.0 - gamma(n + 2))
+    # Two roundings more than in Rump's bound: some libraries multiply by reciprocals of the pivots.
+    phi = gamma(n + 3) / (1.0 - gamma(n + 3))
     c = float(inflate(phi * float(np.sum(diag)), n + 4)) + 8.0 * n * (n + 4) * TINY
     shifted = np.nextafter(diag - c, -np.inf)
     if not np.all(shifted > 0.0):
@@ -166,6 +167,8 @@ def eigenvalue_enclosure(matrix: FloatArray) -> tuple[FloatArray, FloatArray, fl
     off_bound = symmetric_norm_upper(inflate(np.maximum(off, off.T), 2 * n + 6))
     largest = (float(np.max(np.abs(lam))) + off_bound) / (1.0 - delta)
     radius = float(inflate(delta * largest + off_bound, 8))
+    if matrix.any():
+        radius += 8.0 * n * n * TINY  # what underflow may have taken from the products
     return lam, vec, radius if np.isfinite(radius) else float("inf")
 
 

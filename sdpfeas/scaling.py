@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdpfeas.linalg import FloatArray
+from sdpfeas.operators.arrays import value_range
+from sdpfeas.rounding import TINY
 
 if TYPE_CHECKING:
     from sdpfeas.problem import FeasibilityProblem
 
 __all__ = ["Scaling", "power_of_two", "scale_rows"]
+
+#: Largest exponents to scale by, in the order they are tried.
+EXPONENTS = (500, 100, 20, 0)
 
 
 @dataclass(frozen=True)
@@ -33,19 +38,42 @@ class Scaling:
 
     def certificate(self, y: FloatArray) -> FloatArray:
         """Map a certificate of the original problem to the scaled one."""
-        return y / self.factors
+        return self.original.multipliers(y) / self.factors
 
     def unscale_certificate(self, y: FloatArray) -> FloatArray:
         """Map a certificate of the scaled problem to the original one."""
-        return y * self.factors
+        return self.problem.multipliers(y) * self.factors
 
 
-def power_of_two(sizes: FloatArray) -> FloatArray:
-    """Powers of two that bring positive ``sizes`` into [1/2, 2); 1 where a size is zero."""
+def power_of_two(sizes: FloatArray, most: int = EXPONENTS[0]) -> FloatArray:
+    """Powers of two that bring positive ``sizes`` into [1/2, 2); 1 where a size is zero.
+
+    Parameters
+    ----------
+    sizes : ndarray
+        Non-negative numbers.
+    most : int
+        Largest exponent to use, up or down.
+    """
     out = np.ones_like(sizes)
     positive = sizes > 0.0
-    out[positive] = 2.0 ** np.clip(-np.floor(np.log2(sizes[positive])), -500, 500)
+    out[positive] = 2.0 ** np.clip(-np.floor(np.log2(sizes[positive])), -most, most)
     return out
+
+
+def _exact_factors(problem: FeasibilityProblem) -> FloatArray:
+    """Powers of two by which every number of the problem can be multiplied without rounding."""
+    bounds = np.concatenate([problem.lower, problem.upper])
+    ranges = [rows.value_range for rows in problem.rows if rows is not None]
+    ranges.append(value_range(bounds[np.isfinite(bounds)]))
+    smallest, largest = min(r[0] for r in ranges), max(r[1] for r in ranges)
+    for most in EXPONENTS:
+        factors = power_of_two(problem.norms, most)
+        low, high = np.min(factors, initial=1.0), np.max(factors, initial=1.0)
+        if smallest * low >= TINY and largest <= np.finfo(np.float64).max / high:
+            break
+    factors.setflags(write=False)
+    return factors
 
 
 def scale_rows(problem: FeasibilityProblem) -> Scaling:
@@ -63,7 +91,7 @@ def scale_rows(problem: FeasibilityProblem) -> Scaling:
     """
     from sdpfeas.problem import FeasibilityProblem
 
-    factors = power_of_two(problem.norms)
+    factors = _exact_factors(problem)
     rows = [None if r is None else r.scaled(factors) for r in problem.rows]
     scaled = FeasibilityProblem(
         problem.sets,

@@ -10,18 +10,23 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.linalg import FloatArray, eigh, eigvalsh, spectral_matrix, symmetrize
+from sdpfeas.validation import finite_number
 
 __all__ = ["PSD", "BlockSet", "Free", "Nonneg", "SpectralBox", "set_from_spec"]
 
 #: A trace may leave ``[n·lower, n·upper]`` by this much, relative to the ends, and is then moved to the
 #: end: 0.1·3 is not 0.3 in floating point.
 TRACE_ROUNDING = 1e-14
+
+#: No array could hold a larger block.
+LARGEST_SIDE = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class BlockSet(ABC):
             raise ProblemError(f"{self.kind}: n must be an integer, got {self.n!r}")
         if self.n < 1:
             raise ProblemError(f"{self.kind}: n must be at least 1, got {self.n}")
+        if self.n > LARGEST_SIDE:
+            raise ProblemError(f"{self.kind}: n must be at most {LARGEST_SIDE}")
         object.__setattr__(self, "n", int(self.n))
 
     @property
@@ -216,7 +223,8 @@ class SpectralBox(BlockSet):
     lower, upper : float
         Bounds on the eigenvalues; finite.
     trace : float, optional
-        Prescribed trace, within ``[n·lower, n·upper]``.
+        Prescribed trace, within ``[n·lower, n·upper]``. Where the bounds are equal it says nothing new and
+        is dropped.
     """
 
     lower: float = 0.0
@@ -232,27 +240,25 @@ class SpectralBox(BlockSet):
             value = getattr(self, name)
             if value is None and name == "trace":
                 continue
-            try:
-                number = float(value)
-            except (TypeError, ValueError):
-                raise ProblemError(f"SpectralBox: {name} must be a number, got {value!r}") from None
-            if not math.isfinite(number):
-                hint = "; use PSD(n) for an unbounded block" if name == "upper" else ""
-                raise ProblemError(f"SpectralBox: {name} must be finite, got {number}{hint}")
-            object.__setattr__(self, name, number + 0.0)
+            hint = "; use PSD(n) for an unbounded block" if name == "upper" else ""
+            object.__setattr__(self, name, finite_number(value, f"SpectralBox: {name}", hint))
         if self.lower > self.upper:
             raise ProblemError(
                 f"SpectralBox: the set is empty, lower = {self.lower} exceeds upper = {self.upper}"
             )
+        if not math.isfinite(2.0 * self.n * max(abs(self.lower), abs(self.upper))):
+            raise ProblemError(f"SpectralBox: n times the bounds {self.lower} and {self.upper} overflows")
         if self.trace is not None:
-            low, high = self.n * self.lower, self.n * self.upper
-            slack = TRACE_ROUNDING * max(abs(low), abs(high))
+            # n·lower is seldom a floating-point number: compare with what it is, not with its rounding.
+            low, high = self.n * Fraction(self.lower), self.n * Fraction(self.upper)
+            slack = Fraction(TRACE_ROUNDING) * max(abs(low), abs(high))
             if not low - slack <= self.trace <= high + slack:
                 raise ProblemError(
                     f"SpectralBox: the set is empty, trace = {self.trace} is outside "
-                    f"[n·lower, n·upper] = [{low}, {high}]"
+                    f"[n·lower, n·upper] = [{float(low)}, {float(high)}]"
                 )
-            object.__setattr__(self, "trace", min(max(self.trace, low), high))
+            inside = None if low == high else nearest_between(Fraction(self.trace), low, high)
+            object.__setattr__(self, "trace", inside)
 
     @property
     def bounded(self) -> bool:
@@ -264,7 +270,8 @@ class SpectralBox(BlockSet):
         """How many eigenvalues sit at ``upper`` at an extreme point; fractional where it does not fit."""
         if self.trace is None or self.upper == self.lower:
             return 0.0
-        return (self.trace - self.n * self.lower) / (self.upper - self.lower)
+        rank = (self.trace - self.n * self.lower) / (self.upper - self.lower)
+        return min(max(rank, 0.0), float(self.n))
 
     @property
     def nuclear_radius(self) -> float:
@@ -281,6 +288,12 @@ class SpectralBox(BlockSet):
         """Clip ``lam - theta`` to the bounds, ``theta`` the exact root that gives the trace."""
         if self.trace is None:
             return np.clip(lam, self.lower, self.upper)
+        # A common shift changes nothing, and what is further than the width of the box from the eigenvalue
+        # where the trace runs out is at a bound: so rounding is relative to the box, not to lam.
+        pivot = np.sort(lam)[::-1][min(int(self.rank), self.n - 1)]
+        width = self.upper - self.lower
+        with np.errstate(over="ignore"):
+            lam = np.clip(lam - pivot, -width, width)
         return np.clip(lam - self._theta(lam), self.lower, self.upper)
 
     def _theta(self, lam: FloatArray) -> float:
@@ -339,6 +352,18 @@ class SpectralBox(BlockSet):
         return middle * np.eye(self.n)
 
 
+def nearest_between(value: Fraction, low: Fraction, high: Fraction) -> float:
+    """Floating-point number between ``low`` and ``high`` (exactly) that is nearest to ``value``."""
+    number = float(min(max(value, low), high))
+    if Fraction(number) < low:
+        number = math.nextafter(number, math.inf)
+    if Fraction(number) > high:
+        number = math.nextafter(number, -math.inf)
+    if not low <= Fraction(number) <= high:
+        raise ProblemError(f"no floating-point number lies between {float(low)!r} and {float(high)!r}")
+    return number
+
+
 _KINDS: dict[str, type[BlockSet]] = {c.kind: c for c in (PSD, Nonneg, Free, SpectralBox)}
 
 
@@ -346,7 +371,7 @@ def set_from_spec(spec: dict[str, Any]) -> BlockSet:
     """Build a set from what :meth:`BlockSet.spec` returned."""
     spec = dict(spec)
     kind = spec.pop("kind", None)
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ProblemError(f"unknown set kind {kind!r}; known: {', '.join(_KINDS)}")
     try:
         return _KINDS[kind](**spec)

@@ -16,13 +16,14 @@ class Tolerances:
     Attributes
     ----------
     residual : float
-        Numeric mode: a row may be violated by this much, relative to the size of the terms it adds up
-        (its bound and what each block contributes).
-    backward : float
-        Numeric mode: on top of that, by this much relative to the norm of the row times the norm of the
-        point, which is what rounding alone can cause.
+        Numeric mode: a row may be violated by this much, relative to its bound and to the terms that bounded
+        blocks add to it.
+    rounding : float
+        Numeric mode: where terms are no measure (on unbounded vector blocks, and for ``A*y`` on them), by
+        this much relative to the terms, which is what rounding alone can cause.
     membership : float
-        Numeric mode: a block may be this far outside its set, relative to its own norm.
+        Numeric mode: a block may be this far outside its set, relative to its own norm; every row is charged
+        for it.
     margin : float
         Numeric mode: the two sides of a certificate must differ by this much, relative to their size.
     snap : float
@@ -34,7 +35,7 @@ class Tolerances:
     """
 
     residual: float = 1e-7
-    backward: float = 1e-12
+    rounding: float = 1e-13
     membership: float = 1e-9
     margin: float = 1e-10
     snap: float = 1e-8

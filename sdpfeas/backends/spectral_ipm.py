@@ -7,7 +7,8 @@ start is what the method lives on. Calls back once an iteration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -81,41 +82,21 @@ class SpectralIpm(FeasibilityBackend):
     def _run(
         self, embedding: Embedding, small: Presolved, deadline: Deadline, callback: Callback | None
     ) -> Claim:
-        best = _Best(small)
         screen = _Screen(small, self.options.residual)
-        stop = Stop.ITERATION_LIMIT
-        short = 0
-        while embedding.iteration < self.options.max_iterations:
-            point, y = small.point(embedding.point()), small.multipliers(embedding.multipliers())
-            best.update(embedding, point, y)
-            if screen.settles(embedding, point, y):
-                return self._claim(embedding, point, y, Stop.FINISHED, screen.status)
-            if callback is not None and callback(Progress(embedding.iteration, deadline.elapsed, point, y)):
-                stop = Stop.CALLBACK
-                break
-            if deadline.expired:
-                stop = Stop.TIME_LIMIT
-                break
-            try:
-                length = embedding.step()
-            except np.linalg.LinAlgError:
-                stop = Stop.NUMERICAL
-                break
-            if not _sane(embedding):
-                stop = Stop.NUMERICAL
-                break
-            short = short + 1 if length < SHORT_STEP else 0
-            if short == SHORT_STEPS:
-                stop = Stop.STALLED
-                break
-        return self._claim(embedding, best.point, best.certificate, stop, str(stop))
+        latest: list[Claim] = []
 
-    @staticmethod
-    def _claim(
-        embedding: Embedding, point: Point | None, y: FloatArray | None, stop: Stop, status: str
-    ) -> Claim:
-        info = {"tau": embedding.tau, "kappa": embedding.kappa, "mu": embedding.mu}
-        return Claim(point, y, status, stop, embedding.iteration, info)
+        def visit() -> Stop | None:
+            point, y = small.point(embedding.point()), small.multipliers(embedding.multipliers())
+            settled = screen.settled(embedding, point, y)
+            latest[:] = [settled or Claim(point, y)]
+            if settled is not None:
+                return Stop.FINISHED
+            if callback is not None and callback(Progress(embedding.iteration, deadline.elapsed, point, y)):
+                return Stop.CALLBACK
+            return None
+
+        stop = self._iterate(embedding, deadline, visit)
+        return self._claim(embedding, latest[0], stop)
 
     def maximise(
         self,
@@ -127,36 +108,47 @@ class SpectralIpm(FeasibilityBackend):
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
         deadline = Deadline(time_limit)
         cost = tuple(-c for c in program.objective)
+        latest: list[Claim] = []
+
+        def visit() -> Stop | None:
+            point, y = embedding.point(), embedding.multipliers() / embedding.tau
+            latest[:] = [Claim(point, y)]
+            if self._converged(embedding):
+                return Stop.FINISHED
+            if callback is not None and callback(Progress(embedding.iteration, deadline.elapsed, point, y)):
+                return Stop.CALLBACK
+            return None
+
         with np.errstate(all="ignore"):
             embedding = Embedding(program.problem, cost, program.scale)
-            stop, short = Stop.ITERATION_LIMIT, 0
-            point, y = embedding.point(), embedding.multipliers() / embedding.tau
-            while embedding.iteration < self.options.max_iterations:
-                if self._converged(embedding):
-                    stop = Stop.FINISHED
-                    break
-                if callback is not None and callback(
-                    Progress(embedding.iteration, deadline.elapsed, point, y)
-                ):
-                    stop = Stop.CALLBACK
-                    break
-                if deadline.expired:
-                    stop = Stop.TIME_LIMIT
-                    break
-                try:
-                    length = embedding.step()
-                except np.linalg.LinAlgError:
-                    stop = Stop.NUMERICAL
-                    break
-                if not _sane(embedding):
-                    stop = Stop.NUMERICAL
-                    break
-                point, y = embedding.point(), embedding.multipliers() / embedding.tau
-                short = short + 1 if length < SHORT_STEP else 0
-                if short == SHORT_STEPS:
-                    stop = Stop.STALLED
-                    break
-        return self._claim(embedding, point, y, stop, str(stop))
+            stop = self._iterate(embedding, deadline, visit)
+        return self._claim(embedding, latest[0], stop)
+
+    def _iterate(self, embedding: Embedding, deadline: Deadline, visit: Callable[[], Stop | None]) -> Stop:
+        """Take steps, visiting every iterate, until something says stop."""
+        short = 0
+        while True:
+            stop = visit()
+            if stop is not None:
+                return stop
+            if embedding.iteration >= self.options.max_iterations:
+                return Stop.ITERATION_LIMIT
+            if deadline.expired:
+                return Stop.TIME_LIMIT
+            try:
+                length = embedding.step()
+            except np.linalg.LinAlgError:
+                return Stop.NUMERICAL
+            if not embedding.sane:
+                return Stop.NUMERICAL
+            short = short + 1 if length < SHORT_STEP else 0
+            if short == SHORT_STEPS:
+                return Stop.STALLED
+
+    @staticmethod
+    def _claim(embedding: Embedding, latest: Claim, stop: Stop) -> Claim:
+        info = {"tau": float(embedding.tau), "kappa": float(embedding.kappa), "mu": float(embedding.mu)}
+        return replace(latest, raw_status=str(stop), stop=stop, iterations=embedding.iteration, info=info)
 
     def _converged(self, embedding: Embedding) -> bool:
         tau = embedding.tau
@@ -165,10 +157,6 @@ class SpectralIpm(FeasibilityBackend):
         rows = embedding.row_residual
         duals = embedding.dual_residual / tau / max(1.0, embedding.cost_norm)
         return max(gap, rows, duals) < self.options.gap
-
-
-def _sane(embedding: Embedding) -> bool:
-    return bool(np.isfinite(embedding.mu) and embedding.tau > 0.0 and embedding.kappa > 0.0)
 
 
 class _Screen:
@@ -182,21 +170,20 @@ class _Screen:
         unbounded = any(isinstance(s, (PSD, Free)) for s in self._problem.sets)
         self._reach = 1e6 if unbounded else 2.0 * max([1.0, *boxes])
         self._next_point = self._next_certificate = np.inf
-        self.status = ""
 
-    def settles(self, embedding: Embedding, point: Point, y: FloatArray) -> bool:
-        """Whether the verifier grants a verdict on the present point or multipliers."""
+    def settled(self, embedding: Embedding, point: Point, y: FloatArray) -> Claim | None:
+        """The present point or multipliers, if the verifier grants a verdict on them."""
         if embedding.mu <= self._next_point and self._promising_point(embedding):
-            if self._granted(Claim(point=point)):
-                self.status = "point found"
-                return True
+            claim = Claim(point=point)
+            if self._granted(claim):
+                return claim
             self._next_point = 0.1 * embedding.mu
         if embedding.mu <= self._next_certificate and self._promising_certificate(embedding):
-            if self._granted(Claim(certificate=y)):
-                self.status = "certificate found"
-                return True
+            claim = Claim(certificate=y)
+            if self._granted(claim):
+                return claim
             self._next_certificate = 0.1 * embedding.mu
-        return False
+        return None
 
     def _granted(self, claim: Claim) -> bool:
         check = verify(self._problem, claim, rigorous=True)
@@ -214,16 +201,3 @@ class _Screen:
     def _promising_certificate(self, embedding: Embedding) -> bool:
         gain = embedding.dual_value
         return gain > 0.0 and embedding.dual_residual * self._reach <= gain
-
-
-class _Best:
-    """The last iterate worth handing in."""
-
-    def __init__(self, small: Presolved) -> None:
-        self.point: Point | None = None
-        self.certificate: FloatArray | None = None
-
-    def update(self, embedding: Embedding, point: Point, y: FloatArray) -> None:
-        """Keep the present iterate."""
-        self.point = point
-        self.certificate = y

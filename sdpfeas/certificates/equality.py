@@ -18,19 +18,33 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpfeas.linalg import FloatArray, eigvalsh, symmetrize
-from sdpfeas.operators import Dense, Rows, Sparse
+from sdpfeas.operators import Combined, Dense, Rows, Sparse, Stacked
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound
-from sdpfeas.rounding import definite, gamma, inflate, norm_upper, sum_upper, symmetric_norm_upper
+from sdpfeas.rounding import TINY, definite, gamma, inflate, norm_upper, sum_upper, symmetric_norm_upper
 from sdpfeas.scaling import power_of_two
 from sdpfeas.sets import PSD, Free, Nonneg, SpectralBox
 
-__all__ = ["CorrectionSystem", "FreeColumns", "correction_systems", "vector_columns"]
+__all__ = [
+    "CorrectionSystem",
+    "FreeColumns",
+    "correction_systems",
+    "vector_columns",
+    "without_redundant_columns",
+    "without_redundant_rows",
+]
 
 #: Share of a computed smallest eigenvalue that is asked of its proof; the rest is left to rounding.
 CAUTION = 0.5
 
 #: More equality rows than this are only handled where their Gram matrix is diagonal.
 MAX_DENSE_ROWS = 3000
+
+#: Rows and reaches outside these bounds may underflow or overflow when they are squared: nothing is proved.
+SMALLEST, LARGEST = 1e-100, 1e100
+
+#: Rows (or columns) that differ from a combination of others by no more than this share of the terms count
+#: as redundant up to rounding; numeric mode only.
+REDUNDANT = 1e-13
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,12 @@ class Movable:
     def reach(self) -> float:
         """Bound on the Frobenius norm of a unit correction."""
         return float(np.max(self.weight, initial=0.0))
+
+    @property
+    def in_range(self) -> bool:
+        """Whether squares of the rows and of the reach neither underflow nor overflow."""
+        sizes = np.append(self.rows.magnitude_norms(), self.reach)
+        return bool(np.all((sizes == 0.0) | ((sizes > SMALLEST) & (sizes < LARGEST))))
 
 
 class CorrectionSystem:
@@ -111,6 +131,8 @@ class CorrectionSystem:
     @cached_property
     def _smallest_lower(self) -> float:
         """Proven lower bound of the smallest eigenvalue of the scaled Gram matrix."""
+        if not all(part.in_range for part in self.parts):
+            return 0.0
         gram, _, error = self._gram
         if gram.size == 0:
             return math.inf
@@ -135,7 +157,7 @@ class CorrectionSystem:
             return 0.0
         if self._smallest_lower <= 0.0:
             return 0.0 if not full.any() else math.inf
-        scaled = full * self._gram[1]
+        scaled = full * self._gram[1] + TINY * (full > 0.0)
         return float(inflate(norm_upper(scaled) / math.sqrt(self._smallest_lower), 8))
 
     def drift_upper(self, upper_norms: FloatArray) -> FloatArray:
@@ -144,6 +166,16 @@ class CorrectionSystem:
         for part in self.parts:
             out += part.reach * upper_norms[part.block]
         return inflate(out, len(self.parts) + 4)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the Gram matrix could be computed at all."""
+        return bool(np.isfinite(self._gram[0]).all())
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        """Inverse of the scaled Gram matrix; redundant rows have singular directions, which are left out."""
+        return np.asarray(scipy.linalg.pinvh(self._gram[0], rtol=1e-13))
 
     def correct(self, point: Point, residual: FloatArray) -> Point:
         """Move the blocks so that the equality rows hold up to rounding.
@@ -155,15 +187,10 @@ class CorrectionSystem:
         residual : ndarray
             ``lower - A(X)`` on the equality rows.
         """
-        gram, scale, _ = self._gram
+        scale = self._gram[1]
         off = [(part.trace or 0.0) - float(np.trace(point[part.block])) for part in self._traced]
-        full = np.concatenate([residual, off]) * scale
-        if self._diagonal:
-            z = np.divide(full, gram, out=np.zeros_like(full), where=gram > 0.0)
-        else:
-            # Singular directions are those of redundant rows; they need no correction.
-            z = scipy.linalg.pinvh(gram, rtol=1e-13) @ full
-        z = z * scale
+        full = scale * np.concatenate([residual, off])
+        z = scale * (full / self._gram[0] if self._diagonal else self._inverse @ full)
         moved = list(point)
         trace = self.m
         for part in self.parts:
@@ -231,78 +258,142 @@ def _disjoint(rows: Rows) -> bool:
 
 def vector_columns(rows: Rows) -> Any:
     """Rows on a vector block as a matrix of shape (m, n): sparse where they are stored so."""
-    if isinstance(rows, Dense):
+    if isinstance(rows, (Dense, Sparse)):
         return rows.array
-    if isinstance(rows, Sparse):
-        return rows.array
-    return np.stack([rows.apply(unit) for unit in np.eye(rows.n)], axis=1)
+    if isinstance(rows, Stacked):
+        return _vstack([vector_columns(part) for part in rows.parts])
+    assert isinstance(rows, Combined)
+    return rows.coefficients @ vector_columns(rows.base)
+
+
+def _column_sizes(rows: Rows) -> Any:
+    """Entrywise bound of the numbers that add up to ``vector_columns``; cancellation does not shrink it."""
+    if isinstance(rows, (Dense, Sparse)):
+        return abs(rows.array)
+    if isinstance(rows, Stacked):
+        return _vstack([_column_sizes(part) for part in rows.parts])
+    assert isinstance(rows, Combined)
+    return abs(rows.coefficients) @ _column_sizes(rows.base)
+
+
+def _vstack(parts: list[Any]) -> Any:
+    if all(sp.issparse(part) for part in parts):
+        return sp.vstack(parts, format="csr")
+    return np.vstack([_dense(part) for part in parts])
 
 
 def _dense(matrix: Any) -> FloatArray:
     return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)
 
 
-def independent_rows(problem: FeasibilityProblem) -> np.ndarray:
-    """Indices of all inequality rows and of a largest independent set of equality rows, ascending.
+def without_redundant_rows(problem: FeasibilityProblem) -> FeasibilityProblem | None:
+    """Return the problem without equality rows that follow from others; None if there are none.
 
-    A numeric judgement, by pivoted Cholesky factorisation of the Gram matrix; prescribed traces count as
-    rows that are there already.
+    A numeric judgement, up to rounding: the row, and its bound, must agree with a combination of rows that
+    are kept (and of prescribed traces) to within a share of 1e-13 of the terms.
     """
     index = np.flatnonzero(problem.equality)
-    if not 0 < index.size <= MAX_DENSE_ROWS:
-        return np.arange(problem.m)
+    if not 1 < index.size <= MAX_DENSE_ROWS:
+        return None
+    scale = power_of_two(problem.norms[index])
+    parts = [
+        (block, rows.select(index).scaled(scale))
+        for block, rows in zip(problem.sets, problem.rows, strict=True)
+        if rows is not None
+    ]
     gram = np.zeros((index.size, index.size))
-    for block, rows in zip(problem.sets, problem.rows, strict=True):
-        if rows is None:
-            continue
-        part = rows.select(index)
-        gram += part.gram()
+    for block, rows in parts:
+        gram += rows.gram()
         if isinstance(block, SpectralBox) and block.trace is not None:
-            along = part.apply(np.eye(block.n))
+            along = rows.apply(np.eye(block.n))
             gram -= np.outer(along, along) / block.n
-    keep = index[_pivots(gram)]
-    return np.sort(np.concatenate([np.flatnonzero(~problem.equality), keep]))
+    if not np.isfinite(gram).all():
+        return None
+    kept = _pivots(gram)
+    bound = problem.lower[index] * scale
+    dropped = [k for k in np.setdiff1d(np.arange(index.size), kept) if _follows(parts, bound, gram, kept, k)]
+    if not dropped:
+        return None
+    return problem.select_rows(np.setdiff1d(np.arange(problem.m), index[dropped]))
 
 
-def independent_free_columns(problem: FeasibilityProblem) -> FeasibilityProblem | None:
-    """Return the problem with only independent columns in its Free blocks; None if all are."""
-    sets, rows_out, dropped = list(problem.sets), list(problem.rows), False
+def _follows(
+    parts: list[tuple[Any, Rows]], bound: FloatArray, gram: FloatArray, kept: np.ndarray, k: int
+) -> bool:
+    """Whether row ``k`` and its bound are a combination of the kept rows up to rounding."""
+    weights = np.zeros(bound.size)
+    weights[k] = 1.0
+    for _ in range(3):
+        # Solving with the Gram matrix squares the condition; refining makes up for it.
+        differences, right, moved = [], float(weights @ bound), float(np.abs(weights) @ np.abs(bound))
+        for block, rows in parts:
+            apart = rows.adjoint(weights)
+            if isinstance(block, SpectralBox) and block.trace is not None:
+                mean = float(np.trace(apart)) / block.n
+                apart = apart - mean * np.eye(block.n)
+                right -= mean * block.trace
+                moved += abs(mean * block.trace)
+            differences.append((rows, apart))
+        off = sum((rows.apply(apart)[kept] for rows, apart in differences), np.zeros(kept.size))
+        step = scipy.linalg.lstsq(gram[np.ix_(kept, kept)], off, check_finite=False)[0]
+        if not np.isfinite(step).all():
+            return False
+        largest = max(float(np.max(np.abs(apart))) for _, apart in differences)
+        terms = float(np.sum(np.abs(weights)))
+        if largest <= REDUNDANT * terms and abs(right) <= REDUNDANT * moved:
+            return True
+        weights[kept] -= step
+    return False
+
+
+def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem | None:
+    """Return the problem without columns of Free blocks that are combinations of others; None if all are needed.
+
+    A numeric judgement, up to rounding, like that on rows.
+    """  # noqa: E501
     free = [
-        (b, vector_columns(rows))
+        (b, _dense(vector_columns(rows)))
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
         if isinstance(block, Free) and rows is not None
     ]
-    if not free:
+    if not free or sum(part.size for _, part in free) > MAX_DENSE_ROWS**2:
         return None
-    columns = sp.hstack([sp.csr_array(part) for _, part in free], format="csc")
-    keep = np.sort(_pivots(_dense(columns.T @ columns)))
-    start = 0
+    columns = np.hstack([part for _, part in free]) * power_of_two(problem.norms)[:, None]
+    columns = columns * power_of_two(np.linalg.norm(columns, axis=0))
+    if not np.isfinite(columns).all():
+        return None
+    _, triangle, pivots = scipy.linalg.qr(columns, mode="economic", pivoting=True, check_finite=False)
+    diagonal = np.abs(np.diagonal(triangle))
+    rank = int(np.sum(diagonal > REDUNDANT * max(float(np.max(diagonal, initial=0.0)), TINY)))
+    kept, rest = np.sort(pivots[:rank]), pivots[rank:]
+    keep = np.ones(columns.shape[1], dtype=bool)
+    for k in rest:
+        share = np.linalg.lstsq(columns[:, kept], columns[:, k], rcond=None)[0] if rank else np.zeros(0)
+        apart = float(np.max(np.abs(columns[:, k] - columns[:, kept] @ share), initial=0.0))
+        keep[k] = apart > REDUNDANT * (1.0 + float(np.sum(np.abs(share))))
+    if keep.all():
+        return None
+    sets, rows_out, start = list(problem.sets), list(problem.rows), 0
     for b, part in free:
-        width = part.shape[1]
-        own = keep[(keep >= start) & (keep < start + width)] - start
-        start += width
-        if own.size == width:
-            continue
-        dropped = True
-        chosen = own if own.size else np.array([0])
-        sets[b] = Free(chosen.size)
-        rows_out[b] = Sparse(sp.csr_array(part)[:, chosen], chosen.size, False) if own.size else None
-    if not dropped:
-        return None
+        own = np.flatnonzero(keep[start : start + part.shape[1]])
+        start += part.shape[1]
+        sets[b] = Free(max(own.size, 1))
+        rows_out[b] = Dense(part[:, own]) if own.size else None
     return FeasibilityProblem(sets, rows_out, problem.lower, problem.upper)
 
 
 def _pivots(gram: FloatArray) -> np.ndarray:
-    """Indices of a largest numerically independent subset."""
-    scale = power_of_two(np.sqrt(np.maximum(np.diagonal(gram), 0.0)))
-    scaled = symmetrize(gram * scale[:, None] * scale)
-    tolerance = 1e-12 * float(np.max(np.diagonal(scaled), initial=0.0))
-    _, pivots, rank, _ = scipy.linalg.lapack.dpstrf(scaled, tol=tolerance, lower=1)
-    return np.asarray(pivots[:rank] - 1)
+    """Indices of a largest subset that is independent by the judgement of a pivoted factorisation."""
+    tolerance = 1e-12 * float(np.max(np.diagonal(gram), initial=0.0))
+    _, pivots, rank, _ = scipy.linalg.lapack.dpstrf(symmetrize(gram), tol=tolerance, lower=1)
+    return np.sort(pivots[:rank] - 1)
 
 
 class FreeColumns:
     """The columns of all Free blocks, on which ``A*y`` has to vanish exactly.
+
+    Multipliers are corrected in proportion to what they may move by: one that is bound to a sign by its own
+    size, so that a correction shorter than one keeps the sign, any other by the largest there is.
 
     Parameters
     ----------
@@ -315,20 +406,22 @@ class FreeColumns:
     def __init__(self, problem: FeasibilityProblem, y: FloatArray) -> None:
         self._problem = problem
         self._y = y
-        parts = [
+        self._parts = [
             rows
             for block, rows in zip(problem.sets, problem.rows, strict=True)
             if isinstance(block, Free) and rows is not None
         ]
-        enclosed = [rows.enclose_adjoint(y) for rows in parts]
+        enclosed = [rows.enclose_adjoint(y) for rows in self._parts]
         #: Upper bounds of |A*y| on the free entries.
         self.residual = np.concatenate([inflate(np.abs(g) + e, 4) for g, e in enclosed] or [np.zeros(0)])
-        self._parts = parts
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """How far each multiplier may move."""
+        problem, size = self._problem, np.abs(self._y)
         signed = np.isinf(problem.lower) | np.isinf(problem.upper)
-        # A multiplier bound to one sign may only be corrected where it is clear of zero.
-        clear = np.abs(y) > 1e-6 * np.max(np.abs(y), initial=0.0)
-        self.index = np.flatnonzero(~signed | clear)
-        self._signed = signed
+        unit = power_of_two(problem.norms)
+        return np.where(signed, size, float(np.max(size / unit, initial=0.0)) * unit)
 
     @property
     def exact(self) -> bool:
@@ -337,52 +430,54 @@ class FreeColumns:
 
     @cached_property
     def columns(self) -> Any:
-        """The free columns of the rows that may be corrected, stacked side by side."""
-        blocks = [vector_columns(rows)[self.index] for rows in self._parts]
+        """The free columns side by side, each row times what its multiplier may move by."""
+        return self._weighted([vector_columns(rows) for rows in self._parts])
+
+    def _weighted(self, blocks: list[Any]) -> Any:
         if all(sp.issparse(block) for block in blocks):
-            return sp.hstack(blocks, format="csr")
-        return np.hstack([_dense(block) for block in blocks])
+            return sp.diags_array(self.weight) @ sp.hstack(blocks, format="csr")
+        return self.weight[:, None] * np.hstack([_dense(block) for block in blocks])
 
     @cached_property
     def _scaled_gram(self) -> tuple[FloatArray, FloatArray, float]:
         gram = _dense(self.columns.T @ self.columns)
-        size = _dense(abs(self.columns).T @ abs(self.columns))
+        sizes = self._weighted([_column_sizes(rows) for rows in self._parts])
         scale = power_of_two(np.sqrt(np.maximum(np.diagonal(gram), 0.0)))
-        depth = self.index.size + 8 + max(sum(rows._depths) for rows in self._parts)
-        error = gamma(depth) * symmetric_norm_upper(inflate(size * scale[:, None] * scale, depth))
+        depth = self._problem.m + 8 + max(sum(rows._depths) for rows in self._parts)
+        bound = inflate(_dense(sizes.T @ sizes) * scale[:, None] * scale, depth)
+        lost = 8.0 * TINY * float(np.sum(scale)) ** 2 * (self._problem.m + 1)
+        error = gamma(depth) * symmetric_norm_upper(bound) + lost
         return symmetrize(gram * scale[:, None] * scale), scale, float(inflate(error, 4))
 
     def correction_upper(self) -> float:
-        """Bound of the norm of the least correction of ``y`` that makes ``A*y`` vanish exactly."""
+        """Bound of the least correction, in units of ``weight``, that makes ``A*y`` vanish exactly."""
         if self.exact:
             return 0.0
         gram, scale, error = self._scaled_gram
-        if not np.isfinite(gram).all():
+        if not (np.isfinite(gram).all() and math.isfinite(error)):
             return math.inf
         smallest = CAUTION * float(eigvalsh(gram)[0])
         if not (smallest > 0.0 and definite(gram, shift=smallest + error)):
             return math.inf
-        return float(inflate(norm_upper(self.residual * scale) / math.sqrt(smallest), 8))
+        scaled = self.residual * scale + TINY
+        return float(inflate(norm_upper(scaled) / math.sqrt(smallest), 8))
 
     def correct(self) -> FloatArray:
         """Return multipliers corrected so that ``A*y`` vanishes up to rounding."""
         gram, scale, _ = self._scaled_gram
         y = np.array(self._y)
+        if not np.isfinite(gram).all():
+            return y
+        inverse = scipy.linalg.pinvh(gram, rtol=1e-13)
         for _ in range(2):
             g = np.concatenate([rows.adjoint(y) for rows in self._parts])
-            step = scale * (scipy.linalg.pinvh(gram, rtol=1e-13) @ (scale * g))
-            y[self.index] -= self.columns @ step
+            y = y - self.weight * (self.columns @ (scale * (inverse @ (scale * g))))
         return y
 
-    def signs_survive(self, shift: float) -> bool:
-        """Whether a correction of that norm leaves every sign condition intact."""
-        bound = self._y[self.index][self._signed[self.index]]
-        return bool(np.all(np.abs(bound) >= shift))
-
     def bound_norm(self) -> float:
-        """Norm of the finite bounds of the rows that may be corrected."""
-        return norm_upper(largest_bound(self._problem)[self.index])
+        """Bound of how far a unit correction moves ``beta``."""
+        return norm_upper(self.weight * largest_bound(self._problem))
 
     def row_norm(self, b: int) -> float:
         """Bound of how far a unit correction moves ``A*y`` on block ``b``."""
-        return norm_upper(self._problem.upper_norms[b][self.index])
+        return norm_upper(self.weight * self._problem.upper_norms[b])

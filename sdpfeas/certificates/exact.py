@@ -9,24 +9,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
-from sdpfeas.certificates.rigorous import Outcome, refuse
+from sdpfeas.certificates.outcome import Outcome, refuse
+from sdpfeas.certificates.stable import stable_adjoint, stable_values
 from sdpfeas.linalg import FloatArray, eigh, spectral_matrix
-from sdpfeas.problem import FeasibilityProblem, Point
+from sdpfeas.operators import Rows
+from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.sets import PSD, Free, Nonneg, SpectralBox
 
-__all__ = ["exact_certificate", "exact_point", "semidefinite_exact", "small_enough"]
+__all__ = ["exact_certificate", "exact_point", "is_round", "semidefinite_exact", "small_enough"]
 
-#: Rational operations a proof may take; about a second with python-flint, a few without.
+#: Rational operations a proof may take; about a second.
 MAX_OPERATIONS = 200_000
+
+#: The same without python-flint.
+MAX_SLOW_OPERATIONS = 20_000
 
 #: Denominators a claim is rounded to before it is taken as it is.
 DENOMINATORS = (1, 12, 1000, 10**6)
+
+#: Significant decimal digits of a number that somebody may have meant.
+ROUND_DIGITS = 9
+
+#: What is violated by more than this, relative to its size, is not worth rational arithmetic.
+SLIP = 1e-9
 
 HAS_FLINT = find_spec("flint") is not None
 
@@ -36,7 +50,37 @@ def small_enough(problem: FeasibilityProblem) -> bool:
     entries = sum(math.prod(block.shape) for block in problem.sets)
     equations = int(problem.equality.sum())
     cubes = sum(3 * block.n**3 for block in problem.sets if block.matrix)
-    return problem.m * entries + equations**2 * (entries + equations) + cubes <= MAX_OPERATIONS
+    limit = MAX_OPERATIONS if HAS_FLINT else MAX_SLOW_OPERATIONS
+    return problem.m * entries + equations**2 * (entries + equations) + cubes <= limit
+
+
+def is_round(problem: FeasibilityProblem) -> bool:
+    """Whether every number of a problem is a short decimal, as numbers are that somebody meant.
+
+    Of numbers that were themselves rounded, rational arithmetic can prove what the next bit would disprove:
+    a weakly infeasible problem in rotated coordinates is feasible or infeasible by chance.
+    """
+    found = problem.__dict__.get("_is_round")
+    if found is None:
+        bounds = np.concatenate([problem.lower, problem.upper])
+        numbers = [bounds[np.isfinite(bounds)]]
+        numbers += [np.array([float(v) for v in block.spec().values() if isinstance(v, float)])
+                    for block in problem.sets]  # fmt: skip
+        for rows in problem.rows:
+            if rows is not None:
+                numbers += _stored(rows)
+        values = np.unique(np.abs(np.concatenate([a.reshape(-1) for a in numbers])))
+        found = all(float(f"{v:.{ROUND_DIGITS}g}") == v for v in values.tolist())
+        problem.__dict__["_is_round"] = found
+    return bool(found)
+
+
+def _stored(rows: Rows) -> list[FloatArray]:
+    _, arrays, children = rows.state()
+    out = [a for a in arrays.values() if a.dtype.kind == "f"]
+    for child in children:
+        out += _stored(child)
+    return out
 
 
 def _number(value: Fraction) -> Any:
@@ -70,6 +114,19 @@ def _eye(n: int, value: Fraction) -> np.ndarray:
 
 
 def semidefinite_exact(matrix: np.ndarray) -> bool:
+    """Decide whether a symmetric matrix of rationals is positive semidefinite."""
+    n = matrix.shape[0]
+    if HAS_FLINT and n > 2:
+        import flint
+
+        # All roots of a characteristic polynomial are real; none is negative if the signs alternate.
+        whole, _ = flint.fmpq_mat(n, n, list(matrix.reshape(-1))).numer_denom()
+        signs = whole.charpoly()
+        return all((signs[k] if (n - k) % 2 == 0 else -signs[k]) >= 0 for k in range(n + 1))
+    return _semidefinite_by_pivots(matrix)
+
+
+def _semidefinite_by_pivots(matrix: np.ndarray) -> bool:
     """Decide by LDL' whether a symmetric matrix of rationals is positive semidefinite."""
     a = np.array(matrix, dtype=object)
     n = a.shape[0]
@@ -90,30 +147,69 @@ def semidefinite_exact(matrix: np.ndarray) -> bool:
     return True
 
 
-def _solve(gram: np.ndarray, rhs: np.ndarray) -> np.ndarray | None:
-    """One solution of a rational linear system, or None if it has none."""
+def _solve(matrix: np.ndarray, rhs: np.ndarray) -> np.ndarray | None:
+    """Solve a square rational system; None if it is singular."""
     size = rhs.size
-    table = np.concatenate([gram, rhs.reshape(-1, 1)], axis=1)
-    pivots: list[tuple[int, int]] = []
-    row = 0
+    if HAS_FLINT:
+        import flint
+
+        try:
+            found = flint.fmpq_mat(size, size, list(matrix.reshape(-1))).solve(
+                flint.fmpq_mat(size, 1, list(rhs))
+            )
+        except ZeroDivisionError:
+            return None
+        return np.array(found.entries(), dtype=object)
+    table = np.concatenate([matrix, rhs.reshape(-1, 1)], axis=1)
     for col in range(size):
-        hit = next((r for r in range(row, size) if table[r, col] != 0), None)
+        hit = next((r for r in range(col, size) if table[r, col] != 0), None)
         if hit is None:
-            continue
-        if hit != row:
-            table[[row, hit]] = table[[hit, row]]
-        table[row] = table[row] / table[row, col]
+            return None
+        if hit != col:
+            table[[col, hit]] = table[[hit, col]]
+        table[col] = table[col] / table[col, col]
         for r in range(size):
-            if r != row and table[r, col] != 0:
-                table[r] = table[r] - table[r, col] * table[row]
-        pivots.append((row, col))
-        row += 1
-    if any(table[r, size] != 0 for r in range(row, size)):
+            if r != col and table[r, col] != 0:
+                table[r] = table[r] - table[r, col] * table[col]
+    return table[:, size]
+
+
+def _exact_step(
+    matrix: np.ndarray, near: FloatArray, weight: FloatArray, off: np.ndarray
+) -> np.ndarray | None:
+    """Find a short rational ``step`` with ``matrix @ step = off``; None if none was found.
+
+    Only a few entries move: as many as there are independent equations, chosen for a well-conditioned system
+    among those that may move far (``weight``). Redundant equations have to hold by themselves.
+
+    Parameters
+    ----------
+    matrix : ndarray of rationals
+        One row per equation.
+    near : ndarray
+        The same in floating point.
+    weight : ndarray
+        How far each entry may move.
+    off : ndarray of rationals
+        The right-hand side.
+    """
+    table = near * weight
+    size = np.linalg.norm(table, axis=1)
+    if not np.isfinite(table).all() or not table.size:
         return None
-    out = _zeros((size,))
-    for r, c in pivots:
-        out[c] = table[r, size]
-    return out
+    table = table / np.where(size > 0.0, size, 1.0)[:, None]
+    _, triangle, columns = scipy.linalg.qr(table, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diagonal(triangle))
+    rank = int(np.sum(diagonal > 1e-10 * np.max(diagonal, initial=0.0)))
+    columns = columns[:rank]
+    _, _, order = scipy.linalg.qr(table[:, columns].T, mode="economic", pivoting=True)
+    index = order[:rank]
+    part = _solve(matrix[np.ix_(index, columns)], off[index]) if rank else _zeros((0,))
+    if part is None:
+        return None
+    step = _zeros((matrix.shape[1],))
+    step[columns] = part
+    return step if all(a == b for a, b in zip(matrix.dot(step), off, strict=True)) else None
 
 
 class _ExactRows:
@@ -136,9 +232,49 @@ class _ExactRows:
         pieces = np.split(vector, self.splits)
         return [p.reshape(b.shape) for p, b in zip(pieces, self.problem.sets, strict=True)]
 
+    @cached_property
+    def equations(self) -> tuple[np.ndarray, np.ndarray]:
+        """Equality rows and prescribed traces, with their right-hand sides."""
+        return _equations(self)
 
-def exact_point(problem: FeasibilityProblem, point: Point, *, repair: bool = True) -> Outcome:
-    """Prove in rational arithmetic that a point near the given one is feasible.
+    @cached_property
+    def mirror(self) -> np.ndarray:
+        """For every entry the place of its mirror image; its own where it has none."""
+        out, start = [], 0
+        for block in self.problem.sets:
+            place = np.arange(start, start + math.prod(block.shape)).reshape(block.shape)
+            out.append(place.T.reshape(-1))
+            start += place.size
+        return np.concatenate(out)
+
+    @cached_property
+    def folded(self) -> tuple[np.ndarray, FloatArray, np.ndarray]:
+        """The equations on entries with one of each mirrored pair left, in floating point too, and which."""
+        matrix = self.equations[0]
+        own = np.flatnonzero(self.mirror >= np.arange(self.mirror.size))
+        paired = self.mirror[own] > own
+        folded = matrix[:, own]
+        folded[:, paired] = folded[:, paired] + matrix[:, self.mirror[own][paired]]
+        return folded, _floats(folded), own
+
+
+def _exact_rows(problem: FeasibilityProblem) -> _ExactRows:
+    """Rational rows, made once: problems are immutable."""
+    key = f"_exact_rows_{HAS_FLINT}"
+    found = problem.__dict__.get(key)
+    if found is None:
+        found = problem.__dict__[key] = _ExactRows(problem)
+    return found
+
+
+def exact_point(
+    problem: FeasibilityProblem,
+    point: Point,
+    *,
+    repair: bool = True,
+    denominators: tuple[int, ...] = DENOMINATORS,
+) -> Outcome:
+    """Prove in rational arithmetic that a point, or a rounder one next to it, is feasible.
 
     Parameters
     ----------
@@ -148,31 +284,90 @@ def exact_point(problem: FeasibilityProblem, point: Point, *, repair: bool = Tru
         One array per set.
     repair : bool
         Round to small denominators and correct equality rows; else take the point exactly as it is.
+    denominators : tuple of int
+        The denominators to round to.
     """
     if not small_enough(problem):
         return refuse("the problem is too large for exact mode")
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
-    rows = _ExactRows(problem)
-    equations, values = _equations(rows)
-    gram: np.ndarray | None = None
     flat = np.concatenate([x.reshape(-1) for x in point])
     last = refuse("no rational point near the given one is feasible")
-    for candidate in _candidates(flat) if repair else [_exact(flat)]:
-        x = candidate
-        if values.size and repair:
-            off = values - equations.dot(x)
-            if any(v != 0 for v in off):
-                gram = equations.dot(equations.T) if gram is None else gram
-                step = _solve(gram, off)
-                if step is None:
-                    return refuse("the equality rows contradict each other")
-                x = x + equations.T.dot(step)
+    open_still = _may_be_feasible(problem, point)
+    if not open_still:
+        last = refuse("rows or sets are violated by more than rounding")
+        if not repair:
+            return last
+    rows = _exact_rows(problem)
+    as_it_is = _exact(flat)
+    if open_still:
+        last = _point_holds(rows, as_it_is)
+        if last.proven or not repair:
+            return last
+    for candidate, said in _candidates(flat, as_it_is, denominators):
+        x, done = _onto_equations(rows, candidate, flat)
+        if x is None:
+            last = refuse("no rational point near the given one meets the equality rows")
+            continue
+        near = tuple(_floats(part) for part in rows.blocks(x))
+        if not _may_be_feasible(problem, near):
+            continue
         outcome = _point_holds(rows, x)
         if outcome.proven:
-            return outcome
+            return replace(outcome, evidence=near, repairs=said + done)
         last = outcome
     return last
+
+
+def _onto_equations(
+    rows: _ExactRows, x: np.ndarray, flat: FloatArray
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    equations, values = rows.equations
+    if values.size == 0:
+        return x, ()
+    off = values - equations.dot(x)
+    if not any(v != 0 for v in off):
+        return x, ()
+    matrix, near, own = rows.folded
+    step = _exact_step(matrix, near, _reach(rows.problem, flat)[own], off)
+    if step is None:
+        return None, ()
+    moved = np.array(x)
+    moved[own] = moved[own] + step
+    moved[rows.mirror[own]] = moved[own]
+    return moved, ("moved the point onto the equality rows",)
+
+
+def _reach(problem: FeasibilityProblem, flat: FloatArray) -> FloatArray:
+    """How far each entry may move: by its own size if it must not turn negative, else by that of its block."""
+    out, start = [], 0
+    for block in problem.sets:
+        part = np.abs(flat[start : start + math.prod(block.shape)])
+        start += part.size
+        size = float(np.max(part, initial=0.0)) or 1.0
+        out.append(np.maximum(part, 1e-6 * size) if isinstance(block, Nonneg) else np.full(part.size, size))
+    return np.concatenate(out)
+
+
+def _may_be_feasible(problem: FeasibilityProblem, point: Point) -> bool:
+    """Whether floating-point numbers leave it open: what misses by more than rounding needs no proof."""
+    if not all(np.isfinite(x).all() for x in point):
+        return False
+    size = np.array([float(np.linalg.norm(x)) for x in point])
+    if not np.isfinite(size).all():
+        return True
+    if problem.m:
+        value = stable_values(problem, point)
+        allowed = SLIP * (size @ problem.block_norms + largest_bound(problem))
+        if np.any(problem.lower - value > allowed) or np.any(value - problem.upper > allowed):
+            return False
+    for block, x, scale in zip(problem.sets, point, size, strict=True):
+        reference = scale
+        if isinstance(block, SpectralBox):
+            reference = max(scale, abs(block.lower), abs(block.upper))
+        if not isinstance(block, Free) and block.depth(x) < -SLIP * reference:
+            return False
+    return True
 
 
 def _equations(rows: _ExactRows) -> tuple[np.ndarray, np.ndarray]:
@@ -192,10 +387,12 @@ def _equations(rows: _ExactRows) -> tuple[np.ndarray, np.ndarray]:
     return stacked, np.array(values, dtype=object)
 
 
-def _candidates(flat: FloatArray) -> Iterator[np.ndarray]:
-    for denominator in DENOMINATORS:
-        yield _rounded(flat, denominator)
-    yield _exact(flat)
+def _candidates(
+    flat: FloatArray, as_it_is: np.ndarray, denominators: tuple[int, ...]
+) -> Iterator[tuple[np.ndarray, tuple[str, ...]]]:
+    for denominator in denominators:
+        yield _rounded(flat, denominator), (f"rounded to denominators of at most {denominator}",)
+    yield as_it_is, ()
 
 
 def _point_holds(rows: _ExactRows, x: np.ndarray) -> Outcome:
@@ -226,17 +423,43 @@ def _point_holds(rows: _ExactRows, x: np.ndarray) -> Outcome:
                 inside = inside and np.trace(part) == _number(Fraction(block.trace))
         if not inside:
             return refuse(f"block {problem.block_name(b)} is outside its set in exact arithmetic")
-    return Outcome(True, margin, "a rational point near the given one meets every set and row exactly")
+    return Outcome(
+        True,
+        margin,
+        "the point, taken as rational numbers, meets every set and row exactly",
+        rational=tuple(_fractions(part) for part in rows.blocks(x)),
+    )
+
+
+def _fraction(value: Any) -> Fraction:
+    return value if isinstance(value, Fraction) else Fraction(int(value.p), int(value.q))
+
+
+def _fractions(array: np.ndarray) -> np.ndarray:
+    return np.vectorize(_fraction, otypes=[object])(array)
 
 
 def _float(value: Any) -> float:
-    if isinstance(value, Fraction):
-        return float(value)
-    return float(Fraction(int(value.p), int(value.q)))
+    try:
+        return float(_fraction(value))
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
-def exact_certificate(problem: FeasibilityProblem, y: FloatArray, *, repair: bool = True) -> Outcome:
-    """Prove in rational arithmetic that multipliers near the given ones rule out every point.
+def _floats(array: np.ndarray) -> FloatArray:
+    """Nearest floating-point numbers."""
+    out = np.array([_float(v) for v in array.reshape(-1)], dtype=np.float64)
+    return out.reshape(array.shape)
+
+
+def exact_certificate(
+    problem: FeasibilityProblem,
+    y: FloatArray,
+    *,
+    repair: bool = True,
+    denominators: tuple[int, ...] = DENOMINATORS,
+) -> Outcome:
+    """Prove in rational arithmetic that multipliers, or rounder ones next to them, rule out every point.
 
     Parameters
     ----------
@@ -246,51 +469,94 @@ def exact_certificate(problem: FeasibilityProblem, y: FloatArray, *, repair: boo
         One multiplier per row.
     repair : bool
         Round to small denominators and clear the Free blocks; else take the multipliers as they are.
+    denominators : tuple of int
+        The denominators to round to.
     """
     if not small_enough(problem):
         return refuse("the problem is too large for exact mode")
     if not np.isfinite(y).all() or not y.any():
         return refuse("the certificate is zero or holds NaN or infinity")
-    rows = _ExactRows(problem)
-    if not repair:
-        return _certificate_holds(rows, _exact(y))
+    last = refuse("no rational certificate near the given one holds")
+    open_still = _may_be_certificate(problem, y)
+    if not open_still:
+        last = refuse("the two sides of the certificate, or A*y, are off by more than rounding")
+        if not repair:
+            return last
+    rows = _exact_rows(problem)
+    if open_still:
+        last = _certificate_holds(rows, _exact(y))
+        if last.proven or not repair:
+            return last
     size = np.abs(y)
     largest = float(np.max(size))
     significant = float(np.min(size[size > 1e-6 * largest]))
-    last = refuse("no rational certificate near the given one holds")
     # Multipliers are meant up to a factor: let the largest, or the smallest that counts, be one.
     for unit in dict.fromkeys((largest, significant)):
-        for candidate in _candidates(y / unit):
+        scaled = y / unit
+        if not np.isfinite(scaled).all():
+            continue
+        for candidate, said in _candidates(scaled, _exact(scaled), denominators):
             if not any(v != 0 for v in candidate):
                 continue
-            outcome = _certificate_holds(rows, _clear_free(rows, candidate))
+            exact, done = _clear_free(rows, candidate)
+            near = _floats(exact)
+            if not _may_be_certificate(problem, near):
+                continue
+            outcome = _certificate_holds(rows, exact)
             if outcome.proven:
-                return outcome
+                return replace(outcome, evidence=near, repairs=said + done)
             last = outcome
     return last
 
 
-def _clear_free(rows: _ExactRows, y: np.ndarray) -> np.ndarray:
+def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
+    """Whether floating-point numbers leave it open: what misses by more than rounding needs no proof."""
+    if not np.isfinite(y).all():
+        return False
+    if np.any(sign_violation(problem, y) > 0.0):
+        return False
+    terms = problem.beta_terms(y)
+    gap, scale = float(np.sum(terms)), float(np.sum(np.abs(terms)))
+    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        if rows is None:
+            continue
+        g = stable_adjoint(rows, y)
+        size = float(np.abs(y) @ problem.block_norms[b])
+        if not (np.isfinite(g).all() and math.isfinite(size)):
+            return True
+        lam = np.abs(g) if isinstance(block, Free) else block.spectrum(g)
+        if isinstance(block, SpectralBox):
+            gap -= block.support_spectrum(lam)
+            scale += block.nuclear_radius * size
+        elif float(np.max(lam)) > SLIP * size:
+            return False
+    return not gap < -SLIP * scale
+
+
+def _clear_free(rows: _ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     """Correct multipliers so that ``A*y`` vanishes on the Free blocks, where that can be done."""
     problem = rows.problem
     free = np.concatenate([np.full(math.prod(s.shape), isinstance(s, Free)) for s in problem.sets])
     if not free.any():
-        return y
+        return y, ()
     columns = rows.matrix[:, free]
     off = columns.T.dot(y)
     if not any(v != 0 for v in off):
-        return y
+        return y, ()
     movable = np.array(
         [(np.isfinite(lo) and np.isfinite(hi)) or v != 0
          for lo, hi, v in zip(problem.lower, problem.upper, y, strict=True)]
     )  # fmt: skip
-    part = columns[movable]
-    step = _solve(part.T.dot(part), off)
+    part = columns[movable].T
+    size = np.abs(_floats(y[movable]))
+    signed = ~(np.isfinite(problem.lower) & np.isfinite(problem.upper))[movable]
+    weight = np.where(signed, size, float(np.max(size, initial=0.0)))
+    step = _exact_step(part, _floats(part), weight, off)
     if step is None:
-        return y
+        return y, ()
     out = np.array(y)
-    out[movable] = out[movable] - part.dot(step)
-    return out
+    out[movable] = out[movable] - step
+    return out, ("made A*y vanish on the free blocks",)
 
 
 def _certificate_holds(rows: _ExactRows, y: np.ndarray) -> Outcome:
@@ -328,7 +594,8 @@ def _certificate_holds(rows: _ExactRows, y: np.ndarray) -> Outcome:
     return Outcome(
         True,
         min(_float(gap) / scale, 1.0) if scale > 0.0 else 1.0,
-        "rational multipliers near the given ones rule out every point exactly",
+        "the multipliers, taken as rational numbers, rule out every point exactly",
+        rational=_fractions(y),
     )
 
 
@@ -337,20 +604,24 @@ def _box_support(box: SpectralBox, g: np.ndarray) -> Any | None:
 
     Then ``<g, Z> <= theta·trace + upper·tr P - lower·tr N``; theta is zero where no trace is prescribed.
     """
-    approximate = np.array([[_float(v) for v in row] for row in g])
+    approximate = _floats(g)
+    if not np.isfinite(approximate).all():
+        return None
     lam, vec = eigh(approximate)
     theta = 0.0
     if box.trace is not None:
         theta = float(lam[::-1][min(max(int(box.rank), 0), box.n - 1)])
     spread = float(np.max(np.abs(lam - theta), initial=0.0))
-    lift = Fraction(spread) * Fraction(1, 2**44) * box.n
-    positive = _exact(spectral_matrix(vec, np.maximum(lam - theta, 0.0))) + _eye(box.n, lift)
+    split = _exact(spectral_matrix(vec, np.maximum(lam - theta, 0.0)))
     shift = _number(Fraction(theta))
-    negative = positive - g + shift * _eye(box.n, Fraction(1))
-    if not (semidefinite_exact(positive) and semidefinite_exact(negative)):
-        return None
-    total = _number(Fraction(box.upper)) * np.trace(positive)
-    total -= _number(Fraction(box.lower)) * np.trace(negative)
-    if box.trace is not None:
-        total += shift * _number(Fraction(box.trace))
-    return total
+    # A little lift makes both parts semidefinite whatever the rounding; diagonal ones need none.
+    for lift in (Fraction(0), Fraction(spread) * Fraction(1, 2**44) * box.n):
+        positive = split + _eye(box.n, lift)
+        negative = positive - g + shift * _eye(box.n, Fraction(1))
+        if semidefinite_exact(positive) and semidefinite_exact(negative):
+            total = _number(Fraction(box.upper)) * np.trace(positive)
+            total -= _number(Fraction(box.lower)) * np.trace(negative)
+            if box.trace is not None:
+                total += shift * _number(Fraction(box.trace))
+            return total
+    return None

@@ -1,21 +1,34 @@
 """Numeric mode: recomputed, scale-free residuals against named tolerances.
 
-On bounded and on vector blocks small residuals mean that a small change of the data makes the claim
-exact, and that is what a numeric verdict says. On an unbounded PSD block they mean nothing by themselves:
-weakly infeasible problems have points with residuals as small as one likes, and weakly feasible ones have
-such certificates. There the claim must also lie in the interior by more than rounding can fake, which is
-the existence argument of the rigorous mode; only rows that depend on others are then left to tolerances.
+What a residual is compared with decides whether it means anything:
+
+* On a bounded block a row is compared with the size of its terms. A small residual then says that a small
+  change of the data makes the claim exact, and that is what a numeric verdict says.
+* On an unbounded block the terms can be made as large as one likes, and so can the residual they excuse. A
+  vector block excuses rounding only.
+* On an unbounded PSD block not even that is enough: weakly infeasible problems have points with residuals as
+  small as one likes, and weakly feasible ones have such certificates. There the claim must lie in the
+  interior by more than rounding can fake, which is the existence argument of the rigorous mode; only rows
+  that follow from others are then left out.
+
+A block that is slightly outside its set is charged for that in every row: moving it inside moves the row by
+up to that distance times the norm of the row.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from sdpfeas.certificates.equality import independent_free_columns, independent_rows
-from sdpfeas.certificates.rigorous import Outcome, prove_certificate, prove_point, refuse
+from sdpfeas.certificates.equality import without_redundant_columns, without_redundant_rows
+from sdpfeas.certificates.outcome import Outcome, refuse
+from sdpfeas.certificates.rigorous import prove_certificate, prove_point
+from sdpfeas.certificates.stable import stable_adjoint, stable_apply
 from sdpfeas.linalg import FloatArray
+from sdpfeas.operators import Rows
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
-from sdpfeas.sets import PSD, Free, SpectralBox
+from sdpfeas.sets import PSD, BlockSet, Free, SpectralBox
 from sdpfeas.tolerances import Tolerances
 
 __all__ = ["check_certificate", "check_point"]
@@ -31,32 +44,35 @@ def check_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     point : tuple of ndarray
         One array per set.
     tolerances : Tolerances
-        ``residual``, ``backward`` and ``membership`` are used.
+        ``residual``, ``rounding`` and ``membership`` are used.
     """
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
-    value, terms, reach = np.zeros(problem.m), np.zeros(problem.m), np.zeros(problem.m)
+    value, excused = np.zeros(problem.m), largest_bound(problem)
+    drift = np.zeros(problem.m)
     for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
-        size = float(np.linalg.norm(x))
-        apart = block.distance(x)
-        if isinstance(block, SpectralBox):
-            size = max(size, abs(block.lower), abs(block.upper))
-        if apart > tolerances.membership * size:
-            return refuse(
-                f"block {problem.block_name(b)} is outside its set by {apart / size:.3g} of its size"
-            )
+        lam = block.spectrum(x)
+        apart = float(np.linalg.norm(lam - block.project_spectrum(lam)))
+        if apart > 0.0:
+            size = _size(block, x)
+            if not apart <= tolerances.membership * size:
+                share = apart / size if size > 0.0 else math.inf
+                return refuse(f"block {problem.block_name(b)} is outside its set by {share:.3g} of its size")
+            drift += apart * problem.block_norms[b]
         if rows is not None:
-            part = rows.apply(x)
+            part = stable_apply(rows, x)
             value += part
-            terms += np.abs(part)
-            reach += problem.block_norms[b] * size
-    if not (np.isfinite(value).all() and np.isfinite(reach).all()):
+            if block.matrix and block.n > 1:
+                excused = excused + np.abs(part)
+    if not np.isfinite(value).all():
         return refuse("the row values overflow")
-    size_of_terms = largest_bound(problem) + terms
-    violation = np.maximum(np.maximum(problem.lower - value, value - problem.upper), 0.0)
-    bad = violation > tolerances.residual * size_of_terms + tolerances.backward * reach
+    violation = np.maximum(problem.lower - value, value - problem.upper) + drift
+    bad = violation > tolerances.residual * excused
     if bad.any():
-        ratio = np.where(bad, violation / np.where(bad, size_of_terms, 1.0), 0.0)
+        excused = excused + _cancelled(problem, point, np.flatnonzero(bad), violation, tolerances)
+        bad &= ~(violation <= tolerances.residual * excused)
+    if bad.any():
+        ratio = np.where(bad, violation / np.where(excused > 0.0, excused, np.finfo(float).tiny), 0.0)
         i = int(np.argmax(ratio))
         return refuse(
             f"row {problem.row_name(i)} is violated by {ratio[i]:.3g} of the size of its terms "
@@ -65,19 +81,76 @@ def check_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     if _has_unbounded_psd(problem):
         outcome = prove_point(problem, point, tolerances)
         if not outcome.proven:
-            keep = independent_rows(problem)
-            if keep.size < problem.m:
-                outcome = prove_point(problem.select_rows(keep), point, tolerances)
+            reduced = without_redundant_rows(problem)
+            if reduced is not None:
+                outcome = prove_point(reduced, point, tolerances)
         if not outcome.proven:
             return refuse(
                 "numerically feasible, no interior found: the residuals are within the tolerances, but on "
                 f"an unbounded PSD block that is no evidence ({outcome.reason})"
             )
-    left = np.minimum(value - problem.lower, problem.upper - value)[~problem.equality]
-    scale = size_of_terms[~problem.equality]
+    left = -violation[~problem.equality]
+    scale = excused[~problem.equality]
     relative = np.divide(left, scale, out=np.ones_like(left), where=(scale > 0.0) & np.isfinite(left))
     margin = float(np.min(relative, initial=1.0))
     return Outcome(True, margin, "every set and every row holds within the tolerances")
+
+
+def _size(block: BlockSet, x: FloatArray) -> float:
+    size = float(np.linalg.norm(x))
+    return max(size, abs(block.lower), abs(block.upper)) if isinstance(block, SpectralBox) else size
+
+
+def _cancelled(
+    problem: FeasibilityProblem,
+    point: Point,
+    index: np.ndarray,
+    violation: FloatArray,
+    tolerances: Tolerances,
+) -> FloatArray:
+    """Terms that cancelled inside a block, for some rows, in units of the residual tolerance.
+
+    On a box these are measured as ``||W^(1/2) A_i W^(1/2)||`` with W the block less its lower bound: the same
+    in any coordinates, congruent ones too, so that large entries of a row that the point avoids excuse
+    nothing. Elsewhere, and for equality rows up to the square root of the tolerance on a box, rounding is
+    excused: a few units of it times the norm of the row times that of the point.
+    """
+    out = np.zeros(problem.m)
+    most = np.zeros(problem.m)
+    slight = tolerances.rounding / tolerances.residual if tolerances.residual > 0.0 else 0.0
+    for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
+        reach = problem.block_norms[b] * _size(block, x) * (4.0 + math.sqrt(block.n))
+        most += reach if isinstance(block, SpectralBox) else slight * reach
+    # Nothing below exceeds this, so what is worse needs no second look.
+    if np.any(violation[index] > tolerances.residual * (largest_bound(problem) + most)[index]):
+        return out
+    equal = problem.equality[index]
+    for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
+        if rows is None:
+            continue
+        reach = problem.block_norms[b][index] * _size(block, x)
+        if isinstance(block, SpectralBox):
+            local = _local_sizes(rows.select(index), block, x)
+            loose = np.minimum(slight * reach, local / math.sqrt(tolerances.residual) if slight else 0.0)
+            out[index] += local + np.where(equal, loose, 0.0)
+        elif block.matrix and block.n > 1:
+            out[index] += slight * reach
+        else:
+            out[index] += slight * rows.select(index)._magnitude_apply(np.abs(x))
+    return out
+
+
+def _local_sizes(rows: Rows, box: SpectralBox, x: FloatArray) -> FloatArray:
+    eye = np.eye(box.n)
+    inner = x - box.lower * eye
+    out, unit = np.zeros(rows.m), np.zeros(rows.m)
+    for i in range(rows.m):
+        unit[i] = 1.0
+        a = rows.adjoint(unit)
+        unit[i] = 0.0
+        product = a @ inner
+        out[i] = math.sqrt(max(float(np.sum(product * product.T)), 0.0)) + abs(box.lower * float(np.trace(a)))
+    return out
 
 
 def check_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances) -> Outcome:
@@ -90,7 +163,7 @@ def check_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: To
     y : ndarray
         One multiplier per row.
     tolerances : Tolerances
-        ``membership`` and ``margin`` are used.
+        ``rounding`` and ``margin`` are used.
     """
     if not np.isfinite(y).all():
         return refuse("the certificate holds NaN or infinity")
@@ -103,32 +176,33 @@ def check_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: To
         return refuse(f"the multiplier of row {name} has the sign its missing bound forbids")
     if _has_unbounded_psd(problem):
         outcome = prove_certificate(problem, y)
-        if not outcome.proven:
-            reduced = independent_free_columns(problem)
-            if reduced is not None and _free_residual(problem, y) <= tolerances.membership:
+        if not outcome.proven and _free_residual(problem, y) <= tolerances.rounding:
+            reduced = without_redundant_columns(problem)
+            if reduced is not None:
                 outcome = prove_certificate(reduced, y)
         return outcome
     terms = problem.beta_terms(y)
-    gap, scale = float(np.sum(terms)), float(np.sum(np.abs(terms)))
+    gap, scale, noise = float(np.sum(terms)), float(np.sum(np.abs(terms))), 0.0
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         if rows is None:
             continue
-        g = rows.adjoint(y)
+        g = stable_adjoint(rows, y)
         if not np.isfinite(g).all():
             return refuse("A*y overflows")
+        size = float(np.abs(y) @ problem.block_norms[b])
         if isinstance(block, SpectralBox):
             lam = block.spectrum(g)
             gap -= block.support_spectrum(lam)
             scale += block.nuclear_radius * float(np.max(np.abs(lam)))
+            noise += block.nuclear_radius * tolerances.rounding * size
             continue
         excess = float(np.max(np.abs(g) if isinstance(block, Free) else g))
-        size = float(np.abs(y) @ problem.block_norms[b])
-        if excess > tolerances.membership * size:
+        if excess > tolerances.rounding * size:
             return refuse(
                 f"A*y is {'not zero' if isinstance(block, Free) else 'positive'} on block "
-                f"{problem.block_name(b)} by {excess / size:.3g} of its size"
+                f"{problem.block_name(b)} by {excess / size if size > 0.0 else math.inf:.3g} of its size"
             )
-    if not gap > tolerances.margin * scale:
+    if not gap > tolerances.margin * scale + noise:
         return refuse(f"the two sides of the certificate differ by {gap:.3g}, within the tolerance")
     return Outcome(
         True,

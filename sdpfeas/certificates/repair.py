@@ -20,21 +20,28 @@ from sdpfeas.certificates.equality import (
     Movable,
     vector_columns,
 )
-from sdpfeas.linalg import FloatArray, eigvalsh
+from sdpfeas.linalg import FloatArray, eigh, eigvalsh, spectral_matrix
+from sdpfeas.operators import Rows
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
-from sdpfeas.sets import PSD, Free, Nonneg, SpectralBox
+from sdpfeas.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
 from sdpfeas.tolerances import Tolerances
 
 __all__ = ["repaired_certificates", "repaired_points"]
 
-#: How far to pull a point towards the interior, from hardly to halfway.
+#: How far to pull a point towards the interior, from hardly to all the way.
 PULLS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 0.1, 0.5, 1.0)
 
 #: How many pulled points are handed to the prover at most; each costs a proof.
-MOST_PULLED = 3
+MOST_PULLED = 2
 
 #: Vector blocks with more entries than this are not re-optimised.
 MAX_LP_COLUMNS = 2000
+
+#: A block closer to its set than this, relative to its size, is where rounding puts it.
+ROUNDING = 1e-14
+
+#: A relative slack above this leaves room for a proof.
+COMFORT = 1e-9
 
 
 def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple[Point, tuple[str, ...]]]:
@@ -50,35 +57,42 @@ def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple
     if not all(np.isfinite(x).all() for x in point):
         return
     done: tuple[str, ...] = ()
-    inside = tuple(
-        block.project(x) if block.distance(x) > 0.0 else x
-        for block, x in zip(problem.sets, point, strict=True)
-    )
+    inside = tuple(_into(block, x) for block, x in zip(problem.sets, point, strict=True))
     if any(a is not b for a, b in zip(inside, point, strict=True)):
         done += ("moved the blocks onto their sets",)
     system = _plain_system(problem, inside)
     if system is not None:
         inside = _onto_rows(problem, system, inside)
         done += ("moved the point onto the equality rows",)
-    fitted = _fit_vectors(problem, inside)
+    value = problem.apply(inside)
+    fitted = _fit_vectors(problem, inside, value)
     if fitted is not None:
-        inside = fitted
+        inside, value = fitted
         done += ("chose the vector blocks anew for the largest slack",)
-    if done:
+    if done and _finite(inside):
         yield inside, done
     centre = _centre(problem, system, inside)
-    if centre is None:
+    if centre is None or not _finite((*inside, *centre)):
         return
-    yielded = 0
-    for pull in PULLS:
+    for pull in _pulls(problem, (inside, value), (centre, problem.apply(centre))):
         pulled = tuple((1.0 - pull) * x + pull * c for x, c in zip(inside, centre, strict=True))
-        refitted = _fit_vectors(problem, pulled)
-        pulled = pulled if refitted is None else refitted
-        if _looks_feasible(problem, pulled):
-            yield pulled, (*done, f"pulled the point towards the interior (by {pull:g})")
-            yielded += 1
-            if yielded == MOST_PULLED:
-                return
+        yield pulled, (*done, f"pulled the point towards the interior (by {pull:g})")
+
+
+def _finite(arrays: tuple[FloatArray, ...]) -> bool:
+    return all(np.isfinite(x).all() for x in arrays)
+
+
+def _into(block: BlockSet, x: FloatArray) -> FloatArray:
+    """Return the projection onto the set, or ``x`` itself where that would only move it by rounding."""
+    if not block.matrix:
+        return x if np.array_equal(projected := block.project(x), x) else projected
+    lam, vec = eigh(x)
+    target = block.project_spectrum(lam)
+    size = max(float(np.max(np.abs(lam))), float(np.max(np.abs(target))))
+    if float(np.max(np.abs(lam - target))) <= ROUNDING * block.n * size:
+        return x
+    return spectral_matrix(vec, target)
 
 
 def _plain_system(problem: FeasibilityProblem, point: Point) -> CorrectionSystem | None:
@@ -101,7 +115,8 @@ def _plain_system(problem: FeasibilityProblem, point: Point) -> CorrectionSystem
         elif isinstance(block, Free):
             weight = np.full(block.n, size)
         parts.append(Movable(b, rows.select(index), weight, trace))
-    return CorrectionSystem(parts, index.size) if parts else None
+    system = CorrectionSystem(parts, index.size) if parts else None
+    return system if system is not None and system.usable else None
 
 
 def _onto_rows(problem: FeasibilityProblem, system: CorrectionSystem, point: Point) -> Point:
@@ -126,25 +141,58 @@ def _centre(problem: FeasibilityProblem, system: CorrectionSystem | None, point:
         else:
             start.append(x)
     centre: Point = tuple(start)
+    if not _finite(centre):
+        return None
     if system is not None:
         centre = _onto_rows(problem, system, centre)
-    depths = [block.depth(c) for block, c in zip(problem.sets, centre, strict=True)]
+        if not _finite(centre):
+            return None
+    fitted = _fit_vectors(problem, centre, problem.apply(centre))
+    if fitted is not None:
+        centre = fitted[0]
+    depths = [_depth(block, c) for block, c in zip(problem.sets, centre, strict=True)]
     return centre if min(depths) > 0.0 else None
 
 
-def _looks_feasible(problem: FeasibilityProblem, point: Point) -> bool:
-    value = problem.apply(point)
-    open_rows = ~problem.equality
-    if np.any((value < problem.lower)[open_rows]) or np.any((value > problem.upper)[open_rows]):
-        return False
-    return all(
-        isinstance(block, SpectralBox) or block.depth(x) >= 0.0
-        for block, x in zip(problem.sets, point, strict=True)
-    )
+def _depth(block: BlockSet, x: FloatArray) -> float:
+    if isinstance(block, SpectralBox) and block.lower == block.upper:
+        return np.inf  # there is only one member, and no interior to look for
+    return block.depth(x)
 
 
-def _fit_vectors(problem: FeasibilityProblem, point: Point) -> Point | None:
-    """Choose the vector blocks for the largest relative slack, the matrix blocks fixed: a small LP."""
+def _slack(problem: FeasibilityProblem, value: FloatArray, size: FloatArray) -> float:
+    """Least slack of an inequality row, relative to its size; infinity without such rows."""
+    left = np.minimum(value - problem.lower, problem.upper - value)[~problem.equality]
+    return float(np.min(left / size[~problem.equality], initial=np.inf))
+
+
+def _pulls(
+    problem: FeasibilityProblem, inside: tuple[Point, FloatArray], centre: tuple[Point, FloatArray]
+) -> list[float]:
+    """Return the pulls that look feasible, those with the most room on all sides first."""
+    (start, first), (end, last) = inside, centre
+    size = np.maximum(np.abs(first) + np.abs(last) + largest_bound(problem), np.finfo(float).tiny)
+    depths = [
+        (_depth(block, x), _depth(block, c))
+        for block, x, c in zip(problem.sets, start, end, strict=True)
+        if not isinstance(block, Free)
+    ]
+    found = []
+    for pull in PULLS:
+        room = _slack(problem, (1.0 - pull) * first + pull * last, size)
+        deep = all((1.0 - pull) * near + pull * far > 0.0 for near, far in depths)
+        if room > 0.0 and deep:
+            found.append((min(room, pull), pull))
+    return [pull for _, pull in sorted(found, reverse=True)[:MOST_PULLED]]
+
+
+def _fit_vectors(
+    problem: FeasibilityProblem, point: Point, value: FloatArray
+) -> tuple[Point, FloatArray] | None:
+    """Choose the vector blocks for the largest relative slack, the matrix blocks fixed: a small LP.
+
+    Returns the point with its row values; None where there is nothing to choose or to gain.
+    """
     vectors = {
         b: rows
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
@@ -152,7 +200,7 @@ def _fit_vectors(problem: FeasibilityProblem, point: Point) -> Point | None:
     }
     blocks = list(vectors)
     columns = sum(problem.sets[b].n for b in blocks)
-    if not 0 < columns <= MAX_LP_COLUMNS:
+    if not 0 < columns <= MAX_LP_COLUMNS or not np.isfinite(value).all():
         return None
     touched = np.any(problem.block_norms[blocks] > 0.0, axis=0)
     if np.any(touched & problem.equality):
@@ -160,35 +208,93 @@ def _fit_vectors(problem: FeasibilityProblem, point: Point) -> Point | None:
     index = np.flatnonzero(touched)
     if index.size == 0:
         return None
-    matrix = sp.hstack([sp.csr_array(vector_columns(r))[index] for r in vectors.values()], format="csr")
+    parts = [vector_columns(rows) for rows in vectors.values()]
+    if columns == 1:
+        (part,) = parts
+        dense = np.asarray(part.toarray() if sp.issparse(part) else part)
+        matrix = dense[index]
+    else:
+        matrix = sp.hstack([sp.csr_array(part)[index] for part in parts], format="csr")
     current = np.concatenate([point[b] for b in blocks])
-    fixed = problem.apply(point)[index] - matrix @ current
+    fixed = value[index] - matrix @ current
     size = np.abs(fixed) + abs(matrix) @ np.abs(current) + largest_bound(problem)[index]
     size = np.where(size > 0.0, size, 1.0)
-    unit = np.where(np.abs(current) > 0.0, np.abs(current), 1.0)
-    scaled = sp.diags_array(1.0 / size) @ matrix @ sp.diags_array(unit)
-    parts, limits = [], []
-    for sign, bound in ((-1.0, problem.lower[index]), (1.0, problem.upper[index])):
-        has = np.isfinite(bound)
-        parts.append(sp.hstack([sign * scaled[has], np.ones((int(has.sum()), 1))]))
-        limits.append((sign * (bound - fixed) / size)[has])
-    least = {True: 0.0, False: -np.inf}
-    low = np.concatenate(
-        [np.full(problem.sets[b].n, least[isinstance(problem.sets[b], Nonneg)]) for b in blocks]
-    )
-    bounds = [(lo, None) for lo in low] + [(None, 1.0)]
-    objective = np.zeros(columns + 1)
-    objective[-1] = -1.0
-    answer = linprog(objective, sp.vstack(parts), np.concatenate(limits), bounds=bounds, method="highs")
-    if answer.x is None or not np.isfinite(answer.x).all():
+    low, high = problem.lower[index], problem.upper[index]
+    room = np.min(np.minimum(value[index] - low, high - value[index]) / size)
+    signed = np.concatenate([np.full(problem.sets[b].n, isinstance(problem.sets[b], Nonneg)) for b in blocks])
+    if room > COMFORT or not np.isfinite(room):
         return None
-    values = np.maximum(answer.x[:-1] * unit, low)
+    if columns == 1:
+        chosen = _best_number(matrix[:, 0] / size, (low - fixed) / size, (high - fixed) / size, signed[0])
+    else:
+        chosen = _best_vector(matrix, current, fixed, size, (low, high), signed)
+    if chosen is None:
+        return None
     out = list(point)
     start = 0
     for b in blocks:
-        out[b] = values[start : start + problem.sets[b].n]
+        out[b] = chosen[start : start + problem.sets[b].n]
         start += problem.sets[b].n
-    return tuple(out)
+    moved = np.array(value)
+    moved[index] = fixed + matrix @ chosen
+    return tuple(out), moved
+
+
+def _best_number(slope: FloatArray, low: FloatArray, high: FloatArray, signed: bool) -> FloatArray | None:
+    """Find ``t`` with the largest ``s`` such that ``low + s <= slope·t <= high - s``, by bisection on s."""
+    # As lines: s <= slope_k t + offset_k.
+    has_low, has_high = np.isfinite(low), np.isfinite(high)
+    slope = np.concatenate([slope[has_low], -slope[has_high]])
+    offset = np.concatenate([-low[has_low], high[has_high]])
+    up, down, flat = slope > 0.0, slope < 0.0, slope == 0.0
+
+    def interval(s: float) -> tuple[float, float]:
+        first = float(np.max((s - offset[up]) / slope[up], initial=-np.inf))
+        last = float(np.min((s - offset[down]) / slope[down], initial=np.inf))
+        return (max(first, 0.0) if signed else first), last
+
+    worst, best = -1.0, float(min(1.0, np.min(offset[flat], initial=1.0)))
+    first, last = interval(worst)
+    if not first <= last:
+        return None
+    for _ in range(60):
+        middle = 0.5 * (worst + best)
+        a, b = interval(middle)
+        if a <= b:
+            worst, first, last = middle, a, b
+        else:
+            best = middle
+    if np.isfinite(first) and np.isfinite(last):
+        return np.array([0.5 * (first + last)])
+    finite = first if np.isfinite(first) else last
+    return np.array([finite]) if np.isfinite(finite) else None
+
+
+def _best_vector(
+    matrix: sp.csr_array,
+    current: FloatArray,
+    fixed: FloatArray,
+    size: FloatArray,
+    bounds: tuple[FloatArray, FloatArray],
+    signed: np.ndarray,
+) -> FloatArray | None:
+    unit = np.where(np.abs(current) > 0.0, np.abs(current), 1.0)
+    scaled = sp.diags_array(1.0 / size) @ matrix @ sp.diags_array(unit)
+    parts, limits = [], []
+    for sign, bound in zip((-1.0, 1.0), bounds, strict=True):
+        has = np.isfinite(bound)
+        parts.append(sp.hstack([sign * scaled[has], np.ones((int(has.sum()), 1))]))
+        limits.append((sign * (bound - fixed) / size)[has])
+    table, right = sp.csr_array(sp.vstack(parts)), np.concatenate(limits)
+    if not (np.isfinite(table.data).all() and np.isfinite(right).all()):
+        return None
+    low = np.where(signed, 0.0, -np.inf)
+    limits_of = [(lo, None) for lo in low] + [(None, 1.0)]
+    objective = np.append(np.zeros(low.size), -1.0)
+    answer = linprog(objective, table, right, bounds=limits_of, method="highs")
+    if answer.x is None or not np.isfinite(answer.x).all():
+        return None
+    return np.maximum(answer.x[:-1] * unit, low)
 
 
 def repaired_certificates(
@@ -220,13 +326,15 @@ def repaired_certificates(
     free = FreeColumns(problem, y)
     if not free.exact:
         y = free.correct()
-        if sign_violation(problem, y).any():
+        if not np.isfinite(y).all() or sign_violation(problem, y).any():
             return
         done += ("made A*y vanish on the free blocks",)
     trimmed = _trim_nonneg(problem, y)
     if trimmed is not None:
         y = trimmed
         done += ("reduced multipliers that make A*y positive on a non-negative block",)
+    if not float(np.sum(problem.beta_terms(y))) > _box_supports(problem, y):
+        return  # no small change can make up for that
     if done:
         yield y, done
     direction = _definite_direction(problem)
@@ -238,19 +346,28 @@ def repaired_certificates(
             yield shifted, (*done, "shifted the multipliers along a definite combination of rows")
 
 
+def _box_supports(problem: FeasibilityProblem, y: FloatArray) -> float:
+    return sum(
+        block.support(rows.adjoint(y))
+        for block, rows in zip(problem.sets, problem.rows, strict=True)
+        if isinstance(block, SpectralBox) and rows is not None
+    )
+
+
 def _trim_nonneg(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | None:
     """Shrink the multipliers behind positive entries of ``A*y`` on Nonneg blocks until these vanish."""
     changed = False
     for block, rows in zip(problem.sets, problem.rows, strict=True):
         if not isinstance(block, Nonneg) or rows is None:
             continue
+        near = np.flatnonzero(rows.adjoint(y) > -1e-13 * (np.abs(y) @ np.asarray(rows.norms())))
+        if near.size == 0:
+            continue
         columns = sp.csc_array(vector_columns(rows))
-        for j in np.flatnonzero(rows.adjoint(y) > -1e-13 * (np.abs(y) @ np.asarray(rows.norms()))):
+        for j in near:
             start, stop = columns.indptr[j], columns.indptr[j + 1]
-            index, terms = (
-                columns.indices[start:stop],
-                columns.data[start:stop] * y[columns.indices[start:stop]],
-            )
+            index = columns.indices[start:stop]
+            terms = columns.data[start:stop] * y[index]
             pushing = terms > 0.0
             positive, negative = float(terms[pushing].sum()), -float(terms[~pushing].sum())
             if not positive > 0.0:
@@ -265,7 +382,11 @@ def _trim_nonneg(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | Non
 
 
 def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
-    """Return ``w`` with ``A*w`` definite on PSD blocks, positive on Nonneg, zero on Free; or None."""
+    """Return ``w`` with ``A*w`` definite on PSD blocks, positive on Nonneg, zero on Free; or None.
+
+    ``y - s·w`` may be formed for any ``s > 0``: where a row has no lower bound w is not negative, where it
+    has no upper bound not positive. Such a w is a bound on the trace that the rows imply.
+    """
     parts = [
         (block, rows)
         for block, rows in zip(problem.sets, problem.rows, strict=True)
@@ -273,32 +394,47 @@ def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
     ]
     if not any(isinstance(block, PSD) for block, _ in parts):
         return None
-    usable = np.isfinite(problem.lower) & np.isfinite(problem.upper)
-    scale = np.where(usable & (problem.norms > 0.0), 1.0 / np.maximum(problem.norms, 1e-300), 0.0)
+    below, above = np.isfinite(problem.lower), np.isfinite(problem.upper)
+    usable = (below | above) & (problem.norms > 0.0) & np.isfinite(problem.norms)
     target = np.concatenate([block.interior_point().ravel() for block, _ in parts])
     splits = np.cumsum([int(np.prod(block.shape)) for block, _ in parts])[:-1]
+    for _ in range(4):
+        if not usable.any():
+            return None
+        scale = np.where(usable, 1.0 / np.where(usable, problem.norms, 1.0), 0.0)
 
-    def adjoint(w: FloatArray) -> FloatArray:
-        return np.concatenate([rows.adjoint(scale * w.ravel()).ravel() for _, rows in parts])
+        def adjoint(w: FloatArray, scale: FloatArray = scale) -> FloatArray:
+            return np.concatenate([rows.adjoint(scale * w.ravel()).ravel() for _, rows in parts])
 
-    def apply(x: FloatArray) -> FloatArray:
-        pieces = np.split(np.asarray(x).ravel(), splits)
-        total = sum(
-            rows.apply(p.reshape(block.shape)) for (block, rows), p in zip(parts, pieces, strict=True)
-        )
-        return scale * np.asarray(total)
+        def apply(x: FloatArray, scale: FloatArray = scale) -> FloatArray:
+            pieces = np.split(np.asarray(x).ravel(), splits)
+            total = sum(
+                rows.apply(p.reshape(block.shape)) for (block, rows), p in zip(parts, pieces, strict=True)
+            )
+            return scale * np.asarray(total)
 
-    operator = LinearOperator((target.size, problem.m), matvec=adjoint, rmatvec=apply, dtype=np.float64)
-    w = scale * lsmr(operator, target, atol=1e-13, btol=1e-13, maxiter=200)[0]
+        operator = LinearOperator((target.size, problem.m), matvec=adjoint, rmatvec=apply, dtype=np.float64)
+        w = scale * lsmr(operator, target, atol=1e-13, btol=1e-13, maxiter=200)[0]
+        if not np.isfinite(w).all():
+            return None
+        wrong = (~below & (w < 0.0)) | (~above & (w > 0.0))
+        if not wrong.any():
+            return w if _is_definite(parts, w) else None
+        # Leave out the rows whose sign does not fit and try again without them.
+        usable &= ~wrong
+    return None
+
+
+def _is_definite(parts: list[tuple[BlockSet, Rows]], w: FloatArray) -> bool:
     for block, rows in parts:
         g = rows.adjoint(w)
         if isinstance(block, PSD) and not eigvalsh(g)[0] > 1e-8 * np.max(np.abs(g)):
-            return None
+            return False
         if isinstance(block, Nonneg) and not np.min(g) > 0.0:
-            return None
+            return False
         if isinstance(block, Free) and np.any(np.abs(g) > 1e-10 * (np.abs(w) @ rows.norms())):
-            return None
-    return np.asarray(w)
+            return False
+    return True
 
 
 def _shift(problem: FeasibilityProblem, y: FloatArray, w: FloatArray, push: float) -> FloatArray | None:
@@ -313,4 +449,6 @@ def _shift(problem: FeasibilityProblem, y: FloatArray, w: FloatArray, push: floa
         if top > -rounding:
             step = max(step, (top + push * rounding) / bottom)
     shifted = y - step * w
-    return shifted if float(np.sum(problem.beta_terms(shifted))) > 0.0 else None
+    if sign_violation(problem, shifted).any():
+        return None
+    return shifted if float(np.sum(problem.beta_terms(shifted))) > _box_supports(problem, shifted) else None

@@ -8,12 +8,12 @@ that is what :mod:`sdpfeas.certificates.repair` is for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from sdpfeas.certificates.equality import CorrectionSystem, FreeColumns, correction_systems
+from sdpfeas.certificates.outcome import Outcome, refuse
 from sdpfeas.linalg import FloatArray
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.rounding import (
@@ -30,21 +30,7 @@ from sdpfeas.rounding import (
 from sdpfeas.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
 from sdpfeas.tolerances import Tolerances
 
-__all__ = ["Outcome", "prove_certificate", "prove_point"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Whether a proof went through, by what relative margin, and what was shown or missing."""
-
-    proven: bool
-    margin: float
-    reason: str
-
-
-def refuse(reason: str) -> Outcome:
-    """Return an outcome that proves nothing."""
-    return Outcome(False, -math.inf, reason)
+__all__ = ["prove_certificate", "prove_point"]
 
 
 def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances) -> Outcome:
@@ -61,6 +47,10 @@ def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     """
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
+    point = tuple(
+        _without_slips(x, tolerances.snap) if isinstance(block, Nonneg) else x
+        for block, x in zip(problem.sets, point, strict=True)
+    )
     value, radius, size = enclose_rows(problem, point)
     if not (np.isfinite(value).all() and np.isfinite(radius).all()):
         return refuse("the row values overflow")
@@ -71,6 +61,12 @@ def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
             return outcome
         best = outcome
     return best
+
+
+def _without_slips(x: FloatArray, snap: float) -> FloatArray:
+    """Set slightly negative entries to zero: the exact solution is looked for from there."""
+    low = np.minimum(x, 0.0)
+    return np.maximum(x, 0.0) if norm_upper(low) <= snap * norm_upper(x) else x
 
 
 def enclose_rows(problem: FeasibilityProblem, point: Point) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -194,7 +190,7 @@ def prove_certificate(problem: FeasibilityProblem, y: FloatArray) -> Outcome:
     if size == 0.0:
         return refuse("the certificate is zero")
     # A power of two changes nothing but keeps products clear of overflow and underflow.
-    y = y * 2.0 ** -np.floor(np.log2(size))
+    y = np.ldexp(y, -math.frexp(size)[1])
     wrong = sign_violation(problem, y)
     if np.any(wrong > 0.0):
         name = problem.row_name(int(np.argmax(wrong)))
@@ -205,7 +201,7 @@ def prove_certificate(problem: FeasibilityProblem, y: FloatArray) -> Outcome:
         return refuse(
             "A*y does not vanish on the free blocks, and no certificate for which it does is provably near"
         )
-    if not free.signs_survive(shift):
+    if not shift < 1.0:
         return refuse("an exact certificate near this one may break a sign condition")
     terms = problem.beta_terms(y)
     beta = sum_lower(terms, shift * free.bound_norm() if shift else 0.0)

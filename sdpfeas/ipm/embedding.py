@@ -214,6 +214,11 @@ class Embedding:
         self.mu = products / self.degree
 
     @property
+    def sane(self) -> bool:
+        """Whether the iterate is still made of finite, positive numbers."""
+        return bool(np.isfinite(self.mu) and self.tau > 0.0 and self.kappa > 0.0)
+
+    @property
     def row_residual(self) -> float:
         """Largest row residual of the point ``X / tau``, the rows having norm about one."""
         parts = (self.r_equal, self.r_low, self.r_high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,19 +11,27 @@ import numpy as np
 
 from sdpfeas.linalg import FloatArray, symmetrize
 from sdpfeas.operators.arrays import value_range
-from sdpfeas.rounding import TINY, gamma
+from sdpfeas.rounding import TINY, gamma, inflate
+from sdpfeas.validation import RowError, row_index
 
 __all__ = ["Rows", "State"]
 
-#: Products of four factors of these sizes neither underflow nor overflow.
-SAFE_SMALL, SAFE_LARGE = 1e-60, 1e60
+#: A product whose factors, the smaller ones multiplied up and the larger ones too, stay within these bounds
+#: neither underflows nor overflows on its way, whatever the order, and has room to spare for cancellation.
+SAFE_SMALL, SAFE_LARGE = 1e-250, 1e250
+
+#: Norms outside these bounds may have lost terms to underflow or overflow when they were squared.
+NORM_SMALL, NORM_LARGE = 1e-140, 1e150
+
+#: Rows made of numbers no larger than this have norms far from overflow, however they are composed.
+NORM_SAFE = 1e30
 
 #: What one kind stores: plain numbers, arrays by name, and other rows it is made of.
 State = tuple[dict[str, Any], dict[str, np.ndarray], list["Rows"]]
 
 
 class Rows(ABC):
-    """The part of ``m`` rows that acts on one block; the base class of every storage kind."""
+    """The part of ``m`` rows that acts on one block; the base class of every storage kind. Immutable."""
 
     kind: ClassVar[str]
     #: Number of rows.
@@ -45,13 +54,40 @@ class Rows(ABC):
     def adjoint(self, y: FloatArray) -> FloatArray:
         """Weighted sum ``sum_i y_i A_i``."""
 
-    @abstractmethod
     def norms(self) -> FloatArray:
         """Frobenius norm of every row."""
+        with np.errstate(all="ignore"):
+            out = self._plain_norms()
+            for i in np.flatnonzero(~((out > NORM_SMALL) & (out < NORM_LARGE))):
+                out[i] = math.hypot(*self._entries(int(i)).ravel())
+        return out
 
     @abstractmethod
-    def select(self, index: np.ndarray) -> Rows:
-        """Return the rows with the given indices, in that order."""
+    def _plain_norms(self) -> FloatArray:
+        """Frobenius norm of every row, where squares neither underflow nor overflow."""
+
+    def _entries(self, i: int) -> FloatArray:
+        """All entries of row ``i`` that are not zero, and maybe some that are."""
+        unit = np.zeros(self.m)
+        unit[i] = 1.0
+        return self.adjoint(unit)
+
+    def require_representable(self) -> None:
+        """Refuse rows whose norm is beyond the largest floating-point number."""
+        if self.value_range[1] <= NORM_SAFE:
+            return
+        with np.errstate(all="ignore"):
+            bad = ~np.isfinite(self.magnitude_norms())
+        if bad.any():
+            raise RowError(int(np.argmax(bad)), "the row is too large for floating point, its norm overflows")
+
+    def select(self, index: Any) -> Rows:
+        """Return the rows with the given indices, in that order, or those a mask marks."""
+        return self._select(row_index(index, self.m))
+
+    @abstractmethod
+    def _select(self, index: np.ndarray) -> Rows:
+        """``select`` for an array of valid row numbers."""
 
     @abstractmethod
     def scaled(self, factors: FloatArray) -> Rows:
@@ -74,13 +110,21 @@ class Rows(ABC):
         """Entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
 
     def magnitude_norms(self) -> FloatArray:
-        """Frobenius norm of the entrywise bound behind ``_magnitude_apply``; at least ``norms()``."""
+        """Bound of the Frobenius norm of the entrywise bound behind ``_magnitude_apply``, up to rounding.
+
+        At least ``norms()``; zero only where the row is.
+        """
         return self.norms()
 
     @property
     @abstractmethod
     def _depths(self) -> tuple[int, int]:
         """How many roundings are chained in one entry of ``apply`` and of ``adjoint``."""
+
+    @property
+    @abstractmethod
+    def _factors_stored(self) -> int:
+        """How many stored numbers are multiplied in one term of ``apply``."""
 
     def _stable_apply(self, x: FloatArray) -> FloatArray:
         """``apply`` by the route that the bound of ``_depths`` is for."""
@@ -103,20 +147,35 @@ class Rows(ABC):
         return self._stable_adjoint(y), radius
 
     def _radius(self, magnitude: FloatArray, depth: int, argument: FloatArray) -> FloatArray:
-        """Error bound of a sum of products of at most four factors, two of them from ``argument``."""
+        """Error bound of a sum of products with one factor from ``argument`` and that magnitude."""
         radius = gamma(depth) * magnitude * (1.0 + 4.0 * gamma(depth + 4))
-        low, high = self._range
-        small, large = value_range(argument)
-        if min(low, small) >= SAFE_SMALL and max(high, large) <= SAFE_LARGE:
-            return radius  # no product can underflow, so a magnitude of zero is an exact zero
-        return radius + depth * TINY * (1.0 + high) ** 2 * (1.0 + large)
+        return radius + self._underflow(depth, argument)
+
+    def _magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
+        """Proven entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``."""
+        depth = self._depths[1]
+        return inflate(self._magnitude_adjoint(w), depth) + self._underflow(depth, w)
+
+    def _underflow(self, depth: int, argument: FloatArray) -> float:
+        """Bound of what underflow may take from one sum; zero where no product can underflow."""
+        low, high = self.value_range
+        smallest, largest = value_range(argument)
+        worst = 1.0 + largest
+        for _ in range(self._factors_stored):
+            # Python's own powers would raise where these become infinite.
+            smallest *= min(low, 1.0)
+            largest *= max(high, 1.0)
+            worst *= 1.0 + high
+        if smallest >= SAFE_SMALL and largest <= SAFE_LARGE:
+            return 0.0
+        return depth * TINY * worst
 
     @cached_property
-    def _range(self) -> tuple[float, float]:
+    def value_range(self) -> tuple[float, float]:
         """Smallest non-zero and largest magnitude of all stored numbers."""
         _, arrays, children = self.state()
         ranges = [value_range(a) for a in arrays.values() if a.dtype.kind == "f"]
-        ranges += [child._range for child in children]
+        ranges += [child.value_range for child in children]
         return min(r[0] for r in ranges), max(r[1] for r in ranges)
 
     def gram(self) -> FloatArray:
@@ -133,6 +192,22 @@ class Rows(ABC):
     def gram_depth(self) -> int:
         """How many roundings are chained in one entry of ``gram``, at the most."""
         return sum(self._depths) + int(np.prod(self.shape)) + 8
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute once, in the constructor, and never again."""
+        if name in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} rows are immutable; cannot set {name!r}")
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """Refuse: rows are immutable."""
+        raise AttributeError(f"{type(self).__name__} rows are immutable; cannot delete {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild through the constructor: arrays come out of a pickle writeable."""
+        from sdpfeas.operators.convert import rows_from_state
+
+        return rows_from_state, (self.kind, *self.state())
 
     def __repr__(self) -> str:
         """Kind and sizes."""

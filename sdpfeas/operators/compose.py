@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -11,9 +12,10 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.linalg import FloatArray
-from sdpfeas.operators.arrays import canonical_csr, csr_parts, frozen_csr, require_finite
+from sdpfeas.operators.arrays import canonical_csr, csr_parts, frozen_csr
 from sdpfeas.operators.base import Rows, State
-from sdpfeas.rounding import gamma, inflate
+from sdpfeas.rounding import TINY, gamma, inflate
+from sdpfeas.validation import listed
 
 __all__ = ["Combined", "Stacked", "selection"]
 
@@ -30,7 +32,7 @@ class Stacked(Rows):
     kind = "stacked"
 
     def __init__(self, parts: Sequence[Rows]) -> None:
-        self.parts = tuple(parts)
+        self.parts = tuple(listed(parts, "stacked rows must be a list of Rows"))
         if not self.parts:
             raise ProblemError("stacked rows need at least one part")
         for k, part in enumerate(self.parts):
@@ -58,22 +60,23 @@ class Stacked(Rows):
 
     def norms(self) -> FloatArray:
         """Frobenius norm of every row."""
+        return self._plain_norms()
+
+    def _plain_norms(self) -> FloatArray:
         return np.concatenate([part.norms() for part in self.parts])
 
     def magnitude_norms(self) -> FloatArray:
         """Magnitude norms of the parts."""
         return np.concatenate([part.magnitude_norms() for part in self.parts])
 
-    def select(self, index: np.ndarray) -> Rows:
-        """Return the rows with the given indices."""
-        index = np.asarray(index)
+    def _select(self, index: np.ndarray) -> Rows:
         if index.size and np.all(np.diff(index) > 0):
             edges = [0, *self._splits, self.m]
             picks = [
                 (part, index[(index >= a) & (index < b)] - a)
                 for part, a, b in zip(self.parts, edges[:-1], edges[1:], strict=True)
             ]
-            chosen = [part.select(pick) for part, pick in picks if pick.size]
+            chosen = [part._select(pick) for part, pick in picks if pick.size]
             return chosen[0] if len(chosen) == 1 else Stacked(chosen)
         return selection(self, index)
 
@@ -120,6 +123,10 @@ class Stacked(Rows):
         return out
 
     @property
+    def _factors_stored(self) -> int:
+        return max(part._factors_stored for part in self.parts)
+
+    @property
     def _depths(self) -> tuple[int, int]:
         apply, adjoint = zip(*(part._depths for part in self.parts), strict=True)
         return max(apply), max(adjoint) + len(self.parts)
@@ -141,21 +148,20 @@ class Combined(Rows):
     kind = "combined"
 
     def __init__(self, coefficients: Any, base: Rows) -> None:
-        csr = canonical_csr(coefficients)
+        csr = canonical_csr(coefficients, "coefficients of combined rows")
         if not isinstance(base, Rows):
             raise ProblemError(f"base of combined rows is {type(base).__name__}, not Rows")
         if csr.shape[1] != base.m:
             raise ProblemError(
                 f"coefficients of combined rows have shape {csr.shape}, but the base has {base.m} rows"
             )
-        require_finite(csr.data, "coefficients of combined rows")
         self._csr, self.base = frozen_csr(csr), base
         self.m, self.n, self.matrix = csr.shape[0], base.n, base.matrix
 
     @property
     def coefficients(self) -> Any:
-        """The matrix C as a CSR array; do not change it."""
-        return self._csr
+        """The matrix C as a CSR array with read-only parts."""
+        return copy.copy(self._csr)
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row."""
@@ -165,8 +171,7 @@ class Combined(Rows):
         """Weighted sum of the rows."""
         return self.base.adjoint(np.asarray(self._csr.T @ y))
 
-    def norms(self) -> FloatArray:
-        """Frobenius norm of every row."""
+    def _plain_norms(self) -> FloatArray:
         sizes = np.diff(self._csr.indptr)
         if np.all(sizes <= 1):
             out = np.zeros(self.m)
@@ -179,11 +184,11 @@ class Combined(Rows):
 
     def magnitude_norms(self) -> FloatArray:
         """Magnitude norms of the base, combined without signs."""
-        return np.asarray(abs(self._csr) @ self.base.magnitude_norms())
+        base = self.base.magnitude_norms()
+        return np.asarray(abs(self._csr) @ base) + self._touched(self._csr, base) * TINY
 
-    def select(self, index: np.ndarray) -> Rows:
-        """Return the rows with the given indices."""
-        return Combined(self._csr[np.asarray(index)], self.base)
+    def _select(self, index: np.ndarray) -> Rows:
+        return Combined(self._csr[index], self.base)
 
     def scaled(self, factors: FloatArray) -> Rows:
         """Return the rows multiplied by factors."""
@@ -208,26 +213,36 @@ class Combined(Rows):
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``apply`` with a proven radius for every row."""
         value, radius = self.base.enclose_apply(x)
-        k = int(np.max(np.diff(self._csr.indptr), initial=0)) + 2
         size = abs(self._csr)
-        return np.asarray(self._csr @ value), inflate(
-            np.asarray(size @ radius) + gamma(k) * np.asarray(size @ np.abs(value)), k
-        )
+        k = int(np.max(np.diff(self._csr.indptr), initial=0)) + 2
+        error = np.asarray(size @ radius) + gamma(k) * np.asarray(size @ np.abs(value))
+        lost = 2.0 * TINY * self._touched(self._csr, np.abs(value) + radius)
+        return np.asarray(self._csr @ value), inflate(error + lost, k + 2)
 
     def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``adjoint`` with a proven radius for every entry."""
         transposed = self._csr.T.tocsr()
+        size = np.abs(y)
         k = int(np.max(np.diff(transposed.indptr), initial=0)) + 2
-        slip = inflate(gamma(k) * np.asarray(abs(transposed) @ np.abs(y)), k)
+        lost = 2.0 * TINY * self._touched(transposed, size)
+        slip = inflate(gamma(k) * np.asarray(abs(transposed) @ size) + lost, k + 2)
         value, radius = self.base.enclose_adjoint(np.asarray(transposed @ y))
-        depth = self.base._depths[1]
-        return value, inflate(radius + inflate(self.base._magnitude_adjoint(slip), depth), 4)
+        return value, inflate(radius + self.base._magnitude_adjoint_upper(slip), 4)
+
+    @staticmethod
+    def _touched(matrix: Any, values: FloatArray) -> FloatArray:
+        """How many terms of ``matrix @ values`` are not zero, for every entry."""
+        return np.asarray((matrix != 0.0).astype(np.float64) @ (values != 0.0))
 
     def _magnitude_apply(self, x: FloatArray) -> FloatArray:
         return np.asarray(abs(self._csr) @ self.base._magnitude_apply(x))
 
     def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
         return self.base._magnitude_adjoint(np.asarray(abs(self._csr.T) @ w))
+
+    @property
+    def _factors_stored(self) -> int:
+        return self.base._factors_stored + 1
 
     @property
     def _depths(self) -> tuple[int, int]:

@@ -55,9 +55,7 @@ def rows_from_state(
         n, matrix = int(numbers["n"]), bool(numbers["matrix"])
         return Sparse(_csr(arrays, int(numbers["m"]), n * n if matrix else n), n, matrix)
     if kind == LowRank.kind:
-        owner = arrays["owner"]
-        order = np.split(np.arange(owner.size), np.searchsorted(owner, np.arange(1, int(numbers["m"]))))
-        return LowRank([arrays["factors"][o] for o in order], [arrays["signs"][o] for o in order])
+        return LowRank.from_stacked(arrays["factors"], arrays["signs"], arrays["owner"], int(numbers["m"]))
     if kind == PairwiseDifference.kind:
         return PairwiseDifference(arrays["means"])
     if kind == Stacked.kind:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.linalg import FloatArray, symmetrize
-from sdpfeas.operators.arrays import float_array, fractions, frozen, require_finite, require_symmetric
+from sdpfeas.operators.arrays import fractions, frozen
 from sdpfeas.operators.base import Rows, State
+from sdpfeas.validation import RowError, float_array, require_symmetric
 
 __all__ = ["Dense"]
 
@@ -23,6 +26,7 @@ class Dense(Rows):
     """
 
     kind = "dense"
+    _factors_stored = 1
 
     def __init__(self, array: ArrayLike) -> None:
         data = float_array(array, "rows")
@@ -30,15 +34,20 @@ class Dense(Rows):
             raise ProblemError(
                 f"dense rows must have shape (m, n, n) or, for a vector block, (m, n); got {data.shape}"
             )
-        require_finite(data, "dense rows")
+        bad = ~np.isfinite(data)
+        if bad.any():
+            row, *entry = (int(k) for k in np.argwhere(bad)[0])
+            raise RowError(row, f"dense rows hold NaN or infinity at entry {tuple(entry)}")
         self.matrix = data.ndim == 3
         self.m, self.n = data.shape[0], data.shape[1]
         if self.matrix:
-            skew = np.abs(data - np.swapaxes(data, 1, 2)).max(axis=(1, 2), initial=0.0)
-            require_symmetric(skew, np.abs(data).max(axis=(1, 2), initial=0.0))
-            data = symmetrize(data)
+            with np.errstate(over="ignore"):
+                skew = np.abs(data - np.swapaxes(data, 1, 2)).max(axis=(1, 2), initial=0.0)
+            if skew.any():
+                require_symmetric(skew, np.abs(data).max(axis=(1, 2), initial=0.0))
+                data = symmetrize(data)
         self._array = frozen(data)
-        self._flat = self._array.reshape(self.m, -1)
+        self._flat = self._array.reshape(self.m, math.prod(data.shape[1:]))
 
     @property
     def array(self) -> FloatArray:
@@ -55,12 +64,13 @@ class Dense(Rows):
         # BLAS may sum mirror entries in different orders.
         return symmetrize(total) if self.matrix else total
 
-    def norms(self) -> FloatArray:
-        """Frobenius norm of every row."""
+    def _plain_norms(self) -> FloatArray:
         return np.asarray(np.linalg.norm(self._flat, axis=1), dtype=np.float64)
 
-    def select(self, index: np.ndarray) -> Rows:
-        """Return the rows with the given indices."""
+    def _entries(self, i: int) -> FloatArray:
+        return self._flat[i]
+
+    def _select(self, index: np.ndarray) -> Rows:
         return Dense(self._array[index])
 
     def scaled(self, factors: FloatArray) -> Rows:

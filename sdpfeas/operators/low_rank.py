@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -12,8 +13,10 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.linalg import FloatArray, symmetrize
-from sdpfeas.operators.arrays import float_array, fractions, frozen, require_finite
-from sdpfeas.operators.base import Rows, State
+from sdpfeas.operators.arrays import fractions, frozen
+from sdpfeas.operators.base import NORM_LARGE, NORM_SMALL, Rows, State
+from sdpfeas.rounding import TINY
+from sdpfeas.validation import float_array, listed, require_finite, row_index
 
 __all__ = ["LowRank"]
 
@@ -31,9 +34,11 @@ class LowRank(Rows):
     """
 
     kind = "low-rank"
+    _factors_stored = 3
 
     def __init__(self, factors: Sequence[ArrayLike] | np.ndarray, signs: Any = None) -> None:
-        blocks = [np.atleast_2d(float_array(f, f"row {i}: factors")) for i, f in enumerate(factors)]
+        entries = listed(factors, "factors must be a list with one entry per row")
+        blocks = [np.atleast_2d(float_array(f, f"row {i}: factors")) for i, f in enumerate(entries)]
         if not blocks:
             raise ProblemError("low-rank rows need at least one row; use None for a block no row touches")
         n = blocks[0].shape[-1]
@@ -47,9 +52,10 @@ class LowRank(Rows):
         if signs is None:
             flat = np.ones(int(counts.sum()))
         else:
-            if len(signs) != len(blocks):
-                raise ProblemError(f"signs has {len(signs)} entries for {len(blocks)} rows")
-            parts = [np.atleast_1d(float_array(s, f"row {i}: signs")) for i, s in enumerate(signs)]
+            coefficients = listed(signs, "signs must be a list with one entry per row")
+            if len(coefficients) != len(blocks):
+                raise ProblemError(f"signs has {len(coefficients)} entries for {len(blocks)} rows")
+            parts = [np.atleast_1d(float_array(s, f"row {i}: signs")) for i, s in enumerate(coefficients)]
             for i, (part, count) in enumerate(zip(parts, counts, strict=True)):
                 if part.shape != (count,):
                     raise ProblemError(f"row {i}: {count} factors but signs of shape {part.shape}")
@@ -60,13 +66,37 @@ class LowRank(Rows):
     def _set(self, factors: FloatArray, signs: FloatArray, owner: np.ndarray, m: int) -> None:
         self.m, self.n, self.matrix = m, factors.shape[1], True
         self._factors, self._signs = frozen(factors), frozen(signs)
-        self._owner = np.ascontiguousarray(owner, dtype=np.int64)
+        self._owner = np.array(owner, dtype=np.int64)
         self._owner.setflags(write=False)
 
     @classmethod
-    def _stacked(cls, factors: FloatArray, signs: FloatArray, owner: np.ndarray, m: int) -> LowRank:
+    def from_stacked(cls, factors: ArrayLike, signs: ArrayLike, owner: ArrayLike, m: int) -> LowRank:
+        """Build rows from the factors of all rows, one below the other.
+
+        Parameters
+        ----------
+        factors : array_like
+            Shape (k, n).
+        signs : array_like
+            The coefficient of every factor, shape (k,).
+        owner : array_like of int
+            The row every factor belongs to, ascending, shape (k,).
+        m : int
+            Number of rows.
+        """
+        all_factors, all_signs = float_array(factors, "factors"), float_array(signs, "signs")
+        owners = row_index(owner, m)
+        if all_factors.ndim != 2 or not all_signs.shape == owners.shape == all_factors.shape[:1]:
+            raise ProblemError(
+                f"factors of shape (k, n), k signs and k owners are needed, got shapes {all_factors.shape}, "
+                f"{all_signs.shape} and {owners.shape}"
+            )
+        if np.any(np.diff(owners) < 0):
+            raise ProblemError("owners must be ascending")
+        require_finite(all_factors, "factors")
+        require_finite(all_signs, "signs")
         rows = cls.__new__(cls)
-        rows._set(factors, signs, owner, m)
+        rows._set(all_factors, all_signs, owners, m)
         return rows
 
     @property
@@ -86,7 +116,11 @@ class LowRank(Rows):
 
     def magnitude_norms(self) -> FloatArray:
         """Sum of the norms of the rank-one parts of every row."""
-        return self._sum_by_row(np.abs(self._signs) * np.einsum("kn,kn->k", self._factors, self._factors))
+        sizes = np.abs(self._signs) * np.einsum("kn,kn->k", self._factors, self._factors)
+        for k in np.flatnonzero(~((sizes > NORM_SMALL) & (sizes < NORM_LARGE))):
+            length, sign = math.hypot(*self._factors[k]), abs(float(self._signs[k]))
+            sizes[k] = sign * length * length + (TINY if sign > 0.0 and length > 0.0 else 0.0)
+        return self._sum_by_row(sizes)
 
     def _sum_by_row(self, values: FloatArray) -> FloatArray:
         return np.bincount(self._owner, weights=values, minlength=self.m).astype(np.float64)
@@ -101,9 +135,8 @@ class LowRank(Rows):
         weights = self._signs * y[self._owner]
         return symmetrize((self._factors.T * weights) @ self._factors)
 
-    def norms(self) -> FloatArray:
-        """Frobenius norm of every row."""
-        starts = np.concatenate([[0], np.cumsum(np.bincount(self._owner, minlength=self.m))])
+    def _plain_norms(self) -> FloatArray:
+        starts = np.searchsorted(self._owner, np.arange(self.m + 1))
         out = np.zeros(self.m)
         for i in range(self.m):
             part = slice(starts[i], starts[i + 1])
@@ -111,16 +144,16 @@ class LowRank(Rows):
             out[i] = np.sqrt(max(float(s @ ((f @ f.T) ** 2) @ s), 0.0))
         return out
 
-    def select(self, index: np.ndarray) -> Rows:
-        """Return the rows with the given indices."""
-        picks = [np.flatnonzero(self._owner == i) for i in np.asarray(index)]
+    def _select(self, index: np.ndarray) -> Rows:
+        starts = np.searchsorted(self._owner, np.arange(self.m + 1))
+        picks = [np.arange(starts[i], starts[i + 1]) for i in index]
         owner = np.repeat(np.arange(len(picks)), [p.size for p in picks])
         flat = np.concatenate(picks) if picks else np.zeros(0, dtype=np.int64)
-        return self._stacked(self._factors[flat], self._signs[flat], owner, len(picks))
+        return self.from_stacked(self._factors[flat], self._signs[flat], owner, len(picks))
 
     def scaled(self, factors: FloatArray) -> Rows:
         """Return the rows multiplied by factors."""
-        return self._stacked(self._factors, self._signs * factors[self._owner], self._owner, self.m)
+        return self.from_stacked(self._factors, self._signs * factors[self._owner], self._owner, self.m)
 
     def gram(self) -> FloatArray:
         """Matrix of inner products between rows."""

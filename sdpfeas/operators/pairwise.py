@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -11,9 +12,11 @@ from scipy.spatial.distance import pdist
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.linalg import FloatArray, symmetrize
-from sdpfeas.operators.arrays import float_array, fractions, frozen, require_finite
-from sdpfeas.operators.base import Rows, State
+from sdpfeas.operators.arrays import fractions, frozen
+from sdpfeas.operators.base import NORM_LARGE, NORM_SMALL, Rows, State
 from sdpfeas.operators.compose import Combined, selection
+from sdpfeas.rounding import TINY
+from sdpfeas.validation import float_array, require_finite
 
 __all__ = ["PairwiseDifference"]
 
@@ -31,6 +34,7 @@ class PairwiseDifference(Rows):
     """
 
     kind = "pairwise-difference"
+    _factors_stored = 2
 
     def __init__(self, means: ArrayLike) -> None:
         data = float_array(means, "means")
@@ -48,8 +52,10 @@ class PairwiseDifference(Rows):
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Indices i and j of every row."""
+        """Indices i and j of every row, read-only."""
         i, j = np.triu_indices(self.c, 1)
+        for index in (i, j):
+            index.setflags(write=False)
         return i, j
 
     @cached_property
@@ -85,12 +91,20 @@ class PairwiseDifference(Rows):
         d = self.differences()
         return symmetrize((d.T * y) @ d)
 
-    def norms(self) -> FloatArray:
-        """Frobenius norm of every row: the squared distance of the two means."""
+    def _plain_norms(self) -> FloatArray:
+        # The squared distance of the two means.
         return np.asarray(pdist(self._means, "sqeuclidean"), dtype=np.float64)
 
-    def select(self, index: np.ndarray) -> Rows:
-        """Return the rows with the given indices, as a selection of these."""
+    def magnitude_norms(self) -> FloatArray:
+        """Squared distances of the means."""
+        out = self._plain_norms()
+        i, j = self.pairs
+        for k in np.flatnonzero(~((out > NORM_SMALL) & (out < NORM_LARGE))):
+            length = math.dist(self._means[i[k]], self._means[j[k]])
+            out[k] = length * length + (TINY if length > 0.0 else 0.0)
+        return out
+
+    def _select(self, index: np.ndarray) -> Rows:
         return selection(self, index)
 
     def scaled(self, factors: FloatArray) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -11,8 +12,9 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.linalg import FloatArray
-from sdpfeas.operators.arrays import canonical_csr, csr_parts, frozen_csr, require_symmetric
+from sdpfeas.operators.arrays import canonical_csr, csr_parts, frozen_csr
 from sdpfeas.operators.base import Rows, State
+from sdpfeas.validation import require_symmetric
 
 __all__ = ["Sparse"]
 
@@ -32,20 +34,17 @@ class Sparse(Rows):
     """
 
     kind = "sparse"
+    _factors_stored = 1
 
     def __init__(self, array: Any, n: int, matrix: bool = True) -> None:
-        csr = canonical_csr(array)
+        csr = canonical_csr(array, "sparse rows")
         width = n * n if matrix else n
         if csr.shape[1] != width:
             raise ProblemError(
                 f"sparse rows for a block of size n = {n} must have {'n²' if matrix else 'n'} = {width} "
                 f"columns; got shape {csr.shape}"
             )
-        finite = np.isfinite(csr.data)
-        if not finite.all():
-            row = int(np.searchsorted(csr.indptr, int(np.argmin(finite)), side="right")) - 1
-            raise ProblemError(f"row {row}: sparse rows hold NaN or infinity")
-        self.m, self.n, self.matrix = csr.shape[0], int(n), matrix
+        self.m, self.n, self.matrix = csr.shape[0], int(n), bool(matrix)
         if matrix:
             csr = self._symmetric(csr)
         self._csr = frozen_csr(csr)
@@ -64,8 +63,8 @@ class Sparse(Rows):
 
     @property
     def array(self) -> Any:
-        """The rows as a CSR array; do not change it."""
-        return self._csr
+        """The rows as a CSR array with read-only parts."""
+        return copy.copy(self._csr)
 
     @cached_property
     def _transposed(self) -> Any:
@@ -79,13 +78,14 @@ class Sparse(Rows):
         """Weighted sum of the rows."""
         return np.asarray(self._transposed @ y).reshape(self.shape)
 
-    def norms(self) -> FloatArray:
-        """Frobenius norm of every row."""
+    def _plain_norms(self) -> FloatArray:
         return np.sqrt(np.asarray(self._csr.multiply(self._csr).sum(axis=1)).ravel())
 
-    def select(self, index: np.ndarray) -> Rows:
-        """Return the rows with the given indices."""
-        return Sparse(self._csr[np.asarray(index)], self.n, self.matrix)
+    def _entries(self, i: int) -> FloatArray:
+        return np.asarray(self._csr.data[self._csr.indptr[i] : self._csr.indptr[i + 1]])
+
+    def _select(self, index: np.ndarray) -> Rows:
+        return Sparse(self._csr[index], self.n, self.matrix)
 
     def scaled(self, factors: FloatArray) -> Rows:
         """Return the rows multiplied by factors."""
