@@ -17,7 +17,7 @@ export RAYON_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test test-slow test-deep lint format types bench dist clean clean-venv
+.PHONY: help .venv demo test test-slow test-deep lint format types bench truth dist clean clean-venv
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ types: $(READY) ## Check types
 bench: $(READY) ## Run the benchmarks
 	$(PYTEST) benchmarks --benchmark-only --timeout=0 \
 	  --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name $(ARGS)
+
+truth: $(READY) ## Ask every backend 500 problems of known truth; writes docs/truth.md
+	$(BIN)/python benchmarks/truth_table.py
 
 dist: $(READY) ## Build wheel and sdist, install each in a clean environment and test it there
 	$(BIN)/python tests/dist/check_dist.py

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from sdpfeas.backend import FeasibilityBackend, Progress, WarmStart
+from sdpfeas.backend import FeasibilityBackend, WarmStart
+from sdpfeas.bracket import Bracket, Watch, relative_gap
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
@@ -29,12 +29,6 @@ from sdpfeas.result import Claim, Proof, Stop, Verdict
 from sdpfeas.solving import decide, solve_claim
 
 __all__ = ["BisectionResult", "Step", "bisect", "one_shot"]
-
-#: A solve spends at most about this share of its time on bounds.
-BOUND_SHARE = 0.3
-
-#: How many points and multipliers are kept for refinement.
-POOL = 12
 
 #: Where in the bracket to ask, while nothing is decided.
 PLACES = (0.5, 0.8, 0.2, 0.95, 0.05)
@@ -120,129 +114,7 @@ class BisectionResult:
     @property
     def gap(self) -> float:
         """Width of the bracket relative to its upper end; zero where both ends agree."""
-        return _gap(self.lower, self.upper)
-
-
-def _gap(lower: float, upper: float) -> float:
-    if lower == upper:
-        return 0.0
-    if not (math.isfinite(lower) and math.isfinite(upper)) or upper == 0.0:
-        return math.inf
-    return (upper - lower) / abs(upper)
-
-
-@dataclass
-class Bracket:
-    """The best proven bounds so far; whatever is offered can only tighten it."""
-
-    family: ParametricFamily
-    tol: float
-    floor: float
-    lower: float = -math.inf
-    upper: float = math.inf
-    point: Point | None = None
-    certificate: FloatArray | None = None
-    lower_proven: bool = True
-    upper_proven: bool = True
-    _points: deque[Point] = field(default_factory=lambda: deque(maxlen=POOL))
-    _multipliers: deque[FloatArray] = field(default_factory=lambda: deque(maxlen=POOL))
-
-    @property
-    def closed(self) -> bool:
-        """Whether the bracket is within the tolerance."""
-        return _gap(self.lower, self.upper) <= self.tol or self.upper - self.lower <= self.floor
-
-    def offer_point(self, point: Point | None) -> None:
-        """Take a lower bound from a point."""
-        if point is None:
-            return
-        bound = self.family.prove_lower(point)
-        if bound is None:
-            return
-        self._points.append(bound.evidence)
-        if bound.delta >= self.lower:
-            if bound.delta > self.lower:
-                self.lower_proven = True
-            self.lower, self.point = bound.delta, bound.evidence
-
-    def offer_multipliers(self, y: FloatArray | None) -> None:
-        """Take an upper bound from multipliers, and a lower bound from the points they suggest."""
-        if y is None or not np.any(y):
-            return
-        bound = self.family.prove_upper(y, self.lower if math.isfinite(self.lower) else None)
-        if bound is None:
-            return
-        self._multipliers.append(bound.evidence)
-        if bound.delta <= self.upper:
-            if bound.delta < self.upper:
-                self.upper_proven = True
-            self.upper, self.certificate = bound.delta, bound.evidence
-
-    def recover(self, y: FloatArray | None) -> None:
-        """Take lower bounds from the points that multipliers suggest."""
-        if y is not None and np.isfinite(y).all() and np.any(y):
-            for point in self.family.recovered_points(y):
-                self.offer_point(point)
-
-    def refine(self) -> None:
-        """Let the family improve on what was offered last."""
-        if self.closed or not self._multipliers:
-            return
-        points, multipliers = list(self._points), list(self._multipliers)
-        if self.point is not None:
-            points.append(self.point)
-        if self.certificate is not None:
-            multipliers.append(self.certificate)
-        points, multipliers = self.family.refine(points, multipliers, self.tol)
-        for point in points:
-            self.offer_point(point)
-        for y in multipliers:
-            self.offer_multipliers(y)
-
-
-class _Watch:
-    """The callback of a solve: turns candidates into bounds, and stops the solve once it is decided."""
-
-    def __init__(
-        self,
-        bracket: Bracket,
-        delta: float | None,
-        point: Callable[[Point], Point] | None = None,
-        multipliers: Callable[[FloatArray], FloatArray] | None = None,
-    ) -> None:
-        self._bracket = bracket
-        self._delta = delta
-        self._point = point
-        self._multipliers = multipliers
-        self._next = 0.0
-        self._upper_turn = False
-
-    @property
-    def decided(self) -> bool:
-        """Whether the solve has nothing left to tell."""
-        bracket, delta = self._bracket, self._delta
-        if bracket.closed:
-            return True
-        return delta is not None and (bracket.lower >= delta or bracket.upper <= delta)
-
-    def __call__(self, progress: Progress) -> bool:
-        """Spend a share of the time on bounds."""
-        begin = time.perf_counter()
-        if begin >= self._next:
-            self.offer(progress.point, progress.certificate)
-            spent = time.perf_counter() - begin
-            self._next = begin + spent / BOUND_SHARE
-        return self.decided
-
-    def offer(self, point: Point | None, y: FloatArray | None) -> None:
-        """Offer what a solve has, in its own coordinates."""
-        if point is not None:
-            self._bracket.offer_point(point if self._point is None else self._point(point))
-        if y is not None and not self.decided:
-            y = y if self._multipliers is None else self._multipliers(y)
-            self._bracket.offer_multipliers(y)
-            if not self.decided:
-                self._bracket.recover(y)
+        return relative_gap(self.lower, self.upper)
 
 
 def bisect(
@@ -312,7 +184,7 @@ class _Search:
         if not isinstance(family, ParametricFamily):
             raise ProblemError(f"a search needs a ParametricFamily, got {type(family).__name__}")
         for name, value in (("tol", tol), ("absolute_tol", absolute_tol)):
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0.0 <= value < 1.0:
+            if not _is_number(value) or not 0.0 <= value < 1.0:
                 raise OptionError(f"{name} must be a number of at least 0 and below 1, got {value!r}")
         if not (tol > 0.0 or absolute_tol > 0.0):
             raise OptionError("tol and absolute_tol must not both be zero")
@@ -335,7 +207,7 @@ class _Search:
         known = self.family.known
         if known is None:
             return None
-        point, history = known.point, ()
+        point, history = known.point, tuple(self.history)
         if known.substitute is not None:
             inner = _Search(
                 known.substitute,
@@ -371,7 +243,7 @@ class _Search:
         for name, value in (("lower", lower), ("upper", upper)):
             if value is None:
                 continue
-            if not isinstance(value, (int, float)) or math.isnan(value):
+            if not _is_number(value):
                 raise OptionError(f"{name} must be a number, got {value!r}")
         if lower is not None and lower > bracket.lower:
             bracket.lower, bracket.lower_proven = float(lower), False
@@ -449,14 +321,13 @@ class _Search:
         begin = time.perf_counter()
         bracket = self.bracket
         problem = self.family.at(delta)
-        watch = _Watch(bracket, delta)
+        watch = Watch(bracket, delta)
         claim = solve_claim(
             self.backend, problem, time_limit=self.deadline.limit, warm_start=self.warm, callback=watch
         )
         claim = self._sound(claim, delta)
         verdict, proof, reason = Verdict.UNDECIDED, None, str(claim.stop)
-        if not watch.decided:
-            watch.offer(claim.point, claim.certificate)
+        watch.finish(claim)
         bracket.refine()
         if bracket.lower >= delta:
             verdict, proof = Verdict.FEASIBLE, Proof.RIGOROUS
@@ -574,6 +445,10 @@ class _Search:
         )
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+
+
 def claimed(claim: Claim) -> Verdict:
     """Read a claim at its word: what the backend itself would call the answer.
 
@@ -646,10 +521,9 @@ def one_shot(
     if program is None:
         raise ProblemError(f"family {family.name!r} has no single program; use bisect")
     begin = time.perf_counter()
-    watch = _Watch(search.bracket, None, family.program_point, family.program_multipliers)
+    watch = Watch(search.bracket, None, family.program_point, family.program_multipliers, share=1.0)
     claim = search.backend.maximise(program, time_limit=search.deadline.limit, callback=watch)
-    if not watch.decided:
-        watch.offer(claim.point, claim.certificate)
+    watch.finish(claim)
     bracket = search.bracket
     spent = time.perf_counter() - begin
     search.history.append(

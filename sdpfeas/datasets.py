@@ -1,7 +1,7 @@
 """Data sets by name: scikit-learn's bundled ones, the files of the WLDA paper, and what can be fetched.
 
-Files are looked for in the folder ``wlda`` of the folder that the environment variable ``SDPFEAS_DATA`` names,
-under the names they are published with. Nothing is ever bundled with the library.
+Files are looked for in the folder ``wlda`` of the folder that the environment variable ``SDPFEAS_DATA``
+names, under the names they are published with. Nothing is ever bundled with the library.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def load_dataset(name: str) -> Dataset:
     except DataError:
         raise
     except Exception as error:  # a download fails in many ways
-        raise DataError(f"data set {name!r} is not here and could not be fetched ({error}): {place}") from error
+        raise DataError(
+            f"data set {name!r} is not here and could not be fetched ({error}): {place}"
+        ) from error
     return Dataset(X, y, name, "fetched by scikit-learn")
 
 
@@ -214,7 +216,9 @@ def _alphadigits(path: Path) -> tuple[FloatArray, np.ndarray]:
 
 def _openml(name: str, version: int) -> Callable[[], tuple[FloatArray, np.ndarray]]:
     def fetch() -> tuple[FloatArray, np.ndarray]:
-        bunch = _sklearn_datasets(name)["fetch_openml"](name, version=version, as_frame=False, parser="liac-arff")
+        bunch = _sklearn_datasets(name)["fetch_openml"](
+            name, version=version, as_frame=False, parser="liac-arff"
+        )
         return np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target)
 
     return fetch

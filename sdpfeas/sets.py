@@ -268,10 +268,10 @@ class SpectralBox(BlockSet):
     @property
     def rank(self) -> float:
         """How many eigenvalues sit at ``upper`` at an extreme point; fractional where it does not fit."""
-        if self.trace is None or self.upper == self.lower:
+        if self.trace is None:
             return 0.0
         rank = (self.trace - self.n * self.lower) / (self.upper - self.lower)
-        return min(max(rank, 0.0), float(self.n))
+        return min(rank, float(self.n))
 
     @property
     def nuclear_radius(self) -> float:

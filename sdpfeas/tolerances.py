@@ -27,8 +27,9 @@ class Tolerances:
     margin : float
         Numeric mode: the two sides of a certificate must differ by this much, relative to their size.
     snap : float
-        Rigorous mode: an exact solution may be this far from the point, relative to its norm; the distance
-        is bounded and paid for by every row. A point further off needs repair.
+        Rigorous mode: an exact solution may be this far from the point, relative to its norm, and exact
+        multipliers from the given ones; the distance is bounded and paid for. A claim further off needs
+        repair.
     sign : float
         Repair: a multiplier of the forbidden sign is set to zero if it is below this share of the
         largest.

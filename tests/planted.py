@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -180,7 +179,8 @@ def random_rows(rng: Generator, block: BlockSet, m: int, storage: str) -> Rows:
 def _vector_rows(rng: Generator, n: int, m: int, storage: str) -> Rows:
     if storage == "sparse":
         full = rng.normal(size=(m, n)) * (rng.random((m, n)) < 0.6)
-        full[np.arange(m), rng.integers(n, size=m)] += 1.0
+        # One entry each in different places, so that few rows are independent for sure.
+        full[np.arange(m), np.resize(rng.permutation(n), m)] += 2.0
         return Sparse(sp.csr_array(full), n, matrix=False)
     if storage == "stacked" and m > 1:
         return sf.Stacked([_vector_rows(rng, n, 1, "dense"), _vector_rows(rng, n, m - 1, "sparse")])
@@ -345,12 +345,15 @@ def _integer_member(rng: Generator, block: BlockSet, degenerate: bool) -> np.nda
     if isinstance(block, sf.Free):
         return _integers(rng, (n,))
     assert isinstance(block, sf.SpectralBox)
-    # A diagonal in quarters between the bounds, with the right trace; dyadic, so exact.
     if block.trace is None:
         if degenerate:
             return np.diag(rng.choice([block.lower, block.upper], size=n))
         return np.eye(n) * (0.5 * (block.lower + block.upper))
-    return np.eye(n) * (block.trace / n)
+    # Eighths, so that the sum is exact.
+    diagonal = np.full(n, math.floor(8.0 * block.trace / n) / 8.0)
+    diagonal[-1] = block.trace - diagonal[:-1].sum()
+    assert block.lower <= diagonal.min() <= diagonal.max() <= block.upper
+    return np.diag(diagonal)
 
 
 def _integer_rows(rng: Generator, block: BlockSet, m: int) -> np.ndarray:
@@ -412,7 +415,7 @@ def _integer_polar(rng: Generator, block: BlockSet, degenerate: bool) -> np.ndar
 
 def exact_diagonal_support(box: sf.SpectralBox, diagonal: np.ndarray) -> Fraction:
     """Support function of a box at a diagonal matrix, in rational arithmetic."""
-    lam = sorted((Fraction(float(v)) for v in diagonal), reverse=True)
+    lam = sorted((Fraction(v) for v in diagonal), reverse=True)
     low, high = Fraction(box.lower), Fraction(box.upper)
     if box.trace is None:
         return sum((max(low * v, high * v) for v in lam), Fraction(0))
@@ -429,7 +432,9 @@ def exact_diagonal_support(box: sf.SpectralBox, diagonal: np.ndarray) -> Fractio
 
 
 def rationals(array: np.ndarray) -> np.ndarray:
-    return np.vectorize(lambda v: Fraction(float(v)), otypes=[object])(np.asarray(array, dtype=float))
+    if array.dtype == object:
+        return array
+    return np.vectorize(lambda v: Fraction(float(v)), otypes=[object])(array)
 
 
 def exactly_psd(matrix: np.ndarray) -> bool:
@@ -450,7 +455,7 @@ def exactly_psd(matrix: np.ndarray) -> bool:
 
 def exactly_feasible(problem: sf.FeasibilityProblem, point: Sequence[np.ndarray]) -> bool:
     """Whether a point, taken as rational numbers, meets every set and row exactly."""
-    if not all(np.isfinite(x).all() for x in point):
+    if not all(x.dtype == object or np.isfinite(x).all() for x in point):
         return False
     parts = [rationals(x) for x in point]
     for block, x in zip(problem.sets, parts, strict=True):
@@ -485,7 +490,7 @@ def exactly_certified(problem: sf.FeasibilityProblem, y: np.ndarray) -> bool | N
     """Whether multipliers, taken as rational numbers, rule out every point; None where that needs more
     than rational arithmetic (a box whose ``A*y`` is not diagonal).
     """
-    if not np.isfinite(y).all():
+    if y.dtype != object and not np.isfinite(y).all():
         return False
     weights = rationals(y)
     beta = Fraction(0)
@@ -510,7 +515,7 @@ def exactly_certified(problem: sf.FeasibilityProblem, y: np.ndarray) -> bool | N
             off[np.diag_indices(block.n)] = Fraction(0)
             if any(v != 0 for v in off.ravel()):
                 return None
-            beta -= exact_diagonal_support(block, np.array([float(v) for v in np.diagonal(g)]))
+            beta -= exact_diagonal_support(block, np.diagonal(g))
     return beta > 0
 
 
@@ -718,7 +723,7 @@ def weak_chain(length: int, slack: float = 1.01) -> Weak:
 def weak_free_chain(length: int) -> Weak:
     """Return the chain as a linear matrix inequality: a free number for every entry that may vary."""
     n = 2 * length
-    rows, right = chain_rows(length)
+    rows, _ = chain_rows(length)
     i, j = np.triu_indices(n)
     value = {(0, 0): 0.0, (n - 2, n - 1): 1.0}
     links = {(2 * k, 2 * k + 1): (2 * k + 2, 2 * k + 2) for k in range(length - 1)}
@@ -769,7 +774,6 @@ def disguised(rng: Generator, weak: Weak, *, exact: bool = True) -> Weak:
     With ``exact`` both are small unimodular integer matrices, so the problem stays weakly infeasible to the
     last bit. Otherwise they are orthogonal, and it does so up to rounding.
     """
-    (rows,) = (r for r, b in zip(weak.problem.rows, weak.problem.sets, strict=True) if b.matrix)
     position = [b.matrix for b in weak.problem.sets].index(True)
     n, m = weak.problem.sets[position].n, weak.problem.m
     if exact:
@@ -853,7 +857,3 @@ def rotated(problem: sf.FeasibilityProblem, turns: Sequence[np.ndarray | None]) 
         full = turn @ full @ turn.T
         blocks.append(0.5 * (full + full.transpose(0, 2, 1)))
     return sf.FeasibilityProblem(problem.sets, blocks, problem.lower, problem.upper)
-
-
-def adjacent(items: Sequence[Any]) -> list[tuple[Any, Any]]:
-    return list(pairwise(items))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
@@ -18,6 +19,11 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 MATRIX_KINDS = ("dense", "sparse", "low-rank", "pairwise", "stacked", "combined", "nested")
 VECTOR_KINDS = ("dense", "sparse", "stacked", "combined", "nested")
+
+
+def examples(share: float) -> settings:
+    """So many times the examples of the profile in use."""
+    return settings(max_examples=int(share * settings().max_examples))
 
 
 # ---------------------------------------------------------------- exact arithmetic

@@ -4,9 +4,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import SEEDS, block_sets, problems, random_array, random_member, rows_for, spectral_boxes
+from strategies import (
+    SEEDS,
+    block_sets,
+    examples,
+    problems,
+    random_array,
+    random_member,
+    rows_for,
+    spectral_boxes,
+)
 
 import sdpfeas as sf
 
@@ -110,7 +119,7 @@ def test_lifted_points_come_back_as_members(box, seed):
     assert lift.problem.m == box.n * (box.n + 1) // 2 + (box.trace is not None)
 
 
-@settings(max_examples=40)
+@examples(0.8)
 @given(planted(feasible=True))
 def test_feasible_both_ways(case):
     problem, point = case
@@ -125,7 +134,7 @@ def test_feasible_both_ways(case):
         assert confirmed(problem, lift.unlift_point(lifted))
 
 
-@settings(max_examples=40)
+@examples(0.8)
 @given(planted(feasible=False))
 def test_infeasible_both_ways(case):
     problem, y = case

@@ -14,9 +14,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import MATRIX_KINDS, SEEDS, VECTOR_KINDS, everywhere, make_rows, problems, random_array
+from strategies import (
+    MATRIX_KINDS,
+    SEEDS,
+    VECTOR_KINDS,
+    everywhere,
+    examples,
+    make_rows,
+    problems,
+    random_array,
+)
 
 import sdpfeas as sf
 from sdpfeas.io import npz
@@ -437,13 +446,13 @@ def test_wrong_headers_are_refused(tmp_path, text):
 # ---------------------------------------------------------------- scaling
 
 
-@settings(max_examples=100)
+@examples(2)
 @given(problems(wild=30.0))
 def test_scaling_is_exact_both_ways(problem):
     _check_scaling(problem)
 
 
-@settings(max_examples=60)
+@examples(1.2)
 @given(problems(wild=120.0), st.integers(-1000, 1000))
 def test_scaling_is_exact_at_any_scale(problem, exponent):
     bounds = [np.array(b) * 2.0**exponent for b in (problem.lower, problem.upper)]

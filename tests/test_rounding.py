@@ -121,6 +121,25 @@ def test_definite_with_a_shift_never_proves_what_is_not():
     assert proved > 300
 
 
+def test_definite_survives_sums_that_lose_small_terms():
+    """Arrows: the last pivot is 1 - a'a, where many tiny squares are lost next to a large one."""
+    rng = np.random.default_rng(5)
+    refused = 0
+    for _ in range(300):
+        n = int(rng.integers(20, 120))
+        arrow = 2.0**-27 * rng.uniform(0.5, 1.0, size=n - 1)
+        place = int(rng.integers(4))
+        arrow[place] = 0.0
+        rest = sum(Fraction(v) ** 2 for v in arrow)
+        arrow[place] = np.sqrt(float(1 - rest)) + 2.0**-53 * float(rng.integers(3))
+        matrix = np.eye(n)
+        matrix[-1, :-1] = matrix[:-1, -1] = arrow
+        if sum(Fraction(v) ** 2 for v in arrow) >= 1:
+            assert not definite(matrix)
+            refused += 1
+    assert refused > 100
+
+
 def test_semidefinite_never_proves_what_is_not():
     rng = np.random.default_rng(2)
     proved = 0

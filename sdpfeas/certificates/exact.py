@@ -23,6 +23,7 @@ from sdpfeas.certificates.stable import stable_adjoint, stable_values
 from sdpfeas.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.operators import Rows
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
+from sdpfeas.scaling import power_of_two
 from sdpfeas.sets import PSD, Free, Nonneg, SpectralBox
 
 __all__ = ["exact_certificate", "exact_point", "is_round", "semidefinite_exact", "small_enough"]
@@ -64,15 +65,21 @@ def is_round(problem: FeasibilityProblem) -> bool:
     if found is None:
         bounds = np.concatenate([problem.lower, problem.upper])
         numbers = [bounds[np.isfinite(bounds)]]
-        numbers += [np.array([float(v) for v in block.spec().values() if isinstance(v, float)])
-                    for block in problem.sets]  # fmt: skip
+        numbers.append(np.array([v for s in problem.sets for v in s.spec().values() if isinstance(v, float)]))
         for rows in problem.rows:
             if rows is not None:
                 numbers += _stored(rows)
-        values = np.unique(np.abs(np.concatenate([a.reshape(-1) for a in numbers])))
-        found = all(float(f"{v:.{ROUND_DIGITS}g}") == v for v in values.tolist())
+        mantissas, _ = np.frexp(np.concatenate([a.reshape(-1) for a in numbers]))
+        found = all(_is_short(v) for v in np.unique(np.abs(mantissas)).tolist())
         problem.__dict__["_is_round"] = found
     return bool(found)
+
+
+def _is_short(mantissa: float) -> bool:
+    """Whether a number is a short decimal, whatever power of two it was scaled by."""
+    return any(
+        float(f"{v:.{ROUND_DIGITS}g}") == v for v in (math.ldexp(mantissa, k) for k in (0, *range(-20, 40)))
+    )
 
 
 def _stored(rows: Rows) -> list[FloatArray]:
@@ -339,7 +346,7 @@ def _onto_equations(
 
 
 def _reach(problem: FeasibilityProblem, flat: FloatArray) -> FloatArray:
-    """How far each entry may move: by its own size if it must not turn negative, else by that of its block."""
+    """How far each entry may move: by its own size if it must stay positive, else by that of its block."""
     out, start = [], 0
     for block in problem.sets:
         part = np.abs(flat[start : start + math.prod(block.shape)])
@@ -487,18 +494,22 @@ def exact_certificate(
         last = _certificate_holds(rows, _exact(y))
         if last.proven or not repair:
             return last
-    size = np.abs(y)
+    # In the units of their rows, up to powers of two, so that the units of a row do not matter.
+    factors = power_of_two(problem.norms)
+    plain = y / factors
+    size = np.abs(plain)
     largest = float(np.max(size))
-    significant = float(np.min(size[size > 1e-6 * largest]))
+    significant = float(np.min(size[size > 1e-6 * largest], initial=largest))
+    back = _exact(factors)
     # Multipliers are meant up to a factor: let the largest, or the smallest that counts, be one.
     for unit in dict.fromkeys((largest, significant)):
-        scaled = y / unit
+        scaled = plain / unit
         if not np.isfinite(scaled).all():
             continue
         for candidate, said in _candidates(scaled, _exact(scaled), denominators):
             if not any(v != 0 for v in candidate):
                 continue
-            exact, done = _clear_free(rows, candidate)
+            exact, done = _clear_free(rows, candidate * back)
             near = _floats(exact)
             if not _may_be_certificate(problem, near):
                 continue
@@ -549,8 +560,9 @@ def _clear_free(rows: _ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str,
     )  # fmt: skip
     part = columns[movable].T
     size = np.abs(_floats(y[movable]))
+    unit = power_of_two(problem.norms[movable])
     signed = ~(np.isfinite(problem.lower) & np.isfinite(problem.upper))[movable]
-    weight = np.where(signed, size, float(np.max(size, initial=0.0)))
+    weight = np.where(signed, size, float(np.max(size / unit, initial=0.0)) * unit)
     step = _exact_step(part, _floats(part), weight, off)
     if step is None:
         return y, ()

@@ -175,11 +175,11 @@ def check_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: To
         name = problem.row_name(int(np.argmax(wrong)))
         return refuse(f"the multiplier of row {name} has the sign its missing bound forbids")
     if _has_unbounded_psd(problem):
-        outcome = prove_certificate(problem, y)
+        outcome = prove_certificate(problem, y, tolerances)
         if not outcome.proven and _free_residual(problem, y) <= tolerances.rounding:
             reduced = without_redundant_columns(problem)
             if reduced is not None:
-                outcome = prove_certificate(reduced, y)
+                outcome = prove_certificate(reduced, y, tolerances)
         return outcome
     terms = problem.beta_terms(y)
     gap, scale, noise = float(np.sum(terms)), float(np.sum(np.abs(terms))), 0.0

@@ -32,8 +32,10 @@ from sdpfeas.tolerances import Tolerances
 
 __all__ = ["prove_certificate", "prove_point"]
 
+DEFAULTS = Tolerances()
 
-def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances) -> Outcome:
+
+def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances = DEFAULTS) -> Outcome:
     """Prove that an exact solution exists at or next to ``point``.
 
     Parameters
@@ -174,7 +176,9 @@ def definite_between(x: FloatArray, lower: float, upper: float) -> bool:
     return definite(x - lower * eye, shift=slip) and definite(upper * eye - x, shift=slip)
 
 
-def prove_certificate(problem: FeasibilityProblem, y: FloatArray) -> Outcome:
+def prove_certificate(
+    problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances = DEFAULTS
+) -> Outcome:
     """Prove that the multipliers ``y`` (or exact ones next to them) rule out every point.
 
     Parameters
@@ -183,6 +187,8 @@ def prove_certificate(problem: FeasibilityProblem, y: FloatArray) -> Outcome:
         The problem, in its own units.
     y : ndarray
         One multiplier per row.
+    tolerances : Tolerances
+        Only ``snap`` is used.
     """
     if not np.isfinite(y).all():
         return refuse("the certificate holds NaN or infinity")
@@ -201,8 +207,11 @@ def prove_certificate(problem: FeasibilityProblem, y: FloatArray) -> Outcome:
         return refuse(
             "A*y does not vanish on the free blocks, and no certificate for which it does is provably near"
         )
-    if not shift < 1.0:
-        return refuse("an exact certificate near this one may break a sign condition")
+    if not shift <= min(tolerances.snap, 0.5):
+        return refuse(
+            "A*y does not vanish on the free blocks: "
+            f"an exact certificate may be {shift:.3g} of the size away"
+        )
     terms = problem.beta_terms(y)
     beta = sum_lower(terms, shift * free.bound_norm() if shift else 0.0)
     support_total, scale = 0.0, float(np.sum(np.abs(terms)))

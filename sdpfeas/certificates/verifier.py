@@ -11,8 +11,8 @@ import numpy as np
 
 from sdpfeas.certificates.exact import DENOMINATORS, exact_certificate, exact_point, is_round, small_enough
 from sdpfeas.certificates.numeric import check_certificate, check_point
-from sdpfeas.certificates.repair import repaired_certificates, repaired_points
 from sdpfeas.certificates.outcome import Outcome, refuse
+from sdpfeas.certificates.repair import repaired_certificates, repaired_points
 from sdpfeas.certificates.rigorous import prove_certificate, prove_point
 from sdpfeas.errors import ClaimError
 from sdpfeas.linalg import SYMMETRY_TOLERANCE, FloatArray
@@ -71,16 +71,11 @@ def verify(
     limits = Tolerances() if tolerances is None else tolerances
     # Hostile claims overflow on purpose; every test below refuses what is not finite.
     with np.errstate(all="ignore"):
-        inquiries = [
-            inquiry
-            for inquiry in (
-                _PointInquiry(problem, claim.point, repair, limits) if claim.point is not None else None,
-                _CertificateInquiry(problem, claim.certificate, repair, limits)
-                if claim.certificate is not None
-                else None,
-            )
-            if inquiry is not None
-        ]
+        inquiries: list[_PointInquiry | _CertificateInquiry] = []
+        if claim.point is not None:
+            inquiries.append(_PointInquiry(problem, claim.point, repair, limits))
+        if claim.certificate is not None:
+            inquiries.append(_CertificateInquiry(problem, claim.certificate, repair, limits))
         undecided = Check(problem, Verdict.UNDECIDED, None, None, "")
         if not inquiries:
             return replace(undecided, reason="the claim holds neither a point nor a certificate")
@@ -226,7 +221,7 @@ class _CertificateInquiry(_Inquiry[FloatArray]):
             denominators = () if repaired else DENOMINATORS
             return exact_certificate(self.problem, candidate, repair=self.repair, denominators=denominators)
         if mode is Proof.RIGOROUS:
-            return prove_certificate(self.problem, candidate)
+            return prove_certificate(self.problem, candidate, self.tolerances)
         return check_certificate(self.problem, candidate, self.tolerances)
 
 

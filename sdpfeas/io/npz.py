@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,22 @@ __all__ = ["load_problem", "save_problem"]
 
 FORMAT = "sdpfeas-problem"
 VERSION = 1
+
+#: What reading a file that is damaged, or no archive at all, may raise.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    IndexError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,  # an encrypted archive, a compression unknown here, a header nested too deeply
+    TypeError,
+    AttributeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def save_problem(problem: FeasibilityProblem, path: str | PathLike[str]) -> None:
@@ -55,7 +72,7 @@ def load_problem(path: str | PathLike[str]) -> FeasibilityProblem:
             arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, MemoryError) as error:
+    except UNREADABLE as error:
         raise FileFormatError(f"{path}: not a problem file: {error}") from None
     try:
         header = json.loads(bytes(arrays.pop("header")).decode())
@@ -77,7 +94,7 @@ def load_problem(path: str | PathLike[str]) -> FeasibilityProblem:
         )
     except FileFormatError:
         raise
-    except (ProblemError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except UNREADABLE as error:
         raise FileFormatError(f"{path}: damaged problem file: {error}") from None
 
 
@@ -96,4 +113,7 @@ def _unpack(spec: dict[str, Any] | None, prefix: str, arrays: dict[str, np.ndarr
         return None
     own = {name: arrays[f"{prefix}.{name}"] for name in spec["arrays"]}
     children = [_unpack(c, f"{prefix}.{k}", arrays) for k, c in enumerate(spec["children"])]
-    return rows_from_state(spec["kind"], spec["numbers"], own, [c for c in children if c is not None])
+    rows = [child for child in children if child is not None]
+    if len(rows) != len(children):
+        raise ProblemError(f"a part of {prefix} is missing")
+    return rows_from_state(spec["kind"], spec["numbers"], own, rows)

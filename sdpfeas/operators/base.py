@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sdpfeas.linalg import FloatArray, symmetrize
+from sdpfeas.linalg import FloatArray
 from sdpfeas.operators.arrays import value_range
 from sdpfeas.rounding import TINY, gamma, inflate
 from sdpfeas.validation import RowError, row_index
@@ -59,7 +59,7 @@ class Rows(ABC):
         with np.errstate(all="ignore"):
             out = self._plain_norms()
             for i in np.flatnonzero(~((out > NORM_SMALL) & (out < NORM_LARGE))):
-                out[i] = math.hypot(*self._entries(int(i)).ravel())
+                out[i] = math.hypot(*self._entries(int(i)))
         return out
 
     @abstractmethod
@@ -68,9 +68,11 @@ class Rows(ABC):
 
     def _entries(self, i: int) -> FloatArray:
         """All entries of row ``i`` that are not zero, and maybe some that are."""
-        unit = np.zeros(self.m)
-        unit[i] = 1.0
-        return self.adjoint(unit)
+        return self._row(i).ravel()
+
+    @abstractmethod
+    def _row(self, i: int) -> FloatArray:
+        """Row ``i`` as an array, up to rounding of its own entries."""
 
     def require_representable(self) -> None:
         """Refuse rows whose norm is beyond the largest floating-point number."""
@@ -178,15 +180,12 @@ class Rows(ABC):
         ranges += [child.value_range for child in children]
         return min(r[0] for r in ranges), max(r[1] for r in ranges)
 
+    @abstractmethod
     def gram(self) -> FloatArray:
-        """Matrix of inner products ``<A_i, A_j>``."""
-        unit = np.zeros(self.m)
-        out = np.empty((self.m, self.m))
-        for i in range(self.m):
-            unit[i] = 1.0
-            out[i] = self.apply(self.adjoint(unit))
-            unit[i] = 0.0
-        return symmetrize(out)
+        """Matrix of inner products ``<A_i, A_j>``.
+
+        An entry is off by at most ``gamma(gram_depth)`` times the ``magnitude_norms`` of its two rows.
+        """
 
     @property
     def gram_depth(self) -> int:

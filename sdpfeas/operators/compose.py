@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,31 @@ class Stacked(Rows):
         """Magnitude norms of the parts."""
         return np.concatenate([part.magnitude_norms() for part in self.parts])
 
+    def _row(self, i: int) -> FloatArray:
+        part, k = self._locate(i)
+        return part._row(k)
+
+    def _locate(self, i: int) -> tuple[Rows, int]:
+        """Part that row ``i`` belongs to, and its number there."""
+        for part in self.parts:
+            if i < part.m:
+                return part, i
+            i -= part.m
+        raise IndexError(i)
+
+    def gram(self) -> FloatArray:
+        """Matrix of inner products between rows."""
+        out = np.empty((self.m, self.m))
+        edges = [0, *(int(k) for k in self._splits), self.m]
+        places = [slice(a, b) for a, b in pairwise(edges)]
+        for (first, here), (second, there) in combinations_with_replacement(
+            zip(self.parts, places, strict=True), 2
+        ):
+            block = first.gram() if here == there else _cross_gram(first, second)
+            out[here, there] = block
+            out[there, here] = block.T
+        return out
+
     def _select(self, index: np.ndarray) -> Rows:
         if index.size and np.all(np.diff(index) > 0):
             edges = [0, *self._splits, self.m]
@@ -87,15 +113,15 @@ class Stacked(Rows):
 
     def exact_row(self, i: int) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
-        for part in self.parts:
-            if i < part.m:
-                return part.exact_row(i)
-            i -= part.m
-        raise IndexError(i)
+        part, k = self._locate(i)
+        return part.exact_row(k)
 
     def state(self) -> State:
         """Return the parts."""
         return {}, {}, list(self.parts)
+
+    def _stable_apply(self, x: FloatArray) -> FloatArray:
+        return np.concatenate([part._stable_apply(x) for part in self.parts])
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``apply`` with a proven radius for every row."""
@@ -187,6 +213,12 @@ class Combined(Rows):
         base = self.base.magnitude_norms()
         return np.asarray(abs(self._csr) @ base) + self._touched(self._csr, base) * TINY
 
+    def _row(self, i: int) -> FloatArray:
+        out = np.zeros(self.shape)
+        for k in range(self._csr.indptr[i], self._csr.indptr[i + 1]):
+            out += self._csr.data[k] * self.base._row(int(self._csr.indices[k]))
+        return out
+
     def _select(self, index: np.ndarray) -> Rows:
         return Combined(self._csr[index], self.base)
 
@@ -209,6 +241,9 @@ class Combined(Rows):
     def state(self) -> State:
         """Return the coefficients and the base."""
         return {"m": self.m}, csr_parts(self._csr), [self.base]
+
+    def _stable_apply(self, x: FloatArray) -> FloatArray:
+        return np.asarray(self._csr @ self.base._stable_apply(x))
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``apply`` with a proven radius for every row."""
@@ -257,3 +292,13 @@ def selection(base: Rows, index: np.ndarray) -> Combined:
     index = np.asarray(index)
     ones = np.ones(index.size)
     return Combined(sp.csr_array((ones, (np.arange(index.size), index)), (index.size, base.m)), base)
+
+
+def _cross_gram(first: Rows, second: Rows) -> FloatArray:
+    """Inner products between the rows of two parts."""
+    if first.m > second.m:
+        return _cross_gram(second, first).T
+    out = np.empty((first.m, second.m))
+    for i in range(first.m):
+        out[i] = second._stable_apply(first._row(i))
+    return out

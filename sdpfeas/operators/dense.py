@@ -67,8 +67,8 @@ class Dense(Rows):
     def _plain_norms(self) -> FloatArray:
         return np.asarray(np.linalg.norm(self._flat, axis=1), dtype=np.float64)
 
-    def _entries(self, i: int) -> FloatArray:
-        return self._flat[i]
+    def _row(self, i: int) -> FloatArray:
+        return self._array[i]
 
     def _select(self, index: np.ndarray) -> Rows:
         return Dense(self._array[index])

@@ -144,6 +144,11 @@ class LowRank(Rows):
             out[i] = np.sqrt(max(float(s @ ((f @ f.T) ** 2) @ s), 0.0))
         return out
 
+    def _row(self, i: int) -> FloatArray:
+        start, stop = np.searchsorted(self._owner, [i, i + 1])
+        f = self._factors[start:stop]
+        return symmetrize((f.T * self._signs[start:stop]) @ f)
+
     def _select(self, index: np.ndarray) -> Rows:
         starts = np.searchsorted(self._owner, np.arange(self.m + 1))
         picks = [np.arange(starts[i], starts[i + 1]) for i in index]

@@ -104,6 +104,11 @@ class PairwiseDifference(Rows):
             out[k] = length * length + (TINY if length > 0.0 else 0.0)
         return out
 
+    def _row(self, i: int) -> FloatArray:
+        a, b = self.pairs
+        d = self._means[a[i]] - self._means[b[i]]
+        return np.outer(d, d)
+
     def _select(self, index: np.ndarray) -> Rows:
         return selection(self, index)
 

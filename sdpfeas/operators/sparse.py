@@ -84,6 +84,9 @@ class Sparse(Rows):
     def _entries(self, i: int) -> FloatArray:
         return np.asarray(self._csr.data[self._csr.indptr[i] : self._csr.indptr[i + 1]])
 
+    def _row(self, i: int) -> FloatArray:
+        return np.asarray(self._csr[[i]].toarray()).reshape(self.shape)
+
     def _select(self, index: np.ndarray) -> Rows:
         return Sparse(self._csr[index], self.n, self.matrix)
 

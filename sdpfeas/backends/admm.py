@@ -1,0 +1,722 @@
+"""Operator splitting: the sets and bounds on one side, the rows on the other.
+
+A problem asks for a member of ``K × [lower, upper]`` on the graph ``{(X, A(X))}``. Both are easy to project
+onto, one block and one row at a time or by one factorised linear system, and over-relaxed ADMM
+(Douglas–Rachford splitting) finds a common member. Where there is none its iterates drift by a constant
+displacement, and that displacement is a certificate.
+
+What it finds lies on a boundary, where little can be proved. So every problem is asked twice, by a margin:
+*tightened*, with sets and bounds a little smaller, so that a solution lies inside the original ones; and
+*widened*, with cones a little larger, so that a certificate is strict. Both runs go on side by side until
+the verifier's own condition holds for either; when neither has more to give, the margin shrinks.
+
+Warm starts are used (evidence that still holds ends the solve at once), the callback is called at every
+screen, and nothing is random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, TypeVar
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse.linalg import LinearOperator, cg
+
+from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
+from sdpfeas.certificates.equality import FreeColumns
+from sdpfeas.certificates.numeric import check_certificate, check_point
+from sdpfeas.certificates.repair import repaired_certificates, repaired_points
+from sdpfeas.certificates.rigorous import prove_certificate, prove_point
+from sdpfeas.deadline import Deadline
+from sdpfeas.linalg import FloatArray, symmetrize
+from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
+from sdpfeas.result import Claim, Stop
+from sdpfeas.scaling import power_of_two
+from sdpfeas.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.tolerances import Tolerances
+
+__all__ = ["Admm", "AdmmOptions"]
+
+Evidence = TypeVar("Evidence")
+
+#: Each margin is this share of the one before.
+MARGIN_STEP = 1e-2
+
+#: Rows that are equations weigh this much more than inequalities.
+EQUALITY_WEIGHT = 32.0
+
+#: Rows with up to this many coefficients are kept as one dense matrix, whatever their storage.
+DENSE_LIMIT = 250_000
+
+#: Systems up to this size are diagonalised once for every penalty, ...
+EIGEN_LIMIT = 600
+#: ... up to this one factorised anew when the penalty changes, and beyond that solved iteratively.
+CHOLESKY_LIMIT = 6000
+
+#: A run has settled when it is this close to a solution, relative to its size, ...
+SOLVED = 1e-9
+#: ... or when its displacement repeats itself to this accuracy.
+DRIFTING = 1e-5
+
+#: How often a proof may be refused before a numeric check is enough.
+PATIENCE = 4
+
+
+@dataclass(frozen=True)
+class AdmmOptions:
+    """Options of :class:`Admm`.
+
+    Attributes
+    ----------
+    max_iterations : int
+        Steps of each of the two runs, over all margins.
+    margin : float
+        By how much the problem is tightened and widened at first, relative to its size.
+    min_margin : float
+        The last margin that is tried.
+    relaxation : float
+        Over-relaxation, between 0 and 2; 1 is plain ADMM.
+    screen_every : int
+        Steps between two screens.
+    penalty : float
+        Weight of the rows against the sets, to begin with.
+    adaptive : bool
+        Let the penalty follow the residuals.
+    """
+
+    max_iterations: int = 20_000
+    margin: float = 1e-3
+    min_margin: float = 1e-7
+    relaxation: float = 1.6
+    screen_every: int = 25
+    penalty: float = 1.0
+    adaptive: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_iterations", "screen_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"option {name!r} must be at least 1, got {getattr(self, name)}")
+        if not 0.0 < self.relaxation < 2.0:
+            raise ValueError(f"option 'relaxation' must lie between 0 and 2, got {self.relaxation}")
+        if not 0.0 < self.min_margin <= self.margin < 1.0:
+            raise ValueError(
+                "options 'margin' and 'min_margin' must lie between 0 and 1, the second not above the "
+                f"first; got {self.margin} and {self.min_margin}"
+            )
+        if not 0.0 < self.penalty < float("inf"):
+            raise ValueError(f"option 'penalty' must be positive, got {self.penalty}")
+
+
+class Admm(FeasibilityBackend):
+    """Operator splitting on all sets, with proofs on the way."""
+
+    name = "admm"
+    sets = ALL_SETS
+    warm_starts = True
+    calls_back = True
+    Options = AdmmOptions
+
+    def solve(
+        self,
+        problem: FeasibilityProblem,
+        *,
+        time_limit: float | None = None,
+        warm_start: WarmStart | None = None,
+        callback: Callback | None = None,
+    ) -> Claim:
+        """Look for a point or a certificate; see :meth:`FeasibilityBackend.solve`."""
+        search = _Search(problem, self.options, Deadline(time_limit), callback)
+        return search.run(WarmStart() if warm_start is None else warm_start)
+
+
+# ---------------------------------------------------------------- one run
+
+
+class _Space:
+    """Points as long vectors, with rows and blocks in units of their own, the cones optionally widened.
+
+    A widened cone is the image of the cone under ``W -> X = W - kappa·tr(W)·I``, so that ``X`` may be a
+    little indefinite; everything is computed on ``W``, in units of ``scales``.
+    """
+
+    def __init__(
+        self,
+        problem: FeasibilityProblem,
+        weights: FloatArray,
+        scales: FloatArray,
+        margin: float = 0.0,
+    ) -> None:
+        self.problem = problem
+        self.weights = weights
+        self.scales = scales
+        sizes = [int(np.prod(block.shape)) for block in problem.sets]
+        self.size = sum(sizes)
+        ends = np.cumsum(sizes)
+        self._slices = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+        self._plain = self
+        self._kappa = [
+            margin / ((1.0 + margin) * block.n) if _is_cone(block) else 0.0 for block in problem.sets
+        ]
+
+    def widened(self, margin: float) -> _Space:
+        """Return the same space with wider cones."""
+        out = _Space(self.problem, self.weights, self.scales, margin)
+        out._plain = self._plain
+        return out
+
+    def blocks(self, flat: FloatArray) -> list[FloatArray]:
+        shapes = (block.shape for block in self.problem.sets)
+        return [flat[part].reshape(shape) for part, shape in zip(self._slices, shapes, strict=True)]
+
+    def sets(self, margin: float = 0.0) -> list[BlockSet]:
+        """Return the sets in their units, boxes pulled towards their middle by a margin."""
+        return [
+            _shrunk(block, margin, scale) for block, scale in zip(self.problem.sets, self.scales, strict=True)
+        ]
+
+    def _bend(self, blocks: Sequence[FloatArray]) -> Point:
+        parts = zip(blocks, self.scales, self._kappa, self.problem.sets, strict=True)
+        return tuple(
+            scale * (x - kappa * _trace(x) * _unit(block) if kappa else x) for x, scale, kappa, block in parts
+        )
+
+    def point(self, flat: FloatArray) -> Point:
+        return self._bend(self.blocks(flat))
+
+    def flat(self, point: Point) -> FloatArray:
+        """Inverse of :meth:`point`."""
+        parts = zip(point, self.scales, self._kappa, self.problem.sets, strict=True)
+        straight = [
+            (x + kappa / (1.0 - kappa * block.n) * _trace(x) * _unit(block) if kappa else x) / scale
+            for x, scale, kappa, block in parts
+        ]
+        return np.concatenate([x.reshape(-1) for x in straight])
+
+    def apply(self, flat: FloatArray) -> FloatArray:
+        if self.matrix is not None:
+            return self.matrix @ flat
+        return self.weights * self.problem.apply(self.point(flat))
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        if self.matrix is not None:
+            return y @ self.matrix
+        return self._adjoint(y)
+
+    def _adjoint(self, y: FloatArray) -> FloatArray:
+        return np.concatenate([g.reshape(-1) for g in self._bend(self.problem.adjoint(self.weights * y))])
+
+    @cached_property
+    def matrix(self) -> FloatArray | None:
+        """The rows as one dense matrix, where it is small."""
+        if not 0 < self.size * self.problem.m <= DENSE_LIMIT:
+            return None
+        return np.array([self._adjoint(unit) for unit in np.eye(self.problem.m)])
+
+    @cached_property
+    def _plain_gram(self) -> FloatArray:
+        total = np.zeros((self.problem.m, self.problem.m))
+        for rows, scale in zip(self.problem.rows, self.scales, strict=True):
+            if rows is not None:
+                total += scale**2 * rows.gram()
+        return total
+
+    def gram(self) -> FloatArray:
+        """Inner products of the rows."""
+        total = self._plain._plain_gram
+        parts = zip(self.problem.sets, self.problem.rows, self.scales, self._kappa, strict=True)
+        for block, rows, scale, kappa in parts:
+            if kappa and rows is not None:
+                along = scale * rows.apply(_unit(block))
+                total = total - kappa * (2.0 - kappa * block.n) * np.outer(along, along)
+        return symmetrize(total * self.weights[:, None] * self.weights)
+
+    def columns(self) -> FloatArray:
+        """Return the rows as one dense matrix, where there are more of them than entries."""
+        if self.matrix is not None:
+            return self.matrix
+        return np.stack([self.apply(unit) for unit in np.eye(self.size)], axis=1)
+
+
+def _is_cone(block: BlockSet) -> bool:
+    return isinstance(block, (PSD, Nonneg))
+
+
+def _trace(x: FloatArray) -> float:
+    return float(np.trace(x) if x.ndim == 2 else np.sum(x))
+
+
+def _unit(block: BlockSet) -> FloatArray:
+    return np.eye(block.n) if block.matrix else np.ones(block.n)
+
+
+def _norm(*parts: FloatArray) -> float:
+    return float(np.sqrt(sum(float(part @ part) for part in parts)))
+
+
+class _Graph:
+    """Projection onto the graph ``{(x, A x)}``, its second part weighted by the penalty.
+
+    The member nearest to ``(v, u)`` has ``x = v + A't`` with ``t = (I/penalty + AA')^-1 (u - A v)``. The smaller
+    of ``AA'`` and ``A'A`` is diagonalised or factorised; where both are large, conjugate gradients do.
+    """
+
+    def __init__(self, space: _Space, penalty: float) -> None:
+        self.space = space
+        self._columns: FloatArray | None = None
+        self._matrix: FloatArray | None = None
+        self._eigen: tuple[FloatArray, FloatArray] | None = None
+        self._factor: tuple[FloatArray, bool] | None = None
+        self._last = np.zeros(space.problem.m)
+        small = min(space.problem.m, space.size)
+        if small <= CHOLESKY_LIMIT:
+            if space.size < space.problem.m:
+                self._columns = space.columns()
+                self._matrix = self._columns.T @ self._columns
+            else:
+                self._matrix = space.gram()
+            if small <= EIGEN_LIMIT:
+                lam, vec = scipy.linalg.eigh(self._matrix, check_finite=False)
+                self._eigen = np.maximum(lam, 0.0), vec
+        self.set_penalty(penalty)
+
+    def set_penalty(self, penalty: float) -> None:
+        self.penalty = penalty
+        if self._matrix is not None and self._eigen is None:
+            shifted = self._matrix + np.eye(self._matrix.shape[0]) / penalty
+            self._factor = scipy.linalg.cho_factor(shifted, lower=True, check_finite=False)
+
+    def multipliers(self, residual: FloatArray) -> FloatArray:
+        """Solve ``(I/penalty + AA') t = residual``."""
+        if self._matrix is None:
+            return self._iterate(residual)
+        if self._columns is None:
+            return self._solve(residual)
+        return self.penalty * (residual - self._columns @ self._solve(self._columns.T @ residual))
+
+    def _solve(self, rhs: FloatArray) -> FloatArray:
+        if self._eigen is not None:
+            lam, vec = self._eigen
+            return vec @ ((vec.T @ rhs) / (lam + 1.0 / self.penalty))
+        return np.asarray(scipy.linalg.cho_solve(self._factor, rhs, check_finite=False))
+
+    def _iterate(self, rhs: FloatArray) -> FloatArray:
+        def matvec(t: FloatArray) -> FloatArray:
+            return t / self.penalty + self.space.apply(self.space.adjoint(t))
+
+        operator = LinearOperator((rhs.size, rhs.size), matvec=matvec, dtype=np.float64)
+        self._last, _ = cg(operator, rhs, x0=self._last, rtol=1e-8, maxiter=100)
+        return self._last
+
+    def project(self, v: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        t = self.multipliers(u - self.space.apply(v))
+        # A x = A v + AA't = u - t/penalty, without applying the rows again.
+        return v + self.space.adjoint(t), u - t / self.penalty
+
+
+class _Splitting:
+    """One run of the iteration; its sets and bounds may be moved between steps."""
+
+    def __init__(self, space: _Space, options: AdmmOptions) -> None:
+        self.space = space
+        self.relaxation = options.relaxation
+        self.graph = _Graph(space, options.penalty)
+        self.sets = space.sets()
+        self.floors = [0.0] * len(self.sets)
+        self.lower = space.problem.lower * space.weights
+        self.upper = space.problem.upper * space.weights
+        self.x, self.z = np.zeros(space.size), np.zeros(space.problem.m)
+        self.settled = False
+        self._displacement: tuple[FloatArray, FloatArray] | None = None
+        self.screens, self._balance_at = 0, 2
+        self._project()
+
+    def start(self, point: Point | None, y: FloatArray | None) -> None:
+        """Begin at a point, at multipliers, or both."""
+        if point is not None:
+            self.x = self.space.flat(point)
+            self.z = np.clip(self.space.apply(self.x), self.lower, self.upper)
+        if y is not None:
+            weighted = y / self.space.weights
+            self.x = self.x + self.space.adjoint(weighted)
+            self.z = self.z - weighted / self.graph.penalty
+        self._project()
+
+    def go_on_from(self, other: _Splitting) -> None:
+        """Begin where another run is."""
+        self.x, self.z = other.x, other.z
+        self.graph.set_penalty(other.graph.penalty)
+        self._project()
+
+    def restart(self) -> None:
+        """Forget how far the run has drifted, and go on from its present point."""
+        self.x, self.z = self.member, self.value
+        self.settled, self._displacement = False, None
+        self._project()
+
+    def _project(self) -> None:
+        """Find the members of the sets and bounds nearest to where the run is."""
+        parts = [
+            block.project(x - floor * _unit(block)) + floor * _unit(block) if floor else block.project(x)
+            for block, x, floor in zip(self.sets, self.space.blocks(self.x), self.floors, strict=True)
+        ]
+        self.member = np.concatenate([part.reshape(-1) for part in parts])
+        self.value = np.clip(self.z, self.lower, self.upper)
+
+    def _step(self) -> None:
+        x, z = self.graph.project(2.0 * self.member - self.x, 2.0 * self.value - self.z)
+        self._apart = x - self.member, z - self.value
+        self.x = self.x + self.relaxation * self._apart[0]
+        self.z = self.z + self.relaxation * self._apart[1]
+        self._project()
+
+    def advance(self, steps: int, deadline: Deadline) -> None:
+        """Take steps, and notice when further ones will bring nothing new."""
+        x, z = self.x, self.z
+        for _ in range(steps):
+            self._step()
+            if deadline.expired:
+                break
+        last, self._displacement = self._displacement, (self.x - x, self.z - z)
+        self.screens += 1
+        self.settled = _norm(*self._apart) <= SOLVED * _norm(self.member, self.value)
+        if last is not None:
+            change = _norm(self._displacement[0] - last[0], self._displacement[1] - last[1])
+            self.settled |= change <= DRIFTING * _norm(*self._displacement)
+
+    def balance(self) -> None:
+        """Let the penalty follow the residuals, ever more rarely."""
+        if self.screens < self._balance_at:
+            return
+        self._balance_at *= 2
+        sets, rows = _norm(self._apart[0]), _norm(self._apart[1])
+        if not (sets > 0.0 and rows > 0.0) or 1.0 / 3.0 < rows / sets < 3.0:
+            return
+        old = self.graph.penalty
+        new = float(np.clip(old * np.clip(rows / sets, 0.1, 10.0), 1e-4, 1e4))
+        # The multipliers, penalty times distance from the bounds, stay as they are.
+        self.z = self.value + (self.z - self.value) * (old / new)
+        self.graph.set_penalty(new)
+        self._displacement = None
+
+    def candidates(self) -> Iterator[FloatArray]:
+        """Multipliers: the part of the last displacement, then of all of them, that no row explains."""
+        assert self._displacement is not None
+        for dx, dz in (self._displacement, (self.x - self.member, self.z - self.value)):
+            yield -self.space.weights * self.graph.multipliers(dz - self.space.apply(dx))
+
+
+# ---------------------------------------------------------------- screens
+
+
+class _Equations:
+    """Least-norm correction onto the equality rows and prescribed traces."""
+
+    def __init__(self, problem: FeasibilityProblem) -> None:
+        self.problem = problem
+        self.index = np.flatnonzero(problem.equality)
+        self.traces = {
+            b: block.trace
+            for b, block in enumerate(problem.sets)
+            if isinstance(block, SpectralBox) and block.trace is not None
+        }
+        size = self.index.size + len(self.traces)
+        self._factor: tuple[FloatArray, bool] | None = None
+        if self.index.size and size <= CHOLESKY_LIMIT:
+            gram = self._gram(size)
+            # Dependent rows make it singular; what the ridge spoils is undone by correcting repeatedly.
+            gram[np.diag_indices(size)] += 1e-12 * max(float(np.max(np.diagonal(gram))), 1.0)
+            self._factor = scipy.linalg.cho_factor(gram, lower=True, check_finite=False)
+
+    def _gram(self, size: int) -> FloatArray:
+        gram = np.zeros((size, size))
+        head = slice(0, self.index.size)
+        place = {b: self.index.size + k for k, b in enumerate(self.traces)}
+        for b, rows in enumerate(self.problem.rows):
+            if rows is None:
+                continue
+            part = rows.select(self.index)
+            gram[head, head] += part.gram()
+            if b in place:
+                gram[head, place[b]] = gram[place[b], head] = part.apply(np.eye(rows.n))
+        for b, k in place.items():
+            gram[k, k] = self.problem.sets[b].n
+        return gram
+
+    def correct(self, point: Point) -> Point:
+        """Return the nearest point that meets all equations."""
+        if self._factor is None:
+            return point
+        for _ in range(3):
+            off = (self.problem.lower - self.problem.apply(point))[self.index]
+            traces = [trace - _trace(point[b]) for b, trace in self.traces.items()]
+            z = scipy.linalg.cho_solve(self._factor, np.append(off, traces), check_finite=False)
+            y = np.zeros(self.problem.m)
+            y[self.index] = z[: self.index.size]
+            moved = [x + step for x, step in zip(point, self.problem.adjoint(y), strict=True)]
+            for b, shift in zip(self.traces, z[self.index.size :], strict=True):
+                moved[b] = moved[b] + shift * np.eye(self.problem.sets[b].n)
+            point = tuple(moved)
+        return point
+
+
+class _Judge(Generic[Evidence]):
+    """Decides whether evidence is good enough to stop.
+
+    A proof is asked for only where it looks promising, and ever more rarely where it was refused. At every
+    power of two the verifier's repairs are tried as well, for what does not look promising; and in the end
+    a numeric check is enough.
+    """
+
+    def __init__(
+        self,
+        looks: Callable[[Evidence], bool],
+        prove: Callable[[Evidence], bool],
+        check: Callable[[Evidence], bool],
+        repairs: Callable[[Evidence], Iterable[tuple[Evidence, tuple[str, ...]]]],
+    ) -> None:
+        self._looks, self._prove, self._check, self._repairs = looks, prove, check, repairs
+        self._refusals = self._skip = 0
+
+    def accept(self, evidence: Evidence, run: _Splitting) -> Evidence | None:
+        """Return the evidence if it holds, repaired where that was needed; else None."""
+        if self._looks(evidence) and self._holds(evidence, run.settled):
+            return evidence
+        if run.screens >= 4 and run.screens & (run.screens - 1) == 0:
+            for repaired, _ in self._repairs(evidence):
+                if self._prove(repaired):
+                    return repaired
+        return None
+
+    def _holds(self, evidence: Evidence, last: bool) -> bool:
+        if self._skip and not last:
+            self._skip -= 1
+            return False
+        if self._prove(evidence):
+            return True
+        self._refusals += 1
+        self._skip = 2 ** min(self._refusals, 6)
+        return (last or self._refusals >= PATIENCE) and self._check(evidence)
+
+
+def _looks_inside(problem: FeasibilityProblem, point: Point) -> bool:
+    """Whether a point meets the inequality rows and lies where corrections of equations are allowed."""
+    value = problem.apply(point)
+    within = (value >= problem.lower) & (value <= problem.upper)
+    if not np.all(within | problem.equality):
+        return False
+    corrected = bool(problem.equality.any())
+    return all(
+        block.depth(x) > 0.0
+        for block, x in zip(problem.sets, point, strict=True)
+        if corrected and not isinstance(block, Free)
+    )
+
+
+def _terms(problem: FeasibilityProblem, point: Point) -> FloatArray:
+    """Size of what the blocks add to every row."""
+    total = np.zeros(problem.m)
+    for rows, x in zip(problem.rows, point, strict=True):
+        if rows is not None:
+            total += np.abs(rows.apply(x))
+    return total
+
+
+def _looks_strict(problem: FeasibilityProblem, y: FloatArray) -> bool:
+    """Whether the two sides of a certificate differ in the right direction."""
+    gap = float(np.sum(problem.beta_terms(y)))
+    for block, rows in zip(problem.sets, problem.rows, strict=True):
+        if rows is None or isinstance(block, Free):
+            continue
+        gap -= block.support(rows.adjoint(y))
+    return gap > 0.0
+
+
+def _clean(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | None:
+    """Multipliers of the right signs that vanish on the Free blocks, if there are such near by."""
+    largest = float(np.max(np.abs(y), initial=0.0))
+    if not 0.0 < largest < np.inf:
+        return None
+    y = y / largest
+    y = np.where(sign_violation(problem, y) > 0.0, 0.0, y)
+    if any(isinstance(block, Free) for block in problem.sets):
+        free = FreeColumns(problem, y)
+        y = y if free.exact else free.correct()
+        y = np.where(sign_violation(problem, y) > 0.0, 0.0, y)
+    return y if y.any() else None
+
+
+def _shrunk(block: BlockSet, margin: float, unit: float) -> BlockSet:
+    """Return a SpectralBox in other units, pulled towards its middle; cones as they are."""
+    if not isinstance(block, SpectralBox):
+        return block
+    middle = float(block.interior_point()[0, 0])
+    lower, upper = ((bound + margin * (middle - bound)) / unit for bound in (block.lower, block.upper))
+    return SpectralBox(block.n, lower, upper, None if block.trace is None else block.trace / unit)
+
+
+def _equilibrate(norms: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Powers of two for rows and blocks that bring norms (blocks × rows) near one in both directions."""
+    rows, blocks = np.ones(norms.shape[1]), np.ones(norms.shape[0])
+    for _ in range(10):
+        scaled = norms * blocks[:, None] * rows
+        rows *= _inverse_root(np.sqrt(np.sum(scaled**2, axis=0)))
+        touched = np.maximum(np.sum(norms > 0.0, axis=1), 1)
+        blocks *= _inverse_root(np.sqrt(np.sum(scaled**2, axis=1) / touched))
+    return power_of_two(1.0 / rows), power_of_two(1.0 / blocks)
+
+
+def _inverse_root(sizes: FloatArray) -> FloatArray:
+    return 1.0 / np.sqrt(np.where(sizes > 0.0, sizes, 1.0))
+
+
+# ---------------------------------------------------------------- the search
+
+
+class _Search:
+    """The two runs side by side, until the verifier's condition holds for one of them."""
+
+    def __init__(
+        self,
+        problem: FeasibilityProblem,
+        options: AdmmOptions,
+        deadline: Deadline,
+        callback: Callback | None,
+    ) -> None:
+        self.original = problem
+        self.options = options
+        self.deadline = deadline
+        self.callback = callback
+        self.scaling = problem.scaled()
+        self.problem = self.scaling.problem
+        rows, self.scales = _equilibrate(self.problem.block_norms)
+        self.weights = rows * np.where(problem.equality, EQUALITY_WEIGHT, 1.0)
+        self.bounds = largest_bound(self.problem)
+        self.iterations = 0
+        self.point: Point | None = None
+        self.certificate: FloatArray | None = None
+        limits = Tolerances()
+        self.points: _Judge[Point] = _Judge(
+            lambda point: _looks_inside(problem, point),
+            lambda point: prove_point(problem, point, limits).proven,
+            lambda point: check_point(problem, point, limits).proven,
+            lambda point: repaired_points(problem, point),
+        )
+        self.certificates: _Judge[FloatArray] = _Judge(
+            lambda y: _looks_strict(problem, y),
+            lambda y: prove_certificate(problem, y).proven,
+            lambda y: check_certificate(problem, y, limits).proven,
+            lambda y: repaired_certificates(problem, y, limits),
+        )
+
+    def run(self, start: WarmStart) -> Claim:
+        # A diverging run may overflow; what is not finite is refused where it matters.
+        with np.errstate(all="ignore"):
+            self.certificate = start.certificate
+            if self.certificate is not None and prove_certificate(self.original, self.certificate).proven:
+                return self._claim(Stop.FINISHED, "certificate at the start")
+            self.point = start.point
+            if self.point is None:
+                self.point = tuple(block.interior_point() for block in self.original.sets)
+            if prove_point(self.original, self.point, Tolerances()).proven:
+                return self._claim(Stop.FINISHED, "point at the start")
+            try:
+                return self._search(start)
+            except np.linalg.LinAlgError as error:
+                return self._claim(Stop.NUMERICAL, str(error))
+
+    def _search(self, start: WarmStart) -> Claim:
+        self.equations = _Equations(self.problem)
+        space = _Space(self.problem, self.weights, self.scales)
+        tightened = _Splitting(space, self.options)
+        tightened.start(start.point, None)
+        widened: _Splitting | None = None
+        for margin, limit in self._margins():
+            wider = _Splitting(space.widened(margin), self.options)
+            if widened is None:
+                y = start.certificate
+                wider.start(start.point, None if y is None else self.scaling.certificate(y))
+            else:
+                wider.go_on_from(widened)
+            widened = wider
+            claim = self._rounds(tightened, widened, margin, limit)
+            if claim is not None:
+                return claim
+            tightened.restart()
+        if self.iterations >= self.options.max_iterations:
+            return self._claim(Stop.ITERATION_LIMIT, "iteration limit")
+        return self._claim(Stop.STALLED, "settled without a proof at every margin")
+
+    def _margins(self) -> Iterator[tuple[float, int]]:
+        """Margins to try, each with the iteration at which to give it up."""
+        margin, most = self.options.margin, self.options.max_iterations
+        while margin > self.options.min_margin * (1.0 + 1e-9):
+            yield margin, self.iterations + (most - self.iterations + 2) // 3
+            margin *= MARGIN_STEP
+        yield self.options.min_margin, most
+
+    def _rounds(self, tightened: _Splitting, widened: _Splitting, margin: float, limit: int) -> Claim | None:
+        """Step and screen until there is a claim, or nothing more to gain at this margin."""
+        runs = ((tightened, self._screen_point), (widened, self._screen_certificate))
+        while self.iterations < limit and not (tightened.settled and widened.settled):
+            steps = min(self.options.screen_every, limit - self.iterations)
+            self.iterations += steps
+            self._tighten(tightened, margin)
+            for run, screen in runs:
+                if run.settled:
+                    continue
+                run.advance(steps, self.deadline)
+                if screen(run):
+                    return self._claim(Stop.FINISHED, f"proof at margin {margin:g}")
+                if self.deadline.expired:
+                    return self._claim(Stop.TIME_LIMIT, "time limit")
+                if self.options.adaptive:
+                    run.balance()
+            if self.callback is not None and self.callback(self._progress()) is True:
+                return self._claim(Stop.CALLBACK, "stopped by the callback")
+        return None
+
+    def _tighten(self, run: _Splitting, margin: float) -> None:
+        """Move sets and bounds inwards, relative to the size of the present point."""
+        problem = self.problem
+        point = run.space.point(run.member)
+        room = margin * (self.bounds + _terms(problem, point))
+        room = np.minimum(room, 0.25 * (problem.upper - problem.lower))
+        run.lower = (problem.lower + room) * self.weights
+        run.upper = (problem.upper - room) * self.weights
+        if problem.equality.any():
+            run.sets = run.space.sets(margin)
+            run.floors = [
+                margin * float(np.linalg.norm(x)) / block.n if _is_cone(block) else 0.0
+                for block, x in zip(problem.sets, run.space.blocks(run.member), strict=True)
+            ]
+
+    def _screen_point(self, run: _Splitting) -> bool:
+        """Whether the point of the tightened run holds for the original problem."""
+        self.point = self.equations.correct(run.space.point(run.member))
+        accepted = self.points.accept(self.point, run)
+        if accepted is None:
+            return False
+        self.point = accepted
+        return True
+
+    def _screen_certificate(self, run: _Splitting) -> bool:
+        """Whether multipliers of the widened run hold for the original problem."""
+        for candidate in run.candidates():
+            y = _clean(self.problem, candidate)
+            if y is None:
+                continue
+            self.certificate = self.scaling.unscale_certificate(y)
+            accepted = self.certificates.accept(self.certificate, run)
+            if accepted is not None:
+                self.certificate = accepted
+                return True
+        return False
+
+    def _progress(self) -> Progress:
+        return Progress(self.iterations, self.deadline.elapsed, self.point, self.certificate)
+
+    def _claim(self, stop: Stop, status: str) -> Claim:
+        return Claim(self.point, self.certificate, status, stop, self.iterations)

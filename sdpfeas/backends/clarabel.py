@@ -1,0 +1,152 @@
+"""``clarabel``: the Clarabel interior-point solver, asked directly or through cvxpy.
+
+No warm start and no callback: Clarabel has neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends._cones import Answer, ConePair, Form, StandardForm, ask_direct
+from sdpfeas.backends._conic import ConicBackend, Objective
+from sdpfeas.deadline import Deadline
+from sdpfeas.result import Stop
+
+__all__ = ["Clarabel", "ClarabelOptions"]
+
+#: Why Clarabel stopped, by its own status; what is not listed is an error.
+STOPS = {
+    "Solved": Stop.FINISHED,
+    "PrimalInfeasible": Stop.FINISHED,
+    "DualInfeasible": Stop.FINISHED,
+    "AlmostSolved": Stop.STALLED,
+    "AlmostPrimalInfeasible": Stop.STALLED,
+    "AlmostDualInfeasible": Stop.STALLED,
+    "InsufficientProgress": Stop.STALLED,
+    "MaxIterations": Stop.ITERATION_LIMIT,
+    "MaxTime": Stop.TIME_LIMIT,
+    "NumericalError": Stop.NUMERICAL,
+}
+
+
+@dataclass(frozen=True)
+class ClarabelOptions:
+    """Options of ``clarabel``.
+
+    Attributes
+    ----------
+    mode : {"direct", "cvxpy"}
+        Hand the problem over directly, or through cvxpy, whose compiling costs time and gains nothing: the
+        claims are the same.
+    direct_form : {"auto", "primal", "dual"}
+        Direct mode: what the variables are, the entries of the point or the multipliers of the rows; "auto"
+        takes what is fewer, and the other form where that one meets numerical trouble.
+    objective : {"margin", "none"}
+        Ask for the point deepest inside, or for any point.
+    tolerance : float
+        Clarabel's relative and absolute tolerances of gap and feasibility.
+    tolerance_infeasible : float
+        Clarabel's tolerances of infeasibility.
+    max_iterations : int
+        Interior-point iterations at most.
+    regularization : float
+        Static regularisation of the linear systems. Clarabel's own default of 1e-8 makes it fail at the first
+        iteration on some problems with free blocks.
+    threads : int
+        Threads for the linear algebra; 0 lets Clarabel choose.
+    """
+
+    mode: Literal["direct", "cvxpy"] = "direct"
+    direct_form: Form = "auto"
+    objective: Objective = "margin"
+    tolerance: float = 1e-8
+    tolerance_infeasible: float = 1e-8
+    max_iterations: int = 200
+    regularization: float = 1e-7
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.tolerance < 1.0 and 0.0 < self.tolerance_infeasible < 1.0):
+            raise ValueError("tolerance and tolerance_infeasible must lie between 0 and 1")
+        if self.max_iterations < 1:
+            raise ValueError("max_iterations must be at least 1")
+        if not self.regularization >= 0.0:
+            raise ValueError("regularization must not be negative")
+        if self.threads < 0:
+            raise ValueError("threads must not be negative")
+
+    def settings(self, deadline: Deadline) -> dict[str, Any]:
+        """Clarabel's own settings."""
+        out = {
+            "max_iter": self.max_iterations,
+            "tol_gap_abs": self.tolerance,
+            "tol_gap_rel": self.tolerance,
+            "tol_feas": self.tolerance,
+            "tol_infeas_abs": self.tolerance_infeasible,
+            "tol_infeas_rel": self.tolerance_infeasible,
+            "static_regularization_constant": self.regularization,
+            "max_threads": self.threads,
+        }
+        if deadline.limit is not None:
+            out["time_limit"] = deadline.limit
+        return out
+
+
+class Clarabel(ConicBackend):
+    """Clarabel, an interior-point solver: accurate, for problems of moderate size."""
+
+    name = "clarabel"
+    requires = ("clarabel", "cvxpy")
+    distribution = "clarabel"
+    triangle = "upper"
+    Options = ClarabelOptions
+
+    def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
+        if self.options.mode == "cvxpy":
+            from sdpfeas.backends._cvxpy_model import ask_cvxpy
+
+            # Without `accept_unknown` cvxpy throws the last iterate away where Clarabel stalls.
+            return ask_cvxpy(
+                pair, "CLARABEL", lambda: {**self.options.settings(deadline), "accept_unknown": True}, deadline
+            )
+        return ask_direct(pair, self.options.direct_form, lambda form: self._solve(form, deadline))
+
+    def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
+        import clarabel
+
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        for name, value in self.options.settings(deadline).items():
+            setattr(settings, name, value)
+        cones = [clarabel.ZeroConeT(form.cones.flat)] if form.cones.flat else []
+        cones += [clarabel.NonnegativeConeT(form.cones.nonneg)] if form.cones.nonneg else []
+        cones += [clarabel.PSDTriangleConeT(n) for n in form.cones.psd]
+        quadratic = sp.csc_array((form.cost.size, form.cost.size))
+        try:
+            solver = clarabel.DefaultSolver(quadratic, form.cost, form.matrix, form.rhs, cones, settings)
+            return read_solution(solver.solve())
+        except BaseException as error:
+            return panic_answer(error)
+
+
+def read_solution(solution: Any) -> Answer:
+    """Read Clarabel's solution of a standard form."""
+    status = str(solution.status)
+    return Answer(
+        x=None if "PrimalInfeasible" in status else np.array(solution.x),
+        z=None if "DualInfeasible" in status else np.array(solution.z),
+        raw_status=status,
+        stop=STOPS.get(status, Stop.ERROR),
+        iterations=int(solution.iterations),
+    )
+
+
+def panic_answer(error: BaseException) -> Answer:
+    """Turn a panic in Rust, which is no ``Exception``, into an answer; raise anything else again."""
+    if type(error).__name__ != "PanicException":
+        raise error
+    return Answer(raw_status=f"panic: {error}", stop=Stop.NUMERICAL)

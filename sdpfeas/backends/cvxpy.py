@@ -1,0 +1,63 @@
+"""``cvxpy``: any semidefinite solver cvxpy finds.
+
+Some of them return no ray for infeasible problems through cvxpy (SDPA, CVXOPT): asking for a margin, the default,
+gets certificates from them all the same. No warm start and no callback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sdpfeas.backends._cones import Answer, ConePair
+from sdpfeas.backends._conic import ConicBackend, Objective
+from sdpfeas.deadline import Deadline
+
+__all__ = ["Cvxpy", "CvxpyOptions"]
+
+#: What solvers call their time limit, where they have one.
+TIME_LIMITS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs", "COPT": "TimeLimit"}
+
+
+@dataclass(frozen=True)
+class CvxpyOptions:
+    """Options of ``cvxpy``.
+
+    Attributes
+    ----------
+    solver : str
+        Name of the solver, in cvxpy's spelling.
+    objective : {"margin", "none"}
+        Ask for the point deepest inside, or for any point.
+    settings : dict
+        The solver's own settings, handed on as they are.
+    """
+
+    solver: str = "CLARABEL"
+    objective: Objective = "margin"
+    settings: dict = field(default_factory=dict)  # type: ignore[type-arg]
+
+
+class Cvxpy(ConicBackend):
+    """Any semidefinite solver cvxpy finds, by name."""
+
+    name = "cvxpy"
+    requires = ("cvxpy",)
+    distribution = "cvxpy"
+    Options = CvxpyOptions
+
+    def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
+        from sdpfeas.backends._cvxpy_model import ask_cvxpy, require_solver
+
+        solver = self.options.solver.upper()
+        require_solver(solver)
+        return ask_cvxpy(pair, solver, lambda: self._settings(solver, deadline), deadline)
+
+    def _settings(self, solver: str, deadline: Deadline) -> dict[str, Any]:
+        out = dict(self.options.settings)
+        if solver in TIME_LIMITS and deadline.limit is not None:
+            out[TIME_LIMITS[solver]] = min(deadline.limit, out.get(TIME_LIMITS[solver], deadline.limit))
+        elif solver == "MOSEK" and deadline.limit is not None:
+            own = {"MSK_DPAR_OPTIMIZER_MAX_TIME": deadline.limit}
+            out["mosek_params"] = {**own, **out.get("mosek_params", {})}
+        return out

@@ -1,0 +1,168 @@
+"""Evidence on the way: what an evaluation of the dual function says about the problem as it was asked.
+
+``A*y``, its eigenvalues, ``X(y)`` and the row values are at hand after every evaluation, so the verifier's
+conditions can be looked at for next to nothing. Only what looks right is handed to the prover, and after a
+refusal the bar is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import TypeVar
+
+import numpy as np
+
+from sdpfeas.backends.dual_function import DualFunction, Evaluation
+from sdpfeas.certificates.outcome import Outcome
+from sdpfeas.certificates.repair import repaired_certificates, repaired_points
+from sdpfeas.certificates.rigorous import prove_certificate, prove_point
+from sdpfeas.linalg import FloatArray
+from sdpfeas.problem import FeasibilityProblem, Point
+from sdpfeas.sets import Nonneg
+from sdpfeas.tolerances import Tolerances
+
+__all__ = ["Evidence", "fit_numbers"]
+
+#: A gap between the sides of a certificate below this share of them is rounding.
+ROUNDING = 1e-12
+
+#: Equality rows may be missed by this share of the margin when a proof is tried, without a margin by ...
+WITHIN_MARGIN = 0.5
+#: ... this much, relative to their size.
+WITHIN = 1e-6
+
+#: A refusal lowers what a screen lets through by this factor.
+RAISE = 4.0
+
+Candidate = TypeVar("Candidate")
+
+
+class Evidence:
+    """The best point and multipliers so far, and what of them is proved.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem as it was asked.
+    epsilon : float
+        First level of the screen: ``||(A*y)_+|| / beta`` below it is worth an attempt at a proof.
+    """
+
+    def __init__(self, problem: FeasibilityProblem, epsilon: float) -> None:
+        self.problem = problem
+        self.point: Point | None = None
+        self.multipliers: FloatArray | None = None
+        self.proven = ""
+        self._screen = epsilon
+        self._missed = np.inf
+        self._shortfall, self._lead = np.inf, -np.inf
+        self._refused, self._wait, self._seen = 0, 0, 0
+        self._tolerances = Tolerances()
+
+    def inspect(self, function: DualFunction, found: Evaluation) -> bool:
+        """Look at an evaluation; True when it holds a proof for either side."""
+        self._seen += 1
+        return self._certificate(function, found) or self._point(function, found)
+
+    def _certificate(self, function: DualFunction, found: Evaluation) -> bool:
+        y = found.multipliers
+        beta = float(np.sum(self.problem.beta_terms(y)))
+        support, excess = function.support(found.spectra)
+        gap, size = beta - support, abs(beta) + abs(support)
+        lead = (gap - excess) / size if size > 0.0 else -np.inf
+        if lead > self._lead or self.multipliers is None:
+            self._lead, self.multipliers = lead, y
+        if not gap > ROUNDING * size:
+            return False
+        ratio = excess / gap
+        if not ratio < self._screen:
+            return False
+        candidates = (z for z, _ in repaired_certificates(self.problem, y, self._tolerances))
+        proven = _first_proven(chain([y], candidates), lambda z: prove_certificate(self.problem, z))
+        if proven is None:
+            self._screen = ratio / RAISE
+            return False
+        self.multipliers, self.proven = proven, "certificate"
+        return True
+
+    def _point(self, function: DualFunction, found: Evaluation) -> bool:
+        problem, equal, sizes = self.problem, self.problem.equality, function.units.rows
+        point, value = fit_numbers(problem, found.point, found.rows)
+        short = np.maximum(problem.lower - value, value - problem.upper) / sizes
+        worst = float(np.max(short, initial=-np.inf))
+        if worst < self._shortfall or self.point is None:
+            self._shortfall, self.point = worst, point
+        if np.any(short[~equal] > 0.0) or self._seen < self._wait:
+            return False
+        missed = float(np.linalg.norm(short[equal]))
+        near = WITHIN_MARGIN * found.margin if found.margin > 0.0 else WITHIN
+        if equal.any() and not missed < min(near, self._missed):
+            return False
+        candidates = (x for x, _ in repaired_points(problem, point))
+        proven = _first_proven(
+            chain([point], candidates), lambda x: prove_point(problem, x, self._tolerances)
+        )
+        if proven is None:
+            self._missed = missed / RAISE
+            self._refused += 1
+            self._wait = self._seen + 2**self._refused
+            return False
+        self.point, self.proven = proven, "point"
+        return True
+
+
+def _first_proven(candidates: Iterable[Candidate], judge: Callable[[Candidate], Outcome]) -> Candidate | None:
+    try:
+        return next((c for c in candidates if judge(c).proven), None)
+    except (np.linalg.LinAlgError, ArithmeticError, ValueError):
+        # A repair only has to help; on wild numbers it may fail in any way.
+        return None
+
+
+def fit_numbers(problem: FeasibilityProblem, point: Point, value: FloatArray) -> tuple[Point, FloatArray]:
+    """Choose every block that is a single number anew: in the middle of what the rows leave it.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    point : tuple of ndarray
+        One array per set.
+    value : ndarray
+        Its row values.
+
+    Returns
+    -------
+    point, value
+        The point with these blocks changed, and its row values.
+    """
+    for b, coefficients in _numbers(problem):
+        old = float(point[b][0])
+        rest = value - coefficients * old
+        up, down = coefficients > 0.0, coefficients < 0.0
+        ends = [(problem.lower - rest) / np.where(up | down, coefficients, 1.0)]
+        ends.append((problem.upper - rest) / np.where(up | down, coefficients, 1.0))
+        low = max(np.max(ends[0][up], initial=-np.inf), np.max(ends[1][down], initial=-np.inf))
+        high = min(np.min(ends[1][up], initial=np.inf), np.min(ends[0][down], initial=np.inf))
+        if isinstance(problem.sets[b], Nonneg):
+            low = max(low, 0.0)
+        if np.isfinite(low) and np.isfinite(high):
+            new = 0.5 * (low + high)
+        else:
+            # Nothing limits one side: stay, or go as far beyond the other end as that is from zero.
+            new = min(max(old, low + abs(low)), high - abs(high)) if low > -np.inf or high < np.inf else old
+        if isinstance(problem.sets[b], Nonneg):
+            new = max(new, 0.0)
+        point = (*point[:b], np.array([new]), *point[b + 1 :])
+        value = rest + coefficients * new
+    return point, value
+
+
+def _numbers(problem: FeasibilityProblem) -> Iterator[tuple[int, FloatArray]]:
+    """Blocks of one number that no equality row touches, with their coefficients."""
+    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        if block.matrix or block.n > 1 or rows is None:
+            continue
+        if not np.any(problem.block_norms[b][problem.equality] > 0.0):
+            yield b, rows.apply(np.ones(1))

@@ -1,0 +1,131 @@
+"""``scs``: the first-order solver SCS, asked directly or through cvxpy.
+
+No callback: SCS has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from sdpfeas.backends._cones import Answer, ConePair, Form, StandardForm, ask_direct
+from sdpfeas.backends._conic import ConicBackend, Objective
+from sdpfeas.deadline import Deadline
+from sdpfeas.result import Stop
+
+__all__ = ["Scs", "ScsOptions"]
+
+#: SCS's words for a program that is infeasible, and for one that is unbounded.
+INFEASIBLE, UNBOUNDED = (-2, -7), (-1, -6)
+
+
+@dataclass(frozen=True)
+class ScsOptions:
+    """Options of ``scs``.
+
+    Attributes
+    ----------
+    mode : {"direct", "cvxpy"}
+        Hand the problem over directly, or through cvxpy, whose compiling costs time and gains nothing: the
+        claims are the same.
+    direct_form : {"auto", "primal", "dual"}
+        Direct mode: what the variables are, the entries of the point or the multipliers of the rows; "auto"
+        takes what is fewer, and the other form where that one meets numerical trouble.
+    objective : {"margin", "none"}
+        Ask for the point deepest inside, or for any point.
+    eps : float
+        SCS's relative and absolute tolerances.
+    eps_infeasible : float
+        SCS's tolerance of infeasibility and unboundedness.
+    max_iterations : int
+        Iterations at most.
+    acceleration : int
+        Memory of the Anderson acceleration; 0 switches it off.
+    """
+
+    mode: Literal["direct", "cvxpy"] = "direct"
+    direct_form: Form = "auto"
+    objective: Objective = "margin"
+    eps: float = 1e-6
+    eps_infeasible: float = 1e-8
+    max_iterations: int = 20_000
+    acceleration: int = 10
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.eps < 1.0 and 0.0 < self.eps_infeasible < 1.0):
+            raise ValueError("eps and eps_infeasible must lie between 0 and 1")
+        if self.max_iterations < 1:
+            raise ValueError("max_iterations must be at least 1")
+        if self.acceleration < 0:
+            raise ValueError("acceleration must not be negative")
+
+    def settings(self, deadline: Deadline) -> dict[str, Any]:
+        """Return SCS's own settings."""
+        out = {
+            "eps_abs": self.eps,
+            "eps_rel": self.eps,
+            "eps_infeas": self.eps_infeasible,
+            "max_iters": self.max_iterations,
+            "acceleration_lookback": self.acceleration,
+        }
+        if deadline.limit is not None:
+            out["time_limit_secs"] = deadline.limit
+        return out
+
+
+class Scs(ConicBackend):
+    """SCS, a first-order solver: cheap iterations, modest accuracy."""
+
+    name = "scs"
+    requires = ("scs", "cvxpy")
+    distribution = "scs"
+    triangle = "lower"
+    Options = ScsOptions
+
+    def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
+        if self.options.mode == "cvxpy":
+            from sdpfeas.backends._cvxpy_model import ask_cvxpy
+
+            return ask_cvxpy(pair, "SCS", lambda: self.options.settings(deadline), deadline)
+        return ask_direct(pair, self.options.direct_form, lambda form: self._solve(form, deadline))
+
+    def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
+        import scs
+
+        data = {"A": form.matrix, "b": form.rhs, "c": form.cost}
+        cones = {"z": form.cones.flat, "l": form.cones.nonneg, "s": list(form.cones.psd)}
+        solver = scs.SCS(data, cones, verbose=False, **self.options.settings(deadline))
+        return read_solution(solver.solve())
+
+
+def read_solution(solution: Any) -> Answer:
+    """Read SCS's solution of a standard form.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If SCS was interrupted, which it keeps to itself.
+    """
+    info = solution["info"]
+    value, status = int(info["status_val"]), str(info["status"])
+    if value == -5:
+        raise KeyboardInterrupt
+    return Answer(
+        x=None if value in INFEASIBLE else np.array(solution["x"]),
+        z=None if value in UNBOUNDED else np.array(solution["y"]),
+        raw_status=status,
+        stop=_stop(value, status),
+        iterations=int(info["iter"]),
+    )
+
+
+def _stop(value: int, status: str) -> Stop:
+    if "time_limit" in status:
+        return Stop.TIME_LIMIT
+    if "max_iters" in status:
+        return Stop.ITERATION_LIMIT
+    if value in (1, -1, -2):
+        return Stop.FINISHED
+    return Stop.NUMERICAL if value == -3 else Stop.STALLED if value in (2, -6, -7) else Stop.ERROR

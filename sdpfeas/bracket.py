@@ -1,0 +1,181 @@
+"""A proven bracket, and the callback that tightens it while a backend runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sdpfeas.backend import Progress
+from sdpfeas.errors import ClaimError
+from sdpfeas.families.base import ParametricFamily
+from sdpfeas.linalg import FloatArray
+from sdpfeas.problem import Point
+from sdpfeas.result import Claim
+
+__all__ = ["Bracket", "Watch", "relative_gap"]
+
+#: Time a search spends on bounds, relative to the time of the solve, and so many seconds more.
+BOUND_SHARE = 0.5
+BOUND_TIME = 0.2
+
+#: How many candidates that were passed over are looked at when a solve has ended; the last may be spoilt.
+LOOK_BACK = 4
+
+#: How many points and multipliers are kept for refinement.
+POOL = 12
+
+
+def relative_gap(lower: float, upper: float) -> float:
+    """Width of a bracket relative to its upper end; zero where both ends agree."""
+    if lower == upper:
+        return 0.0
+    if not (math.isfinite(lower) and math.isfinite(upper)) or upper == 0.0:
+        return math.inf
+    return (upper - lower) / abs(upper)
+
+
+@dataclass
+class Bracket:
+    """The best proven bounds so far; whatever is offered can only tighten it."""
+
+    family: ParametricFamily
+    tol: float
+    floor: float
+    lower: float = -math.inf
+    upper: float = math.inf
+    point: Point | None = None
+    certificate: FloatArray | None = None
+    lower_proven: bool = True
+    upper_proven: bool = True
+    _points: deque[Point] = field(default_factory=lambda: deque(maxlen=POOL))
+    _multipliers: deque[FloatArray] = field(default_factory=lambda: deque(maxlen=POOL))
+
+    @property
+    def closed(self) -> bool:
+        """Whether the bracket is within the tolerance."""
+        return relative_gap(self.lower, self.upper) <= self.tol or self.upper - self.lower <= self.floor
+
+    def offer_point(self, point: Point | None) -> None:
+        """Take a lower bound from a point."""
+        if point is None:
+            return
+        bound = self.family.prove_lower(point)
+        if bound is None:
+            return
+        self._points.append(bound.evidence)
+        if bound.delta >= self.lower:
+            if bound.delta > self.lower:
+                self.lower_proven = True
+            self.lower, self.point = bound.delta, bound.evidence
+
+    def offer_multipliers(self, y: FloatArray | None) -> None:
+        """Take an upper bound from multipliers, and a lower bound from the points they suggest."""
+        if y is None or not np.any(y):
+            return
+        bound = self.family.prove_upper(y, self.lower if math.isfinite(self.lower) else None)
+        if bound is None:
+            return
+        self._multipliers.append(bound.evidence)
+        if bound.delta <= self.upper:
+            if bound.delta < self.upper:
+                self.upper_proven = True
+            self.upper, self.certificate = bound.delta, bound.evidence
+
+    def recover(self, y: FloatArray | None) -> None:
+        """Take lower bounds from the points that multipliers suggest."""
+        if y is not None and np.isfinite(y).all() and np.any(y):
+            for point in self.family.recovered_points(y):
+                self.offer_point(point)
+
+    def refine(self) -> None:
+        """Let the family improve on what was offered last."""
+        if self.closed or not self._multipliers:
+            return
+        points, multipliers = list(self._points), list(self._multipliers)
+        if self.point is not None:
+            points.append(self.point)
+        if self.certificate is not None:
+            multipliers.append(self.certificate)
+        points, multipliers = self.family.refine(points, multipliers, self.tol)
+        for point in points:
+            self.offer_point(point)
+        for y in multipliers:
+            self.offer_multipliers(y)
+
+
+class Watch:
+    """The callback of a solve: turns candidates into bounds, and stops the solve once it is decided.
+
+    Parameters
+    ----------
+    bracket : Bracket
+        What the candidates are offered to.
+    delta : float, optional
+        Where the family is asked; None if it is not a question of one value.
+    point, multipliers : callable, optional
+        Map the candidates of the solve to those of the family.
+    share : float
+        Time to spend on bounds, relative to the time spent otherwise.
+    """
+
+    def __init__(
+        self,
+        bracket: Bracket,
+        delta: float | None,
+        point: Callable[[Point], Point] | None = None,
+        multipliers: Callable[[FloatArray], FloatArray] | None = None,
+        share: float = BOUND_SHARE,
+    ) -> None:
+        self._bracket = bracket
+        self._delta = delta
+        self._point = point
+        self._multipliers = multipliers
+        self._begin = time.perf_counter()
+        self._spent = 0.0
+        self._share = share
+        self._skipped: deque[Progress] = deque(maxlen=LOOK_BACK)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the solve has nothing left to tell."""
+        bracket, delta = self._bracket, self._delta
+        if bracket.closed:
+            return True
+        return delta is not None and (bracket.lower >= delta or bracket.upper <= delta)
+
+    def __call__(self, progress: Progress) -> bool:
+        """Offer the candidates, if that has not taken too much of the time so far."""
+        begin = time.perf_counter()
+        if self._spent <= BOUND_TIME + self._share * (begin - self._begin - self._spent):
+            self._skipped.clear()
+            self._offer(progress.point, progress.certificate)
+            self._spent += time.perf_counter() - begin
+        else:
+            self._skipped.append(progress)
+        return self.decided
+
+    def finish(self, claim: Claim) -> None:
+        """Offer what the solve ended with, and what it passed over last."""
+        candidates = [(claim.point, claim.certificate)]
+        candidates += [(progress.point, progress.certificate) for progress in reversed(self._skipped)]
+        for point, y in candidates:
+            if not self.decided:
+                self._offer(point, y)
+
+    def _offer(self, point: Point | None, y: FloatArray | None) -> None:
+        # A candidate of the wrong shape is worth nothing, like any other wrong one.
+        with suppress(ClaimError):
+            if point is not None:
+                self._bracket.offer_point(point if self._point is None else self._point(point))
+        with suppress(ClaimError):
+            if y is not None and not self.decided:
+                y = y if self._multipliers is None else self._multipliers(y)
+                self._bracket.offer_multipliers(y)
+                if not self.decided:
+                    self._bracket.recover(y)

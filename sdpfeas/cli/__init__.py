@@ -1,0 +1,5 @@
+"""The command line, ``sdpfeas``."""
+
+from sdpfeas.cli.app import main
+
+__all__ = ["main"]

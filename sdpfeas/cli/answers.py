@@ -1,0 +1,193 @@
+"""``solve`` and ``verify``: get an answer, and check one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from sdpfeas.certificates import verify as check_claim
+from sdpfeas.cli.console import (
+    EXIT_CODES,
+    AsJson,
+    ExitCode,
+    OptionPairs,
+    err,
+    out,
+    parse_pairs,
+    print_json,
+    verdict_text,
+)
+from sdpfeas.cli.inputs import load_member, load_problem
+from sdpfeas.errors import ClaimError
+from sdpfeas.io.results import load_result, save_result
+from sdpfeas.problem import FeasibilityProblem
+from sdpfeas.registry import find_solver
+from sdpfeas.result import Check, Result
+from sdpfeas.solving import decide
+from sdpfeas.solving import solve as solve_problem
+
+__all__ = ["register"]
+
+Problem = Annotated[
+    str,
+    typer.Argument(metavar="FILE|CARD", help="A problem: .npz, .dat-s, .dat-s.gz, a card, or a card's name."),
+]
+Side = Annotated[str, typer.Option(help="Side of an SDPA file to read: primal or lmi.")]
+Seed = Annotated[int, typer.Option(help="Seed, for problems drawn at random.")]
+Delta = Annotated[float | None, typer.Option(help="Value of delta, for a family indexed by one.")]
+Member = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--member", metavar="NAME=VALUE", help="Pick one problem of a card with a sweep; repeatable."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(
+        "solve",
+        epilog="Examples: sdpfeas solve p.npz · sdpfeas solve p.dat-s --side lmi --solver clarabel "
+        "--exit-code · sdpfeas solve p.npz --solver dual-lbfgs --set form=lifted -o answer.npz",
+    )(solve)
+    app.command("verify", epilog="Example: sdpfeas verify p.npz answer.npz --rigorous")(verify)
+
+
+def solve(
+    problem: Problem,
+    solver: Annotated[
+        str, typer.Option("--solver", "-b", help="A backend, a card or a drop-in file.")
+    ] = "auto",
+    time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds.")] = None,
+    options: OptionPairs = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the answer to this file.")
+    ] = None,
+    rigorous: Annotated[bool, typer.Option("--rigorous", help="Accept no numeric verdict.")] = False,
+    isolate: Annotated[
+        bool,
+        typer.Option("--isolate", help="Run the backend in a child process; the time limit is hard then."),
+    ] = False,
+    side: Side = "primal",
+    seed: Seed = 0,
+    delta: Delta = None,
+    member: Member = None,
+    as_json: AsJson = False,
+    exit_code: ExitCode = False,
+) -> None:
+    """Answer a problem: feasible with a point, infeasible with a certificate, or undecided.
+
+    A family indexed by delta is bisected: the answer is a bracket of the largest feasible delta.
+    """
+    built, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    chosen = find_solver(solver)
+    if not isinstance(built, FeasibilityProblem):
+        if delta is None:
+            _bisect(built, label, chosen, parse_pairs(options), time_limit, as_json)
+            return
+        built = built.at(delta)
+    with err().status(f"{chosen.name} on {label} …"):
+        result = solve_problem(
+            built, chosen, time_limit=time_limit, rigorous=rigorous, isolate=isolate, **parse_pairs(options)
+        )
+    if output is not None:
+        save_result(result, output)
+    if as_json:
+        print_json({"problem": label, **describe_result(result)})
+    else:
+        _print_explained(result.explain())
+        if output is not None:
+            out().print(f"written to {output}")
+    if exit_code:
+        raise typer.Exit(EXIT_CODES[result.verdict])
+
+
+def _bisect(
+    family: Any, label: str, solver: Any, options: dict[str, Any], time_limit: float | None, as_json: bool
+) -> None:
+    from sdpfeas.bisection import bisect
+
+    with err().status(f"bisecting {label} with {solver.name} …"):
+        bracket = bisect(family, solver, time_limit=time_limit, **options)
+    if as_json:
+        print_json(
+            {"problem": label, "lower": bracket.lower, "upper": bracket.upper, "steps": len(bracket.history)}
+        )
+        return
+    out().print(f"[bold]{escape(label)}[/]: {bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}")
+    out().print(f"{len(bracket.history)} answers from {solver.name}")
+
+
+def verify(
+    problem: Problem,
+    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A file written by solve -o.")],
+    rigorous: Annotated[bool, typer.Option("--rigorous", help="Accept no numeric verdict.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Accept only a proof in rational arithmetic.")
+    ] = False,
+    side: Side = "primal",
+    seed: Seed = 0,
+    delta: Delta = None,
+    member: Member = None,
+    as_json: AsJson = False,
+    exit_code: ExitCode = False,
+) -> None:
+    """Check a stored answer against the problem, from its evidence alone."""
+    asked = load_problem(problem, side=side, seed=seed, member=parse_pairs(member), delta=delta).problem
+    saved = load_result(result)
+    if saved.problem_hash != asked.content_hash:
+        raise ClaimError(f"{result} answers another problem: its content hash differs from that of {problem}")
+    if exact:
+        check = check_claim(asked, saved.claim, exact=True)
+    else:
+        check = decide(asked, saved.claim, rigorous=rigorous)
+    if as_json:
+        print_json(
+            {"problem": problem, "written_as": saved.verdict, "by": saved.backend, **describe_check(check)}
+        )
+    else:
+        _print_explained(check.explain())
+        if check.verdict != saved.verdict:
+            out().print(f"[yellow]the file says {saved.verdict}; that did not hold[/]")
+    if exit_code:
+        raise typer.Exit(EXIT_CODES[check.verdict])
+
+
+def describe_check(check: Check) -> dict[str, Any]:
+    """A check in plain data, without its evidence."""
+    return {
+        "verdict": check.verdict,
+        "proof": check.proof,
+        "margin": check.margin,
+        "reason": check.reason,
+        "repairs": check.repairs,
+    }
+
+
+def describe_result(result: Result) -> dict[str, Any]:
+    """A result in plain data, without its evidence."""
+    return {
+        **describe_check(result.check),
+        "reason": result.reason,
+        "raw_status": result.raw_status,
+        "stop": result.stop,
+        "iterations": result.iterations,
+        "backend": result.backend,
+        "version": result.version,
+        "options": dict(result.options),
+        "wall_time": result.wall_time,
+        "solve_time": result.solve_time,
+        "overshoot": result.overshoot,
+        "content_hash": result.problem.content_hash,
+    }
+
+
+def _print_explained(text: str) -> None:
+    first, _, rest = text.partition("\n")
+    word, _, how = first.partition(" ")
+    out().print(f"[bold]{verdict_text(word.lower())}[/] {escape(how)}".rstrip())
+    if rest:
+        out().print(escape(rest))

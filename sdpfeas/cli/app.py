@@ -1,0 +1,100 @@
+"""The application: commands, the version, and errors in one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from sdpfeas import __version__
+from sdpfeas.cli import answers, discover, studies, wlda
+from sdpfeas.cli.console import err
+from sdpfeas.errors import SdpfeasError
+
+__all__ = ["app", "main"]
+
+EPILOG = """
+Examples:
+
+  sdpfeas backends
+
+  sdpfeas solve problem.npz --solver clarabel --time-limit 10 -o answer.npz
+
+  sdpfeas verify problem.npz answer.npz
+
+  sdpfeas compare --solvers 'solvers/*.toml' --problems 'problems/*.toml' --out study.db
+
+  sdpfeas report study.db -o report.html
+
+Exit codes: 0 it ran, 2 it could not; with --exit-code 10 feasible, 20 infeasible, 30 undecided.
+"""
+
+app = typer.Typer(
+    name="sdpfeas",
+    help="Semidefinite feasibility with answers you can check.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for commands in (discover, answers, studies, wlda):
+    commands.register(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sdpfeas {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say more; show the traceback of an error.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Semidefinite feasibility with answers you can check."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The arguments; those of the process if not given.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # Wherever it stands: "sdpfeas solve x -v" is what people type.
+    verbose = any(word in ("-v", "--verbose") for word in given)
+    given = [word for word in given if word not in ("-v", "--verbose")]
+    try:
+        app(given, prog_name="sdpfeas")
+    except (SdpfeasError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        if verbose:
+            err().print_exception()
+        _fail(str(error), 2)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+    except BrokenPipeError:
+        # The reader went away (| head): nothing is wrong, and nothing more can be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:  # noqa: BLE001 - a bug of ours; still one line unless asked for more
+        if verbose:
+            err().print_exception()
+        _fail(f"{type(error).__name__}: {error} (a bug in sdpfeas; -v shows where)", 70)
+
+
+def _fail(message: str, code: int) -> None:
+    err().print(f"[bold red]error:[/] {escape(message)}")
+    sys.exit(code)

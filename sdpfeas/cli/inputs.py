@@ -1,0 +1,100 @@
+"""From what a user types to a problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sdpfeas.errors import OptionError, ProblemError
+from sdpfeas.problem import FeasibilityProblem
+from sdpfeas.problem_cards import PROBLEM_FILES, find_problem
+
+__all__ = ["Loaded", "describe_problem", "is_problem_file", "load_member", "load_problem"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A problem and what is worth saying about where it came from."""
+
+    problem: FeasibilityProblem
+    note: str = ""
+
+
+def is_problem_file(spec: str) -> bool:
+    """Whether a problem is named by a file that holds it, rather than by a card."""
+    return spec.endswith(PROBLEM_FILES)
+
+
+def load_member(
+    spec: str, *, side: str = "primal", seed: int = 0, member: dict[str, Any] | None = None
+) -> tuple[Any, str]:
+    """The one problem or family a file or card stands for.
+
+    Parameters
+    ----------
+    spec : str
+        A file, a card, or the name of a card.
+    side : str
+        For SDPA files, the side to read.
+    seed : int
+        Seed, for what is drawn at random.
+    member : dict, optional
+        Values of the sweep that pick one member of a card that has several.
+
+    Returns
+    -------
+    tuple
+        What was built, and its label.
+    """
+    wanted = member or {}
+    if side not in ("primal", "lmi"):
+        raise OptionError(f"--side is primal or lmi, got {side!r}")
+    card = find_problem(spec)
+    if is_problem_file(spec):
+        card = replace(card, side=side)
+    sources = [
+        source
+        for source in card.members()
+        if all(str(source.parameters.get(key)) == str(value) for key, value in wanted.items())
+    ]
+    if not sources:
+        raise ProblemError(f"{spec} has no member with {wanted}")
+    if len(sources) > 1:
+        labels = ", ".join(source.label for source in sources[:6])
+        more = " …" if len(sources) > 6 else ""
+        raise ProblemError(
+            f"{spec} stands for {len(sources)} problems: {labels}{more}; pick one with --member"
+        )
+    return sources[0].build(seed), sources[0].label
+
+
+def load_problem(
+    spec: str,
+    *,
+    side: str = "primal",
+    seed: int = 0,
+    member: dict[str, Any] | None = None,
+    delta: float | None = None,
+) -> Loaded:
+    """As :func:`load_member`, with a family taken at ``delta``."""
+    built, label = load_member(spec, side=side, seed=seed, member=member)
+    if isinstance(built, FeasibilityProblem):
+        return Loaded(built)
+    if delta is None:
+        raise ProblemError(f"{label} is a family of problems; say which one with --delta")
+    return Loaded(built.at(delta), f"{label} at delta = {delta:g}")
+
+
+def describe_problem(problem: FeasibilityProblem) -> dict[str, Any]:
+    """A problem in plain data."""
+    equal = int(problem.equality.sum())
+    return {
+        "blocks": [
+            {"name": problem.block_name(b), **block.spec(), "rows": None if rows is None else rows.kind}
+            for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
+        ],
+        "rows": problem.m,
+        "equality_rows": equal,
+        "inequality_rows": problem.m - equal,
+        "content_hash": problem.content_hash,
+    }

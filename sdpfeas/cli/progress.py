@@ -1,0 +1,122 @@
+"""Live progress of a study: solvers × state, and when it will be done."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections import Counter, defaultdict
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from sdpfeas.study.plan import Cell, Plan
+from sdpfeas.study.store import FAILED, Record
+
+__all__ = ["StudyProgress"]
+
+
+class StudyProgress:
+    """Shows how a study is getting on; used as a listener of the runner, and as a context.
+
+    Parameters
+    ----------
+    plan : Plan
+        The cells.
+    todo : int
+        How many of them are still to be computed.
+    console : Console
+        Where to show it; on something that is no terminal only milestones are printed.
+    """
+
+    def __init__(self, plan: Plan, todo: int, console: Console) -> None:
+        self._lock = threading.Lock()
+        self._console = console
+        self._todo = max(todo, 1)
+        self._totals = Counter(cell.solver.name for cell in plan.cells)
+        self._tally: dict[str, Counter[str]] = defaultdict(Counter)
+        self._times: dict[str, list[float]] = defaultdict(list)
+        self._running: dict[str, tuple[Cell, float]] = {}
+        self._begin = time.monotonic()
+        self._done = 0
+        self._bar = Progress(
+            TextColumn("[bold]study[/]"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[eta]}"),
+            console=console,
+        )
+        self._task = self._bar.add_task("", total=todo, eta="")
+        self._live: Live | None = None
+
+    def __enter__(self) -> StudyProgress:
+        """Start showing."""
+        if self._console.is_terminal:
+            self._live = Live(self, console=self._console, refresh_per_second=4)
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        """Stop showing."""
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+
+    def __call__(self, cell: Cell, record: Record | None) -> None:
+        """Take note of a cell that starts or ends."""
+        with self._lock:
+            if record is None:
+                self._running[cell.key] = (cell, time.monotonic())
+                return
+            self._running.pop(cell.key, None)
+            self._done += 1
+            failed = record.outcome in FAILED
+            self._tally[cell.solver.name]["failed" if failed else record.verdict] += 1
+            if not failed:
+                self._times[cell.solver.name].append(record.solve_time)
+            self._bar.update(self._task, completed=self._done, eta=self._eta())
+            tenth = max(self._todo // 10, 1)
+            if self._live is None and (self._done % tenth == 0 or self._done == self._todo):
+                self._console.print(f"{self._done}/{self._todo} cells, {self._eta()}".rstrip(", "))
+
+    def _eta(self) -> str:
+        if not self._done or self._done >= self._todo:
+            return ""
+        left = (time.monotonic() - self._begin) / self._done * (self._todo - self._done)
+        minutes, seconds = divmod(int(left), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}:{minutes:02}:{seconds:02} to go"
+
+    def __rich__(self) -> RenderableType:
+        """The table as it is now."""
+        with self._lock:
+            shown = Table(box=None, pad_edge=False, header_style="bold")
+            for column in (
+                "solver",
+                "feasible",
+                "infeasible",
+                "bracket",
+                "undecided",
+                "failed",
+                "left",
+                "median",
+            ):
+                shown.add_column(column, justify="left" if column == "solver" else "right")
+            for name, total in self._totals.items():
+                tally = self._tally[name]
+                times = self._times[name]
+                shown.add_row(
+                    name,
+                    *(str(tally[word] or "") for word in ("feasible", "infeasible", "bracket", "undecided")),
+                    f"[red]{tally['failed']}[/]" if tally["failed"] else "",
+                    str(total - tally.total()),
+                    f"{statistics.median(times):.3g} s" if times else "",
+                )
+            now = time.monotonic()
+            running = [
+                f"[dim]{cell.solver.name} on {cell.problem.label}: {now - since:.0f} s[/]"
+                for cell, since in list(self._running.values())[:6]
+            ]
+            return Group(shown, *running, self._bar)

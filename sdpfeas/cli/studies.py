@@ -1,0 +1,202 @@
+"""``compare``, ``report`` and ``export``: run a study, and look at it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from sdpfeas.cli.console import AsJson, err, out, print_json, table
+from sdpfeas.cli.progress import StudyProgress
+from sdpfeas.errors import FileFormatError, OptionError
+from sdpfeas.study.engines import DaskEngine, Engine, LocalEngine
+from sdpfeas.study.export import write_table
+from sdpfeas.study.plan import make_plan
+from sdpfeas.study.runner import Runner
+from sdpfeas.study.settings import Settings, parse_memory
+from sdpfeas.study.store import FAILED, Store
+
+__all__ = ["register"]
+
+
+class Where(StrEnum):
+    """Engines."""
+
+    local = "local"
+    dask = "dask"
+
+
+class Retry(StrEnum):
+    """What to compute again."""
+
+    failed = "failed"
+    undecided = "undecided"
+    all = "all"
+
+
+class Format(StrEnum):
+    """Formats of a report."""
+
+    html = "html"
+    md = "md"
+
+
+Study = Annotated[Path, typer.Argument(metavar="STUDY.db", help="A study written by compare.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(
+        "compare",
+        epilog="Examples: sdpfeas compare --solvers all --problems 'problems/*.toml' · sdpfeas compare "
+        "--solvers clarabel,scs --problems a.npz --problems b.dat-s --seeds 5 --jobs 2 --report report.html",
+    )(compare)
+    app.command(
+        "report",
+        epilog="Examples: sdpfeas report study.db -o report.html · sdpfeas report study.db --format md "
+        "· sdpfeas report study.db --figures figures/",
+    )(report)
+    app.command("export", epilog="Example: sdpfeas export study.db -o study.csv")(export)
+
+
+def compare(
+    solvers: Annotated[
+        list[str],
+        typer.Option(
+            "--solvers", help="Names, cards, patterns; comma-separated or repeated; 'all' for every backend."
+        ),
+    ],
+    problems: Annotated[
+        list[str], typer.Option("--problems", help="Files, cards, patterns; comma-separated or repeated.")
+    ],
+    seeds: Annotated[int, typer.Option(help="How many seeds.")] = 1,
+    time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds a cell.")] = 60.0,
+    memory_limit: Annotated[str, typer.Option("--memory-limit", help="Memory a cell, such as 4G.")] = "4G",
+    threads: Annotated[int, typer.Option(help="Threads a cell.")] = 1,
+    rigorous: Annotated[bool, typer.Option("--rigorous", help="Accept no numeric verdict.")] = False,
+    tol: Annotated[float, typer.Option(help="Relative width of the bracket of a family.")] = 1e-3,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Cells at a time.")] = None,
+    output: Annotated[Path, typer.Option("--out", "-o", help="The database of the study.")] = Path(
+        "study.db"
+    ),
+    retry: Annotated[Retry | None, typer.Option(help="Compute these finished cells again.")] = None,
+    keep_evidence: Annotated[
+        bool, typer.Option("--keep-evidence", help="Store points and certificates too.")
+    ] = False,
+    engine: Annotated[Where, typer.Option(help="Where cells run.")] = Where.local,
+    scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None,
+    report_to: Annotated[Path | None, typer.Option("--report", help="Write an HTML report here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare solvers on problems. Run it again to continue: only what is missing is computed."""
+    settings = Settings(time_limit, parse_memory(memory_limit), threads, rigorous, tol)
+    if (engine is Where.dask) != (scheduler is not None):
+        raise OptionError("--engine dask and --scheduler ADDRESS go together")
+    plan = make_plan(solvers, problems, seeds, settings)
+    for name, why in plan.skipped.items():
+        err().print(f"[yellow]skipped[/] {name}: {escape(why)}")
+    with Store(output) as store:
+        chosen: Engine = DaskEngine(scheduler, jobs) if scheduler is not None else LocalEngine(jobs or 1)
+        try:
+            computed = _run(store, plan, chosen, keep_evidence, retry)
+        finally:
+            chosen.close()
+        summary = _summary(store, plan)
+        if report_to is not None:
+            _write_report(store, report_to)
+    if as_json:
+        print_json({"study": output, "cells": len(plan.cells), "computed": computed, "solvers": summary})
+        return
+    _print_summary(summary)
+    reused = len(plan.cells) - computed
+    out().print(f"{computed} cells computed, {reused} already there: {output}")
+    if report_to is not None:
+        out().print(f"report: {report_to}")
+
+
+def _run(store: Store, plan: Any, engine: Engine, keep_evidence: bool, retry: Retry | None) -> int:
+    known = {cell["key"] for cell in store.cells(texts=False) if cell["state"] == "done"}
+    todo = sum(cell.key not in known for cell in plan.cells) if retry is None else len(plan.cells)
+    progress = StudyProgress(plan, todo, err())
+    runner = Runner(store, plan, engine, keep_evidence=keep_evidence, listener=progress)
+    try:
+        with progress:
+            return runner.run(command=shlex.join(sys.argv), retry=None if retry is None else retry.value)
+    except KeyboardInterrupt:
+        err().print(f"[yellow]stopped[/]; finished cells are in {store.path}. Run the same command to go on.")
+        raise
+
+
+def _summary(store: Store, plan: Any) -> dict[str, dict[str, int]]:
+    wanted = {cell.key for cell in plan.cells}
+    out_: dict[str, Counter[str]] = {cell.solver.name: Counter() for cell in plan.cells}
+    for cell in store.cells(texts=False):
+        if cell["key"] in wanted and cell["solver"] in out_:
+            failed = cell["outcome"] in FAILED
+            out_[cell["solver"]][cell["outcome"] if failed else cell["verdict"] or "missing"] += 1
+    return {name: dict(tally) for name, tally in out_.items()}
+
+
+def _print_summary(summary: dict[str, dict[str, int]]) -> None:
+    words = ("feasible", "infeasible", "bracket", "undecided", *FAILED, "missing")
+    used = [word for word in words if any(word in tally for tally in summary.values())]
+    shown = table("solver", *used)
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    for name, tally in summary.items():
+        shown.add_row(name, *(str(tally.get(word, "")) for word in used))
+    out().print(shown)
+
+
+def report(
+    study: Study,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="html or md.")] = Format.html,
+    figures: Annotated[
+        Path | None, typer.Option(help="Write the charts as PNG and SVG into this folder too.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a report about a study: one file that works offline."""
+    with Store(study, readonly=True) as store:
+        if not store.cells(texts=False):
+            raise FileFormatError(f"{study}: the study has no cells")
+        target = output or Path(f"report.{form.value}")
+        written = [_write_report(store, target, form)]
+        if figures is not None:
+            from sdpfeas.study.report.figures import write_figures
+
+            written += write_figures(store, figures)
+    if as_json:
+        print_json({"written": written})
+        return
+    for path in written:
+        out().print(f"written: {path}")
+
+
+def _write_report(store: Store, path: Path, form: Format = Format.html) -> Path:
+    from sdpfeas.study.report import render_html, render_markdown
+
+    text = render_html(store) if form is Format.html else render_markdown(store)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def export(
+    study: Study,
+    output: Annotated[Path, typer.Option("--output", "-o", help="A .csv, .json or .parquet file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write the data of a study as a flat table."""
+    with Store(study, readonly=True) as store:
+        count = write_table(store, output)
+    if as_json:
+        print_json({"written": output, "cells": count})
+    else:
+        out().print(f"{count} cells written to {output}")

@@ -1,0 +1,160 @@
+"""``wlda``: worst-case linear discriminant analysis of a table, with a proven bracket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from sdpfeas.cli.console import AsJson, err, out, print_json
+from sdpfeas.errors import OptionError
+from sdpfeas.io.tables import Samples, read_samples
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "wlda",
+        epilog="Examples: sdpfeas wlda iris.csv --label species -r 2 · sdpfeas wlda data.npz --write W.npz "
+        "--plot projected.png",
+    )(wlda)
+
+
+def wlda(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A .csv, .npz (X and y) or .parquet file.")],
+    label: Annotated[
+        str | None, typer.Option(help="Column of the labels: name or number; the last one.")
+    ] = None,
+    components: Annotated[int | None, typer.Option("--components", "-r", help="Final dimension.")] = None,
+    solver: Annotated[
+        str, typer.Option("--solver", "-b", help="A backend, a card or a drop-in file.")
+    ] = "auto",
+    tol: Annotated[float, typer.Option(help="Relative width of the bracket.")] = 1e-3,
+    time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds.")] = None,
+    standardize: Annotated[
+        bool, typer.Option("--standardize", help="Scale every feature to unit variance.")
+    ] = False,
+    shrinkage: Annotated[
+        str | None, typer.Option(help="Shrink the class scatters: a share, or auto.")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the projection W (features × components) as .npz or .csv.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture of the projected samples.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the projection that separates the two closest classes best, and prove how good it is."""
+    from sdpfeas.bisection import bisect
+    from sdpfeas.families import WLDA
+
+    samples = read_samples(data, label)
+    X = _standardized(samples.X) if standardize else samples.X
+    family = WLDA.from_data(X, samples.y, components, shrinkage=_share(shrinkage))
+    with err().status("bisecting …"):
+        found = bisect(family, solver, tol=tol, time_limit=time_limit)
+    weights = None if found.point is None else family.components(found.point)
+    worst = None if found.point is None else family.worst(found.point)
+    written = _write(weights, samples, X, write, plot)
+    report = {
+        "samples": int(X.shape[0]),
+        "features": int(X.shape[1]),
+        "classes": len(set(samples.y.tolist())),
+        "components": int(family.r),
+        "lower": found.lower,
+        "upper": found.upper,
+        "proven": found.proven,
+        "converged": found.converged,
+        "reason": found.reason,
+        "solves": found.solves,
+        "time": found.time,
+        "worst_pair": None if worst is None else [str(name) for name in worst.pair],
+        "worst_class": None if worst is None else str(worst.group),
+        "notes": list(family.notes),
+        "written": written,
+    }
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+
+
+def _print(report: dict[str, Any]) -> None:
+    o = out()
+    o.print(
+        f"{report['samples']} samples, {report['features']} features, {report['classes']} classes "
+        f"-> {report['components']} component(s)"
+    )
+    proof = "proven" if report["proven"] else "[yellow]not proven[/]"
+    o.print(f"[bold]{report['lower']:.8g} <= delta* <= {report['upper']:.8g}[/] ({proof})")
+    if report["worst_pair"]:
+        pair = " and ".join(escape(name) for name in report["worst_pair"])
+        o.print(f"closest pair: {pair}; widest class: {escape(report['worst_class'])}")
+    o.print(f"{report['solves']} solve(s), {report['time']:.3g} s; {escape(report['reason'])}")
+    for note in report["notes"]:
+        o.print(f"[yellow]note:[/] {escape(note)}")
+    for path in report["written"]:
+        o.print(f"written: {path}")
+
+
+def _standardized(X: np.ndarray) -> np.ndarray:
+    deviation = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+
+
+def _share(text: str | None) -> float | str | None:
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(f"--shrinkage is a share between 0 and 1, or auto; got {text!r}") from None
+
+
+def _write(
+    weights: np.ndarray | None, samples: Samples, X: np.ndarray, write: Path | None, plot: Path | None
+) -> list[str]:
+    if weights is None:
+        return []
+    written = []
+    if write is not None:
+        if write.suffix == ".csv":
+            lines = ["feature," + ",".join(f"w{k + 1}" for k in range(weights.shape[1]))]
+            for name, row in zip(samples.features, weights, strict=True):
+                lines.append(",".join([f'"{name}"', *(repr(float(v)) for v in row)]))
+            write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        elif write.suffix == ".npz":
+            with write.open("wb") as file:
+                np.savez_compressed(file, W=weights, features=np.array(samples.features))
+        else:
+            raise OptionError(f"{write}: the projection is written as .npz or .csv")
+        written.append(str(write))
+    if plot is not None:
+        _plot(X @ weights, samples.y, plot)
+        written.append(str(plot))
+    return written
+
+
+def _plot(Z: np.ndarray, y: np.ndarray, path: Path) -> None:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise OptionError("a plot needs matplotlib: pip install 'sdpfeas[plot]'") from None
+    figure = Figure(figsize=(6.0, 4.6), layout="constrained")
+    axes = figure.subplots()
+    for name in sorted(set(y.tolist()), key=str):
+        mine = Z[y == name]
+        if Z.shape[1] == 1:
+            axes.hist(mine[:, 0], bins=30, alpha=0.55, label=str(name))
+        else:
+            axes.scatter(mine[:, 0], mine[:, 1], s=14, alpha=0.75, label=str(name))
+    axes.set_xlabel("first component")
+    axes.set_ylabel("samples" if Z.shape[1] == 1 else "second component")
+    axes.spines[["top", "right"]].set_visible(False)
+    if len(set(y.tolist())) <= 20:
+        axes.legend(frameon=False, fontsize="small")
+    figure.savefig(path, dpi=160)

@@ -1,0 +1,92 @@
+"""A short tour: every backend available here on six small problems, and a report about it.
+
+Run it as ``python -m sdpfeas.demo``.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sdpfeas.errors import SdpfeasError
+from sdpfeas.registry import backends
+from sdpfeas.study.engines import LocalEngine
+from sdpfeas.study.plan import make_plan
+from sdpfeas.study.report import render_html
+from sdpfeas.study.report.model import StudyData, format_time
+from sdpfeas.study.runner import Runner
+from sdpfeas.study.settings import Settings
+from sdpfeas.study.store import Store
+
+__all__ = ["main"]
+
+#: Three problems of worst-case discriminant analysis on bundled data, at a ratio just below or above the
+#: best one, and three generic ones: a sweep of sizes, an infeasible one, and a graph to bisect.
+CARDS = {
+    "wlda-iris": 'family = "wlda"\ndelta = 9.5\n[data]\ndataset = "iris"\n',
+    "wlda-wine": 'family = "wlda"\ndelta = 16.6\n[data]\ndataset = "wine"\nstandardize = true\n',
+    "wlda-breast-cancer": 'family = "wlda"\ndelta = 13.0\n[data]\ndataset = "breast_cancer"\nstandardize = true\n',
+    "planted-feasible": 'family = "planted"\n[options]\nsets = "psd"\nseed = 1\n[sweep]\nn = [10, 20, 40]\n',
+    "planted-infeasible": 'family = "planted"\n[options]\nsets = "box"\nfeasible = false\nn = 12\nseed = 1\n',
+    "theta-pentagon": 'family = "theta"\ndelta = 2.2\n[options]\ngraph = "cycle"\nn = 5\n',
+}
+
+#: Seconds a cell; with two jobs this keeps the whole tour below a minute.
+TIME_LIMIT = 3.0
+
+REPORT = Path("demo-report.html")
+
+
+def main() -> None:
+    """Run the tour, print a table and write the report."""
+    console = Console()
+    begin = time.monotonic()
+    solvers = [name for name, info in backends().items() if info.available]
+    console.print(f"[bold]sdpfeas demo[/]: {', '.join(solvers)} on {len(CARDS)} problem cards")
+    with tempfile.TemporaryDirectory() as folder:
+        cards = []
+        for name, text in CARDS.items():
+            cards.append(Path(folder) / f"{name}.toml")
+            cards[-1].write_text(text, encoding="utf-8")
+        plan = make_plan(solvers, [str(card) for card in cards], 1, Settings(time_limit=TIME_LIMIT))
+        engine = LocalEngine(2)
+        try:
+            with Store(Path(folder) / "demo.db") as store:
+                Runner(store, plan, engine).run(command="python -m sdpfeas.demo")
+                REPORT.write_text(render_html(store), encoding="utf-8")
+                data = StudyData(store)
+        finally:
+            engine.close()
+    console.print(_table(data))
+    for line in data.headlines():
+        console.print(line.replace("**", ""), highlight=False)
+    console.print(f"{time.monotonic() - begin:.0f} s; the report: {REPORT}")
+
+
+def _table(data: StudyData) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    shown.add_column("problem")
+    for solver in data.solvers:
+        shown.add_column(solver)
+    for problem in data.problems:
+        row = []
+        for solver in data.solvers:
+            cell = data.matrix[problem].get(solver)
+            verdict = "" if cell is None else next(iter(cell.verdicts))
+            style = {"feasible": "green", "infeasible": "blue", "undecided": "yellow"}.get(verdict, "red")
+            mark = " [red]lie[/]" if cell is not None and cell.lies else ""
+            row.append("" if cell is None else f"[{style}]{verdict}[/] {format_time(cell.time)}{mark}")
+        shown.add_row(problem.replace("[", "\\["), *row)
+    return shown
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except SdpfeasError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,604 @@
+"""What families have in common: how they are named and built, and what indexing by a scalar gives.
+
+A parametric family is linear in a scalar ``delta``, and feasible for every ``delta`` up to a threshold
+``delta*`` (it says why). Every point then proves a lower bound of ``delta*`` and every vector of multipliers
+an upper bound, whoever computed them and however well. Both are *proved* here: a candidate is found in
+plain arithmetic, moved outwards, and handed to the verifier's own proofs.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from sdpfeas.certificates.repair import repaired_certificates, repaired_points
+from sdpfeas.certificates.rigorous import prove_certificate, prove_point
+from sdpfeas.errors import ProblemError
+from sdpfeas.families.roots import Root, certificate_root
+from sdpfeas.linalg import FloatArray
+from sdpfeas.operators import Combined, Rows, Sparse, Stacked, as_rows
+from sdpfeas.options import NoOptions, parse_options
+from sdpfeas.problem import FeasibilityProblem, Point, sign_violation
+from sdpfeas.program import ConicProgram
+from sdpfeas.sets import BlockSet
+from sdpfeas.tolerances import Tolerances
+
+__all__ = ["Bound", "Family", "Known", "ParametricFamily"]
+
+#: How far a candidate is moved outwards, relative to its size, until its proof goes through.
+PUSHES = (2.0**-50, 2.0**-42, 2.0**-36, 2.0**-30, 2.0**-24, 2.0**-18, 2.0**-13)
+
+#: How many pushes, from the small end, are tried again with repaired evidence.
+REPAIRED_PUSHES = (2.0**-40, 2.0**-24, 2.0**-14)
+
+#: A point that misses its equality rows by more than this, relative to their terms, is not worth a repair.
+REPAIRABLE = 1e-2
+
+
+class Family(ABC):
+    """Code that makes problems; the base class of what a problem card or a drop-in file names.
+
+    Attributes
+    ----------
+    name : str
+        The name it is asked for by.
+    Options : type
+        The dataclass of its parameters.
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type] = NoOptions
+
+    @classmethod
+    def make(cls, **parameters: Any) -> FeasibilityProblem | ParametricFamily:
+        """Build a member from plain parameters, as a card holds them.
+
+        Parameters
+        ----------
+        **parameters
+            Fields of ``Options``.
+
+        Raises
+        ------
+        OptionError
+            If a parameter is unknown, ill-typed or out of range.
+        """
+        return cls.build(parse_options(cls.Options, parameters, f"family {cls.name!r}"))
+
+    @classmethod
+    @abstractmethod
+    def build(cls, options: Any) -> FeasibilityProblem | ParametricFamily:
+        """Build a member from checked options."""
+
+    @classmethod
+    def seeded(cls, options: Any) -> bool:
+        """Whether another ``seed`` among the options gives another member."""
+        return hasattr(options, "seed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the file a drop-in class came from: other processes cannot import its module."""
+        kind = type(self)
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        dropped_in = kind.__module__.startswith("_sdpfeas_dropin_")
+        return _restored, (file if dropped_in else None, None if dropped_in else kind, dict(vars(self)))
+
+
+def _restored(file: str | None, kind: type[Family] | None, state: dict[str, Any]) -> Family:
+    if kind is None:
+        from sdpfeas.families.lookup import load_family_file
+
+        kind = load_family_file(Path(file or ""))
+    made = kind.__new__(kind)
+    made.__dict__.update(state)
+    return made
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A proven bound of ``delta*`` with its evidence.
+
+    Attributes
+    ----------
+    delta : float
+        The bound: the family is provably feasible (or infeasible) at this value.
+    evidence : tuple of ndarray or ndarray
+        The point (or the certificate) the proof is about.
+    """
+
+    delta: float
+    evidence: Any
+
+
+@dataclass(frozen=True)
+class Known:
+    """A threshold that is known without a solve: zero or infinity, on degenerate data.
+
+    Attributes
+    ----------
+    delta : float
+        The threshold.
+    reason : str
+        Why.
+    substitute : ParametricFamily, optional
+        A family whose best point is a sensible point of this one.
+    point : tuple of ndarray, optional
+        A sensible point where there is no substitute.
+    """
+
+    delta: float
+    reason: str
+    substitute: ParametricFamily | None = None
+    point: Point | None = None
+
+
+class ParametricFamily(Family):
+    """Problems linear in a scalar: rows ``A(X) - delta·B(X)`` between bounds that may move with ``delta``.
+
+    That is, ``lower + delta·lower_slope <= A(X) - delta·B(X) <= upper + delta·upper_slope`` with ``X`` in the
+    sets. Feasibility must be monotone: feasible at ``delta`` implies feasible at everything below.
+
+    Parameters
+    ----------
+    sets : sequence of BlockSet
+        One set per block.
+    rows, slopes : sequence
+        The maps A and B, block by block, as in :class:`FeasibilityProblem`; ``None`` where a map does not
+        touch the block.
+    lower, upper : array_like
+        Bounds of the rows at ``delta = 0``.
+    monotone : str
+        Why feasibility is monotone.
+    lower_slope, upper_slope : array_like, optional
+        What is added to the bounds per unit of ``delta``; not for equality rows.
+    bracket : tuple of float
+        What is known about the threshold beforehand. Its lower end is a value at which the family is
+        feasible (or minus infinity).
+    unit : float
+        The usual size of ``delta``; used where a threshold is zero.
+    row_names, block_names : sequence of str, optional
+        Names, as in :class:`FeasibilityProblem`.
+    """
+
+    name = ""
+
+    def __init__(
+        self,
+        sets: Sequence[BlockSet],
+        rows: Sequence[Any],
+        slopes: Sequence[Any],
+        lower: ArrayLike,
+        upper: ArrayLike,
+        *,
+        monotone: str,
+        lower_slope: ArrayLike | None = None,
+        upper_slope: ArrayLike | None = None,
+        bracket: tuple[float, float] = (-math.inf, math.inf),
+        unit: float = 1.0,
+        row_names: Sequence[str] | None = None,
+        block_names: Sequence[str] | None = None,
+    ) -> None:
+        self.sets = tuple(sets)
+        self.monotone = monotone
+        self.bracket = bracket
+        self.unit = unit
+        self._lower, self._upper = (np.array(v, dtype=np.float64) for v in (lower, upper))
+        self._lower_slope, self._upper_slope = (
+            np.zeros(self._lower.size) if v is None else np.array(v, dtype=np.float64)
+            for v in (lower_slope, upper_slope)
+        )
+        moving = (self._lower_slope != 0.0) | (self._upper_slope != 0.0)
+        if np.any(moving & (self._lower == self._upper)):
+            raise ProblemError(
+                "the bound of an equality row must not depend on delta; "
+                "put delta on a block that another row fixes at 1"
+            )
+        self._rows = [as_rows(entry, block) for entry, block in zip(rows, sets, strict=True)]
+        self._slopes = [as_rows(entry, block) for entry, block in zip(slopes, sets, strict=True)]
+        self._names = (row_names, block_names)
+        #: Both maps of a block that has both, one after the other, so that they are stored once.
+        self._both = [
+            Stacked([a, b]) if a is not None and b is not None else None
+            for a, b in zip(self._rows, self._slopes, strict=True)
+        ]
+
+    @classmethod
+    def build(cls, options: Any) -> FeasibilityProblem | ParametricFamily:
+        """Build a member from checked options."""
+        raise ProblemError(f"family {cls.name or cls.__name__!r} cannot be built from a card")
+
+    # ------------------------------------------------------------ problems
+
+    @property
+    def m(self) -> int:
+        """Number of rows."""
+        return int(self._lower.size)
+
+    def at(self, delta: float) -> FeasibilityProblem:
+        """Return the problem at ``delta``; bounds that depend on it are rounded to nearest.
+
+        Parameters
+        ----------
+        delta : float
+            Any finite number.
+        """
+        return self._problem(delta, 0)
+
+    def _problem(self, delta: float, inward: int) -> FeasibilityProblem:
+        """Problem at ``delta`` with bounds rounded inwards (1), outwards (-1) or to nearest (0).
+
+        The rows need no rounding: ``delta`` enters them as a coefficient.
+        """
+        delta = float(delta)
+        if not math.isfinite(delta):
+            raise ProblemError(f"delta must be finite, got {delta}")
+        rows = [self._combined(b, delta) for b in range(len(self.sets))]
+        low = _moved(self._lower, self._lower_slope, delta, inward)
+        high = _moved(self._upper, self._upper_slope, delta, -inward)
+        return FeasibilityProblem(self.sets, rows, low, high, *self._names)
+
+    def _combined(self, b: int, delta: float) -> Rows | None:
+        fixed, slope, both = self._rows[b], self._slopes[b], self._both[b]
+        if slope is None or delta == 0.0:
+            return fixed
+        eye = sp.eye_array(self.m, format="csr")
+        if both is None:
+            return _exact_vector(None, slope, delta) or Combined(-delta * eye, slope)
+        return _exact_vector(fixed, slope, delta) or Combined(sp.hstack([eye, -delta * eye]), both)
+
+    @cached_property
+    def _template(self) -> FeasibilityProblem:
+        return self.at(self._start)
+
+    @property
+    def _start(self) -> float:
+        low, high = self.bracket
+        if math.isfinite(low):
+            return low
+        return min(0.0, high)
+
+    # ------------------------------------------------------------ what is known without a solve
+
+    @property
+    def known(self) -> Known | None:
+        """The threshold, where the data give it away; None where it takes a solve."""
+        return None
+
+    @property
+    def infinite(self) -> bool:
+        """Whether the family is known to be feasible for every ``delta``."""
+        return self.known is not None and self.known.delta == math.inf
+
+    def initial_points(self) -> list[Point]:
+        """Points to take first lower bounds from."""
+        return [tuple(block.interior_point() for block in self.sets)]
+
+    def initial_multipliers(self) -> list[FloatArray]:
+        """Multipliers to take first upper bounds from."""
+        return []
+
+    def recovered_points(self, y: FloatArray) -> list[Point]:
+        """Points that multipliers suggest; none in general."""
+        return []
+
+    def refine(
+        self, points: list[Point], multipliers: list[FloatArray], tol: float
+    ) -> tuple[list[Point], list[FloatArray]]:
+        """Points and multipliers that improve on all of those given; none in general.
+
+        Parameters
+        ----------
+        points : list of tuple of ndarray
+            Points found so far.
+        multipliers : list of ndarray
+            Multipliers found so far.
+        tol : float
+            The width of the bracket that is asked for, relative to its upper end.
+        """
+        return [], []
+
+    def from_substitute(self, point: Point) -> Point:
+        """Map a point of ``known.substitute`` to one of this family."""
+        return point
+
+    # ------------------------------------------------------------ lower bounds
+
+    def lower_bound(self, point: Any) -> float:
+        """Return a proven lower bound of ``delta*`` from any point; minus infinity if it proves nothing.
+
+        Parameters
+        ----------
+        point : tuple of ndarray
+            One array per set. It need not be in the sets, nor meet the rows anywhere.
+        """
+        bound = self.prove_lower(point)
+        return self.bracket[0] if bound is None else max(bound.delta, self.bracket[0])
+
+    def prove_lower(self, point: Any) -> Bound | None:
+        """As :meth:`lower_bound`, with the evidence; None if nothing is proved.
+
+        Parameters
+        ----------
+        point : tuple of ndarray
+            One array per set.
+        """
+        x = self._template.point(point)
+        if not all(np.isfinite(part).all() for part in x):
+            return None
+        with np.errstate(all="ignore"):
+            try:
+                x = self.settle(x)
+                best = self.reach(x)
+                return self._prove_lower_near(x, best) or self._prove_repaired(x, best)
+            except np.linalg.LinAlgError:
+                return None
+
+    def settle(self, point: Point) -> Point:
+        """Move the blocks of a point onto their sets."""
+        return tuple(
+            block.project(x) if block.distance(x) > 0.0 else x
+            for block, x in zip(self.sets, point, strict=True)
+        )
+
+    def reach(self, point: Point) -> float:
+        """Return the largest ``delta`` whose inequality rows hold at a point, in plain arithmetic."""
+        fixed = _apply(self._rows, point, self.m)
+        slope = _apply(self._slopes, point, self.m)
+        open_rows = self._lower != self._upper
+        best = self.bracket[1]
+        # lower + delta·lower_slope <= fixed - delta·slope, and the same for the upper bounds.
+        for sign, bound, move in (
+            (1.0, self._lower, self._lower_slope),
+            (-1.0, self._upper, self._upper_slope),
+        ):
+            room, loss = sign * (fixed - bound), sign * (slope + move)
+            binding = open_rows & np.isfinite(bound) & (loss > 0.0)
+            best = min(best, float(np.min(room[binding] / loss[binding], initial=math.inf)))
+        return best
+
+    def place(self, point: Point, delta: float) -> Point:
+        """Adapt the parts of a point that depend on ``delta``; as it is in general."""
+        return point
+
+    def _prove_lower_near(self, point: Point, best: float) -> Bound | None:
+        if math.isnan(best) or best == -math.inf:
+            return None
+        best = min(best, 1e300)
+        scale = max(abs(best), 1e-6 * self.unit)
+
+        def prove(push: float) -> Bound | None:
+            delta = float(best - push * scale)
+            placed = self.place(point, delta)
+            return Bound(delta, placed) if self._holds(placed, delta) else None
+
+        return _least(prove, [p for p in PUSHES if best - p * scale >= self.bracket[0]])
+
+    def _holds(self, point: Point, delta: float) -> bool:
+        try:
+            problem = self._problem(delta, 1)
+        except ProblemError:
+            return False  # the bounds cross when rounded inwards
+        return prove_point(problem, point, Tolerances()).proven
+
+    def _prove_repaired(self, point: Point, best: float) -> Bound | None:
+        if not math.isfinite(best) or self._missed(point, best) > REPAIRABLE:
+            return None
+        scale = max(abs(best), 1e-6 * self.unit)
+        for push in REPAIRED_PUSHES:
+            delta = best - push * scale
+            if delta < self.bracket[0]:
+                return None
+            try:
+                problem = self._problem(delta, 1)
+            except ProblemError:
+                continue
+            for candidate, _ in repaired_points(problem, self.place(point, delta)):
+                if prove_point(problem, candidate, Tolerances()).proven:
+                    better = self._prove_lower_near(candidate, self.reach(candidate))
+                    return better if better is not None else Bound(delta, candidate)
+        return None
+
+    def _missed(self, point: Point, delta: float) -> float:
+        """By how much the equality rows are missed at worst, relative to the size of their terms."""
+        equal = self._lower == self._upper
+        if not equal.any():
+            return 0.0
+        problem = self.at(delta)
+        placed = self.place(point, delta)
+        size = np.max([np.linalg.norm(x) for x in placed]) * problem.norms + np.abs(problem.lower)
+        off = np.abs(problem.apply(placed) - problem.lower)
+        return float(np.max(off[equal] / np.maximum(size[equal], 1e-300)))
+
+    # ------------------------------------------------------------ upper bounds
+
+    def upper_bound(self, y: ArrayLike) -> float:
+        """Return a proven upper bound of ``delta*`` from any multipliers; infinity if they prove nothing.
+
+        Parameters
+        ----------
+        y : array_like
+            One multiplier per row. They need not be a certificate anywhere.
+        """
+        bound = self.prove_upper(y)
+        return self.bracket[1] if bound is None else min(bound.delta, self.bracket[1])
+
+    def prove_upper(self, y: ArrayLike, near: float | None = None) -> Bound | None:
+        """As :meth:`upper_bound`, with the evidence; None if nothing is proved.
+
+        Parameters
+        ----------
+        y : array_like
+            One multiplier per row.
+        near : float, optional
+            The value of ``delta`` the multipliers come from, as a place to start looking.
+        """
+        z = self._template.multipliers(y)
+        if not np.isfinite(z).all() or not z.any():
+            return None
+        with np.errstate(all="ignore"):
+            try:
+                z = self.mend(z)
+                root = self.root(z, near)
+                if not math.isfinite(root.delta):
+                    return None
+                return self._prove_upper_near(z, root)
+            except np.linalg.LinAlgError:
+                return None
+
+    def mend(self, y: FloatArray) -> FloatArray:
+        """Scale multipliers to size one and set those of a forbidden sign to zero."""
+        y = y * 2.0 ** -np.floor(np.log2(np.max(np.abs(y))))
+        return np.where(sign_violation(self._template, y) > 0.0, 0.0, y)
+
+    def root(self, y: FloatArray, near: float | None = None) -> Root:
+        """Return the smallest ``delta`` that multipliers rule out, in plain arithmetic.
+
+        Parameters
+        ----------
+        y : ndarray
+            Mended multipliers.
+        near : float, optional
+            Where to start looking.
+        """
+        fixed = _adjoint(self._rows, self.sets, y)
+        slope = _adjoint(self._slopes, self.sets, y)
+        up, down = y > 0.0, y < 0.0
+        beta = float(self._lower[up] @ y[up] + self._upper[down] @ y[down])
+        beta_slope = float(self._lower_slope[up] @ y[up] + self._upper_slope[down] @ y[down])
+        start = self._start if math.isfinite(self.bracket[0]) or near is None else near
+        return certificate_root(self.sets, fixed, slope, beta, beta_slope, start, self.unit)
+
+    def weigh(self, y: FloatArray, delta: float) -> FloatArray:
+        """Adapt the multipliers that depend on ``delta``; as they are in general."""
+        return y
+
+    def _prove_upper_near(self, y: FloatArray, root: Root) -> Bound | None:
+        def prove(push: float) -> Bound | None:
+            z = self.weigh(y, root.delta + push)
+            return Bound(root.delta + push, z) if self._rules_out(z, root.delta + push) else None
+
+        scale = max(abs(root.delta), 1e-6 * self.unit)
+        least = max(PUSHES[0] * scale, root.error / 16.0)
+        steps = [least * 8.0**k for k in range(16) if k < 3 or least * 8.0**k <= PUSHES[-1] * scale]
+        found = _least(prove, [step for step in steps if root.delta + step < self.bracket[1]])
+        if found is not None:
+            return found
+        for push in REPAIRED_PUSHES:
+            delta = root.delta + push * scale
+            if delta >= self.bracket[1]:
+                return None
+            try:
+                problem = self._problem(delta, -1)
+            except ProblemError:
+                continue
+            for candidate, _ in repaired_certificates(problem, self.weigh(y, delta), Tolerances()):
+                if prove_certificate(problem, candidate, Tolerances()).proven:
+                    return Bound(delta, candidate)
+        return None
+
+    def _rules_out(self, y: FloatArray, delta: float) -> bool:
+        try:
+            problem = self._problem(delta, -1)
+        except ProblemError:
+            return False
+        return prove_certificate(problem, y, Tolerances()).proven
+
+    # ------------------------------------------------------------ one program instead of a search
+
+    def homogenized(self) -> ConicProgram | None:
+        """Return a program whose optimal value is ``delta*`` up to a factor; None if there is none."""
+        return None
+
+    def program_point(self, point: Point) -> Point:
+        """Map a point of :meth:`homogenized` to one of the family."""
+        return point
+
+    def program_multipliers(self, y: FloatArray) -> FloatArray:
+        """Map multipliers of :meth:`homogenized` to those of the family's rows."""
+        return y
+
+    def describe(self) -> Mapping[str, Any]:
+        """Sizes and other facts, as plain data."""
+        return {"family": self.name, "rows": self.m, "blocks": [block.spec() for block in self.sets]}
+
+    def __repr__(self) -> str:
+        """Name, sets and rows."""
+        sets = ", ".join(f"{block.kind}({block.n})" for block in self.sets)
+        return f"{type(self).__name__}: {sets}; {self.m} rows"
+
+
+def _least(prove: Callable[[float], Bound | None], pushes: Sequence[float]) -> Bound | None:
+    """Return what the smallest push proves that proves anything; ``pushes`` ascend.
+
+    The smallest are likely enough to be tried first, the largest next: if it fails they all do.
+    """
+    for push in pushes[:2]:
+        best = prove(push)
+        if best is not None:
+            return best
+    if len(pushes) < 3:
+        return None
+    best = prove(pushes[-1])
+    low, high = 1, len(pushes) - 1
+    while best is not None and high - low > 1:
+        middle = (low + high) // 2
+        found = prove(pushes[middle])
+        if found is None:
+            low = middle
+        else:
+            best, high = found, middle
+    return best
+
+
+def _moved(bound: FloatArray, slope: FloatArray, delta: float, direction: int) -> FloatArray:
+    """``bound + delta·slope``, rounded up (1), down (-1) or to nearest (0)."""
+    out = np.array(bound)
+    step = Fraction(delta)
+    for i in np.flatnonzero((slope != 0.0) & np.isfinite(bound)):
+        exact = Fraction(float(bound[i])) + step * Fraction(float(slope[i]))
+        value = float(exact)
+        if direction > 0 and Fraction(value) < exact:
+            value = float(np.nextafter(value, np.inf))
+        elif direction < 0 and Fraction(value) > exact:
+            value = float(np.nextafter(value, -np.inf))
+        out[i] = value
+    return out
+
+
+def _exact_vector(fixed: Rows | None, slope: Rows, delta: float) -> Rows | None:
+    """``fixed - delta·slope`` on a vector block as one sparse matrix, if that needs no rounding."""
+    if not isinstance(slope, Sparse) or slope.matrix or not isinstance(fixed, Sparse | None):
+        return None
+    if not np.all(np.frexp(np.abs(slope.array.data))[0] == 0.5):  # powers of two only
+        return None
+    moved = -delta * slope.array
+    if fixed is None:
+        return Sparse(moved, slope.n, False)
+    if (abs(fixed.array).multiply(abs(slope.array))).nnz:
+        return None
+    return Sparse(fixed.array + moved, slope.n, False)
+
+
+def _apply(rows: Sequence[Rows | None], point: Point, m: int) -> FloatArray:
+    out = np.zeros(m)
+    for part, x in zip(rows, point, strict=True):
+        if part is not None:
+            out += part.apply(x)
+    return out
+
+
+def _adjoint(rows: Sequence[Rows | None], sets: Sequence[BlockSet], y: FloatArray) -> Point:
+    return tuple(
+        np.zeros(block.shape) if part is None else part.adjoint(y)
+        for part, block in zip(rows, sets, strict=True)
+    )

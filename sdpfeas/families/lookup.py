@@ -1,0 +1,115 @@
+"""Finding families by name or file.
+
+A family is named by: a path to a drop-in file (``.py``); a file ``NAME.py`` beside the card that names it, in
+``./problems`` or among the shipped cards; a built-in name; an entry point of the group ``sdpfeas.families``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from sdpfeas.errors import BackendError, CardError
+from sdpfeas.families.base import Family
+from sdpfeas.registry import _load_module as load_module
+from sdpfeas.registry import shipped_cards
+
+__all__ = ["GROUP", "family_names", "find_family", "load_family_file"]
+
+GROUP = "sdpfeas.families"
+
+#: Built-in families; imported when asked for.
+BUILT_IN = {
+    "max-cut": "sdpfeas.families.graphs:MaxCut",
+    "planted": "sdpfeas.families.planted:Planted",
+    "theta": "sdpfeas.families.graphs:Theta",
+    "wlda": "sdpfeas.families.wlda:WLDA",
+}
+
+
+def find_family(name: str, beside: Path | None = None) -> type[Family]:
+    """Find a family.
+
+    Parameters
+    ----------
+    name : str
+        A path or a name.
+    beside : Path, optional
+        A folder to look in first.
+
+    Raises
+    ------
+    CardError
+        If there is none of that name, or its file cannot be loaded.
+    """
+    if name.endswith(".py") or "/" in name:
+        path = Path(name)
+        if beside is not None and not path.is_absolute() and (beside / path).is_file():
+            path = beside / path
+        return load_family_file(path)
+    folders = [Path("problems"), shipped_cards("problems")]
+    for folder in folders if beside is None else [beside, *folders]:
+        path = folder / f"{name}.py"
+        if path.is_file():
+            return load_family_file(path)
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        return _checked(getattr(import_module(module), attribute), name)
+    for entry in entry_points(group=GROUP, name=name):
+        try:
+            return _checked(entry.load(), name)
+        except CardError:
+            raise
+        except Exception as error:
+            raise CardError(f"family {name!r} could not be loaded: {error}") from error
+    known = family_names()
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    raise CardError(f"no family named {name!r}; {hint}")
+
+
+def family_names() -> list[str]:
+    """Names of all families that can be found from here."""
+    names = {*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))}
+    for folder in (Path("problems"), shipped_cards("problems")):
+        names |= {path.stem for path in folder.glob("*.py")}
+    return sorted(names)
+
+
+def load_family_file(path: Path) -> type[Family]:
+    """Load the one family a drop-in file defines.
+
+    Parameters
+    ----------
+    path : Path
+        A Python file.
+    """
+    if not path.is_file():
+        raise CardError(f"{path}: no such file")
+    try:
+        module = load_module(path.resolve())
+    except BackendError as error:
+        raise CardError(str(error)) from error
+    found = [
+        item
+        for item in vars(module).values()
+        if isinstance(item, type)
+        and issubclass(item, Family)
+        and item.__module__ == module.__name__
+        and not getattr(item, "__abstractmethods__", None)
+        and item.__dict__.get("name")
+    ]
+    if len(found) != 1:
+        names = ", ".join(item.__name__ for item in found) or "none"
+        raise CardError(
+            f"{path}: a drop-in file defines exactly one family class with a name; found: {names}"
+        )
+    return found[0]
+
+
+def _checked(kind: object, name: str) -> type[Family]:
+    if not (isinstance(kind, type) and issubclass(kind, Family)):
+        raise CardError(f"family {name!r} is not a Family subclass")
+    return kind

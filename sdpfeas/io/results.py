@@ -1,0 +1,213 @@
+"""The evidence of an answer in one ``.npz`` file: a JSON header and plain arrays, never pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.errors import FileFormatError
+from sdpfeas.io.npz import UNREADABLE
+from sdpfeas.linalg import FloatArray
+from sdpfeas.problem import Point
+from sdpfeas.result import Claim, Result, Stop
+
+__all__ = ["SavedResult", "load_result", "pack_result", "save_result", "unpack_result"]
+
+FORMAT = "sdpfeas-result"
+VERSION = 1
+
+#: Packages whose versions are worth knowing when an old answer is looked at again.
+PACKAGES = ("sdpfeas", "numpy", "scipy", "cvxpy", "clarabel", "scs")
+
+
+@dataclass(frozen=True)
+class SavedResult:
+    """An answer read back from a file; as little believed as any claim.
+
+    Attributes
+    ----------
+    problem_hash : str
+        Content hash of the problem it answers.
+    verdict, proof : str
+        What was granted when it was written.
+    point, certificate : optional
+        The evidence.
+    backend, version : str
+        Which backend ran.
+    options : mapping
+        Its options.
+    raw_status, stop : str
+        How the backend ended.
+    iterations : int, optional
+        Iterations of the backend's own kind.
+    wall_time, solve_time : float
+        Seconds, with and without verification.
+    versions : mapping
+        Versions of Python and of the packages that took part.
+    """
+
+    problem_hash: str
+    verdict: str
+    proof: str | None
+    point: Point | None
+    certificate: FloatArray | None
+    backend: str = ""
+    version: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    raw_status: str = ""
+    stop: str = Stop.FINISHED.value
+    iterations: int | None = None
+    wall_time: float = 0.0
+    solve_time: float = 0.0
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def claim(self) -> Claim:
+        """The evidence as a claim, to be verified again."""
+        stop = Stop(self.stop) if self.stop in set(Stop) else Stop.FINISHED
+        return Claim(
+            point=self.point,
+            certificate=self.certificate,
+            raw_status=self.raw_status,
+            stop=stop,
+            iterations=self.iterations,
+        )
+
+    @classmethod
+    def of(cls, result: Result) -> SavedResult:
+        """What of a result is kept: the verified evidence where there is some, else the backend's."""
+        return cls(
+            problem_hash=result.problem.content_hash,
+            verdict=result.verdict.value,
+            proof=None if result.proof is None else result.proof.value,
+            point=result.point,
+            certificate=result.certificate,
+            backend=result.backend,
+            version=result.version,
+            options=result.options,
+            raw_status=result.raw_status,
+            stop=result.stop.value,
+            iterations=result.iterations,
+            wall_time=result.wall_time,
+            solve_time=result.solve_time,
+            versions=package_versions(),
+        )
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that take part in an answer."""
+    out = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            out[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return out
+
+
+def save_result(result: Result | SavedResult, path: str | PathLike[str]) -> None:
+    """Write an answer with its evidence to ``path`` exactly as named (no suffix is added)."""
+    Path(path).write_bytes(pack_result(result))
+
+
+def load_result(path: str | PathLike[str]) -> SavedResult:
+    """Read an answer written by :func:`save_result`.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is not such an answer, is damaged, or does not exist.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"{path}: {error.strerror or error}") from None
+    try:
+        return unpack_result(data)
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+
+
+def pack_result(result: Result | SavedResult) -> bytes:
+    """The bytes of a result file."""
+    saved = SavedResult.of(result) if isinstance(result, Result) else result
+    arrays: dict[str, np.ndarray] = {}
+    if saved.point is not None:
+        arrays.update({f"point{b}": np.asarray(x) for b, x in enumerate(saved.point)})
+    if saved.certificate is not None:
+        arrays["certificate"] = np.asarray(saved.certificate)
+    header = {
+        "format": FORMAT,
+        "format_version": VERSION,
+        "problem": saved.problem_hash,
+        "verdict": saved.verdict,
+        "proof": saved.proof,
+        "blocks": None if saved.point is None else len(saved.point),
+        "backend": saved.backend,
+        "version": saved.version,
+        "options": dict(saved.options),
+        "raw_status": saved.raw_status,
+        "stop": saved.stop,
+        "iterations": saved.iterations,
+        "wall_time": saved.wall_time,
+        "solve_time": saved.solve_time,
+        "versions": dict(saved.versions),
+    }
+    text = json.dumps(header, default=str).encode()
+    buffer = io.BytesIO()
+    # numpy's stubs do not know that keyword names are free here.
+    np.savez_compressed(buffer, header=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def unpack_result(data: bytes) -> SavedResult:
+    """Read the bytes of a result file.
+
+    Raises
+    ------
+    FileFormatError
+        If they are not a result, or damaged.
+    """
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise FileFormatError("not a result file: not an .npz archive")
+            arrays = {name: archive[name] for name in archive.files}
+        header = json.loads(bytes(arrays.pop("header")).decode())
+        if header.get("format") != FORMAT:
+            raise FileFormatError(f"not a result file: format is {header.get('format')!r}")
+        if header.get("format_version") != VERSION:
+            raise FileFormatError(
+                f"written in version {header.get('format_version')} of the format, this library reads "
+                f"version {VERSION}; update sdpfeas"
+            )
+        blocks = header["blocks"]
+        return SavedResult(
+            problem_hash=str(header["problem"]),
+            verdict=str(header["verdict"]),
+            proof=header["proof"],
+            point=None if blocks is None else tuple(arrays[f"point{b}"] for b in range(blocks)),
+            certificate=arrays.get("certificate"),
+            backend=header["backend"],
+            version=header["version"],
+            options=header["options"],
+            raw_status=header["raw_status"],
+            stop=header["stop"],
+            iterations=header["iterations"],
+            wall_time=float(header["wall_time"]),
+            solve_time=float(header["solve_time"]),
+            versions=header["versions"],
+        )
+    except FileFormatError:
+        raise
+    except UNREADABLE as error:
+        raise FileFormatError(f"not a result file: {error}") from None

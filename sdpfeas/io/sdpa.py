@@ -1,0 +1,315 @@
+"""Problems in SDPA sparse files (``.dat-s``, ``.dat-s.gz``).
+
+A file holds numbers ``c_1, ..., c_m`` and symmetric, block-diagonal matrices ``F_0, F_1, ..., F_m``, and
+poses two problems that are dual to each other. Their objectives are dropped here; what is left are two
+feasibility problems, the two *sides* of the file:
+
+``side="primal"``
+    Find ``Y`` positive semidefinite with ``<F_i, Y> = c_i`` for all i. One PSD block for every block of the
+    file, one Nonneg block for every diagonal one, one equality row for every i. ``F_0`` is not used.
+``side="lmi"``
+    Find ``x`` with ``X = x_1 F_1 + ... + x_m F_m - F_0`` positive semidefinite. One Free block ``x``, then
+    the blocks of ``X``, and one equality row ``sum_k x_k (F_k)_ij - X_ij = (F_0)_ij`` for every entry on or
+    above the diagonal, block by block and row-major within each. ``c`` is not used.
+
+(The SDPA manual calls the second one (P) and the first one (D).)
+
+The format: lines that begin with ``"`` or ``*`` are comments. Then come m, the number of blocks, and the
+block sizes (negative for a diagonal block), each on a line of its own, then c, then the entries ``matrix
+block i j value``. Braces, parentheses and commas count as blanks, text behind the header numbers is ignored,
+numbers may be broken over lines, and Fortran's ``1.0D+00`` is understood. An entry stands for itself and its
+mirror image, whichever triangle it is in. Entries given more than once are added up, as SDPT3 does (CSDP
+refuses them), and ``(i, j)`` and ``(j, i)`` are the same entry.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import warnings
+import zlib
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import Literal, NoReturn, get_args
+
+import numpy as np
+
+from sdpfeas.errors import FileFormatError, OptionError, ProblemError
+from sdpfeas.io.sdpa_forms import MAX_ENTRIES, SdpaData, lmi_form, primal_data
+from sdpfeas.linalg import FloatArray
+from sdpfeas.problem import FeasibilityProblem
+
+__all__ = ["read_sdpa", "write_sdpa"]
+
+Side = Literal["primal", "lmi"]
+
+#: Files that unpack to more than this are refused.
+MAX_BYTES = 2**30
+
+_COMMENT = (b'"', b"*")
+_SPACE = re.compile(rb"\s*")
+_WORD = re.compile(rb"\S+")
+_BLANKS = bytes.maketrans(b"{}(),;\t\r\v\f", b" " * 10)
+_EXPONENTS = bytes.maketrans(b"dD", b"ee")
+_INTEGER = re.compile(rb"[+-]?[0-9]{1,18}(?![0-9.A-Za-z_])")
+_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eEdD][+-]?[0-9]+)?(?![0-9.A-Za-z_+-])")
+
+
+def read_sdpa(path: str | PathLike[str], side: Side = "primal") -> FeasibilityProblem:
+    """Read one side of an SDPA sparse file as a feasibility problem; the objective is dropped.
+
+    Parameters
+    ----------
+    path : path
+        A ``.dat-s`` file, or the same compressed (recognised by its content, whatever its name).
+    side : {"primal", "lmi"}
+        ``"primal"``: find ``Y`` positive semidefinite with ``<F_i, Y> = c_i``. ``"lmi"``: find ``x`` with
+        ``sum_i x_i F_i - F_0`` positive semidefinite. See :mod:`sdpfeas.io.sdpa` for blocks and rows.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is malformed; the message gives line and column. Also if its sizes are beyond reason,
+        which is found out before any memory is taken for them.
+    FileNotFoundError
+        If there is no such file.
+    """
+    _check_side(side)
+    name = str(path)
+    data = _Parser(_read_bytes(path), name).parse()
+    try:
+        return data.primal(name) if side == "primal" else data.lmi(name)
+    except ProblemError as error:
+        raise FileFormatError(f"{name}: {error}") from None
+
+
+def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Side = "primal") -> None:
+    """Write a problem as one side of an SDPA sparse file; the objective is zero.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        For ``side="primal"``: PSD and Nonneg blocks and equality rows only (``equality_form`` of
+        :mod:`sdpfeas.io.sdpa_forms` brings any problem into that form). For ``side="lmi"``: Free blocks and
+        slack blocks, as ``lmi_form`` of the same module describes. Names are not kept.
+    path : path
+        Compressed if it ends in ``.gz``.
+    side : {"primal", "lmi"}
+        Which side of the file is the problem; read it back with the same.
+
+    Raises
+    ------
+    ProblemError
+        If the problem does not have the form of that side; the message says where.
+    """
+    _check_side(side)
+    data = primal_data(problem) if side == "primal" else lmi_form(problem).data
+    question = "find Y with <F_i, Y> = c_i" if side == "primal" else "find x with sum_i x_i F_i - F_0 >= 0"
+    text = data.text(f"written by sdpfeas; the problem is the {side} side: {question}")
+    if str(path).endswith(".gz"):
+        # No time stamp: the same problem gives the same file.
+        text = gzip.compress(text, mtime=0)
+    Path(path).write_bytes(text)
+
+
+def _check_side(side: str) -> None:
+    if side not in get_args(Side):
+        raise OptionError(f"side must be 'primal' or 'lmi', got {side!r}")
+
+
+def _read_bytes(path: str | PathLike[str]) -> bytes:
+    """Content of a file, unpacked if it is compressed, within the limit."""
+    with Path(path).open("rb") as file:
+        packed = file.peek(2)[:2] == b"\x1f\x8b"
+        try:
+            with gzip.open(file) if packed else file as stream:
+                text = stream.read(MAX_BYTES + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise FileFormatError(f"{path}: damaged gzip file: {error}") from None
+    if len(text) > MAX_BYTES:
+        raise FileFormatError(f"{path}: larger than {MAX_BYTES} bytes, which is the limit")
+    return text
+
+
+# ---------------------------------------------------------------- reading
+
+
+class _Parser:
+    """Reads the header number by number, and the entries in bulk.
+
+    Parameters
+    ----------
+    text : bytes
+        The file.
+    name : str
+        Its name, for messages.
+    """
+
+    def __init__(self, text: bytes, name: str) -> None:
+        self.name = name
+        # Same length as before, so that positions stay what they are.
+        self.text = text.translate(_BLANKS)
+        self.place = 0
+
+    def parse(self) -> SdpaData:
+        """Return what the file holds."""
+        m = self._count("the number of matrices m")
+        blocks = self._count("the number of blocks")
+        sizes = self._block_sizes(blocks)
+        return self._entries(sizes, self._right_hand_side(m))
+
+    def fail(self, place: int, message: str) -> NoReturn:
+        """Raise, with line and column of a position."""
+        line = self.text.count(b"\n", 0, place) + 1
+        column = place - (self.text.rfind(b"\n", 0, place) + 1) + 1
+        raise FileFormatError(f"{self.name}, line {line}, column {column}: {message}")
+
+    def _skip(self) -> None:
+        """Move to the next thing that is neither blank nor a comment line."""
+        while True:
+            self.place = _SPACE.match(self.text, self.place).end()  # type: ignore[union-attr] # matches always
+            if self.text[self.place : self.place + 1] not in _COMMENT or not self._begins_line():
+                return
+            self.place = self._line_end()
+
+    def _begins_line(self) -> bool:
+        return not self.text[self.text.rfind(b"\n", 0, self.place) + 1 : self.place].strip()
+
+    def _line_end(self) -> int:
+        end = self.text.find(b"\n", self.place)
+        return len(self.text) if end < 0 else end
+
+    def _count(self, what: str) -> int:
+        """First number of the next line, at least one; what follows on the line is ignored."""
+        self._skip()
+        found = _INTEGER.match(self.text, self.place)
+        if found is None:
+            self.fail(self.place, f"expected {what}, {self._found()}")
+        value = int(found.group())
+        if value < 1:
+            self.fail(self.place, f"{what} must be at least 1, got {value}")
+        if value > len(self.text):
+            self.fail(self.place, f"{what} is {value}, but the file has only {len(self.text)} bytes")
+        self.place = self._line_end() + 1
+        return value
+
+    def _found(self) -> str:
+        word = _WORD.match(self.text, self.place)
+        return "but the file ends" if word is None else f"got {_show(word)}"
+
+    def _numbers(self, count: int, what: str, kind: re.Pattern[bytes]) -> list[tuple[int, bytes]]:
+        """Return so many numbers with their positions, over as many lines as it takes."""
+        out: list[tuple[int, bytes]] = []
+        while len(out) < count:
+            self._skip()
+            found = kind.match(self.text, self.place)
+            if found is None:
+                whole = "an integer" if kind is _INTEGER else "a number"
+                self.fail(self.place, f"expected {whole}, entry {len(out) + 1} of {what}, {self._found()}")
+            out.append((self.place, found.group()))
+            self.place = found.end()
+        rest = self.text[self.place : self._line_end()]
+        extra = _NUMBER.match(rest.lstrip())
+        if extra is not None:
+            self.place += len(rest) - len(rest.lstrip())
+            self.fail(self.place, f"{what} should have {count} entries; more follow on this line")
+        self.place = self._line_end() + 1
+        return out
+
+    def _block_sizes(self, blocks: int) -> np.ndarray:
+        sizes = []
+        entries = 0
+        for place, token in self._numbers(blocks, "the block sizes", _INTEGER):
+            size = int(token)
+            if size == 0:
+                self.fail(place, "a block size must not be zero")
+            entries += size * size if size > 0 else -size
+            if entries > MAX_ENTRIES:
+                self.fail(
+                    place, f"a block of size {size} takes the problem beyond {MAX_ENTRIES} entries, the limit"
+                )
+            sizes.append(size)
+        return np.array(sizes, dtype=np.int64)
+
+    def _right_hand_side(self, m: int) -> FloatArray:
+        tokens = self._numbers(m, "c", _NUMBER)
+        c = np.array([float(token.translate(_EXPONENTS)) for _, token in tokens])
+        if not np.isfinite(c).all():
+            self.fail(tokens[int(np.argmin(np.isfinite(c)))][0], "c must be finite")
+        return c
+
+    def _entries(self, sizes: np.ndarray, c: FloatArray) -> SdpaData:
+        start = self.place
+        body = self.text[start:]
+        if any(mark in body for mark in _COMMENT):
+            body = re.sub(rb'(?m)^ *["*][^\n]*', lambda match: b" " * len(match.group()), body)
+        numbers = self._bulk(body, start)
+        table = numbers.reshape(-1, 5)
+        matrix, block, i, j, value = table.T
+        whole = (table[:, :4] == np.floor(table[:, :4])).all(axis=1)
+        known = whole & (block >= 1) & (block <= sizes.size)
+        which = np.where(known, block, 1).astype(np.int64) - 1
+        side = np.abs(sizes)[which]
+        checks = [
+            (whole, 0, "matrix, block, row and column of an entry must be integers"),
+            ((matrix >= 0) & (matrix <= c.size), 0, f"the matrix of an entry must be from 0 to {c.size}"),
+            (known, 1, f"the block of an entry must be from 1 to {sizes.size}"),
+            ((i >= 1) & (i <= side), 2, "the row of an entry is outside its block"),
+            ((j >= 1) & (j <= side), 3, "the column of an entry is outside its block"),
+            ((sizes[which] > 0) | (i == j), 3, "an entry off the diagonal of a diagonal block"),
+            (np.isfinite(value), 4, "the value of an entry must be finite"),
+        ]
+        wrong = [(int(np.argmin(fine)), k, why) for fine, k, why in checks if not fine.all()]
+        if wrong:
+            entry, k, why = min(wrong, key=lambda item: item[0])
+            self.fail(start + _token_place(body, 5 * entry + k), why)
+        row, column = np.minimum(i, j).astype(np.int64) - 1, np.maximum(i, j).astype(np.int64) - 1
+        return SdpaData(sizes, c, matrix.astype(np.int64), which, row, column, np.array(value))
+
+    def _bulk(self, body: bytes, start: int) -> FloatArray:
+        """All numbers of the body, five for each entry."""
+        dark = np.frombuffer(body, dtype=np.uint8) > ord(" ")
+        count = int(np.count_nonzero(dark[1:] & ~dark[:-1])) + int(dark.size > 0 and dark[0])
+        if count == 0:
+            return np.zeros(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)
+            try:
+                numbers = np.fromstring(body.translate(_EXPONENTS), dtype=np.float64, sep=" ")
+            except (DeprecationWarning, ValueError):
+                numbers = np.zeros(0)
+        if numbers.size != count:
+            self._find_word(body, start)
+        if count % 5:
+            self._find_short_line(body, start)
+        return numbers
+
+    def _find_word(self, body: bytes, start: int) -> NoReturn:
+        """Fail at the first thing that is not a number."""
+        for word in _WORD.finditer(body):
+            if _NUMBER.fullmatch(word.group()) is None:
+                self.fail(start + word.start(), f"expected a number, got {_show(word)}")
+        self.fail(start, "the entries could not be read")
+
+    def _find_short_line(self, body: bytes, start: int) -> NoReturn:
+        """Fail at the first line that does not hold one entry; entries may span lines, but not here."""
+        place = start
+        for line in body.split(b"\n"):
+            words = len(line.split())
+            if words % 5:
+                self.fail(
+                    place + len(line) - len(line.lstrip()),
+                    f"an entry has five numbers (matrix, block, row, column, value), this line has {words}",
+                )
+            place += len(line) + 1
+        self.fail(place, "the last entry is incomplete")
+
+
+def _token_place(body: bytes, k: int) -> int:
+    """Position of the k-th token."""
+    return next(islice(_WORD.finditer(body), k, None)).start()
+
+
+def _show(word: re.Match[bytes]) -> str:
+    return repr(word.group()[:40].decode("latin-1"))

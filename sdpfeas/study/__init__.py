@@ -1,0 +1,1 @@
+"""Studies: solvers × problems × seeds, run in isolation, verified, stored, resumed and reported."""

@@ -1,0 +1,158 @@
+"""The parent's own verification: from what a cell handed in to what is stored about it."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any
+
+from sdpfeas.io.results import SavedResult, pack_result, package_versions
+from sdpfeas.problem import FeasibilityProblem
+from sdpfeas.result import Check, Claim, Stop, Verdict
+from sdpfeas.solving import decide
+from sdpfeas.study.accuracy import claim_error
+from sdpfeas.study.claimed import claimed_verdict
+from sdpfeas.study.plan import Cell
+from sdpfeas.study.process import End, Run
+from sdpfeas.study.settings import Settings
+from sdpfeas.study.store import Record
+
+__all__ = ["judge"]
+
+
+def judge(
+    cell: Cell, problem: Any, run: Run, settings: Settings, *, keep_evidence: bool
+) -> tuple[Record, bytes | None]:
+    """Verify what a run handed in.
+
+    Parameters
+    ----------
+    cell : Cell
+        The cell.
+    problem : FeasibilityProblem or ParametricFamily
+        Its problem.
+    run : Run
+        What became of it.
+    settings : Settings
+        How strict to be.
+    keep_evidence : bool
+        Whether to pack the evidence too.
+
+    Returns
+    -------
+    tuple
+        What to store, and the packed evidence or None.
+    """
+    if run.answer is None:
+        return Record(
+            outcome=run.end.value,
+            reason=run.detail,
+            explanation=f"UNDECIDED\n{run.end.value}: {run.detail}",
+            solve_time=run.wall_time,
+            peak_memory=run.peak_memory,
+            log=run.log,
+        ), None
+    claim: Claim = run.answer.claim
+    begin = time.perf_counter()
+    verdict: dict[str, Any]
+    evidence: bytes | None = None
+    if isinstance(problem, FeasibilityProblem):
+        check = _decide(problem, claim, settings)
+        verdict = _verdict_of(problem, claim, check)
+        if keep_evidence:
+            evidence = pack_result(_saved(cell, problem.content_hash, claim, check))
+    else:
+        verdict = _bracket_of(problem, claim, run, settings)
+    spent = time.perf_counter() - begin
+    outcome = End.ERROR.value if claim.stop is Stop.ERROR else run.end.value
+    if claim.stop is Stop.UNSUPPORTED:
+        outcome = "unsupported"
+    record = Record(
+        outcome=outcome,
+        raw_status=claim.raw_status,
+        stop=claim.stop.value,
+        iterations=claim.iterations,
+        solve_time=run.answer.wall_time,
+        cpu_time=run.answer.cpu_time,
+        verify_time=spent,
+        peak_memory=run.peak_memory,
+        info=json.dumps(dict(claim.info), default=str),
+        log=run.log,
+        **verdict,
+    )
+    return record, evidence
+
+
+def _decide(problem: FeasibilityProblem, claim: Claim, settings: Settings) -> Check:
+    try:
+        return decide(problem, claim, rigorous=settings.rigorous)
+    except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
+        reason = f"verification failed: {type(error).__name__}: {error}"
+        return Check(problem, Verdict.UNDECIDED, None, None, reason)
+
+
+def _verdict_of(problem: FeasibilityProblem, claim: Claim, check: Check) -> dict[str, Any]:
+    claimed = claimed_verdict(claim)
+    decided = check.verdict is not Verdict.UNDECIDED
+    reason = check.reason
+    if not decided and claim.stop is not Stop.FINISHED:
+        reason = f"{claim.stop}; {reason}"
+    if claim.stop is Stop.ERROR:
+        reason = claim.raw_status
+    return {
+        "verdict": check.verdict.value,
+        "proof": None if check.proof is None else check.proof.value,
+        "margin": check.margin,
+        "claimed": None if claimed is None else claimed.value,
+        "reason": reason,
+        "explanation": check.explain(),
+        "error": claim_error(problem, claim, check.verdict) if decided else None,
+    }
+
+
+def _bracket_of(family: Any, claim: Claim, run: Run, settings: Settings) -> dict[str, Any]:
+    lower, upper = family.bracket
+    try:
+        if claim.point is not None:
+            lower = max(lower, family.lower_bound(claim.point))
+        if claim.certificate is not None:
+            upper = min(upper, family.upper_bound(claim.certificate))
+    except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
+        return {"reason": f"verification failed: {type(error).__name__}: {error}"}
+    if family.infinite:
+        lower = upper = math.inf
+    gap = (
+        0.0 if lower == upper else (upper - lower) / abs(upper) if upper not in (0.0, math.inf) else math.inf
+    )
+    narrow = gap <= settings.tol * (1 + 1e-6)
+    words = f"{lower:.9g} <= delta* <= {upper:.9g}, both ends proved; relative width {gap:.3g}"
+    if claim.stop is Stop.ERROR:
+        words = claim.raw_status
+    return {
+        "verdict": "bracket" if narrow else Verdict.UNDECIDED.value,
+        "proof": "rigorous" if narrow else None,
+        "claimed": "bracket" if run.answer is not None and claim.stop is Stop.FINISHED else None,
+        "reason": words,
+        "explanation": f"{'BRACKET' if narrow else 'UNDECIDED'}\n{words}",
+        "error": gap if math.isfinite(gap) else None,
+        "lower": lower,
+        "upper": upper,
+    }
+
+
+def _saved(cell: Cell, problem_hash: str, claim: Claim, check: Check) -> SavedResult:
+    return SavedResult(
+        problem_hash=problem_hash,
+        verdict=check.verdict.value,
+        proof=None if check.proof is None else check.proof.value,
+        point=claim.point if check.point is None else check.point,
+        certificate=claim.certificate if check.certificate is None else check.certificate,
+        backend=cell.solver.solver.kind.name,
+        version=cell.solver.version,
+        options=cell.solver.options,
+        raw_status=claim.raw_status,
+        stop=claim.stop.value,
+        iterations=claim.iterations,
+        versions=package_versions(),
+    )

@@ -1,0 +1,157 @@
+"""Runs what is missing of a study: takes cells, has them run, verifies, stores."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+from sdpfeas.study.engines import Engine
+from sdpfeas.study.environment import describe_environment
+from sdpfeas.study.judging import judge
+from sdpfeas.study.plan import Cell, Plan, pickled
+from sdpfeas.study.process import Interrupted
+from sdpfeas.study.store import Record, Store
+from sdpfeas.study.worker import Job
+
+__all__ = ["Runner"]
+
+#: Seconds between two signs of life, and between two looks at whether another runner is done.
+HEARTBEAT, PATIENCE = 5.0, 0.3
+
+#: Called with a cell when it starts (no record) and when it is done.
+Listener = Callable[[Cell, Record | None], None]
+
+
+class Runner:
+    """One process working on a study.
+
+    Parameters
+    ----------
+    store : Store
+        The database.
+    plan : Plan
+        The cells.
+    engine : Engine
+        Where they run.
+    keep_evidence : bool
+        Whether to store points and certificates.
+    listener : callable, optional
+        Told about every cell that starts and ends.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan,
+        engine: Engine,
+        *,
+        keep_evidence: bool = False,
+        listener: Listener | None = None,
+    ) -> None:
+        self.store = store
+        self.plan = plan
+        self.engine = engine
+        self.keep_evidence = keep_evidence
+        self.listener = listener or (lambda _cell, _record: None)
+        self._cells = {cell.key: cell for cell in plan.cells}
+        self._stop = threading.Event()
+        self._build_lock = threading.Lock()
+        self._failures: list[BaseException] = []
+
+    def run(self, *, command: str = "", retry: str | None = None) -> int:
+        """Compute every cell that is missing, and return how many this run computed.
+
+        On an interrupt the workers are killed, what was under way is given back, and the interrupt goes on.
+
+        Parameters
+        ----------
+        command : str
+            What was asked for, for the record.
+        retry : str, optional
+            ``"failed"``, ``"undecided"`` or ``"all"``: finished cells to compute again.
+        """
+        self.store.begin_run(self.plan, command, describe_environment(), retry)
+        done: list[str] = []
+        seats = min(self.engine.jobs, max(self.store.open_cells().get("pending", 0), 1))
+        threads = [threading.Thread(target=self._serve, args=(done,), daemon=True) for _ in range(seats)]
+        pulse = threading.Thread(target=self._beat, daemon=True)
+        try:
+            with _terminable():
+                for thread in (*threads, pulse):
+                    thread.start()
+                for thread in threads:
+                    while thread.is_alive():
+                        thread.join(0.2)
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+            pulse.join()
+            self.store.end_run()
+        if self._failures:
+            raise self._failures[0]
+        return len(done)
+
+    def stop(self) -> None:
+        """Stop from another thread: workers are killed, and what was under way is given back."""
+        self._stop.set()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(HEARTBEAT):
+            self.store.heartbeat()
+
+    def _serve(self, done: list[str]) -> None:
+        seat = self.engine.seat()
+        try:
+            while not self._stop.is_set():
+                key = self.store.take()
+                if key is None:
+                    if not self.store.running_elsewhere():
+                        return
+                    self._stop.wait(PATIENCE)
+                    self.store.release_dead()
+                    continue
+                try:
+                    self._compute(self._cells[key], seat)
+                except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+                    self.store.give_back(key)
+                    if not isinstance(error, Interrupted):
+                        self._failures.append(error)
+                        self._stop.set()
+                    return
+                done.append(key)
+        finally:
+            seat.close()
+
+    def _compute(self, cell: Cell, seat: Any) -> None:
+        self.listener(cell, None)
+        with self._build_lock:
+            problem = self.plan.build(cell.problem)
+        settings = self.plan.settings
+        solver = cell.solver.solver
+        source = solver.source or f"{solver.kind.__module__}:{solver.kind.__qualname__}"
+        job = Job(source, dict(solver.options), pickled(problem), settings.time_limit, settings.tol)
+        run = seat.run(job, settings, self._stop)
+        record, evidence = judge(cell, problem, run, settings, keep_evidence=self.keep_evidence)
+        self.store.finish(cell.key, record, evidence)
+        self.listener(cell, record)
+
+
+@contextmanager
+def _terminable() -> Any:
+    """Treat a termination signal like an interrupt, so that workers and cells are cleaned up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_signal: int, _frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,90 @@
+"""What a study asks of every cell: limits, threads, and how strict to be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sdpfeas.errors import OptionError
+
+__all__ = ["Settings", "parse_memory", "thread_environment"]
+
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+#: What the common numerical libraries read to learn how many threads they may start.
+THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Limits and modes every cell of a study runs under; part of a cell's key.
+
+    Attributes
+    ----------
+    time_limit : float
+        Seconds a backend is given. It is killed at 1.1 times that plus half a second.
+    memory_limit : int
+        Bytes of resident memory a cell's process and its children may hold together.
+    threads : int
+        Threads the numerical libraries may use.
+    rigorous : bool
+        Accept no numeric verdict.
+    tol : float
+        Relative width at which the bracket of a family is narrow enough.
+    """
+
+    time_limit: float = 60.0
+    memory_limit: int = 4 * 2**30
+    threads: int = 1
+    rigorous: bool = False
+    tol: float = 1e-3
+
+    def __post_init__(self) -> None:
+        """Refuse limits that make no sense."""
+        if not self.time_limit > 0:
+            raise OptionError(f"the time limit must be positive, got {self.time_limit:g}")
+        if self.memory_limit < 2**26:
+            raise OptionError(
+                "the memory limit must be at least 64M: an empty Python process needs that much"
+            )
+        if self.threads < 1:
+            raise OptionError(f"threads must be at least 1, got {self.threads}")
+        if not 0 < self.tol < 1:
+            raise OptionError(f"tol must lie between 0 and 1, got {self.tol:g}")
+
+    @property
+    def hard_limit(self) -> float:
+        """Seconds after which a cell is killed."""
+        return 1.1 * self.time_limit + 0.5
+
+    def plain(self) -> dict[str, Any]:
+        """The settings as plain data."""
+        return asdict(self)
+
+
+def parse_memory(text: str) -> int:
+    """Bytes from ``"4G"``, ``"512M"`` or a plain number.
+
+    Raises
+    ------
+    OptionError
+        If it is not such a size.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise OptionError(f"a memory limit is a size such as 4G or 512M, got {text!r}")
+    return int(float(match[1]) * UNITS[match[2].upper()])
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """Environment variables that pin the numerical libraries to so many threads."""
+    return dict.fromkeys(THREAD_VARIABLES, str(threads))

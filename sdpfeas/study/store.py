@@ -1,0 +1,437 @@
+"""The database of a study: SQLite, written as results come, shared by any number of runners.
+
+A cell is one row under its key. A runner takes a cell by changing its state in one transaction, so no two
+runners ever compute the same one. What a dead runner had taken is given back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from sdpfeas.errors import FileFormatError
+from sdpfeas.study.plan import Plan
+
+__all__ = ["FAILED", "Record", "Store"]
+
+VERSION = 1
+
+#: Seconds after which a runner on another machine that gave no sign of life is taken for dead.
+SILENCE = 60.0
+
+#: Outcomes that count as failures of the run, not as answers.
+FAILED = ("timeout", "out of memory", "crash", "error")
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (
+    id INTEGER PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, born REAL NOT NULL,
+    started REAL NOT NULL, seen REAL NOT NULL, finished REAL,
+    command TEXT NOT NULL, settings TEXT NOT NULL, environment TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS solvers (
+    key TEXT PRIMARY KEY, name TEXT NOT NULL, backend TEXT NOT NULL, version TEXT NOT NULL,
+    options TEXT NOT NULL, source TEXT NOT NULL, card TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS problems (
+    key TEXT NOT NULL, label TEXT NOT NULL, name TEXT NOT NULL, parameters TEXT NOT NULL, kind TEXT NOT NULL,
+    rows INTEGER NOT NULL, size INTEGER NOT NULL, summary TEXT NOT NULL, card TEXT NOT NULL,
+    PRIMARY KEY (key, label));
+CREATE TABLE IF NOT EXISTS cells (
+    key TEXT PRIMARY KEY, solver TEXT NOT NULL, problem TEXT NOT NULL, seed INTEGER NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending', run INTEGER, taken REAL, finished REAL, attempts INTEGER DEFAULT 0,
+    outcome TEXT, verdict TEXT, proof TEXT, margin REAL, claimed TEXT, reason TEXT, explanation TEXT,
+    raw_status TEXT, stop TEXT, iterations INTEGER, solve_time REAL, cpu_time REAL, verify_time REAL,
+    peak_memory INTEGER, error REAL, lower REAL, upper REAL, info TEXT, log TEXT);
+CREATE TABLE IF NOT EXISTS plan (
+    solver TEXT NOT NULL, problem TEXT NOT NULL, seed INTEGER NOT NULL, cell TEXT NOT NULL,
+    position INTEGER NOT NULL, PRIMARY KEY (solver, problem, seed));
+CREATE TABLE IF NOT EXISTS evidence (cell TEXT PRIMARY KEY, data BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS cells_by_state ON cells (state);
+"""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is stored about a finished cell.
+
+    Attributes
+    ----------
+    outcome : str
+        ``"done"``, or how the run failed.
+    verdict, proof, margin, reason, explanation
+        What the parent's own verification found.
+    claimed : str, optional
+        The verdict the raw status claims.
+    raw_status, stop, iterations
+        How the backend ended, in its own words.
+    solve_time, cpu_time, verify_time : float
+        Seconds.
+    peak_memory : int
+        Bytes.
+    error : float, optional
+        Relative error of the evidence as handed in.
+    lower, upper : float, optional
+        For a family, the proven bracket.
+    info, log : str
+        What else the backend said.
+    """
+
+    outcome: str
+    verdict: str = "undecided"
+    proof: str | None = None
+    margin: float | None = None
+    claimed: str | None = None
+    reason: str = ""
+    explanation: str = ""
+    raw_status: str = ""
+    stop: str = ""
+    iterations: int | None = None
+    solve_time: float = 0.0
+    cpu_time: float | None = None
+    verify_time: float = 0.0
+    peak_memory: int = 0
+    error: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    info: str = "{}"
+    log: str = ""
+
+
+class Store:
+    """An open study database.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; created if need be.
+    readonly : bool
+        Open an existing file to read from.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is something else, or of a newer version.
+    """
+
+    def __init__(self, path: str | PathLike[str], *, readonly: bool = False) -> None:
+        self.path = Path(path)
+        if readonly and not self.path.is_file():
+            raise FileFormatError(f"{path}: no such study")
+        self._lock = threading.RLock()
+        self.run_id: int | None = None
+        try:
+            self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
+            self._db.row_factory = sqlite3.Row
+            self._open(readonly)
+        except sqlite3.Error as error:
+            raise FileFormatError(f"{path}: not a study database: {error}") from None
+
+    def _open(self, readonly: bool) -> None:
+        if readonly:
+            tables = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master")}
+            if not {"meta", "cells", "plan"} <= tables:
+                raise FileFormatError(f"{self.path}: not a study database")
+        else:
+            self._patiently("PRAGMA journal_mode=WAL")
+            # With WAL, this survives the death of the process; only a power cut may cost the last commits.
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            with self._transaction():
+                for statement in SCHEMA.split(";"):
+                    self._db.execute(statement)
+                self._db.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (str(VERSION),))
+        row = self._db.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
+        if row is None or int(row[0]) != VERSION:
+            found = "no version" if row is None else f"version {row[0]}"
+            raise FileFormatError(f"{self.path}: a study database of {found}; this library reads {VERSION}")
+
+    def _patiently(self, statement: str) -> None:
+        # Switching to WAL ignores the busy timeout, and two runners may start at once.
+        for attempt in range(200):
+            try:
+                self._db.execute(statement)
+            except sqlite3.OperationalError:
+                if attempt == 199:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._db.close()
+
+    def __enter__(self) -> Store:
+        """Nothing to do: it is open."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the database."""
+        self.close()
+
+    # ------------------------------------------------------------ writing
+
+    def begin_run(self, plan: Plan, command: str, environment: dict[str, Any], retry: str | None) -> None:
+        """Register this process as a runner and enter the plan.
+
+        Parameters
+        ----------
+        plan : Plan
+            The cells; those already finished stay as they are.
+        command : str
+            What was asked for, for the record.
+        environment : dict
+            Where it runs.
+        retry : str, optional
+            ``"failed"``, ``"undecided"`` or ``"all"``: finished cells of the plan to compute again.
+        """
+        born = psutil.Process().create_time()
+        now = time.time()
+        with self._transaction():
+            done = self._db.execute(
+                "INSERT INTO runs (host, pid, born, started, seen, command, settings, environment) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    socket.gethostname(),
+                    os.getpid(),
+                    born,
+                    now,
+                    now,
+                    command,
+                    json.dumps(plan.settings.plain()),
+                    json.dumps(environment),
+                ),
+            )
+            self.run_id = done.lastrowid
+            self._enter(plan)
+            self._db.execute(
+                "CREATE TEMP TABLE IF NOT EXISTS wanted (cell TEXT PRIMARY KEY, position INTEGER)"
+            )
+            self._db.execute("DELETE FROM wanted")
+            self._db.executemany(
+                "INSERT OR IGNORE INTO wanted VALUES (?, ?)",
+                [(cell.key, position) for position, cell in enumerate(plan.cells)],
+            )
+            condition = {
+                None: "0",
+                "failed": f"outcome IN ({', '.join(repr(word) for word in FAILED)})",
+                "undecided": "verdict = 'undecided'",
+                "all": "1",
+            }[retry]
+            self._db.execute(
+                f"UPDATE cells SET state = 'pending' WHERE state = 'done' AND {condition} "
+                "AND key IN (SELECT cell FROM wanted)"
+            )
+        self.release_dead()
+
+    def _enter(self, plan: Plan) -> None:
+        insert = self._db.executemany
+        solvers = {cell.solver.key: cell.solver for cell in plan.cells}
+        insert(
+            "INSERT OR REPLACE INTO solvers VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    key,
+                    s.name,
+                    s.solver.kind.name,
+                    s.version,
+                    json.dumps(s.options, default=str),
+                    s.solver.source,
+                    s.solver.text,
+                )
+                for key, s in solvers.items()
+            ],
+        )
+        problems = {(cell.problem.key, cell.problem.label): cell.problem for cell in plan.cells}
+        insert(
+            "INSERT OR REPLACE INTO problems VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    key,
+                    label,
+                    p.source.name,
+                    json.dumps(dict(p.source.parameters), default=str),
+                    p.kind,
+                    p.rows,
+                    p.size,
+                    p.summary,
+                    p.source.text,
+                )
+                for (key, label), p in problems.items()
+            ],
+        )
+        insert(
+            "INSERT OR IGNORE INTO cells (key, solver, problem, seed) VALUES (?, ?, ?, ?)",
+            [(cell.key, cell.solver.key, cell.problem.key, cell.seed) for cell in plan.cells],
+        )
+        insert(
+            "INSERT OR REPLACE INTO plan VALUES (?, ?, ?, ?, ?)",
+            [
+                (cell.solver.name, cell.problem.label, cell.seed, cell.key, position)
+                for position, cell in enumerate(plan.cells)
+            ],
+        )
+
+    def take(self) -> str | None:
+        """Take the next cell of this run's plan; None if there is none to take now."""
+        with self._transaction():
+            row = self._db.execute(
+                "SELECT wanted.cell FROM wanted JOIN cells ON cells.key = wanted.cell "
+                "WHERE cells.state = 'pending' ORDER BY wanted.position LIMIT 1"
+            ).fetchone()
+            if row is None:
+                return None
+            self._db.execute(
+                "UPDATE cells SET state = 'running', run = ?, taken = ?, attempts = attempts + 1 "
+                "WHERE key = ?",
+                (self.run_id, time.time(), row[0]),
+            )
+            return str(row[0])
+
+    def give_back(self, key: str) -> None:
+        """Return a cell this run had taken, unfinished."""
+        with self._transaction():
+            self._db.execute(
+                "UPDATE cells SET state = 'pending', run = NULL, attempts = attempts - 1 "
+                "WHERE key = ? AND run = ? AND state = 'running'",
+                (key, self.run_id),
+            )
+
+    def finish(self, key: str, record: Record, evidence: bytes | None = None) -> None:
+        """Store what became of a cell this run had taken."""
+        values = asdict(record)
+        columns = ", ".join(f"{name} = ?" for name in values)
+        with self._transaction():
+            self._db.execute(
+                f"UPDATE cells SET state = 'done', finished = ?, {columns} WHERE key = ? AND run = ?",
+                (time.time(), *values.values(), key, self.run_id),
+            )
+            if evidence is not None:
+                self._db.execute("INSERT OR REPLACE INTO evidence VALUES (?, ?)", (key, evidence))
+
+    def heartbeat(self) -> None:
+        """Say that this run is alive, and give back what dead ones had taken."""
+        with self._transaction():
+            self._db.execute("UPDATE runs SET seen = ? WHERE id = ?", (time.time(), self.run_id))
+        self.release_dead()
+
+    def end_run(self) -> None:
+        """Mark this run as finished."""
+        with self._transaction():
+            self._db.execute("UPDATE runs SET finished = ? WHERE id = ?", (time.time(), self.run_id))
+
+    def release_dead(self) -> None:
+        """Give back the cells of runners that are gone."""
+        with self._transaction():
+            rows = self._db.execute(
+                "SELECT DISTINCT runs.* FROM cells JOIN runs ON runs.id = cells.run WHERE "
+                "cells.state = 'running'"
+            ).fetchall()
+            for row in rows:
+                if not _alive(row):
+                    self._db.execute(
+                        "UPDATE cells SET state = 'pending', run = NULL WHERE run = ? AND state = 'running'",
+                        (row["id"],),
+                    )
+
+    # ------------------------------------------------------------ reading
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        with self._lock:
+            return [dict(row) for row in self._db.execute(query, values).fetchall()]
+
+    def open_cells(self) -> dict[str, int]:
+        """How many cells of this run's plan are in each state."""
+        rows = self._rows(
+            "SELECT cells.state AS state, count(*) AS n FROM wanted JOIN cells ON cells.key = wanted.cell "
+            "GROUP BY cells.state"
+        )
+        return {row["state"]: row["n"] for row in rows}
+
+    def running_elsewhere(self) -> int:
+        """How many cells of this run's plan other runners are at."""
+        rows = self._rows(
+            "SELECT count(*) AS n FROM wanted JOIN cells ON cells.key = wanted.cell "
+            "WHERE cells.state = 'running' AND cells.run != ?",
+            (self.run_id,),
+        )
+        return int(rows[0]["n"])
+
+    def cells(self, *, texts: bool = True) -> list[dict[str, Any]]:
+        """All cells of the study with names and sizes, in the order of the plan.
+
+        Parameters
+        ----------
+        texts : bool
+            Whether to read logs and explanations too.
+        """
+        names = ["state", "run", "attempts", *(f.name for f in fields(Record))]
+        wanted = ", ".join(f"cells.{n}" for n in names if texts or n not in ("log", "explanation", "info"))
+        return self._rows(
+            "SELECT plan.solver AS solver, plan.problem AS problem, plan.seed AS seed, cells.key AS key, "
+            "problems.name AS card, problems.parameters AS parameters, problems.kind AS kind, "
+            f"problems.rows AS rows, problems.size AS size, problems.summary AS summary, {wanted}, "
+            "EXISTS (SELECT 1 FROM evidence WHERE evidence.cell = cells.key) AS kept "
+            "FROM plan JOIN cells ON cells.key = plan.cell "
+            "JOIN problems ON problems.key = cells.problem AND problems.label = plan.problem "
+            "ORDER BY plan.position, plan.solver, plan.problem, plan.seed"
+        )
+
+    def solvers(self) -> list[dict[str, Any]]:
+        """Solvers of the study."""
+        return self._rows(
+            "SELECT * FROM solvers WHERE key IN (SELECT cells.solver FROM plan JOIN cells ON "
+            "cells.key = plan.cell) "
+            "ORDER BY name"
+        )
+
+    def problems(self) -> list[dict[str, Any]]:
+        """Problems of the study."""
+        return self._rows(
+            "SELECT DISTINCT problems.* FROM problems JOIN plan ON plan.problem = problems.label "
+            "JOIN cells ON cells.key = plan.cell AND cells.problem = problems.key ORDER BY plan.position"
+        )
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Runs that worked on the study, the earliest first."""
+        return self._rows("SELECT * FROM runs ORDER BY id")
+
+    def evidence(self, key: str) -> bytes | None:
+        """The kept evidence of a cell: the bytes of a result file."""
+        rows = self._rows("SELECT data FROM evidence WHERE cell = ?", (key,))
+        return rows[0]["data"] if rows else None
+
+
+def _alive(run: sqlite3.Row) -> bool:
+    if run["finished"] is not None:
+        return False
+    if run["host"] != socket.gethostname():
+        return bool(time.time() - run["seen"] < SILENCE)
+    with suppress(psutil.Error):
+        process = psutil.Process(run["pid"])
+        # The same number may belong to another process by now; its birth tells.
+        born = process.create_time()
+        return process.status() != psutil.STATUS_ZOMBIE and bool(abs(born - run["born"]) < 2.0)
+    return False

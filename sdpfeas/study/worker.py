@@ -1,0 +1,219 @@
+"""The child process that runs cells.
+
+It reads jobs and writes replies on two pipes of its own; standard output and standard error belong to the
+backend and are collected by the parent. It knows nothing of limits: those are enforced from outside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import os
+import pickle
+import resource
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+__all__ = ["Answer", "Job", "main", "read_frame", "write_frame"]
+
+HEADER = 8
+
+#: What of a claim's info is kept: this many characters an entry.
+INFO_LIMIT = 2000
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is asked to do.
+
+    Attributes
+    ----------
+    source : str
+        Where the backend class is found again.
+    options : dict
+        Its options.
+    problem : bytes
+        The pickled problem, or family.
+    time_limit : float
+        Seconds for the backend.
+    tol : float
+        Relative width of the bracket, for a family.
+    """
+
+    source: str
+    options: dict[str, Any]
+    problem: bytes
+    time_limit: float
+    tol: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker hands back.
+
+    Attributes
+    ----------
+    claim : Claim
+        The backend's claim. For a family, the evidence of both ends of the bracket.
+    wall_time, cpu_time : float
+        Seconds the backend took.
+    peak_memory : int
+        Most bytes resident, as far as the system tells.
+    bracket : tuple of float, optional
+        For a family, the bracket found.
+    """
+
+    claim: Any
+    wall_time: float
+    cpu_time: float
+    peak_memory: int
+    bracket: tuple[float, float] | None = None
+
+
+def write_frame(stream: BinaryIO, value: object) -> None:
+    """Write one pickled message with its length in front."""
+    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.write(len(data).to_bytes(HEADER, "little"))
+    stream.write(data)
+    stream.flush()
+
+
+def read_frame(stream: BinaryIO) -> Any:
+    """Read one message; raises EOFError at the end."""
+    head = stream.read(HEADER)
+    if len(head) < HEADER:
+        raise EOFError
+    return pickle.loads(stream.read(int.from_bytes(head, "little")))
+
+
+def main(arguments: list[str]) -> None:
+    """Serve jobs until the pipe is closed."""
+    jobs = os.fdopen(int(arguments[0]), "rb")
+    replies = os.fdopen(int(arguments[1]), "wb")
+    # Children of the backend must not hold the pipes open once this process is gone.
+    os.set_inheritable(jobs.fileno(), False)
+    os.set_inheritable(replies.fileno(), False)
+    import sdpfeas.solving  # noqa: F401 - paid for before the first job
+
+    write_frame(replies, "up")
+    warm = False
+    while True:
+        try:
+            job = read_frame(jobs)
+        except EOFError:
+            return
+        try:
+            ready = _prepare(job)
+        except Exception as error:  # noqa: BLE001 - anything may be wrong with a stranger's backend
+            write_frame(replies, ("error", f"{type(error).__name__}: {error}"))
+            continue
+        if not warm:
+            write_frame(replies, "warming")
+            _warm_up(ready[0], job.time_limit)
+            warm = True
+            _flush()
+        _reset_peak()
+        write_frame(replies, "ready")
+        answer = _run(*ready, job)
+        _flush()
+        write_frame(replies, answer)
+        del answer, ready
+        gc.collect()
+
+
+def _prepare(job: Job) -> tuple[Any, Any]:
+    from sdpfeas.isolation import _find_again
+
+    backend = _find_again(job.source)(**job.options)
+    # The backend's own imports are not what a study measures.
+    for module in backend.requires:
+        importlib.import_module(module)
+    return backend, pickle.loads(job.problem)
+
+
+def _warm_up(backend: Any, time_limit: float) -> None:
+    """Solve two trivial problems: what is imported and compiled on the way is not what a study measures."""
+    import numpy as np
+
+    import sdpfeas.bisection  # noqa: F401 - as above
+    from sdpfeas.problem import FeasibilityProblem
+    from sdpfeas.sets import PSD, SpectralBox
+    from sdpfeas.solving import solve_claim
+
+    for block in (PSD(2), SpectralBox(2, trace=1.0)):
+        trivial = FeasibilityProblem([block], [np.diag([1.0, 0.5])[None]], [0.5], [1.0])
+        solve_claim(backend, trivial, time_limit=min(time_limit, 5.0))
+
+
+def _run(backend: Any, problem: Any, job: Job) -> Answer:
+    from sdpfeas.problem import FeasibilityProblem
+    from sdpfeas.result import Claim, Stop
+    from sdpfeas.solving import solve_claim
+
+    bracket = None
+    cpu, begin = time.process_time(), time.perf_counter()
+    if isinstance(problem, FeasibilityProblem):
+        claim = solve_claim(backend, problem, time_limit=job.time_limit)
+    else:
+        try:
+            claim, bracket = _bisect(backend, problem, job)
+        except Exception as error:  # noqa: BLE001 - as solve_claim does for a single solve
+            claim = Claim(stop=Stop.ERROR, raw_status=f"{type(error).__name__}: {error}")
+    wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    claim = replace(claim, info=_plain_info(claim.info), raw_status=str(claim.raw_status)[:INFO_LIMIT])
+    return Answer(claim, wall, cpu, _peak(), bracket)
+
+
+def _bisect(backend: Any, family: Any, job: Job) -> tuple[Any, tuple[float, float]]:
+    from sdpfeas.bisection import bisect
+    from sdpfeas.registry import Solver
+    from sdpfeas.result import Claim, Stop
+
+    solver = Solver(backend.name, type(backend), job.options, job.source)
+    found = bisect(family, solver, tol=job.tol, time_limit=job.time_limit)
+    claim = Claim(
+        point=found.point,
+        certificate=found.certificate,
+        raw_status=f"{found.lower:.9g} <= delta* <= {found.upper:.9g}: {found.reason}",
+        stop=Stop.FINISHED if found.converged else Stop.STALLED,
+        iterations=sum(step.iterations or 0 for step in found.history),
+        info={"solves": found.solves},
+    )
+    return claim, (float(found.lower), float(found.upper))
+
+
+def _plain_info(info: Any) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    with suppress(Exception):
+        for key, value in dict(info).items():
+            if isinstance(value, (bool, int, float)) or value is None:
+                kept[str(key)] = value
+            else:
+                kept[str(key)] = str(value)[:INFO_LIMIT]
+    return kept
+
+
+def _reset_peak() -> None:
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> int:
+    with suppress(OSError, StopIteration, ValueError):
+        status = Path("/proc/self/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _flush() -> None:
+    with suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with suppress(Exception):
+        ctypes.CDLL(None).fflush(None)  # what native solvers printed

@@ -1,0 +1,177 @@
+"""The command line: every command, its JSON, its exit codes, and errors in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from study_tools import run, trace_problem, write_backend
+
+from sdpfeas.cli import main
+from sdpfeas.errors import FileFormatError
+from sdpfeas.io.results import load_result, unpack_result
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    trace_problem(3, feasible=True).save(tmp_path / "yes.npz")
+    trace_problem(3, feasible=False).save(tmp_path / "no.npz")
+    for name in ("honest", "liar", "nan", "raiser"):
+        write_backend(tmp_path, name)
+    return tmp_path
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Any:
+    def run_here(*arguments: str | Path) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return run_here
+
+
+# ---------------------------------------------------------------- answers
+
+
+@pytest.mark.parametrize(("problem", "verdict", "code"), [("yes", "feasible", 10), ("no", "infeasible", 20)])
+def test_solve_and_verify(files: Path, call: Any, problem: str, verdict: str, code: int) -> None:
+    answer = files / "answer.npz"
+    asked = files / f"{problem}.npz"
+    assert call("solve", asked, "--solver", files / "honest.py", "-o", answer)[0] == 0
+    found, out, _ = call("verify", asked, answer, "--json", "--exit-code")
+    assert found == code
+    assert json.loads(out)["verdict"] == verdict
+
+
+def test_solve_in_words(files: Path, call: Any) -> None:
+    code, out, _ = call("solve", files / "no.npz", "--solver", files / "honest.py")
+    assert code == 0
+    assert out.startswith("INFEASIBLE")
+    assert "row trace" in out
+
+
+def test_a_lie_is_undecided(files: Path, call: Any) -> None:
+    code, out, _ = call("solve", files / "no.npz", "--solver", files / "liar.py", "--exit-code", "--json")
+    assert code == 30
+    assert json.loads(out)["raw_status"] == "optimal"
+
+
+def test_isolated_solve(files: Path, call: Any) -> None:
+    code, out, _ = call("solve", files / "yes.npz", "--solver", files / "honest.py", "--isolate", "--json")
+    assert (code, json.loads(out)["verdict"]) == (0, "feasible")
+
+
+def test_options_reach_the_backend(files: Path, call: Any) -> None:
+    _, out, _ = call("solve", files / "yes.npz", "-b", "spectral-ipm", "--set", "max_iterations=7", "--json")
+    assert json.loads(out)["options"]["max_iterations"] == 7
+
+
+def test_an_answer_to_another_problem_is_refused(files: Path, call: Any) -> None:
+    call("solve", files / "yes.npz", "--solver", files / "honest.py", "-o", files / "a.npz")
+    code, _, err = call("verify", files / "no.npz", files / "a.npz")
+    assert code == 2
+    assert "another problem" in err
+
+
+# ---------------------------------------------------------------- what there is
+
+
+def test_backends(call: Any) -> None:
+    code, out, _ = call("backends", "--json")
+    assert code == 0
+    assert json.loads(out)["spectral-ipm"]["available"]
+    assert "spectral-ipm" in call("backends")[1]
+
+
+def test_show(files: Path, call: Any) -> None:
+    assert "PSD(3)" in call("show", files / "yes.npz")[1]
+    assert json.loads(call("show", files / "yes.npz", "--json")[1])["rows"] == 1
+    assert "max_iterations" in call("show", "spectral-ipm")[1]
+    assert json.loads(call("show", files / "honest.py", "--json")[1])["solver"] == "honest"
+
+
+def test_check_backend_refuses_a_liar(files: Path, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sdpfeas import testing
+
+    findings = [testing.Finding("right", True, "fine"), testing.Finding("honest", False, "no")]
+    monkeypatch.setattr(testing, "check_backend", lambda solver, seed=0: findings)
+    code, out, _ = call("check-backend", files / "liar.py")
+    assert code == 1
+    assert "does not conform" in out
+    assert json.loads(call("check-backend", files / "liar.py", "--json")[1])["conforms"] is False
+
+
+def test_help_has_examples(call: Any) -> None:
+    for command in ("solve", "verify", "compare", "report", "check-backend", "show", "wlda"):
+        code, out, _ = call(command, "--help")
+        assert code == 0
+        assert "Example" in out
+    assert call("--version")[1].startswith("sdpfeas ")
+
+
+# ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["solve", "nofile.npz"], "nofile.npz"),
+        (["solve", "yes.npz", "-b", "spectral-imp"], "did you mean 'spectral-ipm'?"),
+        (
+            ["solve", "yes.npz", "-b", "spectral-ipm", "--set", "max_iteration=3"],
+            "did you mean 'max_iterations'?",
+        ),
+        (["solve", "yes.npz", "-b", "spectral-ipm", "--set", "max_iterations=few"], "must be an integer"),
+        (["solve", "yes.npz", "-b", "spectral-ipm", "--set", "nothing"], "NAME=VALUE"),
+        (["solve", "yes.npz", "-b", "broken.py"], "broken.py: could not be loaded: ZeroDivisionError"),
+        (["solve", "yes.npz", "-b", "card.toml"], "unknown key 'bakend'"),
+        (["solve", "broken.py"], "broken.py"),
+        (["verify", "yes.npz", "yes.npz"], "not a result file"),
+        (["verify", "yes.npz", "broken.py"], "not a result file"),
+        (["report", "yes.npz"], "not a study"),
+        (["report", "nothing.db"], "no such study"),
+        (["compare", "--solvers", "x", "--problems", "y", "--memory-limit", "lots"], "size such as 4G"),
+        (["compare", "--solvers", "x", "--problems", "y", "--engine", "dask"], "go together"),
+    ],
+)
+def test_errors_take_one_line(
+    files: Path, call: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    monkeypatch.chdir(files)
+    (files / "broken.py").write_text("1 / 0\n")
+    (files / "card.toml").write_text('backend = "auto"\nbakend = 1\n')
+    code, out, err = call(*arguments)
+    assert code == 2
+    assert words in err
+    assert err.startswith("error: ")
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in out + err
+
+
+def test_verbose_shows_where(files: Path, call: Any) -> None:
+    assert "Traceback" in call("solve", "nofile.npz", "-v")[2]
+
+
+def test_the_program_itself(files: Path) -> None:
+    code, out, err = run(["solve", files / "no.npz", "-b", files / "raiser.py", "--exit-code"])
+    assert code == 30
+    assert "no can do" in out
+    assert err == ""
+
+
+# ---------------------------------------------------------------- result files
+
+
+def test_result_files_hold_no_pickle_and_survive_damage(files: Path, call: Any) -> None:
+    call("solve", files / "yes.npz", "--solver", files / "honest.py", "-o", files / "a.npz")
+    saved = load_result(files / "a.npz")
+    assert (saved.backend, saved.verdict, saved.proof) == ("honest", "feasible", "rigorous")
+    assert "numpy" in saved.versions
+    data = (files / "a.npz").read_bytes()
+    for cut in range(0, len(data), max(len(data) // 40, 1)):
+        with pytest.raises(FileFormatError):
+            unpack_result(data[:cut])

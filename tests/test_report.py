@@ -1,0 +1,375 @@
+"""Reports: what they say, and what they look like in a real browser."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sdpfeas.study.plan import Cell, Plan, PlannedProblem, PlannedSolver
+from sdpfeas.study.report import render_html, render_markdown
+from sdpfeas.study.report.model import StudyData, format_time
+from sdpfeas.study.report.svg import Axis
+from sdpfeas.study.settings import Settings
+from sdpfeas.study.stats import (
+    fit_power_law,
+    natural_shift,
+    performance_profiles,
+    shifted_geometric_mean,
+)
+from sdpfeas.study.store import Record, Store
+
+# ---------------------------------------------------------------- statistics
+
+
+def test_performance_profile() -> None:
+    found = performance_profiles({"a": [1.0, 2.0, None], "b": [2.0, 1.0, None]})
+    assert found["a"].ratios == (1.0, 2.0)
+    assert found["a"].shares == pytest.approx((1 / 3, 2 / 3))
+    assert found["a"].solved == found["b"].solved == pytest.approx(2 / 3)
+
+
+def test_times_below_the_floor_are_equal() -> None:
+    found = performance_profiles({"a": [1e-6], "b": [9e-4]})
+    assert found["a"].wins == found["b"].wins == 1.0
+
+
+def test_shifted_geometric_mean() -> None:
+    mean = shifted_geometric_mean([1.0, 4.0], [60.0, 60.0], 0.0)
+    assert mean.value == pytest.approx(2.0)
+    charged = shifted_geometric_mean([1.0, None], [60.0, 60.0], 1.0)
+    assert charged.value == pytest.approx(math.sqrt(2 * 61) - 1)
+    assert (charged.charged, charged.count) == (1, 2)
+
+
+def test_shift_has_the_scale_of_the_times() -> None:
+    assert natural_shift({"a": [0.011, 0.013, 5.0], "b": [9.0, 9.0, 9.0]}) == pytest.approx(0.01)
+    assert natural_shift({"a": [None]}) == 1.0
+
+
+def test_power_law_is_recovered_with_its_uncertainty() -> None:
+    rng = np.random.default_rng(0)
+    sizes = np.repeat([5.0, 10, 20, 40, 80], 4)
+    times = 1e-6 * sizes**3 * np.exp(rng.normal(0, 0.2, sizes.size))
+    fit = fit_power_law(sizes.tolist(), times.tolist())
+    assert fit is not None
+    assert fit.slope_low < 3.0 < fit.slope_high
+    assert fit.slope_high - fit.slope_low < 0.5
+    assert all(low <= t <= high for low, t, high in zip(fit.low, fit.times, fit.high, strict=True))
+    assert fit_power_law([1.0, 2.0], [1.0, 2.0]) is None
+
+
+@pytest.mark.parametrize("ends", [(1e-5, 1e3), (0.9, 1.1), (0.002, 0.3), (3.0, 3.0)])
+def test_axes_have_a_few_ticks(ends: tuple[float, float]) -> None:
+    for log in (True, False):
+        ticks = Axis.around(list(ends), "x", log=log).ticks()
+        assert 2 <= len(ticks) <= 12
+
+
+def test_times_for_people() -> None:
+    assert [format_time(t) for t in (2e-6, 0.0123, 1.5, 4321.0, None)] == [
+        "2 µs",
+        "12.3 ms",
+        "1.5 s",
+        "4321 s",
+        "–",
+    ]
+
+
+# ---------------------------------------------------------------- a study to report on
+
+SOLVERS = ("fast & <b>bold</b>", "steady", "optimist")
+SIZES = (5, 10, 20, 40)
+
+
+class _Kind:
+    name = "made"
+
+
+class _Solver:
+    kind = _Kind
+    source = "made.py"
+    text = 'backend = "made"\n'
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class _Source:
+    text = 'family = "made"\n'
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.parameters = {"n": size}
+        self.label = f"{name}[n={size}]"
+
+
+def record(solver: str, card: str, size: int, seed: int) -> Record:
+    """What the made-up solvers do: one is quick, one slow and sure, one claims what it likes."""
+    truth = "feasible" if card == "yes" else "infeasible"
+    if solver == "optimist":
+        lie = card == "no"
+        return Record(
+            outcome="done",
+            verdict="undecided" if lie else "feasible",
+            proof=None if lie else "numeric",
+            claimed="feasible",
+            raw_status="optimal",
+            solve_time=0.002 * size,
+            reason="row 3 is violated",
+            explanation="UNDECIDED\nrow 3 is violated",
+            log="</script><script>window.hacked = true</script>",
+            error=None if lie else 1e-8,
+        )
+    if solver == "steady" and size == 40 and seed == 1:
+        return Record(outcome="timeout", reason="killed 0.6 s past its time limit", solve_time=11.5)
+    factor = 1e-4 if solver.startswith("fast") else 5e-4
+    return Record(
+        outcome="done",
+        verdict=truth,
+        proof="rigorous",
+        margin=0.1,
+        claimed=truth,
+        raw_status="solved",
+        iterations=size,
+        solve_time=factor * size**2 * (1 + 0.1 * seed),
+        cpu_time=factor * size**2,
+        error=0.0 if truth == "infeasible" else 1e-12,
+        explanation=f"{truth.upper()} (rigorous proof)",
+        log="iteration 1\niteration 2\n",
+        peak_memory=80 << 20,
+    )
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    path = tmp_path_factory.mktemp("report") / "study.db"
+    cells = []
+    for seed in (0, 1):
+        for solver in SOLVERS:
+            for card in ("yes", "no"):
+                for size in SIZES:
+                    source: Any = _Source(card, size)
+                    made: Any = _Solver(solver)
+                    problem = PlannedProblem(
+                        source, seed, f"{card}{size}", "problem", 3, size, f"PSD({size}); 3 rows"
+                    )
+                    key = f"{solver}-{card}-{size}-{seed}".replace(" ", "_")
+                    cells.append(Cell(key, PlannedSolver(made, solver, {"gap": 1e-9}, "1.0"), problem, seed))
+    store = Store(path)
+    environment = {
+        "cpu": "a processor",
+        "cores": 2,
+        "memory": 2**34,
+        "system": "Linux",
+        "versions": {"numpy": "2"},
+    }
+    store.begin_run(Plan(cells, Settings(time_limit=10)), "sdpfeas compare", environment, None)
+    by_key = {cell.key: cell for cell in cells}
+    while (key := store.take()) is not None:
+        cell = by_key[key]
+        size = cell.problem.size
+        store.finish(key, record(cell.solver.name, cell.problem.source.name, size, cell.seed))
+    store.end_run()
+    yield store
+    store.close()
+
+
+def test_the_model_knows_truth_and_lies(study: Store) -> None:
+    data = StudyData(study)
+    assert len(data.cells) == 48
+    assert len(data.lies) == 8
+    assert {cell["solver"] for cell in data.lies} == {"optimist"}
+    assert not data.conflicts
+    assert data.overall.ranking[0][0] == SOLVERS[0]
+    steady = next(row for row in data.overall.ranking if row[0] == "steady")
+    assert (steady[1], steady[2].charged) == (14, 2)
+    assert {scaling.name for scaling in data.scalings} == {"yes", "no"}
+    assert data.scalings[0].fits[SOLVERS[0]].slope == pytest.approx(2.0, abs=0.05)
+    text = " ".join(data.headlines())
+    assert "decides all 16 instances" in text
+    assert "contradict a proof (**optimist**)" in text
+
+
+def test_conflicts_are_found(tmp_path: Path, study: Store) -> None:
+    shutil.copy(study.path, tmp_path / "copy.db")
+    shutil.copy(f"{study.path}-wal", tmp_path / "copy.db-wal")
+    with Store(tmp_path / "copy.db") as store:
+        store._db.execute("UPDATE cells SET verdict='infeasible', proof='numeric' WHERE key='steady-yes-5-0'")
+        data = StudyData(store)
+        assert data.conflicts == {("yes[n=5]", 0)}
+        assert data.matrix["yes[n=5]"]["steady"].conflict
+        assert "contradict each other" in " ".join(data.headlines())
+
+
+def test_markdown(study: Store) -> None:
+    text = render_markdown(study)
+    assert "| steady | 14 of 16 |" in text
+    assert "‡ the raw status contradicts a proof" in text
+    assert re.search(r"\| optimist \| 8 of 16 \|", text)
+
+
+def test_html_stands_alone(study: Store) -> None:
+    page = render_html(study)
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", page)
+    assert "@import" not in page
+    assert "url(" not in page
+    # Names and logs are data, never markup.
+    assert "<b>bold</b>" not in page.split('id="data"')[0]
+    assert page.count("</script>") == 2
+    payload = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert payload is not None
+    assert len(json.loads(payload[1])["cells"]) == 48
+
+
+def test_figures(study: Store, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
+    from sdpfeas.study.report.figures import write_figures
+
+    names = {path.name for path in write_figures(study, tmp_path)}
+    assert {"profiles.png", "profiles.svg", "scaling-yes.png", "accuracy.svg"} <= names
+    assert all((tmp_path / name).stat().st_size > 1000 for name in names)
+
+
+# ---------------------------------------------------------------- in a browser
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no browser: install Debian's chromium to run this test")
+    with playwright.sync_playwright() as tool:
+        started = tool.chromium.launch(executable_path=program, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any, study: Store, tmp_path: Path) -> Iterator[Any]:
+    path = tmp_path / "report.html"
+    path.write_text(render_html(study), encoding="utf-8")
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    troubles: list[str] = []
+    opened.on("console", lambda message: troubles.append(message.text))
+    opened.on("pageerror", lambda error: troubles.append(str(error)))
+    opened.on(
+        "request",
+        lambda request: request.url.startswith(("file:", "data:", "blob:")) or troubles.append(request.url),
+    )
+    opened.goto(path.as_uri())
+    yield opened
+    opened.close()
+    assert troubles == []
+
+
+def column(page: Any, number: int) -> list[str]:
+    found: list[str] = page.locator(f"#cell-table tbody tr td:nth-child({number})").all_inner_texts()
+    return found
+
+
+def test_charts_render(page: Any) -> None:
+    charts = page.locator("svg.chart")
+    assert charts.count() == 4
+    for k in range(4):
+        box = charts.nth(k).bounding_box()
+        assert box["width"] > 300
+        assert box["height"] > 150
+    assert page.locator('[data-chart="profiles"] .line').count() == 3
+    assert page.locator('[data-chart="scaling"] .band').count() >= 5
+    assert page.locator('[data-chart="accuracy"] .dot').count() > 20
+    assert page.evaluate("window.hacked") is None
+
+
+def test_sorting(page: Any) -> None:
+    page.click("button[data-column=size]")
+    assert [int(v) for v in column(page, 4)] == sorted(int(v) for v in column(page, 4))
+    page.click("button[data-column=size]")
+    assert [int(v) for v in column(page, 4)] == sorted((int(v) for v in column(page, 4)), reverse=True)
+    page.click("button[data-column=iterations]")
+    shown = column(page, 10)
+    numbers = [int(v) for v in shown if v]
+    assert numbers == sorted(numbers)
+    assert shown[-1] == ""
+
+
+def test_filtering(page: Any) -> None:
+    assert page.inner_text("#count") == "48 of 48"
+    page.select_option("#by-solver", "optimist")
+    assert page.inner_text("#count") == "16 of 48"
+    page.select_option("#by-verdict", "undecided")
+    assert page.inner_text("#count") == "8 of 48"
+    page.fill("#search", "n=40")
+    assert page.inner_text("#count") == "2 of 48"
+    page.fill("#search", "")
+    page.select_option("#by-solver", "")
+    page.select_option("#by-verdict", "")
+    page.check("#odd")
+    assert page.inner_text("#count") == "10 of 48"
+
+
+def test_details(page: Any) -> None:
+    page.locator("table.matrix td").first.click()
+    assert page.locator("dialog").is_visible()
+    assert "iteration 2" in page.inner_text("dialog pre >> nth=1")
+    page.get_by_role("button", name="seed 1").click()
+    assert page.locator(".seeds [aria-current=true]").inner_text() == "seed 1"
+    page.keyboard.press("Escape")
+    assert not page.locator("dialog").is_visible()
+    page.locator('[data-chart="accuracy"] .dot').first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("dialog").is_visible()
+
+
+def test_legend_hides_a_series(page: Any) -> None:
+    page.locator('[data-chart="profiles"] .key', has_text="steady").click()
+    hidden = page.locator('[data-chart="profiles"] .line.gone')
+    assert hidden.count() == 1
+
+
+def test_light_and_dark(page: Any) -> None:
+    def background() -> str:
+        colour: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return colour
+
+    light = background()
+    page.click("#theme")
+    dark = background()
+    assert light != dark
+    page.click("#theme")
+    assert background() == light
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_download(page: Any) -> None:
+    with page.expect_download() as waiting:
+        page.click("#get-csv")
+    text = Path(waiting.value.path()).read_text()
+    assert len(text.splitlines()) == 49
+    assert text.startswith("solver,problem,")
+
+
+def test_a_narrow_screen_does_not_scroll_sideways(page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    time.sleep(0.1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

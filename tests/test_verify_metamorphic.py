@@ -1,0 +1,140 @@
+"""The same claim in other words gets the same verdict: units of rows, order of rows and blocks, coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import planted
+import pytest
+from planted import Planted
+
+import sdpfeas as sf
+
+MIXES = planted.set_mixes()
+
+MODES = ({}, {"rigorous": True}, {"rigorous": True, "repair": False}, {"repair": False})
+
+
+def cases(mix: str) -> Iterator[Planted]:
+    rng = np.random.default_rng([11, list(MIXES).index(mix)])
+    for storage in ("dense", "low-rank", "combined"):
+        for edge in (False, True):
+            yield planted.feasible(rng, MIXES[mix], storage=storage, edge=edge)
+        yield planted.infeasible(rng, MIXES[mix], storage=storage)
+
+
+def claims(rng: np.random.Generator, case: Planted) -> Iterator[sf.Claim]:
+    """The planted evidence, nearly that, and far from it."""
+    for size in (0.0, 1e-9, 1e-6, 1e-2, 3.0):
+        if case.point is not None:
+            yield sf.Claim(
+                point=tuple(
+                    x + size * (planted.symmetric(rng, x.shape[0]) if x.ndim == 2 else rng.normal(size=x.shape))
+                    for x in case.point
+                )
+            )
+        if case.certificate is not None:
+            yield sf.Claim(certificate=case.certificate * (1.0 + size * rng.normal(size=case.problem.m)))
+
+
+def same(before: sf.Check, after: sf.Check, what: str) -> None:
+    assert after.verdict is before.verdict, (what, before.explain(), after.explain())
+    assert after.proof is before.proof, (what, before.explain(), after.explain())
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_units_of_rows_do_not_matter(mix: str) -> None:
+    rng = np.random.default_rng(12)
+    decided = 0
+    for case in cases(mix):
+        factors = 2.0 ** rng.integers(-30, 31, size=case.problem.m)
+        other = planted.rescaled_rows(case.problem, factors)
+        for claim in claims(rng, case):
+            y = None if claim.certificate is None else claim.certificate / factors
+            for mode in MODES:
+                before = sf.verify(case.problem, claim, **mode)
+                same(before, sf.verify(other, sf.Claim(claim.point, y), **mode), f"rows rescaled, {mode}")
+                decided += before.verdict is not sf.Verdict.UNDECIDED
+    assert decided > 0
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_order_does_not_matter(mix: str) -> None:
+    rng = np.random.default_rng(13)
+    for case in cases(mix):
+        rows = rng.permutation(case.problem.m)
+        blocks = [int(b) for b in rng.permutation(len(case.problem.sets))]
+        other = planted.permuted_blocks(planted.permuted_rows(case.problem, rows), blocks)
+        for claim in claims(rng, case):
+            point = None if claim.point is None else tuple(claim.point[b] for b in blocks)
+            y = None if claim.certificate is None else claim.certificate[rows]
+            for mode in MODES:
+                before = sf.verify(case.problem, claim, **mode)
+                same(before, sf.verify(other, sf.Claim(point, y), **mode), f"reordered, {mode}")
+
+
+@pytest.mark.parametrize("mix", [m for m in MIXES if "psd" in m or "box" in m])
+def test_coordinates_do_not_matter(mix: str) -> None:
+    rng = np.random.default_rng(14)
+    for case in cases(mix):
+        turns = [planted.orthogonal(rng, s.n) if s.matrix else None for s in case.problem.sets]
+        other = planted.rotated(case.problem, turns)
+        for claim in claims(rng, case):
+            point = None
+            if claim.point is not None:
+                point = tuple(
+                    x if q is None else q @ x @ q.T for x, q in zip(claim.point, turns, strict=True)
+                )
+            for mode in MODES:
+                before = sf.verify(case.problem, claim, **mode)
+                after = sf.verify(other, sf.Claim(point, claim.certificate), **mode)
+                same(before, after, f"rotated, {mode}")
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("truth", [True, False])
+def test_exact_proofs_do_not_depend_on_units_or_order(mix: str, truth: bool) -> None:
+    rng = np.random.default_rng([15, list(MIXES).index(mix), truth])
+    for degenerate in (False, True, True):
+        case = planted.integer_problem(rng, MIXES[mix], truth=truth, degenerate=degenerate)
+        factors = 2.0 ** rng.integers(-30, 31, size=case.problem.m)
+        order = rng.permutation(case.problem.m)
+        other = planted.permuted_rows(planted.rescaled_rows(case.problem, factors), order)
+        for size in (0.0, 1e-10, 1e-7, 0.3):
+            point = y = moved = None
+            if case.point is not None:
+                point = tuple(x + size * np.ones(x.shape) for x in case.point)
+            if case.certificate is not None:
+                y = case.certificate * (1.0 + size * rng.normal(size=case.problem.m))
+                moved = (y / factors)[order]
+            for mode in ({"exact": True}, {"exact": True, "repair": False}, {"rigorous": True}):
+                before = sf.verify(case.problem, sf.Claim(point, y), **mode)
+                same(before, sf.verify(other, sf.Claim(point, moved), **mode), f"exact, {mode}")
+                assert before.verdict is not case.lie
+                if size == 0.0:
+                    assert before.verdict is case.truth, before.explain()
+
+
+@pytest.mark.parametrize("power", [-60, -20, 20, 60])
+def test_units_of_the_variable_do_not_matter(power: int) -> None:
+    """X in other units: cones stay what they are, bounds and boxes scale along."""
+    rng = np.random.default_rng(16)
+    unit = 2.0**power
+    for storage in ("dense", "sparse"):
+        for sets, scaled in (
+            ([sf.PSD(3), sf.Nonneg(2), sf.Free(2)], [sf.PSD(3), sf.Nonneg(2), sf.Free(2)]),
+            ([sf.SpectralBox(3, trace=1.5)], [sf.SpectralBox(3, 0.0, unit, 1.5 * unit)]),
+        ):
+            for case in (
+                planted.feasible(rng, sets, storage=storage),
+                planted.infeasible(rng, sets, storage=storage),
+            ):
+                p = case.problem
+                other = sf.FeasibilityProblem(scaled, p.rows, p.lower * unit, p.upper * unit)
+                for claim in claims(rng, case):
+                    point = None if claim.point is None else tuple(unit * x for x in claim.point)
+                    for mode in MODES:
+                        before = sf.verify(p, claim, **mode)
+                        after = sf.verify(other, sf.Claim(point, claim.certificate), **mode)
+                        same(before, after, f"units of X, {mode}")
