@@ -28,6 +28,9 @@ __all__ = ["SpectralIpm", "SpectralIpmOptions"]
 #: Steps shorter than this, this many times in a row, mean that the method is stuck.
 SHORT_STEP, SHORT_STEPS = 1e-3, 4
 
+#: With an objective: iterations without improvement after which rounding has taken over.
+PATIENCE = 6
+
 
 @dataclass(frozen=True)
 class SpectralIpmOptions:
@@ -40,7 +43,7 @@ class SpectralIpmOptions:
     residual : float
         Row residual, relative, below which a point is worth a proof.
     gap : float
-        With an objective: relative gap and residuals at which to stop.
+        With an objective: relative gap and row residual at which to stop.
     """
 
     max_iterations: int = 100
@@ -74,8 +77,10 @@ class SpectralIpm(FeasibilityBackend):
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
         deadline = Deadline(time_limit)
         small = presolve(problem)
+        if small.certificate is not None:
+            return Claim(certificate=small.certificate, raw_status="presolved")
         if small.problem is None:
-            return Claim(point=small.point(()), certificate=small.certificate, raw_status="presolved")
+            return Claim(point=small.point(()), raw_status="presolved")
         with np.errstate(all="ignore"):
             return self._run(Embedding(small.problem, None), small, deadline, callback)
 
@@ -108,21 +113,22 @@ class SpectralIpm(FeasibilityBackend):
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
         deadline = Deadline(time_limit)
         cost = tuple(-c for c in program.objective)
-        latest: list[Claim] = []
+        best = _Best()
 
         def visit() -> Stop | None:
             point, y = embedding.point(), embedding.multipliers() / embedding.tau
-            latest[:] = [Claim(point, y)]
-            if self._converged(embedding):
+            best.offer(_merit(embedding), embedding.iteration, Claim(point, y))
+            if best.merit < self.options.gap:
                 return Stop.FINISHED
             if callback is not None and callback(Progress(embedding.iteration, deadline.elapsed, point, y)):
+                best.claim = Claim(point, y)
                 return Stop.CALLBACK
-            return None
+            return Stop.STALLED if embedding.iteration >= best.iteration + PATIENCE else None
 
         with np.errstate(all="ignore"):
             embedding = Embedding(program.problem, cost, program.scale)
             stop = self._iterate(embedding, deadline, visit)
-        return self._claim(embedding, latest[0], stop)
+        return self._claim(embedding, best.claim, stop)
 
     def _iterate(self, embedding: Embedding, deadline: Deadline, visit: Callable[[], Stop | None]) -> Stop:
         """Take steps, visiting every iterate, until something says stop."""
@@ -150,13 +156,26 @@ class SpectralIpm(FeasibilityBackend):
         info = {"tau": float(embedding.tau), "kappa": float(embedding.kappa), "mu": float(embedding.mu)}
         return replace(latest, raw_status=str(stop), stop=stop, iterations=embedding.iteration, info=info)
 
-    def _converged(self, embedding: Embedding) -> bool:
-        tau = embedding.tau
-        primal, dual = embedding.primal_value / tau, embedding.dual_value / tau
-        gap = abs(primal - dual) / max(1e-300, abs(primal) + abs(dual))
-        rows = embedding.row_residual
-        duals = embedding.dual_residual / tau / max(1.0, embedding.cost_norm)
-        return max(gap, rows, duals) < self.options.gap
+
+def _merit(embedding: Embedding) -> float:
+    """Relative gap or row residual, whichever is larger; rounding makes both grow again in the end."""
+    primal, dual = embedding.primal_value / embedding.tau, embedding.dual_value / embedding.tau
+    gap = abs(primal - dual) / max(abs(primal) + abs(dual), np.finfo(float).tiny)
+    merit = max(gap, embedding.row_residual)
+    return merit if np.isfinite(merit) else np.inf
+
+
+class _Best:
+    """The iterate of least merit so far."""
+
+    def __init__(self) -> None:
+        self.merit, self.iteration = np.inf, 0
+        self.claim = Claim()
+
+    def offer(self, merit: float, iteration: int, claim: Claim) -> None:
+        """Keep a claim if it is better than the one before."""
+        if merit < self.merit or self.claim.point is None:
+            self.merit, self.iteration, self.claim = merit, iteration, claim
 
 
 class _Screen:

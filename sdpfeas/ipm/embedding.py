@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from sdpfeas.certificates.equality import vector_columns
 from sdpfeas.ipm.blocks import Block, MatrixBlock, NonnegBlock, ratio_limit
+from sdpfeas.ipm.quasi_definite import QuasiDefinite
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Rows, Sparse, Stacked
 from sdpfeas.problem import FeasibilityProblem, Point
@@ -26,9 +26,6 @@ __all__ = ["Embedding"]
 
 #: Share of the way to the boundary a step goes at most.
 TO_BOUNDARY = 0.98
-
-#: Regularisation of the Schur complement, relative to its diagonal, where rows depend on each other.
-REGULARISATION = 1e-15
 
 
 @dataclass(frozen=True)
@@ -287,12 +284,11 @@ class Embedding:
                     schur += part
                 else:
                     schur[np.ix_(index, index)] += part
-        self._schur = schur
-        self._factor = _cholesky(schur)
-        self._border(schur)
+        columns, corner = self._border()
+        self._system = QuasiDefinite(schur, columns, corner)
         self._tau_part()
 
-    def _border(self, schur: FloatArray) -> None:
+    def _border(self) -> tuple[FloatArray, FloatArray]:
         """Columns and curvature of the unknowns that are not eliminated: Free entries and the size."""
         columns = self.free_columns
         corner = np.zeros(columns.shape[1])
@@ -309,12 +305,7 @@ class Embedding:
                 column += part.values
             columns = np.hstack([columns, column[:, None]])
             corner = np.append(corner, max(curvature, 0.0))
-        self._columns = columns
-        if columns.shape[1]:
-            self._half = scipy.linalg.cho_solve(self._factor, columns, check_finite=False)
-            inner = columns.T @ self._half
-            inner[np.diag_indices(inner.shape[0])] += corner
-            self._corner = _cholesky(inner)
+        return columns, corner
 
     def _size_response(self, place: int, block: MatrixBlock) -> _Sized:
         gradient = block.size_gradient()
@@ -324,19 +315,6 @@ class Embedding:
         if block.rows is not None:
             values[self.index[place]] = block.rows.apply(response)
         return _Sized(place, block, gradient, response, values)
-
-    def _solve(self, r1: FloatArray, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Solve ``[M B; B' -C] [dy; db] = [r1; r2]``, with one step of refinement for M."""
-        y = self._solve_schur(r1)
-        if not self._columns.shape[1]:
-            return y, np.zeros(0)
-        border = scipy.linalg.cho_solve(self._corner, self._columns.T @ y - r2, check_finite=False)
-        return y - self._half @ border, border
-
-    def _solve_schur(self, rhs: FloatArray) -> FloatArray:
-        y = scipy.linalg.cho_solve(self._factor, rhs, check_finite=False)
-        residual = rhs - self._schur @ y
-        return np.asarray(y + scipy.linalg.cho_solve(self._factor, residual, check_finite=False))
 
     def _rows_after_inverse(self, q: list[FloatArray]) -> tuple[FloatArray, list[FloatArray]]:
         """``A H^-1 q`` and ``H^-1 q``."""
@@ -359,7 +337,7 @@ class Embedding:
         r2 = np.array(self.free_cost)
         if self.has_size:
             r2 = np.append(r2, self.size.cost[0] - self._response_inner(q))
-        y, border = self._solve(self._beta - ahq, r2)
+        y, border = self._system.solve(self._beta - ahq, r2)
         self._tau_q, self._tau_hq, self._tau_ahq = q, hq, ahq
         self._tau_y, self._tau_border = y, border
 
@@ -396,7 +374,7 @@ class Embedding:
             size_q += sum(b.size_target() for b in self.blocks if isinstance(b, MatrixBlock))
             size_q += self._response_inner(q)
             r2 = np.append(r2, -size_q)
-        y0, border0 = self._solve(rows - ahq, r2)
+        y0, border0 = self._system.solve(rows - ahq, r2)
         self.dtau = self._tau_step(q, rows, low, high, (y0, border0), eta, target_tau)
         dy = y0 + self.dtau * self._tau_y
         border = border0 + self.dtau * self._tau_border
@@ -507,20 +485,3 @@ def _trace_value(problem: FeasibilityProblem, b: int, has_size: bool) -> float:
     assert isinstance(box, SpectralBox)
     # With a scale block the trace row reads tr X - trace·size = 0.
     return 0.0 if has_size else float(box.trace or 0.0)
-
-
-def _cholesky(matrix: FloatArray) -> tuple[FloatArray, bool]:
-    """Factor a matrix that should be positive definite, regularised as little as needed."""
-    diagonal = np.diagonal(matrix)
-    base = np.where(diagonal > 0.0, diagonal, float(np.max(diagonal, initial=0.0)) or 1.0)
-    extra = 0.0
-    for _ in range(6):
-        trial = np.array(matrix)
-        trial[np.diag_indices(trial.shape[0])] += extra * base
-        try:
-            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(trial, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            extra = REGULARISATION if extra == 0.0 else 100.0 * extra
-            continue
-        return factor
-    raise np.linalg.LinAlgError("the Schur complement is not positive definite")

@@ -1,0 +1,153 @@
+"""The structured interior-point method: its linear algebra, its answers, and what it must survive."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sdpfeas as sf
+from sdpfeas import planted
+from sdpfeas.backends.spectral_ipm import SpectralIpm
+from sdpfeas.ipm.embedding import Embedding
+from sdpfeas.ipm.quasi_definite import QuasiDefinite
+from sdpfeas.ipm.schur import scaled_gram
+from sdpfeas.program import ConicProgram
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(seed=SEEDS, storage=st.sampled_from(planted.MATRIX_STORAGE), kernel=st.booleans())
+def test_scaled_gram_matches_the_definition(seed, storage, kernel) -> None:
+    rng = np.random.default_rng(seed)
+    n, m = 4, 5
+    rows = planted.random_rows(rng, sf.PSD(n), m, storage)
+    t = rng.normal(size=(n, n))
+    weights = 1.0 + np.outer(d := rng.uniform(0, 2, n), d) if kernel else None
+    dense = np.array([t @ rows.adjoint(unit) @ t.T for unit in np.eye(m)])
+    inner = dense if weights is None else dense / weights
+    expected = np.einsum("aij,bij->ab", dense, inner)
+    assert np.allclose(scaled_gram(rows, t, weights), expected, atol=1e-9 * np.abs(expected).max())
+
+
+def test_strips_add_up_whatever_their_width(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = planted.random_rows(rng, sf.PSD(7), 6, "stacked")
+    t, kernel = rng.normal(size=(7, 7)), 1.0 + rng.uniform(0, 1, (7, 7))
+    kernel = 0.5 * (kernel + kernel.T)
+    whole = scaled_gram(rows, t, kernel)
+    monkeypatch.setattr("sdpfeas.ipm.schur.STRIP_SIZE", 2 * 6 * 7)
+    assert np.allclose(scaled_gram(rows, t, kernel), whole)
+
+
+@given(seed=SEEDS, empty=st.booleans())
+def test_quasi_definite_systems_are_solved(seed, empty) -> None:
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(6, 6))
+    schur = root @ root.T + np.eye(6)
+    if empty:
+        schur[0] = schur[:, 0] = 0.0
+    columns, corner = rng.normal(size=(6, 2)), np.array([0.0, 0.7])
+    y, b = QuasiDefinite(schur, columns, corner).solve(r1 := rng.normal(size=6), r2 := rng.normal(size=2))
+    assert np.allclose(schur @ y + columns @ b, r1, atol=1e-7)
+    assert np.allclose(columns.T @ y - corner * b, r2, atol=1e-7)
+
+
+@pytest.mark.parametrize("mix", sorted(planted.set_mixes()))
+def test_a_step_shrinks_every_linear_residual_alike(mix) -> None:
+    """Newton directions solve the linear equations exactly, so residuals shrink by one common factor."""
+    rng = np.random.default_rng(3)
+    problem = planted.feasible(rng, planted.set_mixes()[mix], bounds="mixed").problem
+    embedding = Embedding(problem, None)
+
+    def residuals() -> np.ndarray:
+        parts = [embedding.r_equal, embedding.r_low, embedding.r_high, embedding.r_free, [embedding.r_gap]]
+        return np.concatenate([*parts, *(r.ravel() for r in embedding.r_blocks)])
+
+    before = residuals()
+    embedding.step()
+    after = residuals()
+    big = np.abs(before) > 1e-3 * np.abs(before).max()
+    factors = after[big] / before[big]
+    assert np.allclose(factors, factors[0], rtol=1e-5, atol=1e-7)
+    assert 0.0 <= factors[0] < 1.0
+
+
+def test_maximise_agrees_with_the_support_function() -> None:
+    rng = np.random.default_rng(1)
+    box = sf.SpectralBox(6, trace=2.5)
+    g = planted.symmetric(rng, 6)
+    row = planted.symmetric(rng, 6)
+    problem = sf.FeasibilityProblem([box], [row[None]], [-10.0], [10.0])
+    program = ConicProgram(problem, (g,))
+    claim = SpectralIpm().maximise(program)
+    assert program.value(claim.point) == pytest.approx(box.support(g), rel=1e-7)
+
+
+def test_multipliers_bound_the_optimal_value() -> None:
+    rng = np.random.default_rng(2)
+    box = sf.SpectralBox(5, trace=2.0)
+    g, row = planted.symmetric(rng, 5), planted.symmetric(rng, 5)
+    level = 0.5 * box.support(row)
+    problem = sf.FeasibilityProblem([box], [row[None]], [-np.inf], [level - 0.3])
+    program = ConicProgram(problem, (g,))
+    claim = SpectralIpm().maximise(program)
+    y = claim.certificate
+    bound = box.support(g + problem.adjoint(y)[0]) - float(np.sum(problem.beta_terms(y)))
+    assert bound == pytest.approx(program.value(claim.point), rel=1e-6)
+
+
+def degenerate() -> dict[str, tuple[sf.FeasibilityProblem, set[str]]]:
+    """Problems without interior, with redundant rows, or odd in another way, and the verdicts allowed."""
+    unit = np.zeros((3, 3))
+    unit[0, 0] = 1.0
+    eye = np.eye(3)
+    face = sf.FeasibilityProblem([sf.PSD(3)], [np.array([unit, eye])], [0, 1], [0, 1])
+    twice = sf.FeasibilityProblem([sf.PSD(3)], [np.array([eye, eye, 2 * eye])], [1, 1, 2], [1, 1, 2])
+    clash = sf.FeasibilityProblem([sf.PSD(3)], [np.array([eye, eye])], [1, 2], [1, 2])
+    free = sf.FeasibilityProblem([sf.Free(3)], [np.array([[1.0, 1, 0], [1, 1, 0]])], [1, 1], [1, 1])
+    idle = sf.FeasibilityProblem([sf.Free(2), sf.PSD(2)], [None, np.eye(2)[None]], [1], [1])
+    point = sf.FeasibilityProblem([sf.SpectralBox(3, trace=3)], [unit[None]], [0.5], [2])
+    outside = sf.FeasibilityProblem([sf.SpectralBox(3, trace=3)], [unit[None]], [1.5], [2])
+    zero_row = sf.FeasibilityProblem([sf.PSD(2)], [np.zeros((1, 2, 2))], [-1], [1])
+    zero_clash = sf.FeasibilityProblem([sf.PSD(2)], [sp.csr_array((1, 4))], [1], [2])
+    no_rows = sf.FeasibilityProblem([sf.PSD(2)], [None], [], [])
+    unbounded = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [-np.inf], [np.inf])
+    return {
+        "a face": (face, {"feasible", "undecided"}),
+        "redundant rows": (twice, {"feasible", "undecided"}),
+        "contradicting rows": (clash, {"infeasible", "undecided"}),
+        "redundant free rows": (free, {"feasible", "undecided"}),
+        "a free block no row touches": (idle, {"feasible"}),
+        "a box with one member": (point, {"feasible"}),
+        "a box whose only member fails": (outside, {"infeasible"}),
+        "a row of zeros": (zero_row, {"feasible"}),
+        "a row of zeros out of bounds": (zero_clash, {"infeasible"}),
+        "no rows": (no_rows, {"feasible"}),
+        "no bounds": (unbounded, {"feasible"}),
+    }
+
+
+@pytest.mark.parametrize("name", degenerate())
+@pytest.mark.parametrize("solver", ["spectral-ipm", "auto"])
+def test_degenerate_problems_never_end_wrong_or_in_an_error(name, solver) -> None:
+    problem, allowed = degenerate()[name]
+    result = sf.solve(problem, solver, time_limit=20)
+    assert result.stop is not sf.Stop.ERROR, result.raw_status
+    assert str(result.verdict) in allowed
+
+
+@pytest.mark.slow
+def test_nearly_all_mixed_problems_are_decided() -> None:
+    undecided = []
+    for k in range(300):
+        rng = np.random.default_rng([5, k])
+        mixes = planted.set_mixes(int(rng.integers(1, 11)))
+        item = (planted.feasible, planted.infeasible)[k % 2](
+            rng, mixes[sorted(mixes)[k % len(mixes)]], bounds=str(rng.choice(planted.BOUNDS)), margin=1e-2
+        )
+        verdict = sf.solve(item.problem, "spectral-ipm", time_limit=60).verdict
+        assert verdict is not item.lie
+        if verdict is not item.truth:
+            undecided.append(k)
+    assert len(undecided) <= 3, undecided
