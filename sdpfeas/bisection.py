@@ -128,6 +128,7 @@ def bisect(
     callback: Callable[[Step], Any] | None = None,
     *,
     absolute_tol: float = 1e-9,
+    refine: bool = True,
     **options: Any,
 ) -> BisectionResult:
     """Bracket the threshold of a family.
@@ -150,6 +151,9 @@ def bisect(
         Called with every :class:`Step`; returning True ends the search.
     absolute_tol : float
         Also stop when the bracket is no wider than this; needed where the threshold is zero.
+    refine : bool
+        Let the family combine what the backend found into better bounds after every solve. Turn it off to
+        see what the backend does by itself.
     **options
         Options of the backend.
 
@@ -161,6 +165,7 @@ def bisect(
     if mode not in ("certified", "paper"):
         raise OptionError(f"mode must be 'certified' or 'paper', got {mode!r}")
     search = _Search(family, solver, tol, absolute_tol, time_limit, callback, options)
+    search.refines = refine
     known = search.known()
     if known is not None:
         return known
@@ -201,6 +206,7 @@ class _Search:
         self.history: list[Step] = []
         self.warm: WarmStart | None = None
         self.initial = family.bracket
+        self.refines = True
 
     def known(self) -> BisectionResult | None:
         """Return the answer where the data give it away; a solve only chooses the point."""
@@ -321,6 +327,7 @@ class _Search:
         begin = time.perf_counter()
         bracket = self.bracket
         problem = self.family.at(delta)
+        bracket.fresh = False
         watch = Watch(bracket, delta)
         claim = solve_claim(
             self.backend, problem, time_limit=self.deadline.limit, warm_start=self.warm, callback=watch
@@ -328,7 +335,8 @@ class _Search:
         claim = self._sound(claim, delta)
         verdict, proof, reason = Verdict.UNDECIDED, None, str(claim.stop)
         watch.finish(claim)
-        bracket.refine()
+        if self.refines:
+            bracket.refine()
         if bracket.lower >= delta:
             verdict, proof = Verdict.FEASIBLE, Proof.RIGOROUS
         elif bracket.upper <= delta:

@@ -53,6 +53,8 @@ class Bracket:
     certificate: FloatArray | None = None
     lower_proven: bool = True
     upper_proven: bool = True
+    #: Whether anything was proved by what was offered since the last refinement.
+    fresh: bool = False
     _points: deque[Point] = field(default_factory=lambda: deque(maxlen=POOL))
     _multipliers: deque[FloatArray] = field(default_factory=lambda: deque(maxlen=POOL))
 
@@ -68,6 +70,7 @@ class Bracket:
         bound = self.family.prove_lower(point)
         if bound is None:
             return
+        self.fresh = True
         self._points.append(bound.evidence)
         if bound.delta >= self.lower:
             if bound.delta > self.lower:
@@ -81,6 +84,7 @@ class Bracket:
         bound = self.family.prove_upper(y, self.lower if math.isfinite(self.lower) else None)
         if bound is None:
             return
+        self.fresh = True
         self._multipliers.append(bound.evidence)
         if bound.delta <= self.upper:
             if bound.delta < self.upper:
@@ -94,8 +98,8 @@ class Bracket:
                 self.offer_point(point)
 
     def refine(self) -> None:
-        """Let the family improve on what was offered last."""
-        if self.closed or not self._multipliers:
+        """Let the family improve on what was offered, if anything of it was worth something."""
+        if self.closed or not self.fresh or not self._multipliers:
             return
         points, multipliers = list(self._points), list(self._multipliers)
         if self.point is not None:
@@ -107,6 +111,7 @@ class Bracket:
             self.offer_point(point)
         for y in multipliers:
             self.offer_multipliers(y)
+        self.fresh = False
 
 
 class Watch:

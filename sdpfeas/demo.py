@@ -30,7 +30,7 @@ __all__ = ["main"]
 CARDS = {
     "wlda-iris": 'family = "wlda"\ndelta = 9.5\n[data]\ndataset = "iris"\n',
     "wlda-wine": 'family = "wlda"\ndelta = 16.6\n[data]\ndataset = "wine"\nstandardize = true\n',
-    "wlda-breast-cancer": 'family = "wlda"\ndelta = 13.0\n[data]\ndataset = "breast_cancer"\nstandardize = true\n',
+    "wlda-cancer": 'family = "wlda"\ndelta = 13.0\n[data]\ndataset = "breast_cancer"\nstandardize = true\n',
     "planted-feasible": 'family = "planted"\n[options]\nsets = "psd"\nseed = 1\n[sweep]\nn = [10, 20, 40]\n',
     "planted-infeasible": 'family = "planted"\n[options]\nsets = "box"\nfeasible = false\nn = 12\nseed = 1\n',
     "theta-pentagon": 'family = "theta"\ndelta = 2.2\n[options]\ngraph = "cycle"\nn = 5\n',

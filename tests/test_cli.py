@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from study_tools import run, trace_problem, write_backend
 
@@ -175,3 +177,116 @@ def test_result_files_hold_no_pickle_and_survive_damage(files: Path, call: Any) 
     for cut in range(0, len(data), max(len(data) // 40, 1)):
         with pytest.raises(FileFormatError):
             unpack_result(data[:cut])
+
+
+# ---------------------------------------------------------------- studies
+
+
+def test_compare_report_and_export(files: Path, call: Any) -> None:
+    study = files / "study.db"
+    asked = [
+        *("compare", "--solvers", f"{files}/honest.py,{files}/liar.py", "--problems", files / "*.npz"),
+        *("--out", study, "--time-limit", "20", "--keep-evidence"),
+    ]
+    code, out, _ = call(*asked, "--report", files / "first.html", "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert (told["cells"], told["computed"]) == (4, 4)
+    assert told["solvers"]["honest"] == {"feasible": 1, "infeasible": 1}
+    assert "<svg" in (files / "first.html").read_text()
+    code, out, _ = call(*asked)
+    assert code == 0
+    assert "0 cells computed, 4 already there" in out
+    code, out, _ = call("verify", files / "no.npz", study, "--json")
+    assert (code, [entry["verdict"] for entry in json.loads(out)]) == (0, ["infeasible", "undecided"])
+    assert call("report", study, "--format", "md", "-o", files / "r.md")[0] == 0
+    assert "| honest | 2 of 2 |" in (files / "r.md").read_text()
+    assert call("export", study, "-o", files / "t.csv")[0] == 0
+    assert len((files / "t.csv").read_text().splitlines()) == 5
+    assert len(json.loads(call("export", study, "-o", files / "t.json", "--json")[1])) == 2
+    assert call("export", study, "-o", files / "t.xls")[0] == 2
+    # A verdict that was tampered with does not hold.
+    with sqlite3.connect(study) as db:
+        db.execute("UPDATE cells SET verdict = 'feasible'")
+    db.close()
+    assert call("verify", files / "no.npz", study)[0] == 1
+
+
+def test_parquet(files: Path, call: Any) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra [parquet] is not installed")
+    study = files / "study.db"
+    call("compare", "--solvers", files / "honest.py", "--problems", files / "yes.npz", "--out", study)
+    assert call("export", study, "-o", files / "t.parquet")[0] == 0
+    assert parquet.read_table(files / "t.parquet").column("verdict").to_pylist() == ["feasible"]
+
+
+def test_families_are_bisected(tmp_path: Path, call: Any) -> None:
+    card = tmp_path / "pentagon.toml"
+    card.write_text('family = "theta"\n[options]\ngraph = "cycle"\nn = 5\n')
+    study = tmp_path / "study.db"
+    code, _, err = call("compare", "--solvers", "spectral-ipm", "--problems", card, "--out", study)
+    assert code == 0, err
+    call("export", study, "-o", tmp_path / "t.json")
+    (cell,) = json.loads((tmp_path / "t.json").read_text())
+    assert (cell["kind"], cell["verdict"], cell["proof"]) == ("family", "bracket", "rigorous")
+    assert cell["lower"] <= 5**0.5 <= cell["upper"]
+    assert cell["upper"] - cell["lower"] <= 1.001e-3 * cell["upper"]
+    out = call("solve", card, "-b", "spectral-ipm", "--json")[1]
+    assert json.loads(out)["lower"] <= 5**0.5 <= json.loads(out)["upper"]
+    assert call("solve", card, "-b", "spectral-ipm", "--delta", "2.2", "--exit-code")[0] == 10
+    assert "family theta" in call("show", card)[1]
+
+
+# ---------------------------------------------------------------- wlda
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "data.csv"
+    lines = ["kind,first,second,third"]
+    for k, name in enumerate(("red", "green", "blue")):
+        samples = rng.normal(size=(20, 3)) + 4 * np.eye(3)[k]
+        lines += [",".join([name, *map(repr, x.tolist())]) for x in samples]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_wlda(table: Path, call: Any) -> None:
+    W = table.parent / "W.npz"
+    asked = ("wlda", table, "--label", "kind", "-r", "2", "-b", "spectral-ipm", "--write", W)
+    code, out, err = call(*asked, "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["proven"]
+    assert told["converged"]
+    assert 0 < told["lower"] <= told["upper"] <= told["lower"] * 1.002
+    assert set(told["worst_pair"]) <= {"red", "green", "blue"}
+    with np.load(W) as archive:
+        assert archive["W"].shape == (3, 2)
+        assert archive["features"].tolist() == ["first", "second", "third"]
+    assert "<= delta* <=" in call(*asked)[1]
+
+
+def test_wlda_plot_and_csv(table: Path, call: Any) -> None:
+    pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
+    plot, W = table.parent / "plot.png", table.parent / "W.csv"
+    code, _, err = call("wlda", table, "--label", "1", "-b", "spectral-ipm", "--plot", plot, "--write", W)
+    assert code == 0, err
+    assert plot.stat().st_size > 5000
+    assert W.read_text().startswith("feature,w1,w2\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n1,2\n3\n", "row 3 has 1 columns"),
+        ("a,b\nx,2\ny,3\n", "sample 1, column a: not a number: 'x'"),
+        ("a,b\n", "at least two samples"),
+    ],
+)
+def test_bad_tables(tmp_path: Path, call: Any, text: str, words: str) -> None:
+    (tmp_path / "bad.csv").write_text(text)
+    code, _, err = call("wlda", tmp_path / "bad.csv")
+    assert code == 2
+    assert words in err

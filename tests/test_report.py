@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,9 +201,10 @@ def test_the_model_knows_truth_and_lies(study: Store) -> None:
 
 
 def test_conflicts_are_found(tmp_path: Path, study: Store) -> None:
-    shutil.copy(study.path, tmp_path / "copy.db")
-    shutil.copy(f"{study.path}-wal", tmp_path / "copy.db-wal")
     with Store(tmp_path / "copy.db") as store:
+        copied = sqlite3.connect(study.path)
+        copied.backup(store._db)
+        copied.close()
         store._db.execute("UPDATE cells SET verdict='infeasible', proof='numeric' WHERE key='steady-yes-5-0'")
         data = StudyData(store)
         assert data.conflicts == {("yes[n=5]", 0)}
@@ -228,6 +230,20 @@ def test_html_stands_alone(study: Store) -> None:
     payload = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
     assert payload is not None
     assert len(json.loads(payload[1])["cells"]) == 48
+
+
+@pytest.mark.parametrize("state", ["nothing computed", "everything failed"])
+def test_odd_studies_have_reports_too(tmp_path: Path, study: Store, state: str) -> None:
+    with Store(tmp_path / "odd.db") as store:
+        copied = sqlite3.connect(study.path)
+        copied.backup(store._db)
+        copied.close()
+        if state == "nothing computed":
+            store._db.execute("UPDATE cells SET state = 'pending'")
+        else:
+            store._db.execute("UPDATE cells SET outcome = 'crash', verdict = 'undecided', claimed = NULL")
+        assert "No instance was decided" in render_html(store)
+        assert "No instance was decided" in render_markdown(store)
 
 
 def test_figures(study: Store, tmp_path: Path) -> None:

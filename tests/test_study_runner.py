@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import sqlite3
 import threading
 import time
@@ -256,7 +257,8 @@ def test_killed_twenty_times(tmp_path: Path) -> None:
     kill_at_random_and_resume(tmp_path, kills=20, problems=40, seeds=3)
 
 
-def test_a_hanging_worker_dies_with_its_runner(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_hanging_worker_dies_with_its_runner(tmp_path: Path, how: signal.Signals) -> None:
     write_problems(tmp_path / "p", 1)
     backend = write_backend(tmp_path / "b", "parent")
     mark = new_mark()
@@ -268,8 +270,11 @@ def test_a_hanging_worker_dies_with_its_runner(tmp_path: Path) -> None:
     while len(marked(mark)) < 4 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(marked(mark)) >= 4
-    process.kill()
-    process.communicate()
+    process.send_signal(how)
+    _, err = process.communicate(timeout=60)
+    if how is signal.SIGINT:
+        assert process.returncode == 130
+        assert "Run the same command to go on" in err
     deadline = time.monotonic() + 20
     while (left := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)

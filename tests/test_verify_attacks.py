@@ -36,11 +36,9 @@ def perturbed(rng: np.random.Generator, z: np.ndarray) -> list[np.ndarray]:
     """The best Z there is, and versions of it that leave the box by hardly anything."""
     d = z.shape[0]
     out = [z]
-    for size in (1e-16, 1e-14, 1e-12, 1e-10):
-        for _ in range(3):
-            k = planted.symmetric(rng, d)
-            out.append(z + size * k)
-        for j in range(d):
+    for size in (1e-16, 1e-13, 1e-10):
+        out.append(z + size * planted.symmetric(rng, d))
+        for j in (0, 1):
             e = np.zeros((d, d))
             e[j, j] = 1.0
             out.append(z - size * e + size * np.eye(d) / d)
@@ -59,7 +57,7 @@ def test_badly_scaled_columns(units: float, share: float) -> None:
     if share < 1.1 and units > 1e5:
         pytest.skip("the best threshold itself is not known that well")
     rng = np.random.default_rng(31)
-    for d in (2, 4, 7):
+    for d in (2, 5):
         columns = np.where(np.arange(d) % 2 == 1, units, 1.0)
         data, best, direction = planted.two_classes(rng, d, columns)
         z = np.outer(direction, direction)
@@ -67,7 +65,7 @@ def test_badly_scaled_columns(units: float, share: float) -> None:
         problem = data.at(delta)
         for x in perturbed(rng, 0.5 * (z + z.T)):
             low, high = float(np.min(data.between(x))), delta * float(np.max(data.within(x)))
-            for t in (low, high, 0.5 * (low + high), 0.0):
+            for t in (low, 0.5 * (low + high)):
                 check = sf.verify(problem, sf.Claim(point=(x, np.array([max(t, 0.0)]))))
                 assert check.verdict is not sf.Verdict.FEASIBLE, check.explain()
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from strategies import examples
 
 import sdpfeas as sf
 from sdpfeas.bracket import Bracket
@@ -43,6 +44,7 @@ def proven_bracket(family, tol=1e-3, rounds=15):
         bracket.offer_multipliers(y)
         bracket.recover(y)
     for _ in range(rounds):
+        bracket.fresh = True
         bracket.refine()
     assert bracket.lower <= bracket.upper
     return bracket
@@ -411,14 +413,15 @@ def hard_data(draw):
 
 def some_family(X, y, seed, formulation):
     rng = np.random.default_rng(seed)
-    try:
-        rank = WLDA.from_data(X, y).rank
-    except ProblemError as error:
-        assert "constant" in str(error)
+    if np.all(np.ptp(X, axis=0) <= 8.0 * np.finfo(float).eps * np.max(np.abs(X), axis=0)):
+        with pytest.raises(ProblemError, match="constant"):
+            WLDA.from_data(X, y)
         return None
+    rank = WLDA.from_data(X, y).rank
     return WLDA.from_data(X, y, int(rng.integers(1, rank + 1)), formulation=formulation)
 
 
+@examples(0.8)
 @given(hard_data(), st.sampled_from(["compact", "paper"]))
 def test_bounds_never_cross(data, formulation):
     X, y, seed = data
@@ -462,6 +465,7 @@ def moved(kind, X, y, rng):
     return X[order], np.array(["zebra", "ant", "mole", "bee", "cat", "dog", "eel", "fly"])[y][order]
 
 
+@examples(0.5)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(["rotation", "translation", "scaling", "relabelling"]),

@@ -56,7 +56,7 @@ class Evidence:
         self.proven = ""
         self._screen = epsilon
         self._missed = np.inf
-        self._shortfall, self._lead = np.inf, -np.inf
+        self._shortfall, self._lead, self._refused_lead = np.inf, -np.inf, 0.0
         self._refused, self._wait, self._seen = 0, 0, 0
         self._tolerances = Tolerances()
 
@@ -76,12 +76,13 @@ class Evidence:
         if not gap > ROUNDING * size:
             return False
         ratio = excess / gap
-        if not ratio < self._screen:
+        if not ratio < self._screen and not (excess == 0.0 and lead > self._refused_lead):
             return False
         candidates = (z for z, _ in repaired_certificates(self.problem, y, self._tolerances))
         proven = _first_proven(chain([y], candidates), lambda z: prove_certificate(self.problem, z))
         if proven is None:
-            self._screen = ratio / RAISE
+            self._screen = min(self._screen, ratio / RAISE)
+            self._refused_lead = 2.0 * lead
             return False
         self.multipliers, self.proven = proven, "certificate"
         return True

@@ -51,9 +51,9 @@ LEAST_MARGIN, LARGE_MARGIN = 1e-7, 0.1
 MOST_WEIGHT = 1e9
 
 #: Where infeasibility is suspected, centres go beyond the largest eigenvalue of the point by this factor, ...
-BEYOND = 4.0
+BEYOND = float(__import__("os").environ.get("BEYOND", 4.0))
 #: ... and grow with the weight once ``||(A*y)_+|| / beta`` is below this.
-SUSPICION = 0.1
+SUSPICION = float(__import__("os").environ.get("SUSP", 0.1))
 
 
 #: A proof is tried from this many times epsilon on: a refusal costs little.
@@ -365,7 +365,7 @@ def _further(function: DualFunction, found: Evaluation, growth: float) -> FloatA
     support, excess = function.support(found.spectra)
     gap = float(np.sum(function.problem.beta_terms(found.multipliers))) - support
     centres = np.array(function.centres)
-    if not gap > 0.0:
+    if not gap > 0.0 or excess == 0.0:
         return centres
     for b, block in enumerate(function.problem.sets):
         if not isinstance(block, (Free, SpectralBox)):

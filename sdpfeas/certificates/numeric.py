@@ -28,6 +28,7 @@ from sdpfeas.certificates.stable import stable_adjoint, stable_apply
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Rows
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
+from sdpfeas.rounding import UNIT, gamma
 from sdpfeas.sets import PSD, BlockSet, Free, SpectralBox
 from sdpfeas.tolerances import Tolerances
 
@@ -49,28 +50,36 @@ def check_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
     value, excused = np.zeros(problem.m), largest_bound(problem)
-    drift = np.zeros(problem.m)
+    drift, noise = np.zeros(problem.m), np.zeros(problem.m)
     for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
         lam = block.spectrum(x)
-        apart = float(np.linalg.norm(lam - block.project_spectrum(lam)))
-        if apart > 0.0:
+        apart = _norm(lam - block.project_spectrum(lam))
+        if not apart == 0.0:
             size = _size(block, x)
-            if not apart <= tolerances.membership * size:
+            if not (apart <= tolerances.membership * size and math.isfinite(size)):
                 share = apart / size if size > 0.0 else math.inf
                 return refuse(f"block {problem.block_name(b)} is outside its set by {share:.3g} of its size")
-            drift += apart * problem.block_norms[b]
+            drift += apart * problem.upper_norms[b]
         if rows is not None:
             part = stable_apply(rows, x)
             value += part
+            noise += gamma(rows._depths[0]) * _norm(x) * problem.upper_norms[b]
             if block.matrix and block.n > 1:
                 excused = excused + np.abs(part)
     if not np.isfinite(value).all():
         return refuse("the row values overflow")
     violation = np.maximum(problem.lower - value, value - problem.upper) + drift
-    bad = violation > tolerances.residual * excused
+    bad = ~(violation <= tolerances.residual * excused)
+    if not bad.any():
+        # Where rounding in the values might matter it is bounded, row by row.
+        doubtful = np.flatnonzero(~(violation + noise <= tolerances.residual * excused))
+        violation[doubtful] += _rounding(problem, point, doubtful)
+        bad = ~(violation <= tolerances.residual * excused)
     if bad.any():
         excused = excused + _cancelled(problem, point, np.flatnonzero(bad), violation, tolerances)
         bad &= ~(violation <= tolerances.residual * excused)
+    if not np.isfinite(excused).all():
+        return refuse("the row values overflow")
     if bad.any():
         ratio = np.where(bad, violation / np.where(excused > 0.0, excused, np.finfo(float).tiny), 0.0)
         i = int(np.argmax(ratio))
@@ -96,9 +105,25 @@ def check_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     return Outcome(True, margin, "every set and every row holds within the tolerances")
 
 
+def _rounding(problem: FeasibilityProblem, point: Point, index: np.ndarray) -> FloatArray:
+    """Bound of the rounding errors in the values of some rows."""
+    out = np.zeros(index.size)
+    if index.size:
+        for rows, x in zip(problem.rows, point, strict=True):
+            if rows is not None:
+                out += rows.select(index).enclose_apply(x)[1]
+    return out
+
+
 def _size(block: BlockSet, x: FloatArray) -> float:
-    size = float(np.linalg.norm(x))
+    size = _norm(x)
     return max(size, abs(block.lower), abs(block.upper)) if isinstance(block, SpectralBox) else size
+
+
+def _norm(x: FloatArray) -> float:
+    """Frobenius norm, whatever the scale."""
+    largest = float(np.max(np.abs(x), initial=0.0))
+    return largest * float(np.linalg.norm(x / largest)) if 0.0 < largest < math.inf else largest
 
 
 def _cancelled(
@@ -119,7 +144,7 @@ def _cancelled(
     most = np.zeros(problem.m)
     slight = tolerances.rounding / tolerances.residual if tolerances.residual > 0.0 else 0.0
     for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
-        reach = problem.block_norms[b] * _size(block, x) * (4.0 + math.sqrt(block.n))
+        reach = problem.upper_norms[b] * _size(block, x) * (4.0 + math.sqrt(block.n))
         most += reach if isinstance(block, SpectralBox) else slight * reach
     # Nothing below exceeds this, so what is worse needs no second look.
     if np.any(violation[index] > tolerances.residual * (largest_bound(problem) + most)[index]):
@@ -128,7 +153,7 @@ def _cancelled(
     for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
         if rows is None:
             continue
-        reach = problem.block_norms[b][index] * _size(block, x)
+        reach = problem.upper_norms[b][index] * _size(block, x)
         if isinstance(block, SpectralBox):
             local = _local_sizes(rows.select(index), block, x)
             loose = np.minimum(slight * reach, local / math.sqrt(tolerances.residual) if slight else 0.0)
@@ -189,18 +214,22 @@ def check_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: To
         g = stable_adjoint(rows, y)
         if not np.isfinite(g).all():
             return refuse("A*y overflows")
-        size = float(np.abs(y) @ problem.block_norms[b])
+        # Terms that cancelled when the rows were formed count for rounding too.
+        slip = 8.0 * UNIT * float(np.abs(y) @ problem.upper_norms[b])
         if isinstance(block, SpectralBox):
             lam = block.spectrum(g)
             gap -= block.support_spectrum(lam)
             scale += block.nuclear_radius * float(np.max(np.abs(lam)))
-            noise += block.nuclear_radius * tolerances.rounding * size
+            noise += block.nuclear_radius * 16.0 * slip
             continue
+        size = float(np.abs(y) @ problem.block_norms[b])
         excess = float(np.max(np.abs(g) if isinstance(block, Free) else g))
-        if excess > tolerances.rounding * size:
+        if not math.isfinite(size):
+            return refuse("A*y overflows")
+        if size > 0.0 and not excess + slip <= tolerances.rounding * size:
             return refuse(
                 f"A*y is {'not zero' if isinstance(block, Free) else 'positive'} on block "
-                f"{problem.block_name(b)} by {excess / size if size > 0.0 else math.inf:.3g} of its size"
+                f"{problem.block_name(b)} by {(excess + slip) / size:.3g} of its size"
             )
     if not gap > tolerances.margin * scale + noise:
         return refuse(f"the two sides of the certificate differ by {gap:.3g}, within the tolerance")

@@ -247,17 +247,18 @@ def _best_number(slope: FloatArray, low: FloatArray, high: FloatArray, signed: b
     slope = np.concatenate([slope[has_low], -slope[has_high]])
     offset = np.concatenate([-low[has_low], high[has_high]])
     up, down, flat = slope > 0.0, slope < 0.0, slope == 0.0
+    (rise, from_below), (fall, from_above) = ((1.0 / slope[k], offset[k] / slope[k]) for k in (up, down))
 
     def interval(s: float) -> tuple[float, float]:
-        first = float(np.max((s - offset[up]) / slope[up], initial=-np.inf))
-        last = float(np.min((s - offset[down]) / slope[down], initial=np.inf))
+        first = float((s * rise - from_below).max(initial=-np.inf))
+        last = float((s * fall - from_above).min(initial=np.inf))
         return (max(first, 0.0) if signed else first), last
 
     worst, best = -1.0, float(min(1.0, np.min(offset[flat], initial=1.0)))
     first, last = interval(worst)
     if not first <= last:
         return None
-    for _ in range(60):
+    for _ in range(40):
         middle = 0.5 * (worst + best)
         a, b = interval(middle)
         if a <= b:

@@ -18,16 +18,18 @@ from sdpfeas.cli.console import (
     out,
     parse_pairs,
     print_json,
+    table,
     verdict_text,
 )
 from sdpfeas.cli.inputs import load_member, load_problem
 from sdpfeas.errors import ClaimError
-from sdpfeas.io.results import load_result, save_result
+from sdpfeas.io.results import load_result, save_result, unpack_result
 from sdpfeas.problem import FeasibilityProblem
 from sdpfeas.registry import find_solver
 from sdpfeas.result import Check, Result
 from sdpfeas.solving import decide
 from sdpfeas.solving import solve as solve_problem
+from sdpfeas.study.store import Store
 
 __all__ = ["register"]
 
@@ -123,7 +125,13 @@ def _bisect(
 
 def verify(
     problem: Problem,
-    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A file written by solve -o.")],
+    result: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULT",
+            help="A file written by solve -o, or a study written by compare --keep-evidence.",
+        ),
+    ],
     rigorous: Annotated[bool, typer.Option("--rigorous", help="Accept no numeric verdict.")] = False,
     exact: Annotated[
         bool, typer.Option("--exact", help="Accept only a proof in rational arithmetic.")
@@ -135,8 +143,14 @@ def verify(
     as_json: AsJson = False,
     exit_code: ExitCode = False,
 ) -> None:
-    """Check a stored answer against the problem, from its evidence alone."""
+    """Check a stored answer against the problem, from its evidence alone.
+
+    With a study, everything it holds about the problem is checked; exit code 1 if a verdict does not hold.
+    """
     asked = load_problem(problem, side=side, seed=seed, member=parse_pairs(member), delta=delta).problem
+    if result.suffix == ".db":
+        _verify_study(asked, result, rigorous, as_json)
+        return
     saved = load_result(result)
     if saved.problem_hash != asked.content_hash:
         raise ClaimError(f"{result} answers another problem: its content hash differs from that of {problem}")
@@ -154,6 +168,37 @@ def verify(
             out().print(f"[yellow]the file says {saved.verdict}; that did not hold[/]")
     if exit_code:
         raise typer.Exit(EXIT_CODES[check.verdict])
+
+
+def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, as_json: bool) -> None:
+    with Store(path, readonly=True) as study:
+        rows = study.evidence_about(asked.content_hash)
+    if not rows:
+        raise ClaimError(f"{path} holds no evidence about this problem; was it run with --keep-evidence?")
+    found = []
+    for row in rows:
+        check = decide(asked, unpack_result(row["data"]).claim, rigorous=rigorous)
+        found.append(
+            {
+                "solver": row["solver"],
+                "seed": row["seed"],
+                "stored": row["verdict"],
+                "verdict": check.verdict.value,
+                "proof": None if check.proof is None else check.proof.value,
+                "holds": check.verdict == row["verdict"],
+            }
+        )
+    if as_json:
+        print_json(found)
+    else:
+        shown = table("solver", "seed", "stored", "verified", "proof", "")
+        for entry in found:
+            mark = "" if entry["holds"] else "[bold red]does not hold[/]"
+            cells = (entry["solver"], str(entry["seed"]), entry["stored"], entry["verdict"])
+            shown.add_row(*cells, entry["proof"] or "", mark)
+        out().print(shown)
+    if not all(entry["holds"] for entry in found):
+        raise typer.Exit(1)
 
 
 def describe_check(check: Check) -> dict[str, Any]:

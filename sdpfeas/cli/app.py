@@ -11,8 +11,11 @@ import typer
 from rich.markup import escape
 
 from sdpfeas import __version__
-from sdpfeas.cli import answers, discover, studies, wlda
+from sdpfeas.cli.answers import register as add_answers
 from sdpfeas.cli.console import err
+from sdpfeas.cli.discover import register as add_discover
+from sdpfeas.cli.studies import register as add_studies
+from sdpfeas.cli.wlda import register as add_wlda
 from sdpfeas.errors import SdpfeasError
 
 __all__ = ["app", "main"]
@@ -42,8 +45,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (discover, answers, studies, wlda):
-    commands.register(app)
+for add in (add_discover, add_answers, add_studies, add_wlda):
+    add(app)
 
 
 def _print_version(wanted: bool) -> None:

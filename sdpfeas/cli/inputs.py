@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from sdpfeas.errors import OptionError, ProblemError
 from sdpfeas.problem import FeasibilityProblem
@@ -47,11 +47,9 @@ def load_member(
         What was built, and its label.
     """
     wanted = member or {}
-    if side not in ("primal", "lmi"):
-        raise OptionError(f"--side is primal or lmi, got {side!r}")
     card = find_problem(spec)
     if is_problem_file(spec):
-        card = replace(card, side=side)
+        card = replace(card, side=_side(side))
     sources = [
         source
         for source in card.members()
@@ -66,6 +64,14 @@ def load_member(
             f"{spec} stands for {len(sources)} problems: {labels}{more}; pick one with --member"
         )
     return sources[0].build(seed), sources[0].label
+
+
+def _side(text: str) -> Literal["primal", "lmi"]:
+    if text == "primal":
+        return "primal"
+    if text == "lmi":
+        return "lmi"
+    raise OptionError(f"--side is primal or lmi, got {text!r}")
 
 
 def load_problem(

@@ -6,6 +6,7 @@ import statistics
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Collection
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from sdpfeas.study.plan import Cell, Plan
+from sdpfeas.study.report.model import format_time
 from sdpfeas.study.store import FAILED, Record
 
 __all__ = ["StudyProgress"]
@@ -25,17 +27,18 @@ class StudyProgress:
     ----------
     plan : Plan
         The cells.
-    todo : int
-        How many of them are still to be computed.
+    done : collection of str
+        Keys of the cells that need not be computed.
     console : Console
         Where to show it; on something that is no terminal only milestones are printed.
     """
 
-    def __init__(self, plan: Plan, todo: int, console: Console) -> None:
+    def __init__(self, plan: Plan, done: Collection[str], console: Console) -> None:
+        todo = {cell.key: cell for cell in plan.cells if cell.key not in done}
         self._lock = threading.Lock()
         self._console = console
-        self._todo = max(todo, 1)
-        self._totals = Counter(cell.solver.name for cell in plan.cells)
+        self._todo = max(len(todo), 1)
+        self._totals = Counter(cell.solver.name for cell in todo.values())
         self._tally: dict[str, Counter[str]] = defaultdict(Counter)
         self._times: dict[str, list[float]] = defaultdict(list)
         self._running: dict[str, tuple[Cell, float]] = {}
@@ -49,7 +52,7 @@ class StudyProgress:
             TextColumn("{task.fields[eta]}"),
             console=console,
         )
-        self._task = self._bar.add_task("", total=todo, eta="")
+        self._task = self._bar.add_task("", total=len(todo), eta="")
         self._live: Live | None = None
 
     def __enter__(self) -> StudyProgress:
@@ -112,7 +115,7 @@ class StudyProgress:
                     *(str(tally[word] or "") for word in ("feasible", "infeasible", "bracket", "undecided")),
                     f"[red]{tally['failed']}[/]" if tally["failed"] else "",
                     str(total - tally.total()),
-                    f"{statistics.median(times):.3g} s" if times else "",
+                    format_time(statistics.median(times)) if times else "",
                 )
             now = time.monotonic()
             running = [

@@ -121,9 +121,12 @@ def compare(
 
 
 def _run(store: Store, plan: Any, engine: Engine, keep_evidence: bool, retry: Retry | None) -> int:
-    known = {cell["key"] for cell in store.cells(texts=False) if cell["state"] == "done"}
-    todo = sum(cell.key not in known for cell in plan.cells) if retry is None else len(plan.cells)
-    progress = StudyProgress(plan, todo, err())
+    done = {
+        cell["key"]
+        for cell in store.cells(texts=False)
+        if cell["state"] == "done" and not _again(cell, retry)
+    }
+    progress = StudyProgress(plan, done, err())
     runner = Runner(store, plan, engine, keep_evidence=keep_evidence, listener=progress)
     try:
         with progress:
@@ -131,6 +134,14 @@ def _run(store: Store, plan: Any, engine: Engine, keep_evidence: bool, retry: Re
     except KeyboardInterrupt:
         err().print(f"[yellow]stopped[/]; finished cells are in {store.path}. Run the same command to go on.")
         raise
+
+
+def _again(cell: dict[str, Any], retry: Retry | None) -> bool:
+    if retry is Retry.failed:
+        return cell["outcome"] in FAILED
+    if retry is Retry.undecided:
+        return bool(cell["verdict"] == "undecided")
+    return retry is Retry.all
 
 
 def _summary(store: Store, plan: Any) -> dict[str, dict[str, int]]:

@@ -339,7 +339,9 @@ class ParametricFamily(Family):
             try:
                 x = self.settle(x)
                 best = self.reach(x)
-                return self._prove_lower_near(x, best) or self._prove_repaired(x, best)
+                missed = self._missed(x, best)
+                found = self._prove_lower_near(x, best) if missed <= Tolerances().snap else None
+                return found or (self._prove_repaired(x, best) if missed <= REPAIRABLE else None)
             except np.linalg.LinAlgError:
                 return None
 
@@ -391,7 +393,7 @@ class ParametricFamily(Family):
         return prove_point(problem, point, Tolerances()).proven
 
     def _prove_repaired(self, point: Point, best: float) -> Bound | None:
-        if not math.isfinite(best) or self._missed(point, best) > REPAIRABLE:
+        if not math.isfinite(best):
             return None
         scale = max(abs(best), 1e-6 * self.unit)
         for push in REPAIRED_PUSHES:
@@ -411,7 +413,7 @@ class ParametricFamily(Family):
     def _missed(self, point: Point, delta: float) -> float:
         """By how much the equality rows are missed at worst, relative to the size of their terms."""
         equal = self._lower == self._upper
-        if not equal.any():
+        if not equal.any() or not math.isfinite(delta):
             return 0.0
         problem = self.at(delta)
         placed = self.place(point, delta)

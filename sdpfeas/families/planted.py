@@ -91,7 +91,8 @@ def _sets(options: PlantedOptions) -> list[BlockSet]:
         return [PSD(options.n)]
     if options.sets == "box":
         return [box]
-    return [PSD(options.n), box, Nonneg(3), Free(2)]
+    # A*y has to vanish on the Free block: fewer entries than rows.
+    return [PSD(options.n), box, Nonneg(3), Free(max(1, min(2, options.rows - 2)))]
 
 
 def _random_rows(rng: np.random.Generator, block: BlockSet, m: int) -> FloatArray:

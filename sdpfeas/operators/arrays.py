@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.linalg import FloatArray
-from sdpfeas.validation import RowError
+from sdpfeas.validation import RowError, float_array
 
 
 def value_range(array: FloatArray) -> tuple[float, float]:
@@ -34,15 +34,13 @@ def fractions(array: FloatArray) -> np.ndarray:
 
 def canonical_csr(values: Any, what: str) -> Any:
     """Copy to a CSR array of finite floats without duplicates or stored zeros, sorted."""
-    try:
-        csr = sp.csr_array(values, copy=True)
-    except (TypeError, ValueError) as error:
-        raise ProblemError(f"{what} must be a sparse matrix: {error}") from None
-    if csr.dtype.kind not in "biuf":
-        raise ProblemError(f"{what} must be real, got dtype {csr.dtype}")
-    if csr.ndim != 2:
-        raise ProblemError(f"{what} must have two dimensions, got shape {csr.shape}")
-    csr = csr.astype(np.float64)
+    # SciPy would take a pair of numbers for a shape.
+    array = values if sp.issparse(values) else float_array(values, what)
+    if array.dtype.kind not in "biuf":
+        raise ProblemError(f"{what} must be real, got dtype {array.dtype}")
+    if array.ndim != 2:
+        raise ProblemError(f"{what} must have two dimensions, got shape {array.shape}")
+    csr = sp.csr_array(array, dtype=np.float64, copy=True)
     csr.sum_duplicates()
     csr.eliminate_zeros()
     csr.sort_indices()

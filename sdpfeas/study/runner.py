@@ -105,15 +105,17 @@ class Runner:
 
     def _serve(self, done: list[str]) -> None:
         seat = self.engine.seat()
+        warm_for = ""
         try:
             while not self._stop.is_set():
-                key = self.store.take()
+                key = self.store.take(warm_for)
                 if key is None:
                     if not self.store.running_elsewhere():
                         return
                     self._stop.wait(PATIENCE)
                     self.store.release_dead()
                     continue
+                warm_for = self._cells[key].solver.key
                 try:
                     self._compute(self._cells[key], seat)
                 except BaseException as error:  # noqa: BLE001 - raised again in the main thread

@@ -294,12 +294,21 @@ class Store:
             ],
         )
 
-    def take(self) -> str | None:
-        """Take the next cell of this run's plan; None if there is none to take now."""
+    def take(self, prefer: str = "") -> str | None:
+        """Take the next cell of this run's plan; None if there is none to take now.
+
+        Parameters
+        ----------
+        prefer : str
+            Key of a solver whose cells come first, because a worker is warm for it. Otherwise one that
+            nobody is at comes first.
+        """
         with self._transaction():
             row = self._db.execute(
                 "SELECT wanted.cell FROM wanted JOIN cells ON cells.key = wanted.cell "
-                "WHERE cells.state = 'pending' ORDER BY wanted.position LIMIT 1"
+                "WHERE cells.state = 'pending' ORDER BY cells.seed, cells.solver != ?, cells.solver IN "
+                "(SELECT solver FROM cells WHERE state = 'running' AND run = ?), wanted.position LIMIT 1",
+                (prefer, self.run_id),
             ).fetchone()
             if row is None:
                 return None
@@ -417,6 +426,15 @@ class Store:
     def runs(self) -> list[dict[str, Any]]:
         """Runs that worked on the study, the earliest first."""
         return self._rows("SELECT * FROM runs ORDER BY id")
+
+    def evidence_about(self, problem: str) -> list[dict[str, Any]]:
+        """Cells about a problem, given by its content hash, with the evidence kept for them."""
+        return self._rows(
+            "SELECT plan.solver AS solver, plan.problem AS problem, plan.seed AS seed, "
+            "cells.verdict AS verdict, evidence.data AS data FROM plan JOIN cells ON cells.key = plan.cell "
+            "JOIN evidence ON evidence.cell = cells.key WHERE cells.problem = ? ORDER BY plan.position",
+            (problem,),
+        )
 
     def evidence(self, key: str) -> bytes | None:
         """The kept evidence of a cell: the bytes of a result file."""

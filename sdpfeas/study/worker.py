@@ -11,11 +11,11 @@ import gc
 import importlib
 import os
 import pickle
-import resource
 import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -117,6 +117,9 @@ def main(arguments: list[str]) -> None:
             _warm_up(ready[0], job.time_limit)
             warm = True
             _flush()
+            # What is loaded by now stays; without this every collection would walk all of it.
+            gc.collect()
+            gc.freeze()
         _reset_peak()
         write_frame(replies, "ready")
         answer = _run(*ready, job)
@@ -126,10 +129,15 @@ def main(arguments: list[str]) -> None:
         gc.collect()
 
 
-def _prepare(job: Job) -> tuple[Any, Any]:
+@cache
+def _backend_class(source: str) -> Any:
     from sdpfeas.isolation import _find_again
 
-    backend = _find_again(job.source)(**job.options)
+    return _find_again(source)
+
+
+def _prepare(job: Job) -> tuple[Any, Any]:
+    backend = _backend_class(job.source)(**job.options)
     # The backend's own imports are not what a study measures.
     for module in backend.requires:
         importlib.import_module(module)
@@ -208,6 +216,8 @@ def _peak() -> int:
         status = Path("/proc/self/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
+    import resource  # not on every system
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

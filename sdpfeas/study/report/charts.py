@@ -10,6 +10,9 @@ __all__ = ["accuracy_chart", "profile_chart", "scaling_chart"]
 #: Errors below this are rounding, or exactly zero; they are drawn at this level.
 ERROR_FLOOR = 1e-17
 
+#: A confidence interval of the exponent wider than this says nothing, and its band only hides the others.
+TELLING = 2.0
+
 #: Ratios beyond this say no more than "much slower".
 RATIO_LIMIT = 1e4
 
@@ -39,7 +42,8 @@ def scaling_chart(data: StudyData, scaling: Scaling) -> str:
     )
     order = {solver: index for index, solver in enumerate(data.solvers)}
     for solver, fit in scaling.fits.items():
-        chart.band(fit.sizes, fit.low, fit.high, order[solver], solver)
+        if fit.slope_high - fit.slope_low <= TELLING:
+            chart.band(fit.sizes, fit.low, fit.high, order[solver], solver)
     for solver, fit in scaling.fits.items():
         chart.line(list(zip(fit.sizes, fit.times, strict=True)), order[solver], solver)
     for solver, row in scaling.points.items():

@@ -1,0 +1,112 @@
+"""The worst-case ratio of a projection, by its definition."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.linalg
+
+from sdpfeas.families.geometry import ClassScatter
+from sdpfeas.linalg import FloatArray
+
+__all__ = ["Criterion"]
+
+#: A projected scatter below this share of the whole is rounding, where the projection was meant to have none.
+ROUNDING = 1e-24
+
+
+class Criterion:
+    """Least squared distance of projected means over largest projected class scatter.
+
+    Directions are given in the coordinates of the range of the data, see :attr:`basis`.
+
+    Parameters
+    ----------
+    scatter : ClassScatter
+        Means and scatters.
+
+    Attributes
+    ----------
+    basis : ndarray
+        Orthonormal columns that span the range of the data, shape (features, coordinates).
+    means : ndarray
+        One class mean a row; equal ones are exactly equal.
+    factors : tuple of ndarray
+        For each class an array F, with no more rows than coordinates, such that its scatter is ``F'F``.
+    stack, owner : ndarray
+        All of them, one below the other, and the class of every row.
+    first, second : ndarray
+        The two classes of every pair.
+    """
+
+    def __init__(self, scatter: ClassScatter) -> None:
+        scatter = scatter.merged_means(scatter.equal_means())
+        self.basis = scatter.basis
+        self.means = scatter.means
+        self.factors = tuple(_compressed(f) for f in scatter.factors)
+        self.stack = np.concatenate(self.factors)
+        self.owner = np.repeat(np.arange(scatter.c), [f.shape[0] for f in self.factors])
+        self.first, self.second = np.triu_indices(scatter.c, 1)
+        self._total = max(float(np.sum(f * f)) for f in self.factors)
+
+    @property
+    def k(self) -> int:
+        """Number of coordinates."""
+        return int(self.means.shape[1])
+
+    def differences(self) -> FloatArray:
+        """Differences of class means, one pair a row."""
+        return np.asarray(self.means[self.first] - self.means[self.second])
+
+    def values(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Squared distances of the projected means, pair by pair, and projected scatters, class by class.
+
+        Parameters
+        ----------
+        A : ndarray
+            Orthonormal columns, shape (coordinates, components).
+        """
+        projected = self.means @ A
+        distances = np.sum((projected[self.first] - projected[self.second]) ** 2, axis=1)
+        rows = np.sum((self.stack @ A) ** 2, axis=1)
+        return distances, np.bincount(self.owner, rows, minlength=self.means.shape[0])
+
+    def ratio(self, A: FloatArray, *, unbounded: bool = False) -> float:
+        """Ratio a projection attains.
+
+        Parameters
+        ----------
+        A : ndarray
+            Orthonormal columns, shape (coordinates, components).
+        unbounded : bool
+            Whether there are directions without any scatter that separate all means, so that a scatter of
+            the size of rounding counts as none.
+        """
+        distances, scatters = self.values(A)
+        least, most = float(np.min(distances)), float(np.max(scatters))
+        if most <= (ROUNDING * self._total if unbounded else 0.0):
+            return math.inf if least > 0.0 else 0.0
+        return least / most
+
+    def discriminant(self, r: int) -> FloatArray:
+        """Orthonormal columns that span the r leading directions of the classical analysis.
+
+        Parameters
+        ----------
+        r : int
+            How many.
+        """
+        centred = self.means - self.means.mean(axis=0)
+        within = self.stack.T @ self.stack
+        size = float(np.trace(within)) + float(np.sum(centred * centred))
+        within = within / size + 1e-12 * np.eye(self.k)
+        _, vec = scipy.linalg.eigh(centred.T @ centred / size, within)
+        q, _ = np.linalg.qr(vec[:, ::-1][:, :r])
+        return np.asarray(q)
+
+
+def _compressed(factor: FloatArray) -> FloatArray:
+    if factor.shape[0] <= factor.shape[1]:
+        return factor
+    return np.asarray(scipy.linalg.qr(factor, mode="r")[0][: factor.shape[1]])

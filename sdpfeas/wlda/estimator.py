@@ -1,0 +1,221 @@
+"""Worst-case linear discriminant analysis as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from sdpfeas.bisection import BisectionResult, Step, bisect, one_shot
+from sdpfeas.bracket import relative_gap
+from sdpfeas.deadline import Deadline
+from sdpfeas.families import WLDA, geometry
+from sdpfeas.linalg import FloatArray
+from sdpfeas.wlda.criterion import Criterion
+from sdpfeas.wlda.projection import LinearProjection, principal_axes
+from sdpfeas.wlda.refine import refine_projection
+
+__all__ = ["WorstCaseLDA"]
+
+
+class WorstCaseLDA(LinearProjection):
+    """Project such that even the closest two classes are far apart, and even the widest class is narrow.
+
+    Maximises ``min_ij ||W'(m_i - m_j)||² / max_k tr(W'S_k W)`` over orthonormal ``W``, by its semidefinite
+    relaxation (Li, Shen, van den Hengel and Shi, IEEE TIP 2015). The optimal value ``delta*`` of the relaxation
+    comes with proven bounds, so that ``delta_bounds_[1]`` is also a proven bound of what any ``W`` attains.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of new features; default: one less than the classes, or the rank of the data if that is smaller.
+    solver : str, Path, type or Solver
+        ``"auto"`` solves one program by ``spectral-ipm``, and bisects where that does not close the bracket.
+        Any other solver is asked step by step in a bisection.
+    tol : float
+        Width of the bracket around ``delta*``, relative to its upper end.
+    formulation : {"compact", "paper"}
+        How the feasibility problems of a bisection are posed; see :class:`sdpfeas.families.WLDA`.
+    scatter : {"mean", "sum"}
+        Divide the scatter of a class by its number of samples, or do not.
+    shrinkage : float, "auto" or None
+        Shrink every class scatter towards a multiple of the identity: by this share, or by that of Ledoit and
+        Wolf. The ratios are those of the shrunk scatters.
+    refine : bool
+        After rounding, improve the ratio of ``W`` itself.
+    time_limit : float, optional
+        Seconds for the search of ``delta*``.
+
+    Attributes
+    ----------
+    components_ : ndarray
+        Orthonormal rows, shape (n_components, n_features): the span of the leading eigenvectors of the optimal
+        ``Z`` (refined, if asked for), turned such that the new features are uncorrelated.
+    delta_ : float
+        The largest ratio that a point of the relaxation was proved to attain, ``delta_bounds_[0]``. Infinity
+        if the class scatters leave room to separate all means.
+    delta_bounds_ : tuple of float
+        Lower and upper bound of ``delta*``.
+    ratio_ : float
+        Ratio attained by ``components_``, in plain arithmetic.
+    rounded_ratio_ : float
+        The same before refinement.
+    relaxation_gap_ : float
+        How far ``ratio_`` is below ``delta_bounds_[1]``, relative to the latter: no projection of that size can
+        gain more.
+    proven_, converged_ : bool
+        Whether the bounds are proved, and whether they are within ``tol``.
+    reason_ : str
+        Why the search ended.
+    worst_pair_ : tuple
+        Labels of the two classes whose projected means are closest.
+    worst_class_ : object
+        Label of the class with the largest projected scatter.
+    history_ : tuple of Step
+        The solves.
+    notes_ : tuple of str
+        What was found out about the data.
+    mean_, means_, classes_
+        Mean of the samples, means of the classes, labels.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray
+        Names of the features, if they have any.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sdpfeas.wlda import WorstCaseLDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> wlda = WorstCaseLDA(n_components=2, tol=1e-6).fit(X, y)
+    >>> print(round(wlda.delta_, 4))
+    9.6254
+    >>> wlda.transform(X).shape
+    (150, 2)
+    """
+
+    delta_: float
+    delta_bounds_: tuple[float, float]
+    ratio_: float
+    rounded_ratio_: float
+    relaxation_gap_: float
+    proven_: bool
+    converged_: bool
+    reason_: str
+    worst_pair_: tuple[Any, Any]
+    worst_class_: Any
+    history_: tuple[Step, ...]
+    notes_: tuple[str, ...]
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        formulation: Literal["compact", "paper"] = "compact",
+        scatter: Literal["mean", "sum"] = "mean",
+        shrinkage: float | str | None = None,
+        refine: bool = False,
+        time_limit: float | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.tol = tol
+        self.formulation = formulation
+        self.scatter = scatter
+        self.shrinkage = shrinkage
+        self.refine = refine
+        self.time_limit = time_limit
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> WorstCaseLDA:
+        """Find the projection.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples, shape (n_samples, n_features).
+        y : array_like
+            One label a sample.
+        """
+        samples, index = self._labelled(X, y)
+        family = WLDA.from_data(
+            samples,
+            index,
+            self.n_components,
+            formulation=self.formulation,
+            scatter=self.scatter,
+            shrinkage=self.shrinkage,
+        )
+        found = _search(family, self.solver, self.tol, self.time_limit)
+        self._take_bracket(family, found)
+        classes = geometry.from_data(samples, index, scatter=self.scatter, shrinkage=self.shrinkage)
+        self._take_projection(Criterion(classes), _rounded(family, found), samples)
+        return self
+
+    def _take_bracket(self, family: WLDA, found: BisectionResult) -> None:
+        self.delta_ = found.lower
+        self.delta_bounds_ = (found.lower, found.upper)
+        self.proven_, self.converged_, self.reason_ = found.proven, found.converged, found.reason
+        self.history_ = found.history
+        self.notes_ = family.notes
+        if family.vacuous:
+            warnings.warn(f"{family.notes[-1]}; consider shrinkage", UserWarning, stacklevel=3)
+        if not found.converged:
+            message = f"delta* was only found to lie in [{found.lower:.6g}, {found.upper:.6g}]: {found.reason}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+    def _take_projection(self, criterion: Criterion, W: FloatArray, samples: FloatArray) -> None:
+        A, _ = np.linalg.qr(criterion.basis.T @ W)
+        unbounded = math.isinf(self.delta_)
+        self.rounded_ratio_ = self.ratio_ = criterion.ratio(A, unbounded=unbounded)
+        if self.refine and not unbounded:
+            A = refine_projection(criterion, A, (1.0 - 0.1 * self.tol) * self.delta_bounds_[1])
+            self.ratio_ = criterion.ratio(A)
+        self.relaxation_gap_ = max(relative_gap(self.ratio_, self.delta_bounds_[1]), 0.0)
+        distances, scatters = criterion.values(A)
+        pair = int(np.argmin(distances))
+        self.worst_pair_ = (self.classes_[criterion.first[pair]], self.classes_[criterion.second[pair]])
+        self.worst_class_ = self.classes_[int(np.argmax(scatters))]
+        self.components_ = principal_axes(criterion.basis @ A, samples - self.mean_).T
+
+
+def _search(family: WLDA, solver: Any, tol: float, time_limit: float | None) -> BisectionResult:
+    """Bracket delta*: by one program where that is enough."""
+    if not (isinstance(solver, str) and solver == "auto"):
+        return bisect(family, solver, tol, time_limit=time_limit)
+    deadline = Deadline(time_limit)
+    first = one_shot(family, "spectral-ipm", tol, deadline.limit)
+    if first.converged or deadline.expired:
+        return first
+    second = bisect(family, "auto", tol, time_limit=deadline.limit)
+    return _both(first, second, tol)
+
+
+def _both(first: BisectionResult, second: BisectionResult, tol: float) -> BisectionResult:
+    """Intersect two proven brackets."""
+    low = max(first, second, key=lambda found: found.lower)
+    high = min(first, second, key=lambda found: found.upper)
+    return replace(
+        second,
+        lower=low.lower,
+        upper=high.upper,
+        point=low.point,
+        certificate=high.certificate,
+        history=first.history + second.history,
+        converged=second.converged or relative_gap(low.lower, high.upper) <= tol,
+        initial=first.initial,
+        time=first.time + second.time,
+    )
+
+
+def _rounded(family: WLDA, found: BisectionResult) -> FloatArray:
+    """Leading eigenvectors of the point found, or of the best first guess where there is none."""
+    point = found.point
+    if point is None:
+        point = max(family.initial_points(), key=family.ratio)
+    return family.components(point)

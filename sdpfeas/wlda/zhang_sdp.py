@@ -1,0 +1,192 @@
+"""Worst-case discriminant analysis by a sequence of semidefinite programs (Zhang and Yeung, NIPS 2010)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from sdpfeas.backend import FeasibilityBackend, Progress
+from sdpfeas.errors import BackendError
+from sdpfeas.families import geometry
+from sdpfeas.families.formulations import column
+from sdpfeas.families.geometry import ClassScatter
+from sdpfeas.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.operators import Rows, Stacked
+from sdpfeas.problem import FeasibilityProblem, Point
+from sdpfeas.program import ConicProgram
+from sdpfeas.registry import find_solver
+from sdpfeas.sets import Nonneg, SpectralBox
+from sdpfeas.wlda.criterion import Criterion
+from sdpfeas.wlda.projection import LinearProjection, check_components, principal_axes
+
+__all__ = ["ZhangSDP"]
+
+#: A largest scatter below this share of the least distance is none: the ratio has no bound.
+NO_SCATTER = 1e-9
+
+#: How many of the last iterates of a solve are looked at; the very last may be spoilt by rounding.
+LOOK_BACK = 4
+
+
+class ZhangSDP(LinearProjection):
+    """The relaxation of worst-case discriminant analysis by Dinkelbach's method.
+
+    Every step maximises ``min_ij <S_ij, Z> - delta·max_k <S_k, Z>`` over ``0 <= Z <= I``, ``tr Z = r``, and then
+    takes the ratio attained as the next ``delta``. Nothing is proved.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of new features; default: one less than the classes, or the rank of the data if that is smaller.
+    solver : str, Path, type or Solver
+        A backend that maximises.
+    tol : float
+        Stop when a step raises ``delta`` by no more than this, relatively.
+    max_iter : int
+        Steps at most.
+    scatter : {"mean", "sum"}
+        Divide the scatter of a class by its number of samples, or do not.
+
+    Attributes
+    ----------
+    components_ : ndarray
+        Orthonormal rows, shape (n_components, n_features).
+    delta_ : float
+        Ratio of the last ``Z``.
+    ratio_ : float
+        Ratio of ``components_``.
+    deltas_ : list of float
+        ``delta`` before every step, and at last.
+    n_iter_ : int
+        Number of steps.
+    """
+
+    delta_: float
+    ratio_: float
+    deltas_: list[float]
+    n_iter_: int
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        solver: Any = "spectral-ipm",
+        tol: float = 1e-6,
+        max_iter: int = 50,
+        scatter: Literal["mean", "sum"] = "mean",
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.scatter = scatter
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> ZhangSDP:
+        """Find the projection.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples, shape (n_samples, n_features).
+        y : array_like
+            One label a sample.
+        """
+        samples, index = self._labelled(X, y)
+        classes = geometry.from_data(samples, index, scatter=self.scatter)
+        r = check_components(self.n_components, min(self.classes_.size - 1, classes.k), classes.k)
+        backend = find_solver(self.solver).make()
+        if not backend.maximises:
+            raise BackendError(f"backend {backend.name!r} takes no objective")
+        Z = self._dinkelbach(_Step(classes, r, backend))
+        criterion = Criterion(classes)
+        _, vec = eigh(Z)
+        A = vec[:, ::-1][:, :r]
+        self.ratio_ = criterion.ratio(A, unbounded=math.isinf(self.delta_))
+        self.components_ = principal_axes(classes.basis @ A, samples - self.mean_).T
+        return self
+
+    def _dinkelbach(self, step: _Step) -> FloatArray:
+        Z = step.middle
+        delta = step.ratio(Z)
+        self.deltas_, self.n_iter_ = [delta], 0
+        while self.n_iter_ < self.max_iter and math.isfinite(delta):
+            found = step.maximise(delta, Z)
+            self.n_iter_ += 1
+            ratio = step.ratio(found)
+            # A solver's answer is only accurate to its tolerance; a step back is one too far.
+            gain = ratio - delta
+            if gain > 0.0:
+                Z, delta = found, ratio
+            self.deltas_.append(delta)
+            if gain <= self.tol * delta:
+                break
+        else:
+            if math.isfinite(delta):
+                message = f"no convergence in {self.max_iter} steps; delta = {delta:.6g}"
+                warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        self.delta_ = delta
+        return Z
+
+
+class _Step:
+    """The program of one step."""
+
+    def __init__(self, classes: ClassScatter, r: int, backend: FeasibilityBackend) -> None:
+        self._backend = backend
+        self._box = SpectralBox(classes.k, trace=r)
+        self._pairs: Rows = classes.mean_rows()
+        self._scatters = classes.scatter_rows()
+
+    @property
+    def middle(self) -> FloatArray:
+        """Where to start."""
+        return np.asarray(self._box.interior_point())
+
+    def maximise(self, delta: float, Z: FloatArray) -> FloatArray:
+        """Solve ``max least - delta·most``, starting at a point with the ratio ``delta``."""
+        program = self._program(delta, float(np.max(self._scatters.apply(Z))))
+        seen: list[FloatArray] = []
+
+        def keep(progress: Progress) -> bool:
+            if progress.point is not None and np.isfinite(progress.point[0]).all():
+                seen.append(self._member(progress.point))
+                del seen[:-LOOK_BACK]
+            return False
+
+        claim = self._backend.maximise(program, callback=keep)
+        if claim.point is None:
+            raise BackendError(f"backend {self._backend.name!r} found no point: {claim.raw_status}")
+        return max([*seen, self._member(claim.point)], key=self.ratio)
+
+    def _program(self, delta: float, most: float) -> ConicProgram:
+        """The program with both of its terms measured in what they are at present, so that they are near one."""
+        pairs, groups = self._pairs.m, self._scatters.m
+        m, least = pairs + groups, (delta * most or 1.0)
+        rows = [
+            self._pairs.scaled(np.full(pairs, 1.0 / least)),
+            self._scatters.scaled(np.full(groups, -1.0 / most)),
+        ]
+        problem = FeasibilityProblem(
+            [self._box, Nonneg(1), Nonneg(1)],
+            [Stacked(rows), column(0, pairs, m, -1.0), column(pairs, m, m)],
+            np.zeros(m),
+            np.full(m, np.inf),
+            block_names=["Z", "least", "most"],
+        )
+        # The optimal value tends to zero, of which no solver can tell a relative gap: the trace adds one to it.
+        one = np.eye(self._box.n) / float(self._box.trace or 1.0)
+        return ConicProgram(problem, (one, np.ones(1), np.array([-1.0 if delta > 0.0 else 0.0])))
+
+    def _member(self, point: Point) -> FloatArray:
+        return np.asarray(self._box.project(symmetrize(point[0])))
+
+    def ratio(self, Z: FloatArray) -> float:
+        """Ratio attained by a point of the relaxation."""
+        least, most = float(np.min(self._pairs.apply(Z))), float(np.max(self._scatters.apply(Z)))
+        if most <= NO_SCATTER * least:
+            return math.inf
+        return max(least, 0.0) / most if most > 0.0 else 0.0
