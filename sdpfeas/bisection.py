@@ -9,6 +9,7 @@ objective. ``mode="paper"`` is the plain midpoint rule on what backends claim, a
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -460,22 +461,28 @@ def _is_number(value: object) -> bool:
 def claimed(claim: Claim) -> Verdict:
     """Read a claim at its word: what the backend itself would call the answer.
 
+    An explicit word counts first, then the margin a backend maximised, then what evidence there is. As in
+    the paper, a run that ended by itself without a sign of infeasibility counts as feasible.
+
     Parameters
     ----------
     claim : Claim
         What the backend handed in.
     """
-    word = claim.raw_status.lower()
-    if "infeasible" in word or "certificate" in word:
+    said, margin = claim.info.get("claimed"), claim.info.get("margin")
+    if isinstance(said, str) and said in set(Verdict):
+        return Verdict(said)
+    if claim.stop not in (Stop.FINISHED, Stop.STALLED):
+        return Verdict.UNDECIDED
+    if re.search("infeasib|certificate", claim.raw_status, re.IGNORECASE):
         return Verdict.INFEASIBLE
-    if claim.point is not None and claim.certificate is None:
+    if re.search("point found|convergence", claim.raw_status, re.IGNORECASE):
         return Verdict.FEASIBLE
-    if claim.certificate is not None and claim.point is None:
+    if isinstance(margin, (int, float)):
+        return Verdict.INFEASIBLE if margin < 0.0 else Verdict.FEASIBLE
+    if claim.certificate is not None:
         return Verdict.INFEASIBLE
-    # As in the paper: what has converged without a certificate is feasible.
-    if claim.point is not None and claim.stop is Stop.FINISHED:
-        return Verdict.FEASIBLE
-    return Verdict.UNDECIDED
+    return Verdict.UNDECIDED if claim.point is None else Verdict.FEASIBLE
 
 
 def one_shot(

@@ -41,7 +41,7 @@ class Liar(Silent):
 
     def solve(self, problem, **_):
         point = tuple(block.interior_point() * 0.0 for block in problem.sets)
-        return Claim(point=point, certificate=np.zeros(problem.m), raw_status="solved")
+        return Claim(point=point, certificate=np.zeros(problem.m), raw_status="point found")
 
 
 class Mad(Silent):
@@ -391,10 +391,18 @@ def test_paper_mode_needs_a_bracket():
 @pytest.mark.parametrize(
     ("claim", "verdict"),
     [
-        (Claim(raw_status="infeasible", point=(), certificate=np.ones(1)), Verdict.INFEASIBLE),
-        (Claim(raw_status="solved", point=(), certificate=np.ones(1)), Verdict.FEASIBLE),
+        (Claim(raw_status="Infeasible", point=(), certificate=np.ones(1)), Verdict.INFEASIBLE),
+        (Claim(raw_status="infeasibility screen: 1e-4 < 1e-3", point=()), Verdict.INFEASIBLE),
+        (Claim(raw_status="point found", point=(), certificate=np.ones(1)), Verdict.FEASIBLE),
+        (Claim(raw_status="CONVERGENCE: REL_REDUCTION", point=(), certificate=np.ones(1)), Verdict.FEASIBLE),
+        (Claim(raw_status="solved", point=(), info={"margin": -1e-3}), Verdict.INFEASIBLE),
+        (
+            Claim(raw_status="solved", point=(), certificate=np.ones(1), info={"margin": 0.1}),
+            Verdict.FEASIBLE,
+        ),
+        (Claim(raw_status="who knows", info={"claimed": "infeasible"}), Verdict.INFEASIBLE),
         (Claim(point=()), Verdict.FEASIBLE),
-        (Claim(certificate=np.ones(1)), Verdict.INFEASIBLE),
+        (Claim(point=(), certificate=np.ones(1)), Verdict.INFEASIBLE),
         (Claim(point=(), certificate=np.ones(1), stop=Stop.ITERATION_LIMIT), Verdict.UNDECIDED),
         (Claim(), Verdict.UNDECIDED),
     ],

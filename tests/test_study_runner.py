@@ -257,7 +257,7 @@ def test_killed_twenty_times(tmp_path: Path) -> None:
     kill_at_random_and_resume(tmp_path, kills=20, problems=40, seeds=3)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_hanging_worker_dies_with_its_runner(tmp_path: Path, how: signal.Signals) -> None:
     write_problems(tmp_path / "p", 1)
     backend = write_backend(tmp_path / "b", "parent")

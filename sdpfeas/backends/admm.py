@@ -19,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, cg
 
 from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
@@ -32,6 +33,7 @@ from sdpfeas.certificates.repair import repaired_certificates, repaired_points
 from sdpfeas.certificates.rigorous import prove_certificate, prove_point
 from sdpfeas.deadline import Deadline
 from sdpfeas.linalg import FloatArray, symmetrize
+from sdpfeas.operators import Rows, Sparse, Stacked
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.result import Claim, Stop
 from sdpfeas.scaling import power_of_two
@@ -54,7 +56,13 @@ DENSE_LIMIT = 250_000
 #: Systems up to this size are diagonalised once for every penalty, ...
 EIGEN_LIMIT = 600
 #: ... up to this one factorised anew when the penalty changes, and beyond that solved iteratively.
-CHOLESKY_LIMIT = 6000
+CHOLESKY_LIMIT = 3000
+
+#: Problems with more rows or entries than this are not worth the verifier's repairs on the way.
+REPAIR_ROWS, REPAIR_ENTRIES = 200, 10_000
+
+#: Weight of the equations when a point is moved onto them.
+EQUATION_PENALTY = 1e9
 
 #: A run has settled when it is this close to a solution, relative to its size, ...
 SOLVED = 1e-9
@@ -233,11 +241,40 @@ class _Space:
                 total = total - kappa * (2.0 - kappa * block.n) * np.outer(along, along)
         return symmetrize(total * self.weights[:, None] * self.weights)
 
-    def columns(self) -> FloatArray:
-        """Return the rows as one dense matrix, where there are more of them than entries."""
-        if self.matrix is not None:
-            return self.matrix
-        return np.stack([self.apply(unit) for unit in np.eye(self.size)], axis=1)
+    def diagonal_plus_columns(self) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        """Return ``AA'`` as a diagonal matrix plus ``U diag(signs) U'``, where ``U`` has few columns.
+
+        Blocks on which no two rows share an entry, such as slack, give the diagonal; all others columns.
+        """
+        problem = self.problem
+        parts = list(zip(problem.sets, problem.rows, self.scales, self._kappa, strict=True))
+        slack = [_disjoint(rows) for rows in problem.rows]
+        rest = sum(int(np.prod(part[0].shape)) for part, apart in zip(parts, slack, strict=True) if not apart)
+        if 2 * (rest + sum(slack)) > problem.m:
+            return None
+        diagonal, columns, signs = np.zeros(problem.m), [], []
+        for (block, rows, scale, kappa), apart in zip(parts, slack, strict=True):
+            if rows is None:
+                continue
+            along = scale * rows.apply(_unit(block))
+            if apart:
+                diagonal += (scale * rows.norms()) ** 2
+                columns.append(np.sqrt(kappa * (2.0 - kappa * block.n)) * along)
+                signs.append(-1.0)
+                continue
+            for unit in np.eye(int(np.prod(block.shape))):
+                columns.append(
+                    scale * rows.apply(unit.reshape(block.shape))
+                    - kappa * _trace(unit.reshape(block.shape)) * along
+                )
+                signs.append(1.0)
+        matrix = np.stack(columns, axis=1) * self.weights[:, None]
+        return diagonal * self.weights**2, matrix, np.array(signs)
+
+
+def _disjoint(rows: Rows | None) -> bool:
+    """Whether no two rows share an entry."""
+    return isinstance(rows, Sparse) and bool(np.max(np.bincount(rows.array.indices), initial=0) <= 1)
 
 
 def _is_cone(block: BlockSet) -> bool:
@@ -259,48 +296,49 @@ def _norm(*parts: FloatArray) -> float:
 class _Graph:
     """Projection onto the graph ``{(x, A x)}``, its second part weighted by the penalty.
 
-    The member nearest to ``(v, u)`` has ``x = v + A't`` with ``t = (I/penalty + AA')^-1 (u - A v)``. The smaller
-    of ``AA'`` and ``A'A`` is diagonalised or factorised; where both are large, conjugate gradients do.
+    The member nearest to ``(v, u)`` has ``x = v + A't`` with ``t = (I/penalty + AA')^-1 (u - A v)``. Where ``AA'``
+    is diagonal but for few columns, these are factorised; else it is diagonalised or factorised itself, and
+    where it is too large, conjugate gradients do.
     """
 
     def __init__(self, space: _Space, penalty: float) -> None:
         self.space = space
-        self._columns: FloatArray | None = None
+        self._parts = space.diagonal_plus_columns()
         self._matrix: FloatArray | None = None
         self._eigen: tuple[FloatArray, FloatArray] | None = None
-        self._factor: tuple[FloatArray, bool] | None = None
+        self._factor: Any = None
         self._last = np.zeros(space.problem.m)
-        small = min(space.problem.m, space.size)
-        if small <= CHOLESKY_LIMIT:
-            if space.size < space.problem.m:
-                self._columns = space.columns()
-                self._matrix = self._columns.T @ self._columns
-            else:
-                self._matrix = space.gram()
-            if small <= EIGEN_LIMIT:
+        if self._parts is None and space.problem.m <= CHOLESKY_LIMIT:
+            self._matrix = space.gram()
+            if space.problem.m <= EIGEN_LIMIT:
                 lam, vec = scipy.linalg.eigh(self._matrix, check_finite=False)
                 self._eigen = np.maximum(lam, 0.0), vec
         self.set_penalty(penalty)
 
     def set_penalty(self, penalty: float) -> None:
         self.penalty = penalty
-        if self._matrix is not None and self._eigen is None:
+        if self._parts is not None:
+            diagonal, columns, signs = self._parts
+            self._inverse = 1.0 / (diagonal + 1.0 / penalty)
+            inner = np.diag(signs) + columns.T @ (self._inverse[:, None] * columns)
+            self._factor = scipy.linalg.lu_factor(inner, check_finite=False)
+        elif self._matrix is not None and self._eigen is None:
             shifted = self._matrix + np.eye(self._matrix.shape[0]) / penalty
             self._factor = scipy.linalg.cho_factor(shifted, lower=True, check_finite=False)
 
     def multipliers(self, residual: FloatArray) -> FloatArray:
         """Solve ``(I/penalty + AA') t = residual``."""
-        if self._matrix is None:
-            return self._iterate(residual)
-        if self._columns is None:
-            return self._solve(residual)
-        return self.penalty * (residual - self._columns @ self._solve(self._columns.T @ residual))
-
-    def _solve(self, rhs: FloatArray) -> FloatArray:
+        if self._parts is not None:
+            columns = self._parts[1]
+            t = self._inverse * residual
+            inner = scipy.linalg.lu_solve(self._factor, columns.T @ t, check_finite=False)
+            return t - self._inverse * (columns @ inner)
         if self._eigen is not None:
             lam, vec = self._eigen
-            return vec @ ((vec.T @ rhs) / (lam + 1.0 / self.penalty))
-        return np.asarray(scipy.linalg.cho_solve(self._factor, rhs, check_finite=False))
+            return vec @ ((vec.T @ residual) / (lam + 1.0 / self.penalty))
+        if self._matrix is not None:
+            return np.asarray(scipy.linalg.cho_solve(self._factor, residual, check_finite=False))
+        return self._iterate(residual)
 
     def _iterate(self, rhs: FloatArray) -> FloatArray:
         def matvec(t: FloatArray) -> FloatArray:
@@ -414,52 +452,49 @@ class _Splitting:
 class _Equations:
     """Least-norm correction onto the equality rows and prescribed traces."""
 
-    def __init__(self, problem: FeasibilityProblem) -> None:
-        self.problem = problem
-        self.index = np.flatnonzero(problem.equality)
-        self.traces = {
-            b: block.trace
-            for b, block in enumerate(problem.sets)
-            if isinstance(block, SpectralBox) and block.trace is not None
-        }
-        size = self.index.size + len(self.traces)
-        self._factor: tuple[FloatArray, bool] | None = None
-        if self.index.size and size <= CHOLESKY_LIMIT:
-            gram = self._gram(size)
-            # Dependent rows make it singular; what the ridge spoils is undone by correcting repeatedly.
-            gram[np.diag_indices(size)] += 1e-12 * max(float(np.max(np.diagonal(gram))), 1.0)
-            self._factor = scipy.linalg.cho_factor(gram, lower=True, check_finite=False)
-
-    def _gram(self, size: int) -> FloatArray:
-        gram = np.zeros((size, size))
-        head = slice(0, self.index.size)
-        place = {b: self.index.size + k for k, b in enumerate(self.traces)}
-        for b, rows in enumerate(self.problem.rows):
-            if rows is None:
-                continue
-            part = rows.select(self.index)
-            gram[head, head] += part.gram()
-            if b in place:
-                gram[head, place[b]] = gram[place[b], head] = part.apply(np.eye(rows.n))
-        for b, k in place.items():
-            gram[k, k] = self.problem.sets[b].n
-        return gram
+    def __init__(self, problem: FeasibilityProblem, scales: FloatArray) -> None:
+        index = np.flatnonzero(problem.equality)
+        self._graph: _Graph | None = None
+        if index.size == 0:
+            return
+        traces = {b: s.trace for b, s in enumerate(problem.sets) if isinstance(s, SpectralBox)}
+        traces = {b: trace for b, trace in traces.items() if trace is not None}
+        right = np.append(problem.lower[index], list(traces.values()))
+        rows = [
+            _with_traces(
+                None if rows is None else rows.select(index),
+                block,
+                list(traces).index(b) if b in traces else None,
+                index.size,
+                len(traces),
+            )
+            for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
+        ]
+        equations = FeasibilityProblem(problem.sets, rows, right, right)
+        # A large penalty makes the equations hold; repeating makes up for its not being infinite.
+        self._graph = _Graph(_Space(equations, np.ones(right.size), scales), EQUATION_PENALTY)
 
     def correct(self, point: Point) -> Point:
         """Return the nearest point that meets all equations."""
-        if self._factor is None:
+        if self._graph is None:
             return point
+        space = self._graph.space
+        flat = space.flat(point)
         for _ in range(3):
-            off = (self.problem.lower - self.problem.apply(point))[self.index]
-            traces = [trace - _trace(point[b]) for b, trace in self.traces.items()]
-            z = scipy.linalg.cho_solve(self._factor, np.append(off, traces), check_finite=False)
-            y = np.zeros(self.problem.m)
-            y[self.index] = z[: self.index.size]
-            moved = [x + step for x, step in zip(point, self.problem.adjoint(y), strict=True)]
-            for b, shift in zip(self.traces, z[self.index.size :], strict=True):
-                moved[b] = moved[b] + shift * np.eye(self.problem.sets[b].n)
-            point = tuple(moved)
-        return point
+            flat, _ = self._graph.project(flat, space.problem.lower)
+        return tuple(symmetrize(x) if x.ndim == 2 else x for x in space.point(flat))
+
+
+def _with_traces(rows: Rows | None, block: BlockSet, own: int | None, m: int, traces: int) -> Rows | None:
+    """Rows of one block, followed by a row for every prescribed trace; its own is the ``own``-th of these."""
+    if traces == 0 or (rows is None and own is None):
+        return rows
+    width = int(np.prod(block.shape))
+    head = Sparse(sp.csr_array((m, width)), block.n, block.matrix) if rows is None else rows
+    tail = sp.lil_array((traces, width))
+    if own is not None:
+        tail[own, :] = np.eye(block.n).reshape(1, -1)
+    return Stacked([head, Sparse(tail.tocsr(), block.n, block.matrix)])
 
 
 class _Judge(Generic[Evidence]):
@@ -598,17 +633,19 @@ class _Search:
         self.point: Point | None = None
         self.certificate: FloatArray | None = None
         limits = Tolerances()
+        entries = sum(int(np.prod(block.shape)) for block in problem.sets)
+        small = problem.m <= REPAIR_ROWS and entries <= REPAIR_ENTRIES
         self.points: _Judge[Point] = _Judge(
             lambda point: _looks_inside(problem, point),
             lambda point: prove_point(problem, point, limits).proven,
             lambda point: check_point(problem, point, limits).proven,
-            lambda point: repaired_points(problem, point),
+            lambda point: repaired_points(problem, point) if small else (),
         )
         self.certificates: _Judge[FloatArray] = _Judge(
             lambda y: _looks_strict(problem, y),
             lambda y: prove_certificate(problem, y).proven,
             lambda y: check_certificate(problem, y, limits).proven,
-            lambda y: repaired_certificates(problem, y, limits),
+            lambda y: repaired_certificates(problem, y, limits) if small else (),
         )
 
     def run(self, start: WarmStart) -> Claim:
@@ -628,7 +665,7 @@ class _Search:
                 return self._claim(Stop.NUMERICAL, str(error))
 
     def _search(self, start: WarmStart) -> Claim:
-        self.equations = _Equations(self.problem)
+        self.equations = _Equations(self.problem, self.scales)
         space = _Space(self.problem, self.weights, self.scales)
         tightened = _Splitting(space, self.options)
         tightened.start(start.point, None)

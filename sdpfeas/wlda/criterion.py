@@ -70,7 +70,9 @@ class Criterion:
         projected = self.means @ A
         distances = np.sum((projected[self.first] - projected[self.second]) ** 2, axis=1)
         rows = np.sum((self.stack @ A) ** 2, axis=1)
-        return distances, np.bincount(self.owner, rows, minlength=self.means.shape[0])
+        scatters = np.zeros(self.means.shape[0])
+        np.add.at(scatters, self.owner, rows)
+        return distances, scatters
 
     def ratio(self, A: FloatArray, *, unbounded: bool = False) -> float:
         """Ratio a projection attains.

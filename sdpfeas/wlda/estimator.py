@@ -27,13 +27,13 @@ class WorstCaseLDA(LinearProjection):
     """Project such that even the closest two classes are far apart, and even the widest class is narrow.
 
     Maximises ``min_ij ||W'(m_i - m_j)||² / max_k tr(W'S_k W)`` over orthonormal ``W``, by its semidefinite
-    relaxation (Li, Shen, van den Hengel and Shi, IEEE TIP 2015). The optimal value ``delta*`` of the relaxation
-    comes with proven bounds, so that ``delta_bounds_[1]`` is also a proven bound of what any ``W`` attains.
+    relaxation (Li, Shen, van den Hengel and Shi, IEEE TIP 2015). The optimal value ``delta*`` of the
+    relaxation comes with proven bounds, so that ``delta_bounds_[1]`` also bounds what any ``W`` attains.
 
     Parameters
     ----------
     n_components : int, optional
-        Number of new features; default: one less than the classes, or the rank of the data if that is smaller.
+        Number of new features; default: one less than the classes, or the rank of the data if smaller.
     solver : str, Path, type or Solver
         ``"auto"`` solves one program by ``spectral-ipm``, and bisects where that does not close the bracket.
         Any other solver is asked step by step in a bisection.
@@ -54,8 +54,8 @@ class WorstCaseLDA(LinearProjection):
     Attributes
     ----------
     components_ : ndarray
-        Orthonormal rows, shape (n_components, n_features): the span of the leading eigenvectors of the optimal
-        ``Z`` (refined, if asked for), turned such that the new features are uncorrelated.
+        Orthonormal rows, shape (n_components, n_features): the span of the leading eigenvectors of the
+        optimal ``Z`` (refined, if asked for), turned such that the new features are uncorrelated.
     delta_ : float
         The largest ratio that a point of the relaxation was proved to attain, ``delta_bounds_[0]``. Infinity
         if the class scatters leave room to separate all means.
@@ -66,8 +66,8 @@ class WorstCaseLDA(LinearProjection):
     rounded_ratio_ : float
         The same before refinement.
     relaxation_gap_ : float
-        How far ``ratio_`` is below ``delta_bounds_[1]``, relative to the latter: no projection of that size can
-        gain more.
+        How far ``ratio_`` is below ``delta_bounds_[1]``, relative to the latter: no projection of that size
+        can gain more.
     proven_, converged_ : bool
         Whether the bounds are proved, and whether they are within ``tol``.
     reason_ : str
@@ -166,7 +166,9 @@ class WorstCaseLDA(LinearProjection):
         if family.vacuous:
             warnings.warn(f"{family.notes[-1]}; consider shrinkage", UserWarning, stacklevel=3)
         if not found.converged:
-            message = f"delta* was only found to lie in [{found.lower:.6g}, {found.upper:.6g}]: {found.reason}"
+            message = (
+                f"delta* was only found to lie in [{found.lower:.6g}, {found.upper:.6g}]: {found.reason}"
+            )
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
     def _take_projection(self, criterion: Criterion, W: FloatArray, samples: FloatArray) -> None:

@@ -1,9 +1,8 @@
 """Improve the worst-case ratio of a projection itself, over all r-dimensional subspaces.
 
-The ratio is a minimum over a maximum. Both are smoothed by a sharpening parameter, and the logarithm of the
-ratio is raised by L-BFGS, first smooth, then sharp. A subspace is given by any basis of it, so that there is no
-constraint: the gradient follows from that of the projector. Only what is really better, by the definition, is
-taken.
+The ratio is a minimum over a maximum. Both are smoothed, and the logarithm of the ratio is raised by L-BFGS,
+first smooth, then sharp. A subspace is given by any basis of it, so that there is no constraint: the gradient
+follows from that of the projector. Only what is really better, by the definition, is taken.
 """
 
 from __future__ import annotations

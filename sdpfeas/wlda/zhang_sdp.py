@@ -36,13 +36,14 @@ LOOK_BACK = 4
 class ZhangSDP(LinearProjection):
     """The relaxation of worst-case discriminant analysis by Dinkelbach's method.
 
-    Every step maximises ``min_ij <S_ij, Z> - delta·max_k <S_k, Z>`` over ``0 <= Z <= I``, ``tr Z = r``, and then
-    takes the ratio attained as the next ``delta``. Nothing is proved.
+    Every step maximises ``min_ij <S_ij, Z> - delta·max_k <S_k, Z>`` over ``0 <= Z <= I``, ``tr Z = r``, and
+    takes the ratio attained as the next ``delta``. Nothing is proved, and where features differ in scale by
+    many orders, steps are only as good as the solver: standardise them.
 
     Parameters
     ----------
     n_components : int, optional
-        Number of new features; default: one less than the classes, or the rank of the data if that is smaller.
+        Number of new features; default: one less than the classes, or the rank of the data if smaller.
     solver : str, Path, type or Solver
         A backend that maximises.
     tol : float
@@ -163,7 +164,7 @@ class _Step:
         return max([*seen, self._member(claim.point)], key=self.ratio)
 
     def _program(self, delta: float, most: float) -> ConicProgram:
-        """The program with both of its terms measured in what they are at present, so that they are near one."""
+        """The program, with both of its terms measured in what they are at present."""
         pairs, groups = self._pairs.m, self._scatters.m
         m, least = pairs + groups, (delta * most or 1.0)
         rows = [
@@ -177,7 +178,7 @@ class _Step:
             np.full(m, np.inf),
             block_names=["Z", "least", "most"],
         )
-        # The optimal value tends to zero, of which no solver can tell a relative gap: the trace adds one to it.
+        # The optimal value tends to zero, where a relative gap means nothing: the trace adds one to it.
         one = np.eye(self._box.n) / float(self._box.trace or 1.0)
         return ConicProgram(problem, (one, np.ones(1), np.array([-1.0 if delta > 0.0 else 0.0])))
 

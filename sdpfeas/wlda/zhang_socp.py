@@ -1,4 +1,4 @@
-"""Worst-case discriminant analysis column by column, by second-order cone programs (Zhang and Yeung, 2010)."""
+"""Worst-case discriminant analysis column by column, by second-order cone programs (Zhang, Yeung 2010)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class ZhangSOCP(LinearProjection):
 
     With ``delta`` the ratio attained so far, a step maximises ``least - delta·most`` over one column ``w``,
     orthogonal to the others and of norm at most one, where ``least`` is at most every squared distance of two
-    projected means, linearised at the present column, and ``most`` at least every projected scatter. The column
-    is scaled to norm one, and taken if it raises the ratio. The limit need not be the best projection, nor does
-    it come with a bound.
+    projected means, linearised at the present column, and ``most`` at least every projected scatter. The
+    column is scaled to norm one, and taken if it raises the ratio. The limit need not be the best projection,
+    nor does it come with a bound.
 
     Parameters
     ----------
     n_components : int, optional
-        Number of new features; default: one less than the classes, or the rank of the data if that is smaller.
+        Number of new features; default: one less than the classes, or the rank of the data if smaller.
     tol : float
         Stop when a sweep over all columns raises the ratio by no more than this, relatively.
     max_iter : int
@@ -142,7 +142,9 @@ class _ColumnStep:
         fixed_means, fixed_scatters = self._criterion.values(others)
         along = self._differences @ w
         # least - 2 (d'w0) d'w <= what the other columns give - (d'w0)²
-        means = np.hstack([-2.0 * along[:, None] * self._differences, np.ones((pairs, 1)), np.zeros((pairs, 1))])
+        means = np.hstack(
+            [-2.0 * along[:, None] * self._differences, np.ones((pairs, 1)), np.zeros((pairs, 1))]
+        )
         orthogonal = np.hstack([others.T, np.zeros((others.shape[1], 2))])
         rhs = [np.zeros(others.shape[1]), fixed_means - along**2, np.eye(k + 1)[0]]
         cones: list[Any] = [clarabel.ZeroConeT(others.shape[1])] if others.shape[1] else []
