@@ -1,9 +1,9 @@
 """What verifying costs, in dense eigendecompositions.
 
-The claim is of the size of the largest problem in the paper: 100 dimensions, 40 classes, 820 rows. The unit is
-one ``scipy.linalg.eigh`` of that dimension on the same machine, in the same run, with one thread; both are taken
-in processor time, which what else the machine does hardly touches. A problem is
-new in every round, so that norms and the like are computed each time; building it is not counted.
+The claim is of the size of the largest problem in the paper: 100 dimensions, 40 classes, 820 rows. The unit
+is one ``scipy.linalg.eigh`` of that dimension on the same machine, in the same run, with one thread; both are
+taken in processor time, which hardly depends on what else the machine does. A problem is new in every round,
+so that norms and the like are computed each time; building it is not counted.
 """
 
 from __future__ import annotations
@@ -81,7 +81,11 @@ def claims(
         "point, all off": (low, sf.Claim(point=(z + 1e-7 * noise, 0.0 * t)), True),
         "certificate": (high, sf.Claim(certificate=np.where(within, (1.0 - 1e-12) * y, y)), False),
         "certificate, sums off": (high, sf.Claim(certificate=np.where(within, (1.0 + 1e-8) * y, y)), True),
-        "certificate, sign off": (high, sf.Claim(certificate=np.where(np.arange(y.size) == 3, -1e-9, y)), True),
+        "certificate, sign off": (
+            high,
+            sf.Claim(certificate=np.where(np.arange(y.size) == 3, -1e-9, y)),
+            True,
+        ),
     }
 
 

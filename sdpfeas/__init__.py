@@ -3,7 +3,9 @@
 Any backend may answer; one shared verifier decides. See :func:`verify` and :class:`FeasibilityProblem`.
 """
 
+from sdpfeas import families
 from sdpfeas.backend import FeasibilityBackend, Progress, WarmStart
+from sdpfeas.bisection import bisect, one_shot
 from sdpfeas.builder import ProblemBuilder
 from sdpfeas.certificates import verify
 from sdpfeas.errors import (
@@ -15,6 +17,7 @@ from sdpfeas.errors import (
     ProblemError,
     SdpfeasError,
 )
+from sdpfeas.io.sdpa import read_sdpa, write_sdpa
 from sdpfeas.operators import Combined, LowRank, PairwiseDifference, Stacked
 from sdpfeas.problem import FeasibilityProblem
 from sdpfeas.registry import Solver, backends, find_solver
@@ -57,7 +60,12 @@ __all__ = [
     "WarmStart",
     "__version__",
     "backends",
+    "bisect",
+    "families",
     "find_solver",
+    "one_shot",
+    "read_sdpa",
     "solve",
     "verify",
+    "write_sdpa",
 ]

@@ -487,7 +487,7 @@ def claimed(claim: Claim) -> Verdict:
 
 def one_shot(
     family: ParametricFamily,
-    solver: str | Path | type[FeasibilityBackend] | Solver = "auto",
+    solver: str | Path | type[FeasibilityBackend] | Solver = "spectral-ipm",
     tol: float = 1e-6,
     time_limit: float | None = None,
     *,
@@ -536,7 +536,7 @@ def one_shot(
     if program is None:
         raise ProblemError(f"family {family.name!r} has no single program; use bisect")
     begin = time.perf_counter()
-    watch = Watch(search.bracket, None, family.program_point, family.program_multipliers, share=1.0)
+    watch = Watch(search.bracket, None, family.program_point, family.program_multipliers)
     claim = search.backend.maximise(program, time_limit=search.deadline.limit, callback=watch)
     watch.finish(claim)
     bracket = search.bracket

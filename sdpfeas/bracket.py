@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,9 +19,9 @@ from sdpfeas.result import Claim
 
 __all__ = ["Bracket", "Watch", "relative_gap"]
 
-#: Time a search spends on bounds, relative to the time of the solve, and so many seconds more.
-BOUND_SHARE = 0.5
-BOUND_TIME = 0.2
+#: Bounds are taken from the first so many candidates of a solve, then ever more rarely. A schedule by count,
+#: not by the clock, gives the same bracket on every machine.
+EAGER = 20
 
 #: How many candidates that were passed over are looked at when a solve has ended; the last may be spoilt.
 LOOK_BACK = 4
@@ -125,8 +124,6 @@ class Watch:
         Where the family is asked; None if it is not a question of one value.
     point, multipliers : callable, optional
         Map the candidates of the solve to those of the family.
-    share : float
-        Time to spend on bounds, relative to the time spent otherwise.
     """
 
     def __init__(
@@ -135,15 +132,12 @@ class Watch:
         delta: float | None,
         point: Callable[[Point], Point] | None = None,
         multipliers: Callable[[FloatArray], FloatArray] | None = None,
-        share: float = BOUND_SHARE,
     ) -> None:
         self._bracket = bracket
         self._delta = delta
         self._point = point
         self._multipliers = multipliers
-        self._begin = time.perf_counter()
-        self._spent = 0.0
-        self._share = share
+        self._calls = self._next = 0
         self._skipped: deque[Progress] = deque(maxlen=LOOK_BACK)
 
     @property
@@ -155,14 +149,14 @@ class Watch:
         return delta is not None and (bracket.lower >= delta or bracket.upper <= delta)
 
     def __call__(self, progress: Progress) -> bool:
-        """Offer the candidates, if that has not taken too much of the time so far."""
-        begin = time.perf_counter()
-        if self._spent <= BOUND_TIME + self._share * (begin - self._begin - self._spent):
+        """Offer the candidates if it is their turn."""
+        if self._calls >= self._next:
             self._skipped.clear()
             self._offer(progress.point, progress.certificate)
-            self._spent += time.perf_counter() - begin
+            self._next = self._calls + 1 + self._calls // EAGER
         else:
             self._skipped.append(progress)
+        self._calls += 1
         return self.decided
 
     def finish(self, claim: Claim) -> None:

@@ -150,8 +150,10 @@ class Check:
             from sdpfeas.certificates.prune import prune_certificate
 
             y = prune_certificate(self)
-        weights = np.abs(y) * np.maximum(self.problem.norms, np.finfo(float).tiny)
-        total = float(weights.sum())
+        norms = np.maximum(self.problem.norms, np.finfo(float).tiny)
+        # Relative to the largest, so that nothing overflows.
+        weights = np.abs(y) / float(np.max(np.abs(y))) * (norms / float(np.max(norms)))
+        total = max(float(weights.sum()), np.finfo(float).tiny)
         order = np.argsort(-weights, kind="stable")
         return [
             Conflict(

@@ -46,7 +46,8 @@ def norm_upper(matrix: FloatArray) -> float:
     # Scaled by a power of two, so that squaring neither overflows nor loses everything.
     power = 2.0 ** np.floor(np.log2(scale)) if scale > TINY else TINY
     scaled = matrix / power
-    return float(inflate(np.sqrt(np.sum(scaled * scaled)), matrix.size + 2)) * power * (1 + 4 * UNIT)
+    bound = float(inflate(np.sqrt(np.sum(scaled * scaled)), matrix.size + 2)) * power * (1 + 4 * UNIT)
+    return float(np.nextafter(bound, np.inf))  # the product may have rounded down among the smallest numbers
 
 
 def symmetric_norm_upper(magnitude: FloatArray) -> float:
@@ -60,7 +61,8 @@ def sum_lower(values: FloatArray, radius: float = 0.0) -> float:
     """Lower bound of the exact sum of ``values`` less ``radius``."""
     total = float(np.sum(values))
     error = float(inflate(gamma(values.size + 2) * float(np.sum(np.abs(values))), values.size))
-    return total - (error + radius) * (1 + 4 * UNIT) - 4 * UNIT * abs(total)
+    # Two differences are rounded below, each by up to a unit of either operand.
+    return total - (error + radius) * (1 + 16 * UNIT) - 8 * UNIT * abs(total)
 
 
 def sum_upper(values: FloatArray, radius: float = 0.0) -> float:

@@ -177,7 +177,7 @@ def _run(folder: Path, deadline: Deadline) -> tuple[int | None, str]:
 
 
 class _Solution:
-    """What CSDP writes: ``y`` on the first line, then entries ``matrix block i j value`` of Z (1) and X (2)."""
+    """What CSDP writes: ``y`` on one line, then entries ``matrix block i j value`` of Z (1) and X (2)."""
 
     def __init__(self, path: Path, sets: list[BlockSet]) -> None:
         head, _, body = path.read_text().partition("\n")
@@ -212,7 +212,7 @@ def _as_lmi(problem: FeasibilityProblem) -> LmiForm | None:
 
 
 class _Posed:
-    """A problem as CSDP gets it, and its answers as ours. CSDP takes no empty matrices, so these are dropped."""
+    """A problem as CSDP gets it, and its answers as ours; CSDP takes no empty matrices, so there are none."""
 
     side: str
     #: Exit code that says the problem is infeasible.

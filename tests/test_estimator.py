@@ -98,10 +98,10 @@ def test_known_values_of_files(name, delta):
 @pytest.mark.parametrize("solver", ["dual-lbfgs", "spectral-ipm"])
 @pytest.mark.parametrize("formulation", ["compact", "paper"])
 def test_named_solvers_bisect_to_the_same_value(solver, formulation):
-    X, y = prepared("iris")
+    X, y = prepared("wine", standardize=True)
     wlda = WorstCaseLDA(solver=solver, formulation=formulation).fit(X, y)
     check_fit(wlda, X, y)
-    assert wlda.delta_bounds_[0] <= 9.6254203 <= wlda.delta_bounds_[1]
+    assert wlda.delta_bounds_[0] <= 16.4709647 <= wlda.delta_bounds_[1]
     assert wlda.history_
 
 
@@ -172,7 +172,7 @@ def test_refinement_closes_the_gap_where_rounding_leaves_one():
     check_fit(wlda, grid, y)
 
 
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(2, 8))
 def test_refinement_from_anywhere(seed, classes, features):
     X, y = blobs(seed, classes, features)
@@ -323,7 +323,7 @@ def test_bad_data(data, labels, match):
 
 def test_sparse_data():
     sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match="[Ss]parse"):
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
         WorstCaseLDA().fit(sparse.csr_array(X), Y)
 
 

@@ -310,4 +310,20 @@ def test_both_sides_at_once() -> None:
     assert check.verdict is sf.Verdict.UNDECIDED
     assert "both" in check.reason
     # Rigour tells which is true.
-    assert sf.verify(problem, sf.Claim(point=point, certificate=y), rigorous=True).verdict is sf.Verdict.INFEASIBLE
+    assert (
+        sf.verify(problem, sf.Claim(point=point, certificate=y), rigorous=True).verdict
+        is sf.Verdict.INFEASIBLE
+    )
+
+
+def test_the_smallest_numbers_there_are() -> None:
+    """tiny <= x <= 2 tiny, forty times over: 0.51 tiny rounds up and 1.4 tiny down, so the sums are false."""
+    tiny = 5e-324
+    up, down = 40, 30
+    lower = np.concatenate([np.full(up, tiny), np.full(down, -np.inf)])
+    upper = np.concatenate([np.full(up, np.inf), np.full(down, 2.0 * tiny)])
+    problem = sf.FeasibilityProblem([sf.Nonneg(1)], [np.ones((up + down, 1))], lower, upper)
+    assert planted.exactly_feasible(problem, (np.array([tiny]),))
+    y = np.concatenate([np.full(up, 0.51), np.full(down, -0.7)])
+    assert np.sum(problem.beta_terms(y)) > 0.0 > np.sum(y)
+    never(problem, sf.Claim(certificate=y), sf.Verdict.INFEASIBLE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -16,11 +15,11 @@ MIXES = planted.set_mixes()
 
 
 @pytest.fixture(params=["flint", "fractions"], autouse=True)
-def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "flint":
         pytest.importorskip("flint")
     monkeypatch.setattr(exact, "HAS_FLINT", request.param == "flint")
-    yield request.param
+    return str(request.param)
 
 
 def accepted(problem: sf.FeasibilityProblem, claim: sf.Claim, **options: bool) -> sf.Check:
@@ -57,7 +56,9 @@ def test_integer_problems(mix: str, truth: bool) -> None:
             noisy = sf.Claim(point=tuple(x + 1e-7 * np.ones(x.shape) for x in case.point))
         else:
             assert case.certificate is not None
-            noisy = sf.Claim(certificate=np.pi * case.certificate * (1.0 + 1e-9 * rng.normal(size=case.problem.m)))
+            noisy = sf.Claim(
+                certificate=np.pi * case.certificate * (1.0 + 1e-9 * rng.normal(size=case.problem.m))
+            )
         check = sf.verify(case.problem, noisy, exact=True)
         assert check.verdict is case.truth, check.explain()
 
@@ -78,7 +79,9 @@ def test_a_point_on_the_boundary() -> None:
 
 
 def test_thirds_are_exact_in_rational_arithmetic() -> None:
-    problem = sf.FeasibilityProblem([sf.Nonneg(3)], [np.array([[1.0, 1.0, 1.0], [3.0, 0.0, 0.0]])], [1.0, 1.0], [1.0, 1.0])
+    problem = sf.FeasibilityProblem(
+        [sf.Nonneg(3)], [np.array([[1.0, 1.0, 1.0], [3.0, 0.0, 0.0]])], [1.0, 1.0], [1.0, 1.0]
+    )
     claim = sf.Claim(point=(np.full(3, 1.0 / 3.0),))
     refused(problem, claim, repair=False)
     check = accepted(problem, claim)
@@ -143,7 +146,9 @@ def test_box_certificates(box: sf.SpectralBox) -> None:
             else:
                 assert accepted(problem, claim, repair=False).verdict is sf.Verdict.INFEASIBLE
     # Touching is not ruling out: the support itself can be met.
-    problem = sf.FeasibilityProblem([box], [np.diag([2.0, -1.0, 1.0])[None]], [box.support(np.diag([2.0, -1.0, 1.0]))], [np.inf])
+    problem = sf.FeasibilityProblem(
+        [box], [np.diag([2.0, -1.0, 1.0])[None]], [box.support(np.diag([2.0, -1.0, 1.0]))], [np.inf]
+    )
     refused(problem, sf.Claim(certificate=np.ones(1)))
 
 

@@ -1,4 +1,4 @@
-"""Hostile claims: of the right shape they are judged, of the wrong shape refused, and nothing else happens."""
+"""Hostile claims: of the right shape they are judged, of the wrong shape refused. Nothing else happens."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ MODES: tuple[dict[str, Any], ...] = (
 def hostile_points(rng: np.random.Generator, problem: sf.FeasibilityProblem) -> Iterator[sf.Claim]:
     for number in NUMBERS:
         yield sf.Claim(point=tuple(np.full(s.shape, number) for s in problem.sets))
-        eyes = tuple(np.diag(np.full(s.n, number)) if s.matrix else np.full(s.n, number) for s in problem.sets)
+        eyes = tuple(
+            np.diag(np.full(s.n, number)) if s.matrix else np.full(s.n, number) for s in problem.sets
+        )
         yield sf.Claim(point=eyes)
-    for _ in range(10):
+    for _ in range(6):
         point = []
         for s in problem.sets:
             x = rng.choice(NUMBERS, size=s.shape)
@@ -45,7 +47,7 @@ def hostile_points(rng: np.random.Generator, problem: sf.FeasibilityProblem) -> 
 def hostile_certificates(rng: np.random.Generator, problem: sf.FeasibilityProblem) -> Iterator[sf.Claim]:
     for number in NUMBERS:
         yield sf.Claim(certificate=np.full(problem.m, number))
-    for _ in range(20):
+    for _ in range(6):
         yield sf.Claim(certificate=rng.choice(NUMBERS, size=problem.m))
 
 
@@ -61,8 +63,9 @@ def test_nothing_is_raised_and_no_warning_escapes(mix: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for case in cases:
-            for claim in (*hostile_points(rng, case.problem), *hostile_certificates(rng, case.problem)):
-                for mode in MODES:
+            claims = (*hostile_points(rng, case.problem), *hostile_certificates(rng, case.problem))
+            for k, claim in enumerate(claims):
+                for mode in (MODES[k % 6], MODES[(k + 3) % 6]):
                     check = sf.verify(case.problem, claim, **mode)
                     assert check.verdict is not case.lie, (mode, check.explain())
                     assert check.reason
@@ -80,8 +83,8 @@ def test_problems_of_wild_scale(mix: str, size: float) -> None:
             case = make(rng, MIXES[mix])
             other = planted.rescaled_rows(case.problem, np.full(case.problem.m, size))
             claims = [case.claim, *hostile_points(rng, other), *hostile_certificates(rng, other)]
-            for claim in claims:
-                for mode in MODES[:4]:
+            for k, claim in enumerate(claims):
+                for mode in (MODES[k % 2], MODES[2 + k % 2]):
                     check = sf.verify(other, claim, **mode)
                     assert check.verdict is not case.lie, (mode, check.explain())
 

@@ -1,4 +1,4 @@
-"""The same claim in other words gets the same verdict: units of rows, order of rows and blocks, coordinates."""
+"""The same claim in other words gets the same verdict: units of rows, order, coordinates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def claims(rng: np.random.Generator, case: Planted) -> Iterator[sf.Claim]:
         if case.point is not None:
             yield sf.Claim(
                 point=tuple(
-                    x + size * (planted.symmetric(rng, x.shape[0]) if x.ndim == 2 else rng.normal(size=x.shape))
+                    x
+                    + size * (planted.symmetric(rng, x.shape[0]) if x.ndim == 2 else rng.normal(size=x.shape))
                     for x in case.point
                 )
             )

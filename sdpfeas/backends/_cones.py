@@ -18,7 +18,17 @@ import scipy.sparse as sp
 from sdpfeas.linalg import FloatArray
 from sdpfeas.result import Stop
 
-__all__ = ["Answer", "ConePair", "Cones", "Form", "StandardForm", "Triangle", "ask_direct", "svec_map"]
+__all__ = [
+    "Answer",
+    "Condensed",
+    "ConePair",
+    "Cones",
+    "Form",
+    "StandardForm",
+    "Triangle",
+    "ask_direct",
+    "svec_map",
+]
 
 #: Which triangle of a symmetric matrix is stored, column by column.
 Triangle = Literal["lower", "upper"]
@@ -151,6 +161,8 @@ class ConePair:
         The cones of ``s`` and of ``x``.
     row_unit, column_unit : ndarray
         Directions into the interior of either, as long as it is deep.
+    row_strict, column_strict : ndarray
+        Masks of the entries whose multipliers have to be strictly inside for a proof.
     triangle : {"lower", "upper"}
         How matrices are stored.
     """
@@ -162,6 +174,8 @@ class ConePair:
     columns: Cones
     row_unit: FloatArray
     column_unit: FloatArray
+    row_strict: np.ndarray
+    column_strict: np.ndarray
     triangle: Triangle
 
     def dual(self) -> ConePair:
@@ -175,6 +189,8 @@ class ConePair:
             columns=self.rows,
             row_unit=self.column_unit,
             column_unit=self.row_unit,
+            row_strict=self.column_strict,
+            column_strict=self.row_strict,
         )
 
     def standard_form(self) -> StandardForm:
@@ -202,7 +218,7 @@ class ConePair:
         return np.asarray(self.matrix @ self.column_unit + self.row_unit)
 
     def with_margin(self) -> ConePair:
-        """Ask for the point deepest inside: ``x - t·unit`` and ``s - t·unit`` in their cones, t <= 1 the largest.
+        """Ask for the point deepest inside: ``x - t·unit`` and ``s - t·unit`` in their cones, the largest t <= 1.
 
         The margin t is the last of the flat columns, its bound the last of the non-negative rows.
         """
@@ -220,6 +236,8 @@ class ConePair:
             columns=replace(self.columns, flat=at + 1),
             row_unit=np.insert(self.row_unit, below, 1.0),
             column_unit=np.insert(self.column_unit, at, 0.0),
+            row_strict=np.insert(self.row_strict, below, False),
+            column_strict=np.insert(self.column_strict, at, False),
         )
 
     def without_margin(self, answer: Answer) -> Answer:
@@ -233,22 +251,21 @@ class ConePair:
             z = np.delete(z, self.rows.head)
         return replace(answer, x=x, z=z, info=info)
 
-    def certificates_like(self, z: FloatArray, unit: FloatArray) -> ConePair | None:
-        """Pose the search for a ray deeper inside its cone than ``z``; None if there is no room for one.
+    def rays_like(self, z: FloatArray) -> ConePair | None:
+        """Pose the search for a ray deeper inside its cones than ``z``; None if there is no room for one.
 
-        Its variables are the rays of this pair no longer than ``z`` that keep half of what ``z`` gains; with
-        a margin it asks for the one with ``A'z`` deepest inside, in the directions of ``unit``.
+        Its variables are the rays of this pair that are no longer than ``z`` and keep half of what ``z`` gains;
+        with a margin it asks for the deepest of them.
 
         Parameters
         ----------
         z : ndarray
-            A ray: ``A'z`` in the dual cone and ``b'z < 0``, up to the solver's tolerance.
-        unit : ndarray
-            Which columns to go inside in, and how far is far.
+            A ray: ``A'z`` and ``z`` in the dual cones and ``b'z < 0``, up to the solver's tolerance.
         """
         slope = self._slope
         length, gain = float(slope @ z), -float(self.rhs @ z)
-        if not (unit.any() and gain > 0.0 and length > 0.0):
+        inside = self.column_unit * self.column_strict, self.row_unit * self.row_strict
+        if not (gain > 0.0 and length > 0.0 and (inside[0].any() or inside[1].any())):
             return None
         dual = self.dual()
         at = dual.rows.head
@@ -259,9 +276,99 @@ class ConePair:
             rhs=np.insert(np.zeros(dual.rows.size), at, [-KEPT_GAP, 1.0]),
             cost=np.zeros(dual.columns.size),
             rows=replace(dual.rows, nonneg=dual.rows.nonneg + 2),
-            row_unit=np.insert(unit, at, [0.0, 0.0]),
-            column_unit=np.zeros(dual.columns.size),
+            row_unit=np.insert(inside[0], at, [0.0, 0.0]),
+            column_unit=inside[1],
+            row_strict=np.insert(dual.row_strict, at, [False, False]),
         )
+
+
+class Condensed:
+    """A pair without the columns that are mere slacks of equality rows, and the way back.
+
+    A linear matrix inequality posed with a slack and one equality a row for each of its entries becomes what
+    it was: a cone on rows.
+
+    Parameters
+    ----------
+    original : ConePair
+        The pair to take them out of.
+    """
+
+    def __init__(self, original: ConePair) -> None:
+        columns, rows = original.columns, original.rows
+        vector, matrices, home = _slack_columns(original)
+        gone = [np.arange(place.start, place.stop) for _, place in matrices]
+        self._original = original
+        self._out = np.concatenate([vector, *gone])
+        self._stay = np.setdiff1d(np.arange(columns.size), self._out)
+        flat = np.setdiff1d(np.arange(rows.flat), home[self._out])
+        self._order = np.concatenate(
+            [
+                flat,
+                np.arange(rows.flat, rows.head),
+                home[vector],
+                np.arange(rows.head, rows.size),
+                home[self._out[vector.size :]],
+            ]
+        )
+        below = flat.size + rows.nonneg
+        ends = rows.size - self._out.size + vector.size
+        self._slots = np.concatenate([below + np.arange(vector.size), np.arange(ends, rows.size)])
+        self._scale = np.ones(rows.size)
+        weights = original.matrix[home[self._out]][:, self._out].diagonal()
+        self._scale[self._slots] = 1.0 / weights
+        row_unit, row_strict = original.row_unit[self._order], original.row_strict[self._order]
+        row_unit[self._slots] = original.column_unit[self._out]
+        row_strict[self._slots] = original.column_strict[self._out]
+        left = [n for n, place in columns.matrices if (n, place) not in matrices]
+        self.pair = replace(
+            original,
+            matrix=sp.csr_array(sp.diags_array(self._scale) @ original.matrix[self._order][:, self._stay]),
+            rhs=self._scale * original.rhs[self._order],
+            cost=original.cost[self._stay],
+            rows=Cones(flat.size, rows.nonneg + vector.size, rows.psd + tuple(n for n, _ in matrices)),
+            columns=Cones(columns.flat, columns.nonneg - vector.size, tuple(left)),
+            row_unit=row_unit,
+            column_unit=original.column_unit[self._stay],
+            row_strict=row_strict,
+            column_strict=original.column_strict[self._stay],
+        )
+
+    def variables(self, x: FloatArray) -> FloatArray:
+        """Map the variables of the condensed pair to those of the original."""
+        out = np.zeros(self._original.columns.size)
+        out[self._stay] = x
+        out[self._out] = (self.pair.rhs - self.pair.matrix @ x)[self._slots]
+        return out
+
+    def multipliers(self, z: FloatArray) -> FloatArray:
+        """Map the multipliers of the condensed pair to those of the original."""
+        out = np.zeros(self._original.rows.size)
+        out[self._order] = self._scale * z
+        return out
+
+
+def _slack_columns(pair: ConePair) -> tuple[np.ndarray, list[tuple[int, slice]], np.ndarray]:
+    """Non-negative columns and matrices that are slacks, and the row every single entry is alone in."""
+    matrix = sp.csc_array(pair.matrix)
+    alone = np.diff(matrix.indptr) == 1
+    home = np.full(pair.columns.size, -1)
+    home[alone] = matrix.indices[matrix.indptr[:-1][alone]]
+    home[(home >= pair.rows.flat) | (pair.cost != 0.0)] = -1
+    taken: set[int] = set()
+    matrices, vector = [], []
+    for n, place in pair.columns.matrices:
+        rows = set(home[place].tolist())
+        if len(rows) == place.stop - place.start and -1 not in rows and not rows & taken:
+            taken |= rows
+            matrices.append((n, place))
+    for j in range(pair.columns.flat, pair.columns.head):
+        if home[j] >= 0 and home[j] not in taken:
+            taken.add(int(home[j]))
+            vector.append(j)
+    if len(taken) == pair.columns.size:  # somebody has to stay
+        return np.zeros(0, dtype=np.int64), [], home
+    return np.array(vector, dtype=np.int64), matrices, home
 
 
 def _inserted(matrix: Any, at: int, rows: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, WarmStart
-from sdpfeas.backends._cones import Answer, ConePair, Cones, Triangle, svec_map, triangle_size
+from sdpfeas.backends._cones import Answer, Condensed, ConePair, Cones, Triangle, svec_map, triangle_size
 from sdpfeas.certificates import verify
 from sdpfeas.deadline import Deadline
 from sdpfeas.ipm.presolve import presolve
@@ -24,8 +24,11 @@ from sdpfeas.sets import BlockSet, Free, Nonneg, SpectralBox
 
 __all__ = ["ConicBackend", "Objective", "PosedProblem", "matrix_of"]
 
-#: What is asked beyond feasibility.
-Objective = Literal["none", "margin"]
+#: A margin above this is beyond any solver's error: the point is worth verifying, the multipliers are not.
+CLEAR = 1e-5
+
+#: What is asked beyond feasibility; "auto" tries one and, where that proves nothing, the other.
+Objective = Literal["auto", "none", "margin"]
 
 
 def matrix_of(rows: Rows) -> Any:
@@ -83,7 +86,8 @@ class PosedProblem:
         self._units = _block_units(problem)
         self._factors = power_of_two(np.hypot.reduce(self._units[:, None] * problem.block_norms, axis=0))
         self._place()
-        self.pair = self._pose(objective)
+        self._condensed = Condensed(self._pose(objective))
+        self.pair = self._condensed.pair
 
     def _place(self) -> None:
         """Give every block its columns: free ones first, then the non-negative ones, then matrices."""
@@ -107,6 +111,7 @@ class PosedProblem:
         problem, equal, low, high = self.problem, self._equal, self._low, self._high
         boxes = [(b, s) for b, s in enumerate(problem.sets) if isinstance(s, SpectralBox)]
         traced = [(b, box) for b, box in boxes if box.trace is not None]
+        self._traces = len(traced)
         matrix, offset = self._rows()
         lower, upper = problem.lower * self._factors - offset, problem.upper * self._factors - offset
         parts = [(matrix[equal], lower[equal]), *(self._trace_row(b, box) for b, box in traced)]
@@ -122,7 +127,9 @@ class PosedProblem:
             rows=Cones(equal.size + len(traced), low.size + high.size, tuple(box.n for _, box in boxes)),
             columns=self._cones,
             row_unit=np.concatenate(row_unit),
-            column_unit=self._unit(bounded=True),
+            column_unit=self._unit(),
+            row_strict=np.zeros(sum(rhs.size for _, rhs in parts), dtype=bool),
+            column_strict=self._strict(),
             triangle=self._triangle,
         )
 
@@ -136,7 +143,9 @@ class PosedProblem:
                 parts.append(sp.csr_array((problem.m, place.stop - place.start)))
                 continue
             part = matrix_of(rows)
-            parts.append(self._units[b] * (part @ svec_map(block.n, self._triangle) if block.matrix else part))
+            parts.append(
+                self._units[b] * (part @ svec_map(block.n, self._triangle) if block.matrix else part)
+            )
             if isinstance(block, SpectralBox) and block.lower != 0.0:
                 shift = rows.apply(block.lower * np.eye(block.n))
                 if self._scale is None:
@@ -184,19 +193,20 @@ class PosedProblem:
                 out[place] = -self._units[b] * self._packed(b, objective[b])
         return out
 
-    def _unit(self, *, bounded: bool) -> FloatArray:
-        """Direction into the interior of the columns; of the unbounded sets alone if so asked."""
+    def _unit(self) -> FloatArray:
+        """Direction into the interior of the columns."""
         out = np.zeros(self._cones.size)
         for b, place in self._columns.items():
-            block = self.problem.sets[b]
-            if not isinstance(block, Free) and (bounded or not block.bounded):
+            if not isinstance(self.problem.sets[b], Free):
                 out[place] = self._depth(b) * self._identity(b)
         return out
 
-    @property
-    def unbounded_unit(self) -> FloatArray:
-        """Direction into the interior of the columns that belong to unbounded sets."""
-        return self._unit(bounded=False)
+    def _strict(self) -> np.ndarray:
+        """Mask of the columns where rounding must not push ``A*y`` across zero: those of unbounded sets."""
+        out = np.zeros(self._cones.size, dtype=bool)
+        for b, place in self._columns.items():
+            out[place] = not (self.problem.sets[b].bounded or isinstance(self.problem.sets[b], Free))
+        return out
 
     def _depth(self, b: int) -> float:
         """How deep the set is, in the units of the block; one where it has no bound."""
@@ -212,8 +222,21 @@ class PosedProblem:
             return x
         return np.asarray(svec_map(x.shape[0], self._triangle).T @ x.reshape(-1))
 
+    def claim(self, answer: Answer) -> Claim:
+        """Map an answer to the pair to a claim about the problem."""
+        x, z = answer.x, answer.z
+        return Claim(
+            point=self.point(x) if x is not None and np.isfinite(x).all() else None,
+            certificate=None if z is None else self.certificate(z),
+            raw_status=answer.raw_status,
+            stop=answer.stop,
+            iterations=answer.iterations,
+            info=answer.info,
+        )
+
     def point(self, x: FloatArray) -> Point:
-        """Map the variables of the program to a point."""
+        """Map the variables of the pair to a point."""
+        x = self._condensed.variables(x)
         tau = 1.0
         if self._scale is not None:
             tau = self._units[self._scale] * x[self._columns[self._scale].start]
@@ -228,14 +251,28 @@ class PosedProblem:
         return tuple(out)
 
     def multipliers(self, z: FloatArray) -> FloatArray:
-        """Map the multipliers of the program to those of the rows, signs as in a certificate."""
-        start = self.pair.rows.flat
+        """Map the multipliers of the pair to those of the rows, signs as in a certificate."""
+        z = self._condensed.multipliers(z)
+        start = self._equal.size + self._traces
         y = np.zeros(self.problem.m)
         y[self._equal] = -z[: self._equal.size]
         for index, sign in ((self._low, 1.0), (self._high, -1.0)):
             y[index] += sign * np.maximum(z[start : start + index.size], 0.0)
             start += index.size
         return y * self._factors
+
+    def certificate(self, z: FloatArray) -> FloatArray | None:
+        """Return the multipliers of the rows if their two sides differ the right way round, else None."""
+        y = self.multipliers(z)
+        size = float(np.max(np.abs(y), initial=0.0))
+        if not 0.0 < size < np.inf:
+            return None
+        y = y / size
+        gain = float(np.sum(self.problem.beta_terms(y)))
+        for block, g in zip(self.problem.sets, self.problem.adjoint(y), strict=True):
+            if isinstance(block, SpectralBox):
+                gain -= block.support(g)
+        return y if gain > 0.0 else None
 
 
 def _block_units(problem: FeasibilityProblem) -> FloatArray:
@@ -257,14 +294,18 @@ def _block_units(problem: FeasibilityProblem) -> FloatArray:
 class ConicBackend(FeasibilityBackend):
     """Base class of the backends that pose the problem as a cone program for somebody else's solver.
 
-    With ``objective = "margin"`` they ask for the point deepest inside. If there is none inside at all, the
-    multipliers are a certificate, though one on the boundary of its cone, where rounding undoes proofs on
-    unbounded sets: then a deeper one is asked for.
+    Without an objective the solver may stop anywhere: interior-point methods do so deep inside, first-order
+    methods at the boundary. With a margin it looks for the point deepest inside, which also tells problems
+    apart that are close to the boundary; but on unbounded sets the deepest point may be far away. If there
+    is none inside at all, the multipliers are a certificate, though one on the boundary of its cone, where
+    rounding undoes proofs on unbounded sets: then a deeper one is asked for.
     """
 
     sets = ALL_SETS
     maximises = True
     triangle: ClassVar[Triangle] = "upper"
+    #: What to try in which order when the objective is "auto".
+    objectives: ClassVar[tuple[Objective, ...]] = ("none", "margin")
 
     @abstractmethod
     def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
@@ -304,67 +345,53 @@ class ConicBackend(FeasibilityBackend):
         deadline = Deadline(time_limit)
         posed = PosedProblem(program.problem, self.triangle, program.objective, program.scale)
         answer = self._ask(posed.pair, deadline)
-        return _claim(answer, _finite_point(posed, answer.x), _finite(posed.multipliers, answer.z))
+        claim = posed.claim(answer)
+        return claim if answer.z is None else replace(claim, certificate=posed.multipliers(answer.z))
 
     def _look(self, problem: FeasibilityProblem, deadline: Deadline) -> Claim:
         posed = PosedProblem(problem, self.triangle)
-        margin = self.options.objective == "margin"
-        pair = posed.pair
-        answer = self._ask(pair.with_margin() if margin else pair, deadline)
-        if margin:
-            answer = pair.without_margin(answer)
-        point = _finite_point(posed, answer.x)
-        y = _promising(problem, _finite(posed.multipliers, answer.z))
-        if margin and y is not None and not _proved(problem, y):
-            assert answer.z is not None
-            answer, deeper = self._deepen(posed, answer, deadline)
-            y = y if deeper is None else deeper
-        return _claim(answer, point, y)
+        if self.options.objective != "auto":
+            return self._try(posed, self.options.objective, deadline)
+        first = self._try(posed, self.objectives[0], deadline)
+        if deadline.expired or _proved(problem, first):
+            return first
+        second = self._try(posed, self.objectives[1], deadline)
+        both = {
+            "raw_status": f"{first.raw_status}; {self.objectives[1]}: {second.raw_status}",
+            "iterations": (first.iterations or 0) + (second.iterations or 0),
+        }
+        keep = second if second.point is not None or second.certificate is not None else first
+        return replace(keep, **both)
 
-    def _deepen(
-        self, posed: PosedProblem, answer: Answer, deadline: Deadline
-    ) -> tuple[Answer, FloatArray | None]:
-        """Look for a certificate deeper inside than the one in the answer."""
+    def _try(self, posed: PosedProblem, objective: Objective, deadline: Deadline) -> Claim:
+        if objective == "none":
+            return posed.claim(self._ask(posed.pair, deadline))
+        answer = posed.pair.without_margin(self._ask(posed.pair.with_margin(), deadline))
+        claim = posed.claim(answer)
+        if answer.info.get("margin", 0.0) > CLEAR:
+            return replace(claim, certificate=None)
+        if claim.certificate is None or _proved(posed.problem, claim):
+            return claim
+        return self._deepen(posed, answer, claim, deadline)
+
+    def _deepen(self, posed: PosedProblem, answer: Answer, claim: Claim, deadline: Deadline) -> Claim:
+        """Look for a certificate deeper inside than the one in the claim."""
         assert answer.z is not None
-        search = posed.pair.certificates_like(answer.z, posed.unbounded_unit)
+        search = posed.pair.rays_like(answer.z)
         if search is None:
-            return answer, None
+            return claim
         if deadline.expired:
-            return replace(answer, stop=Stop.TIME_LIMIT), None
+            return replace(claim, stop=Stop.TIME_LIMIT)
         found = search.without_margin(self._ask(search.with_margin(), deadline))
-        both = replace(
-            answer,
-            raw_status=f"{answer.raw_status}; deeper certificate: {found.raw_status}",
-            stop=found.stop if answer.stop is Stop.FINISHED else answer.stop,
+        deeper = None if found.x is None else posed.certificate(found.x)
+        return replace(
+            claim,
+            certificate=claim.certificate if deeper is None else deeper,
+            raw_status=f"{claim.raw_status}; deeper certificate: {found.raw_status}",
+            stop=found.stop if claim.stop is Stop.FINISHED else claim.stop,
             iterations=answer.iterations + found.iterations,
         )
-        return both, _promising(posed.problem, _finite(posed.multipliers, found.x))
 
 
-def _claim(answer: Answer, point: Point | None, y: FloatArray | None) -> Claim:
-    return Claim(point, y, answer.raw_status, answer.stop, answer.iterations, answer.info)
-
-
-def _finite_point(posed: PosedProblem, x: FloatArray | None) -> Point | None:
-    return None if x is None or not np.isfinite(x).all() else posed.point(x)
-
-
-def _finite(convert: Any, z: FloatArray | None) -> FloatArray | None:
-    return None if z is None or not np.isfinite(z).all() else convert(z)
-
-
-def _promising(problem: FeasibilityProblem, y: FloatArray | None) -> FloatArray | None:
-    """Return the multipliers if their two sides differ the right way, so that they may be a certificate."""
-    if y is None or not y.any():
-        return None
-    y = y / float(np.max(np.abs(y)))
-    gain = float(np.sum(problem.beta_terms(y)))
-    for block, g in zip(problem.sets, problem.adjoint(y), strict=True):
-        if isinstance(block, SpectralBox):
-            gain -= block.support(g)
-    return y if gain > 0.0 else None
-
-
-def _proved(problem: FeasibilityProblem, y: FloatArray) -> bool:
-    check = verify(problem, Claim(certificate=y), rigorous=True)
-    return check.verdict is not Verdict.UNDECIDED
+def _proved(problem: FeasibilityProblem, claim: Claim) -> bool:
+    return verify(problem, claim, rigorous=True).verdict is not Verdict.UNDECIDED

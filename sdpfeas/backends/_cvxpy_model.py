@@ -40,7 +40,10 @@ STOPS = {
 }
 
 #: How to read the raw results of the solvers whose vocabulary is known.
-READERS: Mapping[str, Callable[[Any], Answer]] = {"CLARABEL": clarabel.read_solution, "SCS": scs.read_solution}
+READERS: Mapping[str, Callable[[Any], Answer]] = {
+    "CLARABEL": clarabel.read_solution,
+    "SCS": scs.read_solution,
+}
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, cg
 
 from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
-from sdpfeas.certificates.equality import FreeColumns
+from sdpfeas.certificates.equality import FreeColumns, vector_columns
 from sdpfeas.certificates.numeric import check_certificate, check_point
 from sdpfeas.certificates.repair import repaired_certificates, repaired_points
 from sdpfeas.certificates.rigorous import prove_certificate, prove_point
@@ -68,6 +68,9 @@ EQUATION_PENALTY = 1e9
 SOLVED = 1e-9
 #: ... or when its displacement repeats itself to this accuracy.
 DRIFTING = 1e-5
+
+#: A starting point that misses an equality row by more than this, relative to its terms, is not tried.
+NEARLY = 1e-6
 
 #: How often a proof may be refused before a numeric check is enough.
 PATIENCE = 4
@@ -247,26 +250,26 @@ class _Space:
         Blocks on which no two rows share an entry, such as slack, give the diagonal; all others columns.
         """
         problem = self.problem
-        parts = list(zip(problem.sets, problem.rows, self.scales, self._kappa, strict=True))
-        slack = [_disjoint(rows) for rows in problem.rows]
-        rest = sum(int(np.prod(part[0].shape)) for part, apart in zip(parts, slack, strict=True) if not apart)
-        if 2 * (rest + sum(slack)) > problem.m:
+        parts = [
+            part
+            for part in zip(problem.sets, problem.rows, self.scales, self._kappa, strict=True)
+            if part[1] is not None
+        ]
+        count = sum(1 if _disjoint(rows) else int(np.prod(block.shape)) for block, rows, *_ in parts)
+        if not 0 < 2 * count <= problem.m:
             return None
         diagonal, columns, signs = np.zeros(problem.m), [], []
-        for (block, rows, scale, kappa), apart in zip(parts, slack, strict=True):
-            if rows is None:
-                continue
+        for block, rows, scale, kappa in parts:
+            assert rows is not None
             along = scale * rows.apply(_unit(block))
-            if apart:
+            if _disjoint(rows):
                 diagonal += (scale * rows.norms()) ** 2
                 columns.append(np.sqrt(kappa * (2.0 - kappa * block.n)) * along)
                 signs.append(-1.0)
                 continue
-            for unit in np.eye(int(np.prod(block.shape))):
-                columns.append(
-                    scale * rows.apply(unit.reshape(block.shape))
-                    - kappa * _trace(unit.reshape(block.shape)) * along
-                )
+            for flat in np.eye(int(np.prod(block.shape))):
+                unit = flat.reshape(block.shape)
+                columns.append(scale * rows.apply(unit) - kappa * _trace(unit) * along)
                 signs.append(1.0)
         matrix = np.stack(columns, axis=1) * self.weights[:, None]
         return diagonal * self.weights**2, matrix, np.array(signs)
@@ -296,9 +299,9 @@ def _norm(*parts: FloatArray) -> float:
 class _Graph:
     """Projection onto the graph ``{(x, A x)}``, its second part weighted by the penalty.
 
-    The member nearest to ``(v, u)`` has ``x = v + A't`` with ``t = (I/penalty + AA')^-1 (u - A v)``. Where ``AA'``
-    is diagonal but for few columns, these are factorised; else it is diagonalised or factorised itself, and
-    where it is too large, conjugate gradients do.
+    The member nearest to ``(v, u)`` has ``x = v + A't`` with ``t = (I/penalty + AA')^-1 (u - A v)``. Where
+    ``AA'`` is diagonal but for few columns, these are factorised; else it is diagonalised or factorised
+    itself, and where it is too large, conjugate gradients do.
     """
 
     def __init__(self, space: _Space, penalty: float) -> None:
@@ -569,18 +572,37 @@ def _looks_strict(problem: FeasibilityProblem, y: FloatArray) -> bool:
     return gap > 0.0
 
 
-def _clean(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | None:
-    """Multipliers of the right signs that vanish on the Free blocks, if there are such near by."""
-    largest = float(np.max(np.abs(y), initial=0.0))
-    if not 0.0 < largest < np.inf:
-        return None
-    y = y / largest
-    y = np.where(sign_violation(problem, y) > 0.0, 0.0, y)
-    if any(isinstance(block, Free) for block in problem.sets):
-        free = FreeColumns(problem, y)
-        y = y if free.exact else free.correct()
-        y = np.where(sign_violation(problem, y) > 0.0, 0.0, y)
-    return y if y.any() else None
+class _Cleaner:
+    """Gives multipliers the signs their rows allow, and makes ``A*y`` vanish on the Free blocks."""
+
+    def __init__(self, problem: FeasibilityProblem) -> None:
+        self.problem = problem
+        parts = [
+            sp.csr_array(vector_columns(rows))
+            for block, rows in zip(problem.sets, problem.rows, strict=True)
+            if isinstance(block, Free) and rows is not None
+        ]
+        self._columns = sp.hstack(parts, format="csr") if parts else None
+        if self._columns is not None:
+            gram = (self._columns.T @ self._columns).toarray()
+            self._inverse = scipy.linalg.pinvh(gram, rtol=1e-13, check_finite=False)
+
+    def clean(self, y: FloatArray) -> FloatArray | None:
+        """Return multipliers near ``y``, or None if nothing is left of them."""
+        largest = float(np.max(np.abs(y), initial=0.0))
+        if not 0.0 < largest < np.inf:
+            return None
+        y = self._signed(y / largest)
+        if self._columns is not None:
+            for _ in range(2):
+                y = y - self._columns @ (self._inverse @ (self._columns.T @ y))
+            if sign_violation(self.problem, y).any():
+                # Only multipliers that are clear of zero may make up for the others.
+                y = self._signed(FreeColumns(self.problem, self._signed(y)).correct())
+        return y if y.any() else None
+
+    def _signed(self, y: FloatArray) -> FloatArray:
+        return np.where(sign_violation(self.problem, y) > 0.0, 0.0, y)
 
 
 def _shrunk(block: BlockSet, margin: float, unit: float) -> BlockSet:
@@ -657,15 +679,23 @@ class _Search:
             self.point = start.point
             if self.point is None:
                 self.point = tuple(block.interior_point() for block in self.original.sets)
-            if prove_point(self.original, self.point, Tolerances()).proven:
+            if self._promises(self.point) and prove_point(self.original, self.point, Tolerances()).proven:
                 return self._claim(Stop.FINISHED, "point at the start")
             try:
                 return self._search(start)
             except np.linalg.LinAlgError as error:
                 return self._claim(Stop.NUMERICAL, str(error))
 
+    def _promises(self, point: Point) -> bool:
+        """Whether a point is worth a proof, which may be expensive."""
+        problem = self.original
+        off = np.abs(problem.apply(point) - problem.lower)[problem.equality]
+        size = (largest_bound(problem) + _terms(problem, point))[problem.equality]
+        return bool(np.all(off <= NEARLY * size)) and _looks_inside(problem, point)
+
     def _search(self, start: WarmStart) -> Claim:
         self.equations = _Equations(self.problem, self.scales)
+        self.cleaner = _Cleaner(self.problem)
         space = _Space(self.problem, self.weights, self.scales)
         tightened = _Splitting(space, self.options)
         tightened.start(start.point, None)
@@ -742,7 +772,7 @@ class _Search:
     def _screen_certificate(self, run: _Splitting) -> bool:
         """Whether multipliers of the widened run hold for the original problem."""
         for candidate in run.candidates():
-            y = _clean(self.problem, candidate)
+            y = self.cleaner.clean(candidate)
             if y is None:
                 continue
             self.certificate = self.scaling.unscale_certificate(y)

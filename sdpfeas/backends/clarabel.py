@@ -45,8 +45,9 @@ class ClarabelOptions:
     direct_form : {"auto", "primal", "dual"}
         Direct mode: what the variables are, the entries of the point or the multipliers of the rows; "auto"
         takes what is fewer, and the other form where that one meets numerical trouble.
-    objective : {"margin", "none"}
-        Ask for the point deepest inside, or for any point.
+    objective : {"auto", "none", "margin"}
+        Ask for any point, or for the one deepest inside; "auto" begins with "none" and goes on with the other
+        where nothing is proved.
     tolerance : float
         Clarabel's relative and absolute tolerances of gap and feasibility.
     tolerance_infeasible : float
@@ -62,7 +63,7 @@ class ClarabelOptions:
 
     mode: Literal["direct", "cvxpy"] = "direct"
     direct_form: Form = "auto"
-    objective: Objective = "margin"
+    objective: Objective = "auto"
     tolerance: float = 1e-8
     tolerance_infeasible: float = 1e-8
     max_iterations: int = 200
@@ -111,7 +112,10 @@ class Clarabel(ConicBackend):
 
             # Without `accept_unknown` cvxpy throws the last iterate away where Clarabel stalls.
             return ask_cvxpy(
-                pair, "CLARABEL", lambda: {**self.options.settings(deadline), "accept_unknown": True}, deadline
+                pair,
+                "CLARABEL",
+                lambda: {**self.options.settings(deadline), "accept_unknown": True},
+                deadline,
             )
         return ask_direct(pair, self.options.direct_form, lambda form: self._solve(form, deadline))
 

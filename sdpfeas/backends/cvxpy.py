@@ -1,7 +1,7 @@
 """``cvxpy``: any semidefinite solver cvxpy finds.
 
-Some of them return no ray for infeasible problems through cvxpy (SDPA, CVXOPT): asking for a margin, the default,
-gets certificates from them all the same. No warm start and no callback.
+Some of them return no ray for infeasible problems through cvxpy (SDPA, CVXOPT): asking for a margin gets
+certificates from them all the same. No warm start and no callback.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ class CvxpyOptions:
     ----------
     solver : str
         Name of the solver, in cvxpy's spelling.
-    objective : {"margin", "none"}
-        Ask for the point deepest inside, or for any point.
+    objective : {"auto", "none", "margin"}
+        Ask for any point, or for the one deepest inside; "auto" begins with "none" and goes on with the other
+        where nothing is proved.
     settings : dict
         The solver's own settings, handed on as they are.
     """
 
     solver: str = "CLARABEL"
-    objective: Objective = "margin"
+    objective: Objective = "auto"
     settings: dict = field(default_factory=dict)  # type: ignore[type-arg]
 
 

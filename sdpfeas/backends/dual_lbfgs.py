@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import minimize
 
 from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
+from sdpfeas.backends.dual_ascent import Ascent, Ended
 from sdpfeas.backends.dual_evidence import Evidence, fit_numbers
 from sdpfeas.backends.dual_function import DualFunction, Evaluation, Units
 from sdpfeas.deadline import Deadline
@@ -36,25 +36,24 @@ from sdpfeas.sets import Free, SpectralBox
 
 __all__ = ["DualLbfgs", "DualLbfgsOptions"]
 
-#: Iterations between two calls of the callback.
-CALL_EVERY = 5
-
-#: Most steps of one line search.
-LINE_SEARCH = 40
-
 #: A round ends when rows are met to this share of its margin, ...
-ACCURACY = 1e-2
+ACCURACY = 0.1
 #: ... the margin taken to lie between these.
 LEAST_MARGIN, LARGE_MARGIN = 1e-7, 0.1
 
-#: The last weight of the margin.
-MOST_WEIGHT = 1e9
+#: The accuracy gets better by this factor when it was not enough, down to the second number.
+TIGHTER, LEAST_ACCURACY = 0.1, 1e-4
+
+#: Margins of two rounds compare if no row changed its size by more than this share.
+SAME_SIZE = 0.01
+
+#: The last weight of the margin, and the largest a warm start begins with.
+MOST_WEIGHT, WARM_WEIGHT = 1e9, 1e4
 
 #: Where infeasibility is suspected, centres go beyond the largest eigenvalue of the point by this factor, ...
-BEYOND = float(__import__("os").environ.get("BEYOND", 4.0))
+BEYOND = 1.2
 #: ... and grow with the weight once ``||(A*y)_+|| / beta`` is below this.
-SUSPICION = float(__import__("os").environ.get("SUSP", 0.1))
-
+SUSPICION = 0.03
 
 #: A proof is tried from this many times epsilon on: a refusal costs little.
 EARLY = 100.0
@@ -95,10 +94,10 @@ class DualLbfgsOptions:
     epsilon: float = 1e-3
     margin: bool = True
     centre: float = 1.0
-    weight: float = 10.0
+    weight: float = 30.0
     growth: float = 8.0
     max_iterations: int = 5000
-    memory: int = 10
+    memory: int = 30
     ftol: float | None = None
     gtol: float | None = None
     restarts: int = 3
@@ -145,121 +144,6 @@ class DualLbfgs(FeasibilityBackend):
             return _spectral(problem, self.options, deadline, start, callback)
 
 
-# ---------------------------------------------------------------- the ascent
-
-
-class _Ended(Exception):
-    """The search is over."""
-
-    def __init__(self, stop: Stop, status: str) -> None:
-        super().__init__(status)
-        self.stop, self.status = stop, status
-
-
-class _Ascent:
-    """Runs of L-BFGS-B that share limits, counters and callback.
-
-    Parameters
-    ----------
-    options : DualLbfgsOptions
-        The options.
-    deadline : Deadline
-        When to stop.
-    inspect : callable
-        Called with the function and every evaluation; may raise ``_Ended``.
-    report : callable, optional
-        Called with iterations, seconds and an evaluation every few iterations; True stops.
-    """
-
-    def __init__(
-        self,
-        options: DualLbfgsOptions,
-        deadline: Deadline,
-        inspect: Callable[[DualFunction, Evaluation], None],
-        report: Callable[[int, float, Evaluation], Any] | None,
-    ) -> None:
-        self.options, self.deadline = options, deadline
-        self._inspect, self._report = inspect, report
-        self.iterations = self.evaluations = self.rounds = 0
-        self.latest: Evaluation | None = None
-        self._at: tuple[DualFunction, FloatArray] | None = None
-
-    def evaluate(self, function: DualFunction, z: FloatArray) -> Evaluation:
-        """Evaluate within the limits; the same place twice costs nothing."""
-        if self._at is not None and self._at[0] is function and np.array_equal(self._at[1], z):
-            assert self.latest is not None
-            return self.latest
-        if self.deadline.expired and self.latest is not None:
-            raise _Ended(Stop.TIME_LIMIT, "time limit")
-        try:
-            found = function.evaluate(z)
-        except np.linalg.LinAlgError as error:
-            raise _Ended(Stop.NUMERICAL, str(error)) from None
-        if not (math.isfinite(found.value) and np.isfinite(found.gradient).all()):
-            raise _Ended(Stop.NUMERICAL, "the dual function overflows")
-        first = self.latest is None
-        self.latest, self._at = found, (function, np.array(z))
-        self.evaluations += 1
-        if first:
-            self._call()
-        self._inspect(function, found)
-        return found
-
-    def climb(
-        self, function: DualFunction, z: FloatArray, ftol: float, gtol: float
-    ) -> tuple[Evaluation, str]:
-        """Maximise from ``z``; the evaluation at the end and L-BFGS-B's word for it."""
-        self.rounds += 1
-        found = self.evaluate(function, z)
-        if function.size == 0:
-            raise _Ended(Stop.FINISHED, "no row has a finite bound")
-        settings = {"maxcor": self.options.memory, "ftol": ftol, "gtol": gtol, "maxls": LINE_SEARCH}
-        unlimited = {"maxiter": 10**9, "maxfun": 10**9}
-        for _ in range(1 + self.options.restarts):
-            before = self.iterations
-            answer = minimize(
-                lambda at: self._descend(function, at),
-                z,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=function.bounds,
-                callback=self._step,
-                options={**settings, **unlimited},
-            )
-            z = np.asarray(answer.x)
-            # A line search that fails at its first step will fail again.
-            if answer.status != 2 or self.iterations == before:
-                break
-        found = self.evaluate(function, z)
-        return found, str(answer.message).strip()
-
-    def _descend(self, function: DualFunction, z: FloatArray) -> tuple[float, FloatArray]:
-        found = self.evaluate(function, z)
-        return -found.value, -found.gradient
-
-    def _step(self, _: FloatArray) -> None:
-        self.iterations += 1
-        if self.iterations % CALL_EVERY == 0:
-            self._call()
-        if self.iterations >= self.options.max_iterations:
-            raise _Ended(Stop.ITERATION_LIMIT, "iteration limit")
-
-    def _call(self) -> None:
-        assert self.latest is not None
-        if self._report is not None and self._report(self.iterations, self.deadline.elapsed, self.latest):
-            raise _Ended(Stop.CALLBACK, "stopped by the callback")
-
-    def useful(self, function: DualFunction, y: FloatArray) -> FloatArray:
-        """Variables along ``y`` where the function is no lower than at zero."""
-        zero = np.zeros(function.size)
-        level = self.evaluate(function, zero).value
-        z = function.variables(y)
-        for share in (1.0, 0.1, 0.01):
-            if self.evaluate(function, share * z).value >= level:
-                return share * z
-        return zero
-
-
 # ---------------------------------------------------------------- the spectral form
 
 
@@ -274,29 +158,28 @@ def _spectral(
 
     def inspect(function: DualFunction, found: Evaluation) -> None:
         if evidence.inspect(function, found):
-            raise _Ended(Stop.FINISHED, f"{evidence.proven} found")
+            raise Ended(Stop.FINISHED, f"{evidence.proven} found")
 
     def report(iterations: int, elapsed: float, found: Evaluation) -> Any:
         assert callback is not None
         point, _ = fit_numbers(problem, found.point, found.rows)
         return callback(Progress(iterations, elapsed, point, found.multipliers))
 
-    ascent = _Ascent(options, deadline, inspect, None if callback is None else report)
+    ascent = Ascent(options, deadline, inspect, None if callback is None else report)
     try:
         search = _rounds if options.margin else _plain
-        stop, status = search(problem, ascent, start)
-    except _Ended as end:
+        stop, status = search(problem, options, ascent, start)
+    except Ended as end:
         stop, status = end.stop, end.status
+    if evidence.point is None and ascent.latest is not None:
+        return _claim(ascent, stop, status, ascent.latest.point, ascent.latest.multipliers)
     return _claim(ascent, stop, status, evidence.point, evidence.multipliers)
 
 
-def _claim(
-    ascent: _Ascent, stop: Stop, status: str, point: Point | None, y: FloatArray | None, **info: Any
-) -> Claim:
-    latest = ascent.latest
-    info |= {"evaluations": ascent.evaluations, "rounds": ascent.rounds}
-    if latest is not None:
-        info["margin"] = latest.margin
+def _claim(ascent: Ascent, stop: Stop, status: str, point: Point | None, y: FloatArray | None) -> Claim:
+    info: dict[str, Any] = {"evaluations": ascent.evaluations, "rounds": ascent.rounds}
+    if ascent.latest is not None:
+        info["margin"] = ascent.latest.margin
     certificate = y if y is not None and y.any() else None
     return Claim(point, certificate, status, stop, ascent.iterations, info)
 
@@ -314,9 +197,10 @@ def _centres(problem: FeasibilityProblem, units: Units, centre: float) -> FloatA
     return out
 
 
-def _plain(problem: FeasibilityProblem, ascent: _Ascent, start: FloatArray | None) -> tuple[Stop, str]:
+def _plain(
+    problem: FeasibilityProblem, options: DualLbfgsOptions, ascent: Ascent, start: FloatArray | None
+) -> tuple[Stop, str]:
     """Solve the regularised problem itself, once."""
-    options = ascent.options
     units = Units.guess(problem)
     function = DualFunction(problem, units, _centres(problem, units, options.centre))
     z = np.zeros(function.size) if start is None else ascent.useful(function, start)
@@ -329,13 +213,14 @@ def _converged(status: str) -> tuple[Stop, str]:
     return (Stop.FINISHED if status.startswith("CONVERGENCE") else Stop.STALLED), status
 
 
-def _rounds(problem: FeasibilityProblem, ascent: _Ascent, start: FloatArray | None) -> tuple[Stop, str]:
+def _rounds(
+    problem: FeasibilityProblem, options: DualLbfgsOptions, ascent: Ascent, start: FloatArray | None
+) -> tuple[Stop, str]:
     """Maximise the margin in rounds of growing weight, sizes taken from the round before."""
-    options = ascent.options
     units, weight, accuracy, margin = Units.guess(problem), options.weight, ACCURACY, LARGE_MARGIN
-    centres, y, settled = _centres(problem, units, options.centre), np.zeros(problem.m), 0
+    centres, y, settled, best = _centres(problem, units, options.centre), np.zeros(problem.m), 0, -math.inf
     if start is not None:
-        units, weight, y = _warm(problem, ascent, units, centres, start)
+        units, weight, y = _warm(problem, ascent, DualFunction(problem, units, centres, weight), start)
     while weight <= MOST_WEIGHT:
         function = DualFunction(problem, units, centres, weight)
         goal = accuracy * min(max(abs(margin), LEAST_MARGIN), LARGE_MARGIN)
@@ -351,12 +236,18 @@ def _rounds(problem: FeasibilityProblem, ascent: _Ascent, start: FloatArray | No
             settled += 1
             if settled > options.restarts:
                 return Stop.FINISHED, f"converged with slack; {status}"
-            accuracy *= 0.1
+            accuracy *= TIGHTER
+        elif margin < best and accuracy > LEAST_ACCURACY:
+            # More weight never lowers the best margin, so this round was ended too early.
+            accuracy *= TIGHTER
         else:
+            best = margin
             centres = _further(function, found, options.growth)
             weight *= options.growth
             y = y * options.growth
         units = Units.at(problem, found.point)
+        if not np.allclose(units.rows, function.units.rows, rtol=SAME_SIZE, atol=0.0):
+            best = -math.inf  # margins in other units do not compare
     return Stop.STALLED, f"no proof up to weight {MOST_WEIGHT:g}; {status}"
 
 
@@ -376,14 +267,16 @@ def _further(function: DualFunction, found: Evaluation, growth: float) -> FloatA
 
 
 def _warm(
-    problem: FeasibilityProblem, ascent: _Ascent, units: Units, centres: FloatArray, y: FloatArray
+    problem: FeasibilityProblem, ascent: Ascent, function: DualFunction, y: FloatArray
 ) -> tuple[Units, float, FloatArray]:
-    """Units, weight and multipliers to start from: their size is that of the weight they were found with."""
-    function = DualFunction(problem, units, centres, ascent.options.weight)
+    """Units, weight and multipliers to start from: multipliers are about as large as their weight was."""
+    assert function.weight is not None
     size = float(np.sum(np.abs(function.variables(y))))
-    weight = min(max(size, ascent.options.weight), MOST_WEIGHT)
-    y = y * (weight / size) if size > 0.0 else np.zeros(problem.m)
-    function = DualFunction(problem, units, centres, weight)
+    if not 0.0 < size < math.inf:
+        return function.units, function.weight, np.zeros(problem.m)
+    weight = min(max(size, function.weight), WARM_WEIGHT)
+    y = y * (weight / size)
+    function = DualFunction(problem, function.units, function.centres, weight)
     found = ascent.evaluate(function, function.variables(y))
     return Units.at(problem, found.point), weight, y
 
@@ -406,22 +299,21 @@ def _published(
         beta = float(np.sum(lifted.beta_terms(found.multipliers)))
         size = math.sqrt(sum(float(np.sum(x * x)) for x in found.point))
         if beta > 0.0 and size / beta < options.epsilon:
-            raise _Ended(Stop.FINISHED, f"infeasibility screen: {size / beta:.3g} < {options.epsilon:g}")
+            raise Ended(Stop.FINISHED, f"infeasibility screen: {size / beta:.3g} < {options.epsilon:g}")
 
     function = DualFunction(lifted, Units.plain(lifted), np.zeros(len(lifted.sets)))
-    ascent = _Ascent(options, deadline, inspect, _unlifted(lift, callback))
+    ascent = Ascent(options, deadline, inspect, _unlifted(lift, callback))
     try:
         z = np.zeros(function.size) if start is None else ascent.useful(function, lift.certificate(start))
         ftol = 2.2e-9 if options.ftol is None else options.ftol
         _, status = ascent.climb(function, z, ftol, 1e-5 if options.gtol is None else options.gtol)
         stop, status = _converged(status)
-    except _Ended as end:
+    except Ended as end:
         stop, status = end.stop, end.status
-    claim = _claim(ascent, stop, status, None, None)
     if ascent.latest is None:
-        return claim
-    y = lift.unlift_certificate(ascent.latest.multipliers)
-    return replace(claim, point=lift.unlift_point(ascent.latest.point), certificate=y if y.any() else None)
+        return _claim(ascent, stop, status, None, None)
+    point = lift.unlift_point(ascent.latest.point)
+    return _claim(ascent, stop, status, point, lift.unlift_certificate(ascent.latest.multipliers))
 
 
 def _unlifted(lift: Lift, callback: Callback | None) -> Callable[[int, float, Evaluation], Any] | None:

@@ -33,8 +33,9 @@ class ScsOptions:
     direct_form : {"auto", "primal", "dual"}
         Direct mode: what the variables are, the entries of the point or the multipliers of the rows; "auto"
         takes what is fewer, and the other form where that one meets numerical trouble.
-    objective : {"margin", "none"}
-        Ask for the point deepest inside, or for any point.
+    objective : {"auto", "none", "margin"}
+        Ask for any point, or for the one deepest inside; "auto" begins with "margin" and goes on with the other
+        where nothing is proved.
     eps : float
         SCS's relative and absolute tolerances.
     eps_infeasible : float
@@ -47,7 +48,7 @@ class ScsOptions:
 
     mode: Literal["direct", "cvxpy"] = "direct"
     direct_form: Form = "auto"
-    objective: Objective = "margin"
+    objective: Objective = "auto"
     eps: float = 1e-6
     eps_infeasible: float = 1e-8
     max_iterations: int = 20_000
@@ -82,6 +83,7 @@ class Scs(ConicBackend):
     requires = ("scs", "cvxpy")
     distribution = "scs"
     triangle = "lower"
+    objectives = ("margin", "none")
     Options = ScsOptions
 
     def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:

@@ -126,7 +126,10 @@ class SpectralIpm(FeasibilityBackend):
             return Stop.STALLED if embedding.iteration >= best.iteration + PATIENCE else None
 
         with np.errstate(all="ignore"):
-            embedding = Embedding(program.problem, cost, program.scale)
+            try:
+                embedding = Embedding(program.problem, cost, program.scale)
+            except np.linalg.LinAlgError:
+                return Claim(stop=Stop.UNSUPPORTED, raw_status="a box has no interior to start from")
             stop = self._iterate(embedding, deadline, visit)
         return self._claim(embedding, best.claim, stop)
 

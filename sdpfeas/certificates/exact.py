@@ -624,7 +624,10 @@ def _box_support(box: SpectralBox, g: np.ndarray) -> Any | None:
     if box.trace is not None:
         theta = float(lam[::-1][min(max(int(box.rank), 0), box.n - 1)])
     spread = float(np.max(np.abs(lam - theta), initial=0.0))
-    split = _exact(spectral_matrix(vec, np.maximum(lam - theta, 0.0)))
+    rounded = spectral_matrix(vec, np.maximum(lam - theta, 0.0))
+    if not (math.isfinite(spread) and np.isfinite(rounded).all()):
+        return None
+    split = _exact(rounded)
     shift = _number(Fraction(theta))
     # A little lift makes both parts semidefinite whatever the rounding; diagonal ones need none.
     for lift in (Fraction(0), Fraction(spread) * Fraction(1, 2**44) * box.n):

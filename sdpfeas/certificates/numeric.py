@@ -28,7 +28,7 @@ from sdpfeas.certificates.stable import stable_adjoint, stable_apply
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Rows
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
-from sdpfeas.rounding import UNIT, gamma
+from sdpfeas.rounding import TINY, UNIT, gamma
 from sdpfeas.sets import PSD, BlockSet, Free, SpectralBox
 from sdpfeas.tolerances import Tolerances
 
@@ -54,7 +54,7 @@ def check_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
         lam = block.spectrum(x)
         apart = _norm(lam - block.project_spectrum(lam))
-        if not apart == 0.0:
+        if apart != 0.0:  # or not a number
             size = _size(block, x)
             if not (apart <= tolerances.membership * size and math.isfinite(size)):
                 share = apart / size if size > 0.0 else math.inf
@@ -70,14 +70,14 @@ def check_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
         return refuse("the row values overflow")
     violation = np.maximum(problem.lower - value, value - problem.upper) + drift
     bad = ~(violation <= tolerances.residual * excused)
-    if not bad.any():
+    if not (bad.any() and _hopeless(problem, point, np.flatnonzero(bad), violation, tolerances)):
         # Where rounding in the values might matter it is bounded, row by row.
         doubtful = np.flatnonzero(~(violation + noise <= tolerances.residual * excused))
         violation[doubtful] += _rounding(problem, point, doubtful)
         bad = ~(violation <= tolerances.residual * excused)
-    if bad.any():
-        excused = excused + _cancelled(problem, point, np.flatnonzero(bad), violation, tolerances)
-        bad &= ~(violation <= tolerances.residual * excused)
+        if bad.any():
+            excused = excused + _cancelled(problem, point, np.flatnonzero(bad), tolerances)
+            bad &= ~(violation <= tolerances.residual * excused)
     if not np.isfinite(excused).all():
         return refuse("the row values overflow")
     if bad.any():
@@ -126,12 +126,28 @@ def _norm(x: FloatArray) -> float:
     return largest * float(np.linalg.norm(x / largest)) if 0.0 < largest < math.inf else largest
 
 
-def _cancelled(
+def _hopeless(
     problem: FeasibilityProblem,
     point: Point,
     index: np.ndarray,
     violation: FloatArray,
     tolerances: Tolerances,
+) -> bool:
+    """Whether some row is violated by more than ``_cancelled`` could ever excuse."""
+    most, slight = largest_bound(problem), _slight(tolerances)
+    for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
+        reach = problem.upper_norms[b] * _size(block, x) * (4.0 + math.sqrt(block.n))
+        most = most + (reach if isinstance(block, SpectralBox) else slight * reach)
+    return bool(np.any(violation[index] > tolerances.residual * most[index]))
+
+
+def _slight(tolerances: Tolerances) -> float:
+    """Rounding in units of the residual tolerance."""
+    return tolerances.rounding / tolerances.residual if tolerances.residual > 0.0 else 0.0
+
+
+def _cancelled(
+    problem: FeasibilityProblem, point: Point, index: np.ndarray, tolerances: Tolerances
 ) -> FloatArray:
     """Terms that cancelled inside a block, for some rows, in units of the residual tolerance.
 
@@ -141,14 +157,7 @@ def _cancelled(
     excused: a few units of it times the norm of the row times that of the point.
     """
     out = np.zeros(problem.m)
-    most = np.zeros(problem.m)
-    slight = tolerances.rounding / tolerances.residual if tolerances.residual > 0.0 else 0.0
-    for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
-        reach = problem.upper_norms[b] * _size(block, x) * (4.0 + math.sqrt(block.n))
-        most += reach if isinstance(block, SpectralBox) else slight * reach
-    # Nothing below exceeds this, so what is worse needs no second look.
-    if np.any(violation[index] > tolerances.residual * (largest_bound(problem) + most)[index]):
-        return out
+    slight = _slight(tolerances)
     equal = problem.equality[index]
     for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
         if rows is None:
@@ -207,7 +216,7 @@ def check_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: To
                 outcome = prove_certificate(reduced, y, tolerances)
         return outcome
     terms = problem.beta_terms(y)
-    gap, scale, noise = float(np.sum(terms)), float(np.sum(np.abs(terms))), 0.0
+    gap, scale, noise = float(np.sum(terms)), float(np.sum(np.abs(terms))), terms.size * TINY
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         if rows is None:
             continue

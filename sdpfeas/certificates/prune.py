@@ -34,7 +34,7 @@ def prune_certificate(check: Check) -> FloatArray:
     """
     assert check.certificate is not None
     problem, y = check.problem, np.array(check.certificate)
-    size = max(np.count_nonzero(y) // 2, 1)
+    size = max(int(np.count_nonzero(y)) // 2, 1)
     trials = 0
     while trials < MOST_TRIALS:
         order = [int(i) for i in np.argsort(np.abs(y) * problem.norms, kind="stable") if y[i] != 0.0]

@@ -17,6 +17,7 @@ from sdpfeas.certificates.outcome import Outcome, refuse
 from sdpfeas.linalg import FloatArray
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.rounding import (
+    TINY,
     definite,
     eigenvalue_enclosure,
     gamma,
@@ -68,7 +69,7 @@ def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
 def _without_slips(x: FloatArray, snap: float) -> FloatArray:
     """Set slightly negative entries to zero: the exact solution is looked for from there."""
     low = np.minimum(x, 0.0)
-    return np.maximum(x, 0.0) if norm_upper(low) <= snap * norm_upper(x) else x
+    return np.maximum(x, 0.0) if norm_upper(low) <= snap * norm_upper(x) < math.inf else x
 
 
 def enclose_rows(problem: FeasibilityProblem, point: Point) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -213,7 +214,8 @@ def prove_certificate(
             f"an exact certificate may be {shift:.3g} of the size away"
         )
     terms = problem.beta_terms(y)
-    beta = sum_lower(terms, shift * free.bound_norm() if shift else 0.0)
+    lost = terms.size * TINY  # what underflow may have taken from the products
+    beta = sum_lower(terms, (shift * free.bound_norm() if shift else 0.0) + lost)
     support_total, scale = 0.0, float(np.sum(np.abs(terms)))
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         if rows is None or isinstance(block, Free):
@@ -263,7 +265,8 @@ def _box_support_upper(
     total = float(np.sum(np.abs(lam)))
     rounding = float(inflate(2.0 * gamma(8 * box.n + 32) * bound * total, box.n))
     spread = float(inflate(radius + symmetric_norm_upper(error) + slip, 4))
-    extra = float(inflate(box.nuclear_radius * spread + rounding, 4))
+    lost = 64.0 * box.n * TINY * (1.0 + bound)  # what underflow may have taken
+    extra = float(inflate(box.nuclear_radius * spread + rounding + lost, 4))
     value = box.support_spectrum(lam)
     size = box.nuclear_radius * float(np.max(np.abs(lam), initial=0.0))
     return float(np.nextafter(value + extra, np.inf)), size

@@ -10,9 +10,9 @@ import scipy.linalg
 from sdpfeas.families.geometry import ClassScatter
 from sdpfeas.linalg import FloatArray
 
-__all__ = ["Criterion"]
+__all__ = ["ROUNDING", "Criterion"]
 
-#: A projected scatter below this share of the whole is rounding, where the projection was meant to have none.
+#: Squares below this share of the whole are rounding, where directions without any scatter are looked for.
 ROUNDING = 1e-24
 
 
@@ -25,6 +25,8 @@ class Criterion:
     ----------
     scatter : ClassScatter
         Means and scatters.
+    floor : float
+        Scatters and squared distances below this share of the whole count as none.
 
     Attributes
     ----------
@@ -40,7 +42,7 @@ class Criterion:
         The two classes of every pair.
     """
 
-    def __init__(self, scatter: ClassScatter) -> None:
+    def __init__(self, scatter: ClassScatter, floor: float = 0.0) -> None:
         scatter = scatter.merged_means(scatter.equal_means())
         self.basis = scatter.basis
         self.means = scatter.means
@@ -48,7 +50,7 @@ class Criterion:
         self.stack = np.concatenate(self.factors)
         self.owner = np.repeat(np.arange(scatter.c), [f.shape[0] for f in self.factors])
         self.first, self.second = np.triu_indices(scatter.c, 1)
-        self._total = max(float(np.sum(f * f)) for f in self.factors)
+        self._none = floor * (float(np.sum(self.stack**2)) + float(np.sum(self.differences() ** 2)))
 
     @property
     def k(self) -> int:
@@ -74,21 +76,18 @@ class Criterion:
         np.add.at(scatters, self.owner, rows)
         return distances, scatters
 
-    def ratio(self, A: FloatArray, *, unbounded: bool = False) -> float:
+    def ratio(self, A: FloatArray) -> float:
         """Ratio a projection attains.
 
         Parameters
         ----------
         A : ndarray
             Orthonormal columns, shape (coordinates, components).
-        unbounded : bool
-            Whether there are directions without any scatter that separate all means, so that a scatter of
-            the size of rounding counts as none.
         """
         distances, scatters = self.values(A)
         least, most = float(np.min(distances)), float(np.max(scatters))
-        if most <= (ROUNDING * self._total if unbounded else 0.0):
-            return math.inf if least > 0.0 else 0.0
+        if most <= self._none:
+            return math.inf if least > self._none else 0.0
         return least / most
 
     def discriminant(self, r: int) -> FloatArray:

@@ -16,7 +16,7 @@ from sdpfeas.bracket import relative_gap
 from sdpfeas.deadline import Deadline
 from sdpfeas.families import WLDA, geometry
 from sdpfeas.linalg import FloatArray
-from sdpfeas.wlda.criterion import Criterion
+from sdpfeas.wlda.criterion import ROUNDING, Criterion
 from sdpfeas.wlda.projection import LinearProjection, principal_axes
 from sdpfeas.wlda.refine import refine_projection
 
@@ -47,7 +47,7 @@ class WorstCaseLDA(LinearProjection):
         Shrink every class scatter towards a multiple of the identity: by this share, or by that of Ledoit and
         Wolf. The ratios are those of the shrunk scatters.
     refine : bool
-        After rounding, improve the ratio of ``W`` itself.
+        After rounding, improve the ratio of ``W`` itself. Done anyway where ratios are vacuous (``notes_``).
     time_limit : float, optional
         Seconds for the search of ``delta*``.
 
@@ -154,7 +154,11 @@ class WorstCaseLDA(LinearProjection):
         found = _search(family, self.solver, self.tol, self.time_limit)
         self._take_bracket(family, found)
         classes = geometry.from_data(samples, index, scatter=self.scatter, shrinkage=self.shrinkage)
-        self._take_projection(Criterion(classes), _rounded(family, found), samples)
+        degenerate = family.vacuous or math.isinf(found.lower)
+        criterion = Criterion(classes, ROUNDING if degenerate else 0.0)
+        # Rounding a vacuous Z leaves the null space of the scatters, where some means agree.
+        refine = (self.refine or family.vacuous) and math.isfinite(found.lower)
+        self._take_projection(criterion, _rounded(family, found), samples, refine)
         return self
 
     def _take_bracket(self, family: WLDA, found: BisectionResult) -> None:
@@ -171,11 +175,12 @@ class WorstCaseLDA(LinearProjection):
             )
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
-    def _take_projection(self, criterion: Criterion, W: FloatArray, samples: FloatArray) -> None:
+    def _take_projection(
+        self, criterion: Criterion, W: FloatArray, samples: FloatArray, refine: bool
+    ) -> None:
         A, _ = np.linalg.qr(criterion.basis.T @ W)
-        unbounded = math.isinf(self.delta_)
-        self.rounded_ratio_ = self.ratio_ = criterion.ratio(A, unbounded=unbounded)
-        if self.refine and not unbounded:
+        self.rounded_ratio_ = self.ratio_ = criterion.ratio(A)
+        if refine:
             A = refine_projection(criterion, A, (1.0 - 0.1 * self.tol) * self.delta_bounds_[1])
             self.ratio_ = criterion.ratio(A)
         self.relaxation_gap_ = max(relative_gap(self.ratio_, self.delta_bounds_[1]), 0.0)

@@ -29,9 +29,9 @@ class LMNN(LinearProjection):
     """Learn a linear map in which samples are closer to neighbours of their class than to all other classes.
 
     Minimises ``(1 - push)·sum d_ij + push·sum [1 + d_ij - d_il]_+`` over ``L``, with
-    ``d_ij = ||L(x_i - x_j)||²``, where j runs over the target neighbours of i, fixed in advance, and l over the
-    samples of other classes. L-BFGS on the samples l that come close, the impostors, which are looked for anew
-    until there are no more.
+    ``d_ij = ||L(x_i - x_j)||²``, where j runs over the target neighbours of i, fixed in advance, and l over
+    the samples of other classes. L-BFGS on the samples l that come close, the impostors, which are looked for
+    anew until there are no more.
 
     Parameters
     ----------

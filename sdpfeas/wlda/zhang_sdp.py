@@ -21,7 +21,7 @@ from sdpfeas.problem import FeasibilityProblem, Point
 from sdpfeas.program import ConicProgram
 from sdpfeas.registry import find_solver
 from sdpfeas.sets import Nonneg, SpectralBox
-from sdpfeas.wlda.criterion import Criterion
+from sdpfeas.wlda.criterion import ROUNDING, Criterion
 from sdpfeas.wlda.projection import LinearProjection, check_components, principal_axes
 
 __all__ = ["ZhangSDP"]
@@ -103,10 +103,10 @@ class ZhangSDP(LinearProjection):
         if not backend.maximises:
             raise BackendError(f"backend {backend.name!r} takes no objective")
         Z = self._dinkelbach(_Step(classes, r, backend))
-        criterion = Criterion(classes)
+        criterion = Criterion(classes, ROUNDING if math.isinf(self.delta_) else 0.0)
         _, vec = eigh(Z)
         A = vec[:, ::-1][:, :r]
-        self.ratio_ = criterion.ratio(A, unbounded=math.isinf(self.delta_))
+        self.ratio_ = criterion.ratio(A)
         self.components_ = principal_axes(classes.basis @ A, samples - self.mean_).T
         return self
 
@@ -114,6 +114,9 @@ class ZhangSDP(LinearProjection):
         Z = step.middle
         delta = step.ratio(Z)
         self.deltas_, self.n_iter_ = [delta], 0
+        if step.single:
+            self.delta_ = delta
+            return Z
         while self.n_iter_ < self.max_iter and math.isfinite(delta):
             found = step.maximise(delta, Z)
             self.n_iter_ += 1
@@ -141,6 +144,11 @@ class _Step:
         self._box = SpectralBox(classes.k, trace=r)
         self._pairs: Rows = classes.mean_rows()
         self._scatters = classes.scatter_rows()
+
+    @property
+    def single(self) -> bool:
+        """Whether there is only one point, the identity: nothing to maximise over."""
+        return self._box.trace == self._box.n
 
     @property
     def middle(self) -> FloatArray:
