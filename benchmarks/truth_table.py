@@ -55,8 +55,8 @@ def table(rows: list[tuple[str, str, str, float, str]], count: int) -> str:
     lines = [
         f"# {count} planted problems of known truth",
         "",
-        "Made by `make truth`. *Verified* is what `sdpfeas.solve` grants; *raw* is what the same runs would have",
-        "said without the verifier. A wrong verdict must not happen; a wrong raw status does.",
+        "Made by `make truth`. *Verified* is what `sdpfeas.solve` grants; *raw* is what the same runs would",
+        "have said without the verifier. A wrong verdict must not happen; a wrong raw status may.",
         "",
         "| backend | verified right | undecided | wrong | raw right | raw undecided | raw wrong | median s |",
         "|---|---|---|---|---|---|---|---|",

@@ -3,6 +3,8 @@
 Any backend may answer; one shared verifier decides. See :func:`verify` and :class:`FeasibilityProblem`.
 """
 
+# The package of that name first: loading it later would hide the function ``backends``.
+import sdpfeas.backends  # noqa: F401
 from sdpfeas import families
 from sdpfeas.backend import FeasibilityBackend, Progress, WarmStart
 from sdpfeas.bisection import bisect, one_shot

@@ -6,8 +6,8 @@ so that it ends at the common member nearest to the start. If there is none, the
 by a constant vector ``(V, v)``, the shortest from ``S`` to ``C``. It is orthogonal to ``S``, so ``V = -A*v``,
 and it separates the two, so ``v`` is a certificate.
 
-The nearest member lies on the boundary, where little can be proved. So the bounds and the cones are moved
-inwards a little, and the rest is left to the repairs of the verifier.
+What it finds lies on a boundary, where little can be proved. So it runs twice, side by side: *inside*, with
+cones and bounds a little smaller, for a point; and *outside*, with cones a little larger, for a certificate.
 
 No warm start; calls back at every look.
 """
@@ -39,12 +39,12 @@ class DykstraOptions:
     look_every : int
         Pairs of projections between two looks at what there is; each look waits longer than the one before.
     margin : float
-        How far bounds and cones are moved inwards, relative to the rows and to the size of the start.
+        By how much bounds and cones are made smaller or larger, relative to their size.
     """
 
     max_iterations: int = 10_000
     look_every: int = 50
-    margin: float = 1e-4
+    margin: float = 1e-3
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1 or self.look_every < 1:
@@ -73,79 +73,97 @@ class Dykstra(FeasibilityBackend):
         if problem.m == 0:
             return Claim(tuple(block.interior_point() for block in problem.sets), raw_status="no rows")
         scaling = problem.scaled()
-        run = _Run(scaling.problem, self.options.margin)
+        inside = _Run(scaling.problem, -self.options.margin)
+        outside = _Run(scaling.problem, self.options.margin)
         look, claim = self.options.look_every, Claim()
         for k in range(1, self.options.max_iterations + 1):
-            run.step()
+            inside.step()
+            outside.step()
             late = deadline.expired
             if k < look and not late and k < self.options.max_iterations:
                 continue
             look += max(self.options.look_every, k // 4)
-            y = scaling.unscale_certificate(run.certificate())
-            claim = Claim(run.point, y, "still apart", Stop.ITERATION_LIMIT, k)
+            y = scaling.unscale_certificate(outside.certificate())
+            claim = Claim(inside.point(), y, "still apart", Stop.ITERATION_LIMIT, k)
             if late:
                 return replace(claim, stop=Stop.TIME_LIMIT)
-            if verify(problem, claim).verdict is not Verdict.UNDECIDED:
-                return replace(claim, raw_status="the verifier is content", stop=Stop.FINISHED)
             if callback is not None and callback(Progress(k, deadline.elapsed, claim.point, y)) is True:
                 return replace(claim, stop=Stop.CALLBACK)
-            run.tighten()
+            if verify(problem, claim).verdict is not Verdict.UNDECIDED:
+                return replace(claim, raw_status="the verifier is content", stop=Stop.FINISHED)
+            inside.tighten()
         return claim
 
 
 class _Run:
-    """The iteration; the rows have norm about one."""
+    """One run of the method; the rows have norm about one.
+
+    Cones are resized by a change of variables, ``X = W - kappa·tr(W)·I`` with ``W`` in the cones: a positive
+    margin lets ``X`` be a little indefinite, a negative one keeps it definite.
+    """
 
     def __init__(self, problem: FeasibilityProblem, margin: float) -> None:
         self.problem = problem
         self.margin = margin
+        side = sum(block.n for block in problem.sets if isinstance(block, (PSD, Nonneg)))
+        self.kappa = margin / ((1.0 + margin) * max(side, 1))
+        along = problem.apply(tuple(map(self._identity, problem.sets)))
         gram = sum((rows.gram() for rows in problem.rows if rows is not None), np.eye(problem.m))
+        gram -= self.kappa * (2.0 - self.kappa * side) * np.outer(along, along)
         self.factor = scipy.linalg.cho_factor(gram)
-        self.point = tuple(block.interior_point() for block in problem.sets)
-        self.value = problem.apply(self.point)
-        self.cut = tuple(np.zeros_like(x) for x in self.point), np.zeros(problem.m)
-        self.tighten()
+        self.x: Point = tuple(block.interior_point() for block in problem.sets)
+        self.z = self.apply(self.x)
+        self.cut_x: Point = tuple(np.zeros_like(x) for x in self.x)
+        self.cut_z = np.zeros(problem.m)
+        self.lower, self.upper = problem.lower, problem.upper
+
+    @staticmethod
+    def _identity(block: BlockSet) -> FloatArray:
+        """The identity of a cone; zero for other sets."""
+        if not isinstance(block, (PSD, Nonneg)):
+            return np.zeros(block.shape)
+        return np.eye(block.n) if block.matrix else np.ones(block.n)
+
+    def _bend(self, w: Point) -> Point:
+        units = [self._identity(block) for block in self.problem.sets]
+        trace = sum(float(np.sum(unit * x)) for unit, x in zip(units, w, strict=True))
+        return tuple(x - self.kappa * trace * unit for unit, x in zip(units, w, strict=True))
+
+    def apply(self, w: Point) -> FloatArray:
+        return self.problem.apply(self._bend(w))
+
+    def adjoint(self, y: FloatArray) -> Point:
+        return self._bend(self.problem.adjoint(y))
 
     def tighten(self) -> None:
-        """Move bounds and cones inwards, relative to the size of the present point."""
+        """Move the bounds inwards, relative to the size of the present point."""
         problem = self.problem
-        size = sum(n * np.linalg.norm(x) for n, x in zip(problem.block_norms, self.point, strict=True))
-        room = np.minimum(self.margin * size, 0.25 * (problem.upper - problem.lower))
+        norms = [float(np.linalg.norm(x)) for x in self.x]
+        room = np.minimum(
+            -self.margin * (norms @ problem.block_norms), 0.25 * (problem.upper - problem.lower)
+        )
         self.lower, self.upper = problem.lower + room, problem.upper - room
-        self.floors = [
-            self.margin * np.linalg.norm(x) / block.n * _unit(block)
-            if isinstance(block, (PSD, Nonneg))
-            else 0.0
-            for block, x in zip(problem.sets, self.point, strict=True)
-        ]
 
     def step(self) -> None:
-        """Project onto the subspace, then onto sets and bounds, starting from what was cut off last time."""
-        x, z = self.onto_subspace(self.point, self.value)
-        ahead = tuple(a + b for a, b in zip(x, self.cut[0], strict=True)), z + self.cut[1]
-        self.point = tuple(
-            block.project(a - floor) + floor
-            for block, a, floor in zip(self.problem.sets, ahead[0], self.floors, strict=True)
-        )
-        self.value = np.clip(ahead[1], self.lower, self.upper)
-        self.cut = (
-            tuple(a - b for a, b in zip(ahead[0], self.point, strict=True)),
-            ahead[1] - self.value,
-        )
+        """Project onto the subspace, then, with what was cut off last time added, onto sets and bounds."""
+        x, z = self.onto_subspace()
+        ahead = tuple(a + b for a, b in zip(x, self.cut_x, strict=True))
+        self.x = tuple(block.project(a) for block, a in zip(self.problem.sets, ahead, strict=True))
+        self.cut_x = tuple(a - b for a, b in zip(ahead, self.x, strict=True))
+        self.z = np.clip(z + self.cut_z, self.lower, self.upper)
+        self.cut_z = z + self.cut_z - self.z
 
-    def onto_subspace(self, x: Point, z: FloatArray) -> tuple[Point, FloatArray]:
-        """Nearest ``(X, A(X))``: ``X = x + A*t`` with ``(I + AA*) t = z - A(x)``."""
-        t = scipy.linalg.cho_solve(self.factor, z - self.problem.apply(x))
-        return tuple(a + b for a, b in zip(x, self.problem.adjoint(t), strict=True)), z - t
+    def onto_subspace(self) -> tuple[Point, FloatArray]:
+        """Nearest ``(W, A(W))``: ``W = x + A*t`` with ``(I + AA*) t = z - A(x)``."""
+        t = scipy.linalg.cho_solve(self.factor, self.z - self.apply(self.x))
+        return tuple(a + b for a, b in zip(self.x, self.adjoint(t), strict=True)), self.z - t
+
+    def point(self) -> Point:
+        return self._bend(self.x)
 
     def certificate(self) -> FloatArray:
-        """Second part of the vector between the two projections."""
-        _, z = self.onto_subspace(self.point, self.value)
-        v = self.value - z
+        """Second part of the vector from the subspace to the sets and bounds."""
+        v = self.z - self.onto_subspace()[1]
         # A row with one bound allows one sign only; rounding may give the other.
         v = np.where(np.isneginf(self.problem.lower), np.minimum(v, 0.0), v)
         return np.where(np.isposinf(self.problem.upper), np.maximum(v, 0.0), v)
-
-
-def _unit(block: BlockSet) -> FloatArray:
-    return np.eye(block.n) if block.matrix else np.ones(block.n)

@@ -19,7 +19,7 @@ BOUNDS = st.sampled_from(planted.BOUNDS)
 
 
 def any_problem(seed: int, mix: str, storage: str, bounds: str, level: float) -> sf.FeasibilityProblem:
-    """Return a problem of unknown truth: the bounds of a planted one, moved by ``level`` times their slack."""
+    """Return a problem of unknown truth: the bounds of a planted one, moved by ``level`` times their size."""
     rng = np.random.default_rng(seed)
     base = planted.feasible(rng, planted.set_mixes()[mix], storage=storage, bounds=bounds).problem
     open_rows = ~base.equality

@@ -327,3 +327,14 @@ def test_the_smallest_numbers_there_are() -> None:
     y = np.concatenate([np.full(up, 0.51), np.full(down, -0.7)])
     assert np.sum(problem.beta_terms(y)) > 0.0 > np.sum(y)
     never(problem, sf.Claim(certificate=y), sf.Verdict.INFEASIBLE)
+
+
+@pytest.mark.parametrize("n", [2, 60])
+def test_corrections_are_paid_for_by_other_rows(n: int) -> None:
+    """The trace is to be n + 2e-9 and at most n + 1e-9: meeting the one breaks the other."""
+    rows = np.array([np.eye(n), np.eye(n)])
+    for sets in ([sf.PSD(n)], [sf.SpectralBox(n, upper=2.0)]):
+        problem = sf.FeasibilityProblem(sets, [rows], [n + 2e-9, -np.inf], [n + 2e-9, n + 1e-9])
+        for mode in ({"rigorous": True}, {"rigorous": True, "repair": False}):
+            check = sf.verify(problem, sf.Claim(point=(np.eye(n),)), **mode)
+            assert check.verdict is not sf.Verdict.FEASIBLE, check.explain()

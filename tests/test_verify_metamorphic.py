@@ -18,7 +18,7 @@ MODES = ({}, {"rigorous": True}, {"rigorous": True, "repair": False}, {"repair":
 
 def cases(mix: str) -> Iterator[Planted]:
     rng = np.random.default_rng([11, list(MIXES).index(mix)])
-    for storage in ("dense", "low-rank", "combined"):
+    for storage in ("dense", "combined"):
         for edge in (False, True):
             yield planted.feasible(rng, MIXES[mix], storage=storage, edge=edge)
         yield planted.infeasible(rng, MIXES[mix], storage=storage)

@@ -1,8 +1,8 @@
 """Cone programs and their duals, in the forms conic solvers take.
 
-A :class:`ConePair` is ``min c'x`` subject to ``A x + s = b`` with cones on ``x`` and on ``s``. Posed so, a program and
-its dual have the same shape, and either can be handed to a solver: in *primal form* the variables are the
-entries of the point, in *dual form* the multipliers of the rows.
+A :class:`ConePair` is ``min c'x`` subject to ``A x + s = b`` with cones on ``x`` and on ``s``. Posed so, a
+program and its dual have the same shape, and either can be handed to a solver: in *primal form* the
+variables are the entries of the point, in *dual form* the multipliers of the rows.
 """
 
 from __future__ import annotations
@@ -218,9 +218,10 @@ class ConePair:
         return np.asarray(self.matrix @ self.column_unit + self.row_unit)
 
     def with_margin(self) -> ConePair:
-        """Ask for the point deepest inside: ``x - t·unit`` and ``s - t·unit`` in their cones, the largest t <= 1.
+        """Ask for the point deepest inside.
 
-        The margin t is the last of the flat columns, its bound the last of the non-negative rows.
+        That is ``x - t·unit`` and ``s - t·unit`` in their cones, with the largest t <= 1. The margin t is the
+        last of the flat columns, its bound the last of the non-negative rows.
         """
         at, below = self.columns.flat, self.rows.head
         matrix = sp.csc_array(self.matrix)
@@ -254,7 +255,7 @@ class ConePair:
     def rays_like(self, z: FloatArray) -> ConePair | None:
         """Pose the search for a ray deeper inside its cones than ``z``; None if there is no room for one.
 
-        Its variables are the rays of this pair that are no longer than ``z`` and keep half of what ``z`` gains;
+        Its variables are the rays of this pair that are no longer than ``z`` and keep half of what it gains;
         with a margin it asks for the deepest of them.
 
         Parameters

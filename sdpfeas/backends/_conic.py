@@ -20,7 +20,7 @@ from sdpfeas.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.program import ConicProgram
 from sdpfeas.result import Claim, Stop, Verdict
 from sdpfeas.scaling import power_of_two
-from sdpfeas.sets import BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.sets import Free, Nonneg, SpectralBox
 
 __all__ = ["ConicBackend", "Objective", "PosedProblem", "matrix_of"]
 
@@ -57,9 +57,9 @@ def _squares(vectors: FloatArray) -> FloatArray:
 class PosedProblem:
     """A feasibility problem posed as a cone program, and the way back.
 
-    A SpectralBox is one variable ``P = Z - lower·I``, with ``P`` and ``(upper - lower)·I - P`` positive semidefinite and
-    a row for its trace. Blocks are put in units of their size, then rows scaled to norm about one, both by
-    powers of two.
+    A SpectralBox is one variable ``P = Z - lower·I``, with ``P`` and ``(upper - lower)·I - P`` positive
+    semidefinite and a row for its trace. Blocks are put in units of their size, then rows scaled to norm
+    about one, both by powers of two. Slacks with a row of their own are taken out again.
 
     Parameters
     ----------
@@ -353,20 +353,21 @@ class ConicBackend(FeasibilityBackend):
         if self.options.objective != "auto":
             return self._try(posed, self.options.objective, deadline)
         first = self._try(posed, self.objectives[0], deadline)
-        if deadline.expired or _proved(problem, first):
+        if deadline.expired:
+            return replace(first, stop=Stop.TIME_LIMIT)
+        if _proved(problem, first):
             return first
         second = self._try(posed, self.objectives[1], deadline)
-        both = {
-            "raw_status": f"{first.raw_status}; {self.objectives[1]}: {second.raw_status}",
-            "iterations": (first.iterations or 0) + (second.iterations or 0),
-        }
-        keep = second if second.point is not None or second.certificate is not None else first
-        return replace(keep, **both)
+        return replace(
+            max(first, second, key=lambda claim: _standing(problem, claim)),
+            raw_status=f"{first.raw_status}; {self.objectives[1]}: {second.raw_status}",
+            iterations=(first.iterations or 0) + (second.iterations or 0),
+        )
 
     def _try(self, posed: PosedProblem, objective: Objective, deadline: Deadline) -> Claim:
         if objective == "none":
-            return posed.claim(self._ask(posed.pair, deadline))
-        answer = posed.pair.without_margin(self._ask(posed.pair.with_margin(), deadline))
+            return posed.claim(_claimed(self._ask(posed.pair, deadline)))
+        answer = _claimed(posed.pair.without_margin(self._ask(posed.pair.with_margin(), deadline)))
         claim = posed.claim(answer)
         if answer.info.get("margin", 0.0) > CLEAR:
             return replace(claim, certificate=None)
@@ -393,5 +394,23 @@ class ConicBackend(FeasibilityBackend):
         )
 
 
+def _claimed(answer: Answer) -> Answer:
+    """Say what a finished answer claims: the status word alone does not, where a margin was asked for."""
+    if answer.stop is not Stop.FINISHED:
+        return answer
+    inside = answer.x is not None and answer.info.get("margin", 1.0) > 0.0
+    verdict = Verdict.FEASIBLE if inside else Verdict.INFEASIBLE
+    return replace(answer, info={**answer.info, "claimed": str(verdict)})
+
+
 def _proved(problem: FeasibilityProblem, claim: Claim) -> bool:
     return verify(problem, claim, rigorous=True).verdict is not Verdict.UNDECIDED
+
+
+def _standing(problem: FeasibilityProblem, claim: Claim) -> int:
+    """How much a claim is worth: a proof, a numeric verdict, something, or nothing."""
+    if _proved(problem, claim):
+        return 3
+    if verify(problem, claim).verdict is not Verdict.UNDECIDED:
+        return 2
+    return int(claim.point is not None or claim.certificate is not None)

@@ -1,7 +1,7 @@
 """Cone programs as cvxpy problems, and answers back with the solver's own status.
 
-cvxpy keeps the raw status to itself: a limit and an inaccurate answer look alike, and a failure is an exception.
-So the compiled problem is solved step by step, and the solver's own result kept.
+cvxpy keeps the raw status to itself: a limit and an inaccurate answer look alike, and a failure is an
+exception. So the compiled problem is solved step by step, and the solver's own result kept.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,9 +21,6 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
 from sdpfeas.linalg import FloatArray
 from sdpfeas.result import Stop
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["ask_cvxpy", "installed_sdp_solvers"]
 
@@ -45,15 +43,18 @@ READERS: Mapping[str, Callable[[Any], Answer]] = {
     "SCS": scs.read_solution,
 }
 
+#: Settings without which cvxpy throws the last iterate away where the solver stalls.
+KEEP_LAST = {"CLARABEL": {"accept_unknown": True}}
+
 
 @dataclass(frozen=True)
 class Model:
     """A cvxpy problem with the handles to read its solution by."""
 
     pair: ConePair
-    problem: cp.Problem
-    variables: list[cp.Variable]
-    constraints: list[cp.Constraint]
+    problem: Any
+    variables: list[Any]
+    constraints: list[Any]
 
     def x(self) -> FloatArray | None:
         """Values of the variables, packed as in the pair; None if there are none."""
@@ -73,10 +74,14 @@ class Model:
         return np.concatenate([np.atleast_1d(part).ravel() for part in parts])
 
 
+def _cvxpy() -> Any:
+    """Return cvxpy, which is slow to import and typed in parts only."""
+    return import_module("cvxpy")
+
+
 def model_of(pair: ConePair) -> Model:
     """Write a cone program as a cvxpy problem: one variable per kind and matrix, one constraint likewise."""
-    import cvxpy as cp
-
+    cp = _cvxpy()
     columns, rows = pair.columns, pair.rows
     variables, factors = [], []
     matrix = sp.csc_array(pair.matrix)
@@ -130,35 +135,37 @@ def ask_cvxpy(
     deadline : Deadline
         When to stop.
     """
-    import cvxpy as cp
-
+    extra = KEEP_LAST.get(solver, {})
     # cvxpy warns of what the raw status says anyway.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = model_of(pair)
-        try:
-            data, chain, inverse = model.problem.get_problem_data(solver, solver_opts=settings())
-        except cp.error.SolverError as error:
-            return Answer(raw_status=f"SolverError: {error}", stop=Stop.ERROR)
+        compiled = model.problem.get_problem_data(solver, solver_opts={**extra, **settings()})
         if deadline.expired:
             return Answer(raw_status="compiled", stop=Stop.TIME_LIMIT)
-        answer = Answer()
-        try:
-            raw = chain.solve_via_data(model.problem, data, solver_opts=settings())
-            answer = READERS[solver](raw) if solver in READERS else _read_unknown(raw)
-            model.problem.unpack_results(raw, chain, inverse)
-        except cp.error.SolverError as error:
-            status = f"{answer.raw_status}; SolverError: {error}".removeprefix("; ")
-            stop = answer.stop if solver in READERS and answer.raw_status else Stop.ERROR
-            return replace(answer, x=None, z=None, raw_status=status, stop=stop)
-        except BaseException as error:  # noqa: BLE001 - sorted out by panic_answer
-            return clarabel.panic_answer(error)
+        return _run(model, solver, compiled, {**extra, **settings()}, deadline)
+
+
+def _run(model: Model, solver: str, compiled: Any, options: dict[str, Any], deadline: Deadline) -> Answer:
+    """Solve the compiled problem; whatever goes wrong, what the solver itself said is kept."""
+    data, chain, inverse = compiled
+    answer = Answer(stop=Stop.ERROR)
+    try:
+        raw = chain.solve_via_data(model.problem, data, solver_opts=options)
+        answer = READERS[solver](raw) if solver in READERS else _read_unknown(raw)
+        model.problem.unpack_results(raw, chain, inverse)
+    except _cvxpy().error.SolverError as error:
+        status = f"{answer.raw_status}; SolverError: {error}".removeprefix("; ")
+        return replace(answer, x=None, z=None, raw_status=status)
+    except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
+        return clarabel.panic_answer(error)
     return _unpacked(model, answer, solver, deadline)
 
 
 def _read_unknown(raw: Any) -> Answer:
+    """Read what little the results of all solvers have in common."""
     status = raw.get("status", "") if isinstance(raw, Mapping) else getattr(raw, "status", "")
-    return Answer(raw_status=str(status))
+    return Answer(raw_status=str(status), stop=Stop.ERROR)
 
 
 def _unpacked(model: Model, answer: Answer, solver: str, deadline: Deadline) -> Answer:
@@ -176,11 +183,11 @@ def _unpacked(model: Model, answer: Answer, solver: str, deadline: Deadline) -> 
 
 def installed_sdp_solvers() -> list[str]:
     """Names of the solvers cvxpy finds here that take positive semidefinite matrices."""
-    from cvxpy.constraints import PSD, SvecPSD
-    from cvxpy.reductions.solvers.defines import INSTALLED_CONIC_SOLVERS, SOLVER_MAP_CONIC
-
-    takes = {PSD, SvecPSD}
-    return [s for s in INSTALLED_CONIC_SOLVERS if takes & set(SOLVER_MAP_CONIC[s].SUPPORTED_CONSTRAINTS)]
+    constraints = import_module("cvxpy.constraints")
+    solvers = import_module("cvxpy.reductions.solvers.defines")
+    matrices = {constraints.PSD, constraints.SvecPSD}
+    takes = {name: set(solver.SUPPORTED_CONSTRAINTS) for name, solver in solvers.SOLVER_MAP_CONIC.items()}
+    return [name for name in solvers.INSTALLED_CONIC_SOLVERS if matrices & takes[name]]
 
 
 def require_solver(solver: str) -> None:

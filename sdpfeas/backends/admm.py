@@ -149,8 +149,8 @@ class Admm(FeasibilityBackend):
 class _Space:
     """Points as long vectors, with rows and blocks in units of their own, the cones optionally widened.
 
-    A widened cone is the image of the cone under ``W -> X = W - kappa·tr(W)·I``, so that ``X`` may be a
-    little indefinite; everything is computed on ``W``, in units of ``scales``.
+    All cones together are widened by the map ``W -> X = W - kappa·tr(W)·I``, so that ``X`` may be a little
+    indefinite; everything is computed on ``W``, in units of ``scales``.
     """
 
     def __init__(
@@ -168,9 +168,9 @@ class _Space:
         ends = np.cumsum(sizes)
         self._slices = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
         self._plain = self
-        self._kappa = [
-            margin / ((1.0 + margin) * block.n) if _is_cone(block) else 0.0 for block in problem.sets
-        ]
+        self._cones = [_is_cone(block) for block in problem.sets]
+        self._side = sum(block.n for block in problem.sets if _is_cone(block))
+        self._kappa = margin / ((1.0 + margin) * self._side) if self._side else 0.0
 
     def widened(self, margin: float) -> _Space:
         """Return the same space with wider cones."""
@@ -188,23 +188,27 @@ class _Space:
             _shrunk(block, margin, scale) for block, scale in zip(self.problem.sets, self.scales, strict=True)
         ]
 
-    def _bend(self, blocks: Sequence[FloatArray]) -> Point:
-        parts = zip(blocks, self.scales, self._kappa, self.problem.sets, strict=True)
-        return tuple(
-            scale * (x - kappa * _trace(x) * _unit(block) if kappa else x) for x, scale, kappa, block in parts
-        )
+    def _bend(self, blocks: Sequence[FloatArray], kappa: float) -> list[FloatArray]:
+        """Subtract a multiple of the trace of all cones from their diagonals."""
+        if kappa == 0.0:
+            return list(blocks)
+        shift = kappa * sum(_trace(x) for x, cone in zip(blocks, self._cones, strict=True) if cone)
+        return [
+            x - shift * _unit(block) if cone else x
+            for x, block, cone in zip(blocks, self.problem.sets, self._cones, strict=True)
+        ]
+
+    def _scaled(self, blocks: Sequence[FloatArray], scales: FloatArray) -> Point:
+        return tuple(scale * x for scale, x in zip(scales, blocks, strict=True))
 
     def point(self, flat: FloatArray) -> Point:
-        return self._bend(self.blocks(flat))
+        return self._scaled(self._bend(self.blocks(flat), self._kappa), self.scales)
 
     def flat(self, point: Point) -> FloatArray:
         """Inverse of :meth:`point`."""
-        parts = zip(point, self.scales, self._kappa, self.problem.sets, strict=True)
-        straight = [
-            (x + kappa / (1.0 - kappa * block.n) * _trace(x) * _unit(block) if kappa else x) / scale
-            for x, scale, kappa, block in parts
-        ]
-        return np.concatenate([x.reshape(-1) for x in straight])
+        back = -self._kappa / (1.0 - self._kappa * self._side)
+        blocks = self._bend(self._scaled(point, 1.0 / self.scales), back)
+        return np.concatenate([x.reshape(-1) for x in blocks])
 
     def apply(self, flat: FloatArray) -> FloatArray:
         if self.matrix is not None:
@@ -217,7 +221,8 @@ class _Space:
         return self._adjoint(y)
 
     def _adjoint(self, y: FloatArray) -> FloatArray:
-        return np.concatenate([g.reshape(-1) for g in self._bend(self.problem.adjoint(self.weights * y))])
+        gradient = self._scaled(self.problem.adjoint(self.weights * y), self.scales)
+        return np.concatenate([g.reshape(-1) for g in self._bend(gradient, self._kappa)])
 
     @cached_property
     def matrix(self) -> FloatArray | None:
@@ -234,14 +239,19 @@ class _Space:
                 total += scale**2 * rows.gram()
         return total
 
+    def _along(self) -> FloatArray:
+        """Column with which widening the cones changes ``AA'``: it is subtracted, times itself."""
+        total = np.zeros(self.problem.m)
+        parts = zip(self.problem.sets, self.problem.rows, self.scales, self._cones, strict=True)
+        for block, rows, scale, cone in parts:
+            if cone and rows is not None:
+                total += scale * rows.apply(_unit(block))
+        return np.sqrt(self._kappa * (2.0 - self._kappa * self._side)) * total
+
     def gram(self) -> FloatArray:
         """Inner products of the rows."""
-        total = self._plain._plain_gram
-        parts = zip(self.problem.sets, self.problem.rows, self.scales, self._kappa, strict=True)
-        for block, rows, scale, kappa in parts:
-            if kappa and rows is not None:
-                along = scale * rows.apply(_unit(block))
-                total = total - kappa * (2.0 - kappa * block.n) * np.outer(along, along)
+        along = self._along()
+        total = self._plain._plain_gram - np.outer(along, along)
         return symmetrize(total * self.weights[:, None] * self.weights)
 
     def diagonal_plus_columns(self) -> tuple[FloatArray, FloatArray, FloatArray] | None:
@@ -251,31 +261,25 @@ class _Space:
         """
         problem = self.problem
         parts = [
-            part
-            for part in zip(problem.sets, problem.rows, self.scales, self._kappa, strict=True)
-            if part[1] is not None
+            (rows, scale, int(np.prod(rows.shape)))
+            for rows, scale in zip(problem.rows, self.scales, strict=True)
+            if rows is not None
         ]
-        count = sum(1 if _disjoint(rows) else int(np.prod(block.shape)) for block, rows, *_ in parts)
-        if not 0 < 2 * count <= problem.m:
+        count = 1 + sum(size for rows, _, size in parts if not _disjoint(rows))
+        if 2 * count > problem.m:
             return None
-        diagonal, columns, signs = np.zeros(problem.m), [], []
-        for block, rows, scale, kappa in parts:
-            assert rows is not None
-            along = scale * rows.apply(_unit(block))
+        diagonal, columns = np.zeros(problem.m), [self._along()]
+        for rows, scale, size in parts:
             if _disjoint(rows):
                 diagonal += (scale * rows.norms()) ** 2
-                columns.append(np.sqrt(kappa * (2.0 - kappa * block.n)) * along)
-                signs.append(-1.0)
-                continue
-            for flat in np.eye(int(np.prod(block.shape))):
-                unit = flat.reshape(block.shape)
-                columns.append(scale * rows.apply(unit) - kappa * _trace(unit) * along)
-                signs.append(1.0)
-        matrix = np.stack(columns, axis=1) * self.weights[:, None]
-        return diagonal * self.weights**2, matrix, np.array(signs)
+            else:
+                columns += [scale * rows.apply(unit.reshape(rows.shape)) for unit in np.eye(size)]
+        signs = np.ones(len(columns))
+        signs[0] = -1.0
+        return diagonal * self.weights**2, np.stack(columns, axis=1) * self.weights[:, None], signs
 
 
-def _disjoint(rows: Rows | None) -> bool:
+def _disjoint(rows: Rows) -> bool:
     """Whether no two rows share an entry."""
     return isinstance(rows, Sparse) and bool(np.max(np.bincount(rows.array.indices), initial=0) <= 1)
 

@@ -110,13 +110,7 @@ class Clarabel(ConicBackend):
         if self.options.mode == "cvxpy":
             from sdpfeas.backends._cvxpy_model import ask_cvxpy
 
-            # Without `accept_unknown` cvxpy throws the last iterate away where Clarabel stalls.
-            return ask_cvxpy(
-                pair,
-                "CLARABEL",
-                lambda: {**self.options.settings(deadline), "accept_unknown": True},
-                deadline,
-            )
+            return ask_cvxpy(pair, "CLARABEL", lambda: self.options.settings(deadline), deadline)
         return ask_direct(pair, self.options.direct_form, lambda form: self._solve(form, deadline))
 
     def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
@@ -133,7 +127,7 @@ class Clarabel(ConicBackend):
         try:
             solver = clarabel.DefaultSolver(quadratic, form.cost, form.matrix, form.rhs, cones, settings)
             return read_solution(solver.solve())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
             return panic_answer(error)
 
 

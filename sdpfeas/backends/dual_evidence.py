@@ -7,6 +7,7 @@ refusal the bar is raised.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TypeVar
@@ -138,26 +139,35 @@ def fit_numbers(problem: FeasibilityProblem, point: Point, value: FloatArray) ->
     point, value
         The point with these blocks changed, and its row values.
     """
-    for b, coefficients in _numbers(problem):
+    for b, slope in _numbers(problem):
         old = float(point[b][0])
-        rest = value - coefficients * old
-        up, down = coefficients > 0.0, coefficients < 0.0
-        ends = [(problem.lower - rest) / np.where(up | down, coefficients, 1.0)]
-        ends.append((problem.upper - rest) / np.where(up | down, coefficients, 1.0))
-        low = max(np.max(ends[0][up], initial=-np.inf), np.max(ends[1][down], initial=-np.inf))
-        high = min(np.min(ends[1][up], initial=np.inf), np.min(ends[0][down], initial=np.inf))
+        rest = value - slope * old
+        low, high = _interval(problem, slope, rest)
         if isinstance(problem.sets[b], Nonneg):
             low = max(low, 0.0)
-        if np.isfinite(low) and np.isfinite(high):
+        new = old
+        if math.isfinite(low) and math.isfinite(high):
             new = 0.5 * (low + high)
-        else:
-            # Nothing limits one side: stay, or go as far beyond the other end as that is from zero.
-            new = min(max(old, low + abs(low)), high - abs(high)) if low > -np.inf or high < np.inf else old
+        elif math.isfinite(low):
+            # Nothing limits the other side: go as far beyond this end as that is from zero.
+            new = max(old, low + abs(low))
+        elif math.isfinite(high):
+            new = min(old, high - abs(high))
         if isinstance(problem.sets[b], Nonneg):
             new = max(new, 0.0)
         point = (*point[:b], np.array([new]), *point[b + 1 :])
-        value = rest + coefficients * new
+        value = rest + slope * new
     return point, value
+
+
+def _interval(problem: FeasibilityProblem, slope: FloatArray, rest: FloatArray) -> tuple[float, float]:
+    """Where ``rest + slope·t`` is within the bounds of every row; crossed if nowhere."""
+    up, down = slope > 0.0, slope < 0.0
+    divisor = np.where(up | down, slope, 1.0)
+    lower, upper = (problem.lower - rest) / divisor, (problem.upper - rest) / divisor
+    low = np.max(np.concatenate([lower[up], upper[down]]), initial=-np.inf)
+    high = np.min(np.concatenate([upper[up], lower[down]]), initial=np.inf)
+    return float(low), float(high)
 
 
 def _numbers(problem: FeasibilityProblem) -> Iterator[tuple[int, FloatArray]]:

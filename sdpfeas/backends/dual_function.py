@@ -199,7 +199,9 @@ class DualFunction:
 
     def multipliers(self, z: FloatArray) -> FloatArray:
         """Multipliers of the rows, in the units of the problem."""
-        return np.bincount(self.row, weights=self._factor * z, minlength=self.problem.m)
+        y = np.zeros(self.problem.m)
+        np.add.at(y, self.row, self._factor * z)
+        return y
 
     def variables(self, y: FloatArray) -> FloatArray:
         """Variables that give the multipliers ``y``, signs permitting."""

@@ -44,6 +44,9 @@ LEAST_MARGIN, LARGE_MARGIN = 1e-7, 0.1
 #: The accuracy gets better by this factor when it was not enough, down to the second number.
 TIGHTER, LEAST_ACCURACY = 0.1, 1e-4
 
+#: A (negative) margin this many times that of the round before is lower by more than inaccuracy.
+LOWER = 1.1
+
 #: Margins of two rounds compare if no row changed its size by more than this share.
 SAME_SIZE = 0.01
 
@@ -171,9 +174,12 @@ def _spectral(
         stop, status = search(problem, options, ascent, start)
     except Ended as end:
         stop, status = end.stop, end.status
-    if evidence.point is None and ascent.latest is not None:
-        return _claim(ascent, stop, status, ascent.latest.point, ascent.latest.multipliers)
-    return _claim(ascent, stop, status, evidence.point, evidence.multipliers)
+    point, y, latest = evidence.point, evidence.multipliers, ascent.latest
+    if latest is not None:
+        point = latest.point if point is None else point
+        # Beside a proven point the multipliers are for warm starts, and there the last are best.
+        y = latest.multipliers if y is None or evidence.proven == "point" else y
+    return _claim(ascent, stop, status, point, y)
 
 
 def _claim(ascent: Ascent, stop: Stop, status: str, point: Point | None, y: FloatArray | None) -> Claim:
@@ -232,27 +238,29 @@ def _rounds(
         )
         y, margin = found.multipliers, found.margin
         if margin > 0.0:
-            # There is slack; only the equality rows are not met well enough for a proof.
+            # There is slack; only the equality rows are not met well enough for a proof. If meeting them
+            # better does not help, a larger margin may.
             settled += 1
-            if settled > options.restarts:
+            if settled > 2 * options.restarts:
                 return Stop.FINISHED, f"converged with slack; {status}"
-            accuracy *= TIGHTER
-        elif margin < best and accuracy > LEAST_ACCURACY:
+            if settled <= options.restarts:
+                accuracy *= TIGHTER
+                continue
+        elif margin < LOWER * best and accuracy > LEAST_ACCURACY:
             # More weight never lowers the best margin, so this round was ended too early.
             accuracy *= TIGHTER
-        else:
-            best = margin
-            centres = _further(function, found, options.growth)
-            weight *= options.growth
-            y = y * options.growth
+            continue
+        centres = _further(function, found, options.growth)
+        weight *= options.growth
+        y = y * options.growth
         units = Units.at(problem, found.point)
-        if not np.allclose(units.rows, function.units.rows, rtol=SAME_SIZE, atol=0.0):
-            best = -math.inf  # margins in other units do not compare
+        same = np.allclose(units.rows, function.units.rows, rtol=SAME_SIZE, atol=0.0)
+        best = margin if same else -math.inf  # margins in other units do not compare
     return Stop.STALLED, f"no proof up to weight {MOST_WEIGHT:g}; {status}"
 
 
 def _further(function: DualFunction, found: Evaluation, growth: float) -> FloatArray:
-    """Centres beyond the point, so that ``A*y`` becomes strictly negative, where infeasibility is suspected."""
+    """Where infeasibility is suspected: centres beyond the point, so that ``A*y`` gets strictly negative."""
     support, excess = function.support(found.spectra)
     gap = float(np.sum(function.problem.beta_terms(found.multipliers))) - support
     centres = np.array(function.centres)

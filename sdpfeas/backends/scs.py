@@ -34,8 +34,8 @@ class ScsOptions:
         Direct mode: what the variables are, the entries of the point or the multipliers of the rows; "auto"
         takes what is fewer, and the other form where that one meets numerical trouble.
     objective : {"auto", "none", "margin"}
-        Ask for any point, or for the one deepest inside; "auto" begins with "margin" and goes on with the other
-        where nothing is proved.
+        Ask for any point, or for the one deepest inside; "auto" begins with "margin" and goes on with the
+        other where nothing is proved.
     eps : float
         SCS's relative and absolute tolerances.
     eps_infeasible : float

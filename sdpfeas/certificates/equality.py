@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -62,6 +62,13 @@ class Movable:
     trace: float | None = None
     #: Proven bound on how far the trace is off.
     trace_off: float = 0.0
+
+    def capped(self, limit: float) -> Movable:
+        """Return the block with no weight above ``limit``."""
+        weight = self.weight
+        return replace(
+            self, weight=np.minimum(weight, limit) if isinstance(weight, np.ndarray) else min(weight, limit)
+        )
 
     @property
     def reach(self) -> float:
@@ -119,7 +126,7 @@ class CorrectionSystem:
             squared = part.weight**2
             gram[head, head] += squared * rows.gram()
             if part.trace is not None:
-                gram[head, trace] = gram[trace, head] = squared * rows.apply(np.eye(rows.n))
+                gram[head, trace] = gram[trace, head] = squared * rows.enclose_apply(np.eye(rows.n))[0]
                 gram[trace, trace] = squared * rows.n
                 magnitude[trace] = part.reach * math.sqrt(rows.n)
                 trace += 1
@@ -220,6 +227,10 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
             break
     if index.size <= MAX_DENSE_ROWS:
         yield CorrectionSystem(movable, index.size)
+        depths = [part.weight for part in movable if isinstance(part.weight, float)]
+        if len(movable) > 1 and depths:
+            # Very unequal weights can ruin the condition of the system that they were meant to help.
+            yield CorrectionSystem([part.capped(min(depths)) for part in movable], index.size)
 
 
 def _movable(problem: FeasibilityProblem, b: int, rows: Rows, point: Point) -> Movable | None:
