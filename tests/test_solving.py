@@ -1,0 +1,187 @@
+"""``solve``: whatever a backend does, the answer is a verdict with a reason, or a clear error."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sdpfeas as sf
+
+PROBLEM = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [2.0])
+
+DROP_IN = """
+import os, signal, time
+import numpy as np
+import sdpfeas as sf
+
+class Odd(sf.FeasibilityBackend):
+    '''Does something odd.'''
+    name = "odd"
+    def solve(self, problem, *, time_limit=None, warm_start=None, callback=None):
+        {body}
+"""
+
+BODIES = {
+    "raises": 'raise RuntimeError("no luck")',
+    "returns nothing": "return None",
+    "lies": 'return sf.Claim(point=(-np.eye(2),), certificate=np.array([1.0]), raw_status="optimal")',
+    "wrong shape": "return sf.Claim(point=(np.eye(3),))",
+    "wrong type": 'return sf.Claim(point="here", certificate="there")',
+    "nan": "return sf.Claim(point=(np.full((2, 2), np.nan),), certificate=np.array([np.inf]))",
+}
+
+
+def drop_in(folder: Path, body: str) -> Path:
+    path = folder / "odd.py"
+    path.write_text(DROP_IN.format(body=body), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_odd_backends_give_undecided_with_a_reason(tmp_path, name) -> None:
+    result = sf.solve(PROBLEM, drop_in(tmp_path, BODIES[name]))
+    assert result.verdict is sf.Verdict.UNDECIDED
+    assert result.reason
+    assert result.explain()
+
+
+def test_isolation_makes_the_limit_hard(tmp_path) -> None:
+    path = drop_in(tmp_path, "time.sleep(60)")
+    begin = time.perf_counter()
+    result = sf.solve(PROBLEM, path, time_limit=0.5, isolate=True)
+    assert result.stop is sf.Stop.TIME_LIMIT
+    assert result.verdict is sf.Verdict.UNDECIDED
+    assert "time limit" in result.reason
+    assert time.perf_counter() - begin < 40
+
+
+def test_isolation_survives_a_crash(tmp_path) -> None:
+    result = sf.solve(PROBLEM, drop_in(tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)"), isolate=True)
+    assert result.stop is sf.Stop.ERROR
+    assert "SIGSEGV" in result.raw_status
+
+
+@pytest.mark.parametrize("solver", ["spectral-ipm", "clarabel"])
+def test_isolation_gives_the_same_answer(solver) -> None:
+    result = sf.solve(PROBLEM, solver, isolate=True, time_limit=60)
+    assert result.verdict is sf.Verdict.FEASIBLE
+    assert result.proof is sf.Proof.RIGOROUS
+
+
+def test_isolation_takes_no_callback() -> None:
+    with pytest.raises(sf.OptionError, match="callback"):
+        sf.solve(PROBLEM, "spectral-ipm", isolate=True, callback=lambda progress: False)
+
+
+def test_interrupts_pass_through(tmp_path) -> None:
+    """Ctrl-C ends the call and leaves no child behind."""
+    path = drop_in(tmp_path, "time.sleep(60)")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import numpy as np, sdpfeas as sf\n"
+        "if __name__ == '__main__':\n"
+        "    p = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [2.0])\n"
+        "    print('go', flush=True)\n"
+        f"    sf.solve(p, {str(path)!r}, isolate=True)\n",
+        encoding="utf-8",
+    )
+    child = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline().strip() == b"go"
+    time.sleep(1.0)
+    os.kill(child.pid, signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode != 0
+    assert b"KeyboardInterrupt" in errors
+
+
+def test_a_numeric_verdict_is_refused_when_rigorous_is_asked_for() -> None:
+    result = sf.solve(PROBLEM, "spectral-ipm", rigorous=True)
+    assert result.proof in (sf.Proof.RIGOROUS, sf.Proof.EXACT)
+
+
+def test_results_say_where_they_come_from() -> None:
+    result = sf.solve(PROBLEM, "spectral-ipm", max_iterations=50)
+    assert result.backend == "spectral-ipm"
+    assert result.options["max_iterations"] == 50
+    assert result.version == sf.__version__
+    assert result.wall_time >= result.solve_time > 0.0
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("clarabell", "did you mean 'clarabel'"),
+        ("no/such/card.toml", "no such file"),
+        (3, "a name, a path or a backend class"),
+    ],
+)
+def test_unknown_solvers_are_refused(spec, words) -> None:
+    with pytest.raises(sf.BackendError, match=words):
+        sf.solve(PROBLEM, spec)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_iteration": 3}, "did you mean 'max_iterations'"),
+        ({"max_iterations": "many"}, "must be an integer"),
+        ({"max_iterations": True}, "must be an integer"),
+        ({"max_iterations": 0}, "at least 1"),
+    ],
+)
+def test_bad_options_are_refused_by_name(options, words) -> None:
+    with pytest.raises(sf.OptionError, match=words):
+        sf.solve(PROBLEM, "spectral-ipm", **options)
+
+
+@pytest.mark.parametrize("limit", [0, -1, "soon", True, float("nan")])
+def test_bad_time_limits_are_refused(limit) -> None:
+    with pytest.raises(sf.OptionError, match="time_limit"):
+        sf.solve(PROBLEM, "spectral-ipm", time_limit=limit)
+
+
+CARDS = {
+    "syntax": ("backend = ", sf.CardError, "card.toml"),
+    "no backend": ("name = 'x'", sf.CardError, "needs backend"),
+    "unknown key": ("backend = 'scs'\ncolour = 'red'", sf.CardError, "colour"),
+    "unknown backend": ("backend = 'scss'", sf.BackendError, "scss"),
+    "unknown option": ("backend = 'scs'\n[options]\nepps = 1.0", sf.CardError, "did you mean 'eps'"),
+    "wrong type": ("backend = 'scs'\n[options]\neps = 'small'", sf.CardError, "must be a number"),
+    "options no table": ("backend = 'scs'\noptions = 3", sf.CardError, "must be a table"),
+}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_bad_cards_are_refused(tmp_path, name) -> None:
+    text, kind, words = CARDS[name]
+    path = tmp_path / "card.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(kind, match=words):
+        sf.find_solver(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("raise RuntimeError('boom')", "boom"),
+        ("x = 1", "exactly one backend class"),
+        ("def broken(:", "SyntaxError"),
+    ],
+)
+def test_bad_plugins_are_refused(tmp_path, text, words) -> None:
+    path = tmp_path / "plugin.py"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(sf.BackendError, match=words):
+        sf.find_solver(path)
+
+
+def test_cards_carry_their_options() -> None:
+    solver = sf.find_solver("paper")
+    assert solver.make().options.form == "lifted"
+    assert solver.make(epsilon=1e-2).options.epsilon == 1e-2
