@@ -183,6 +183,8 @@ def random_rows(rng: Generator, block: BlockSet, m: int, storage: str) -> Rows:
 def _vector_rows(rng: Generator, n: int, m: int, storage: str) -> Rows:
     if storage == "sparse":
         full = rng.normal(size=(m, n)) * (rng.random((m, n)) < 0.6)
+        # One entry each in different places, so that few rows are independent for sure.
+        full[np.arange(m), np.resize(rng.permutation(n), m)] += 2.0
         return Sparse(sp.csr_array(full), n, matrix=False)
     if storage == "stacked" and m > 1:
         return Stacked([_vector_rows(rng, n, 1, "dense"), _vector_rows(rng, n, m - 1, "sparse")])
@@ -268,7 +270,7 @@ def infeasible(
     """Plant a certificate: the last row completes ``A*y`` to the inside of every polar set."""
     # More rows than free columns: else rounding alone makes the rows independent, and the problem feasible.
     free = sum(block.n for block in sets if isinstance(block, Free))
-    m = rows if rows is not None else max(3, min(dimension(sets), 12), free + 2)
+    m = rows if rows is not None else max(3, min(dimension(sets), 12), free + 3)
     kind = _row_kinds(rng, bounds, m, most_equal=m)
     y = rng.uniform(0.5, 2.0, m)
     y = np.where(kind == "<", -y, y)
