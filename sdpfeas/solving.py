@@ -36,6 +36,7 @@ class Evidence(Protocol):
 def solve(
     problem: FeasibilityProblem,
     solver: str | Path | type[FeasibilityBackend] | Solver = "auto",
+    /,
     *,
     time_limit: float | None = None,
     warm_start: Evidence | None = None,
@@ -63,7 +64,7 @@ def solve(
     isolate : bool
         Run the backend in a child process: the time limit is then hard, and a crash costs nothing.
     **options
-        Options of the backend.
+        Options of the backend; ``solver=`` is one of ``cvxpy``'s, so the solver itself is positional.
 
     Returns
     -------

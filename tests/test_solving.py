@@ -185,3 +185,7 @@ def test_cards_carry_their_options() -> None:
     solver = sf.find_solver("paper")
     assert solver.make().options.form == "lifted"
     assert solver.make(epsilon=1e-2).options.epsilon == 1e-2
+
+
+def test_an_option_may_be_called_solver() -> None:
+    assert sf.solve(PROBLEM, "cvxpy", solver="SCS").options["solver"] == "SCS"

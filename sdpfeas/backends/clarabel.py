@@ -40,8 +40,9 @@ class ClarabelOptions:
     Attributes
     ----------
     mode : {"direct", "cvxpy"}
-        Hand the problem over directly, or through cvxpy, whose compiling costs time and gains nothing: the
-        claims are the same.
+        Hand the problem over directly, which is the default, or through cvxpy. Both decide the same
+        problems, but cvxpy takes two to four times as long on small ones, and has the primal form only; see
+        benchmarks/bench_compile.py.
     direct_form : {"auto", "primal", "dual"}
         Direct mode: what the variables are, the entries of the point or the multipliers of the rows; "auto"
         takes what is fewer, and the other form where that one meets numerical trouble.
