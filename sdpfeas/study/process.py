@@ -267,9 +267,7 @@ class _Watch:
         self._looked_at_children = self.begin
 
     def start_clock(self) -> None:
-        """Time and log count from here."""
-        self.drain_log()
-        self.log = Log()
+        """Time counts from here; the log does not, or a quick backend's output could be thrown away."""
         self.begin = time.monotonic()
 
     def ended(self, end: End, detail: str, answer: Answer | None = None) -> Run:
