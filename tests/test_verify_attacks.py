@@ -194,13 +194,22 @@ def test_means_far_from_the_origin() -> None:
 # ---------------------------------------------------------------- rounding, cancellation, underflow
 
 
-def test_cancellation_in_combined_rows_on_a_free_block() -> None:
+@pytest.mark.parametrize("slope", [1e-3, 1e-6, 1e-10, 1e-12])
+def test_cancellation_in_combined_rows_on_a_free_block(slope: float) -> None:
     """The second row is zero, though computing it gives -1: no certificate may lean on it."""
-    base = Dense(np.array([[1e-3], [1.0], [1.0], [1.0], [1.0]]))
+    base = Dense(np.array([[slope], [1.0], [1.0], [1.0], [1.0]]))
     mix = sp.csr_array([[1.0, 0.0, 0.0, 0.0, 0.0], [0.0, 1e16, 1.0, -1e16, -1.0]])
     problem = sf.FeasibilityProblem([sf.Free(1)], [sf.Combined(mix, base)], [1.0, 0.0], [1.0, 0.0])
-    assert planted.exactly_feasible(problem, (np.array([1000.0]),)) or True
-    for y in ([1.0, 0.0], [1.0, 1e-3], [1.0, -1e-3]):
+    assert problem.rows[0].exact_row(1)[0] == 0
+    for y in ([1.0, 0.0], [1.0, slope], [1.0, -slope]):
+        never(problem, sf.Claim(certificate=np.array(y)), sf.Verdict.INFEASIBLE)
+
+
+@pytest.mark.parametrize("slope", [1e-2, 1e-3, 1e-9])
+def test_a_sign_may_not_be_turned(slope: float) -> None:
+    """``slope·f >= 1`` and ``f >= 0`` hold for large f; only a multiplier of the wrong sign would deny it."""
+    problem = sf.FeasibilityProblem([sf.Free(1)], [np.array([[slope], [1.0]])], [1.0, 0.0], [np.inf, np.inf])
+    for y in ([1.0, 0.0], [1.0, 1e-20], [1.0, 1e-12], [1.0, -slope]):
         never(problem, sf.Claim(certificate=np.array(y)), sf.Verdict.INFEASIBLE)
 
 

@@ -162,6 +162,15 @@ def test_box_points_on_the_boundary() -> None:
     accepted(problem, sf.Claim(point=(np.diag([1.0, 1.0 + 1e-12, 0.0]),)))
 
 
+@pytest.mark.parametrize("edge", ["lower", "upper"])
+def test_both_bounds_of_a_box_count(edge: str) -> None:
+    box = sf.SpectralBox(2, lower=-0.5, upper=1.5)
+    problem = sf.FeasibilityProblem([box], [np.eye(2)[None]], [-9.0], [9.0])
+    bound, outward = (-0.5, -1.0) if edge == "lower" else (1.5, 1.0)
+    accepted(problem, sf.Claim(point=(np.diag([bound, 0.0]),)), repair=False)
+    refused(problem, sf.Claim(point=(np.diag([bound + outward * 2.0**-40, 0.0]),)), repair=False)
+
+
 def test_semidefinite_by_both_routes() -> None:
     rng = np.random.default_rng(24)
     for n in range(1, 6):
