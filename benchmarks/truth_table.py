@@ -18,7 +18,7 @@ from rich.progress import track
 
 import sdpfeas as sf
 from sdpfeas import planted
-from sdpfeas.study.claimed import claimed_verdict
+from sdpfeas.claimed import claimed_verdict
 
 TIME_LIMIT = 20.0
 

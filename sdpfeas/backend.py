@@ -41,12 +41,15 @@ class Progress:
         Seconds so far.
     point, certificate : optional
         The present candidates, in the units of the problem the user asked.
+    gap : float, optional
+        How far the backend believes to be from the optimum, relative to it; a hint when to look closely.
     """
 
     iteration: int
     elapsed: float
     point: Point | None = None
     certificate: FloatArray | None = None
+    gap: float | None = None
 
 
 #: Called now and then; returning True stops the solve.

@@ -26,6 +26,13 @@ EAGER = 20
 #: How many candidates that were passed over are looked at when a solve has ended; the last may be spoilt.
 LOOK_BACK = 4
 
+#: Share of the tolerance that a bound may give away for a cheaper proof.
+GIVEN_AWAY = 0.05
+
+#: Where a backend tells its own gap: look again when it has shrunk to this share, or less if the bracket is
+#: still far from closed.
+NEXT_LOOK = 0.25
+
 #: How many points and multipliers are kept for refinement.
 POOL = 12
 
@@ -66,7 +73,7 @@ class Bracket:
         """Take a lower bound from a point."""
         if point is None:
             return
-        bound = self.family.prove_lower(point)
+        bound = self.family.prove_lower(point, self.lower)
         if bound is None:
             return
         self.fresh = True
@@ -80,7 +87,8 @@ class Bracket:
         """Take an upper bound from multipliers, and a lower bound from the points they suggest."""
         if y is None or not np.any(y):
             return
-        bound = self.family.prove_upper(y, self.lower if math.isfinite(self.lower) else None)
+        near = self.lower if math.isfinite(self.lower) else None
+        bound = self.family.prove_upper(y, near, GIVEN_AWAY * self.tol, self.upper)
         if bound is None:
             return
         self.fresh = True
@@ -93,18 +101,19 @@ class Bracket:
     def recover(self, y: FloatArray | None) -> None:
         """Take lower bounds from the points that multipliers suggest."""
         if y is not None and np.isfinite(y).all() and np.any(y):
-            for point in self.family.recovered_points(y):
+            near = self.upper if math.isfinite(self.upper) else None
+            for point in self.family.recovered_points(y, near):
                 self.offer_point(point)
 
     def refine(self) -> None:
         """Let the family improve on what was offered, if anything of it was worth something."""
         if self.closed or not self.fresh or not self._multipliers:
             return
-        points, multipliers = list(self._points), list(self._multipliers)
+        points = list(self._points)
         if self.point is not None:
             points.append(self.point)
-        if self.certificate is not None:
-            multipliers.append(self.certificate)
+        # The points that other multipliers suggest are among the points already.
+        multipliers = list(self._multipliers) if self.certificate is None else [self.certificate]
         points, multipliers = self.family.refine(points, multipliers, self.tol)
         for point in points:
             self.offer_point(point)
@@ -138,6 +147,7 @@ class Watch:
         self._point = point
         self._multipliers = multipliers
         self._calls = self._next = 0
+        self._wanted = bracket.tol if bracket.tol > 0.0 else math.inf
         self._skipped: deque[Progress] = deque(maxlen=LOOK_BACK)
 
     @property
@@ -150,14 +160,24 @@ class Watch:
 
     def __call__(self, progress: Progress) -> bool:
         """Offer the candidates if it is their turn."""
-        if self._calls >= self._next:
+        if self._due(progress):
             self._skipped.clear()
-            self._offer(progress.point, progress.certificate)
-            self._next = self._calls + 1 + self._calls // EAGER
+            self._offer(progress.point, progress.certificate, recover=progress.gap is None)
+            self._plan(progress)
         else:
             self._skipped.append(progress)
         self._calls += 1
         return self.decided
+
+    def _due(self, progress: Progress) -> bool:
+        return self._calls >= self._next if progress.gap is None else progress.gap <= self._wanted
+
+    def _plan(self, progress: Progress) -> None:
+        """Say when to look next."""
+        self._next = self._calls + 1 + self._calls // EAGER
+        if progress.gap is not None:
+            width = relative_gap(self._bracket.lower, self._bracket.upper)
+            self._wanted = progress.gap * min(NEXT_LOOK, 2.0 * self._bracket.tol / width if width else 0.0)
 
     def finish(self, claim: Claim) -> None:
         """Offer what the solve ended with, and what it passed over last."""
@@ -165,9 +185,9 @@ class Watch:
         candidates += [(progress.point, progress.certificate) for progress in reversed(self._skipped)]
         for point, y in candidates:
             if not self.decided:
-                self._offer(point, y)
+                self._offer(point, y, recover=True)
 
-    def _offer(self, point: Point | None, y: FloatArray | None) -> None:
+    def _offer(self, point: Point | None, y: FloatArray | None, recover: bool) -> None:
         # A candidate of the wrong shape is worth nothing, like any other wrong one.
         with suppress(ClaimError):
             if point is not None:
@@ -176,5 +196,5 @@ class Watch:
             if y is not None and not self.decided:
                 y = y if self._multipliers is None else self._multipliers(y)
                 self._bracket.offer_multipliers(y)
-                if not self.decided:
+                if recover and not self.decided:
                     self._bracket.recover(y)

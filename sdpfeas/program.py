@@ -27,11 +27,14 @@ class ConicProgram:
     scale : int, optional
         Index of a ``Nonneg(1)`` block tau by which every SpectralBox is multiplied:
         ``lower·tau·I <= Z <= upper·tau·I`` and ``tr Z = trace·tau``. None: boxes as they are.
+    start : tuple of (tuple of ndarray, ndarray), optional
+        A point and multipliers that may be near the best ones.
     """
 
     problem: FeasibilityProblem
     objective: Point
     scale: int | None = None
+    start: tuple[Point, FloatArray] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "objective", self.problem.point(self.objective))

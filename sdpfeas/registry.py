@@ -23,7 +23,15 @@ from typing import Any
 from sdpfeas.backend import FeasibilityBackend
 from sdpfeas.errors import BackendError, CardError, OptionError
 
-__all__ = ["BackendInfo", "Solver", "backends", "find_solver", "load_backend_file", "shipped_cards"]
+__all__ = [
+    "BackendInfo",
+    "Solver",
+    "backends",
+    "find_solver",
+    "load_backend_file",
+    "load_module",
+    "shipped_cards",
+]
 
 GROUP = "sdpfeas.backends"
 
@@ -199,7 +207,7 @@ def _from_card(path: Path) -> Solver:
 
 def load_backend_file(path: Path) -> type[FeasibilityBackend]:
     """Load the one backend class a drop-in file defines."""
-    module = _load_module(path.resolve())
+    module = load_module(path.resolve())
     found = [
         item
         for item in vars(module).values()
@@ -216,7 +224,19 @@ def load_backend_file(path: Path) -> type[FeasibilityBackend]:
     return found[0]
 
 
-def _load_module(path: Path) -> ModuleType:
+def load_module(path: Path) -> ModuleType:
+    """Import a Python file; an edited one is loaded afresh.
+
+    Parameters
+    ----------
+    path : Path
+        The file, as an absolute path.
+
+    Raises
+    ------
+    BackendError
+        If it cannot be loaded.
+    """
     # The content is part of the name, so that an edited file is loaded afresh.
     digest = hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:12]
     name = f"_sdpfeas_dropin_{path.stem}_{digest}"

@@ -57,6 +57,14 @@ def symmetric_norm_upper(magnitude: FloatArray) -> float:
     return float(inflate(magnitude.sum(axis=1).max(), magnitude.shape[0]))
 
 
+def magnitude_norm_upper(matrix: FloatArray) -> float:
+    """Upper bound of the spectral norm of the matrix of magnitudes."""
+    size = np.abs(matrix)
+    rows, columns = float(np.max(size.sum(axis=1), initial=0.0)), float(np.max(size.sum(axis=0), initial=0.0))
+    by_sums = float(inflate(np.sqrt(rows) * np.sqrt(columns), sum(matrix.shape) + 4))
+    return min(norm_upper(matrix), by_sums)
+
+
 def sum_lower(values: FloatArray, radius: float = 0.0) -> float:
     """Lower bound of the exact sum of ``values`` less ``radius``."""
     total = float(np.sum(values))
@@ -156,17 +164,23 @@ def eigenvalue_enclosure(matrix: FloatArray) -> tuple[FloatArray, FloatArray, fl
     """
     n = matrix.shape[0]
     lam, vec = eigh(matrix)
-    abs_vec = np.abs(vec)
+    # Every product is off by at most gamma times the product of the magnitudes, whose norm is bounded by the
+    # product of their norms: no further product is needed.
+    size, vec_size = magnitude_norm_upper(matrix), magnitude_norm_upper(vec)
     gram = vec.T @ vec
     gram[np.diag_indices(n)] -= 1.0
-    gram_error = gamma(n + 2) * (abs_vec.T @ abs_vec + np.eye(n))
-    delta = symmetric_norm_upper(inflate(np.abs(gram) + gram_error, n + 4))
+    gram_error = gamma(n + 2) * (vec_size * vec_size + 1.0)
+    off = np.abs(gram)
+    delta = float(inflate(symmetric_norm_upper(inflate(np.maximum(off, off.T), 2)) + gram_error, 8))
     if not delta < 0.5:
         return lam, vec, float("inf")
-    compressed = vec.T @ (matrix @ vec)
-    magnitude = abs_vec.T @ (np.abs(matrix) @ abs_vec)
-    off = np.abs(compressed - np.diag(lam)) + gamma(2 * n + 4) * magnitude
-    off_bound = symmetric_norm_upper(inflate(np.maximum(off, off.T), 2 * n + 6))
+    half = matrix @ vec
+    compressed = vec.T @ half
+    off = np.abs(compressed - np.diag(lam))
+    rounding = gamma(n + 4) * vec_size * (magnitude_norm_upper(half) + (1.0 + delta) * size)
+    spread = gamma(4) * (float(np.max(np.abs(compressed))) + float(np.max(np.abs(lam))))
+    off_bound = symmetric_norm_upper(inflate(np.maximum(off, off.T), 2))
+    off_bound = float(inflate(off_bound + rounding + spread, 8))
     largest = (float(np.max(np.abs(lam))) + off_bound) / (1.0 - delta)
     radius = float(inflate(delta * largest + off_bound, 8))
     if matrix.any():

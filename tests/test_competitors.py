@@ -7,6 +7,7 @@ pytest.importorskip("sklearn", minversion="1.6")
 
 from scipy.optimize import check_grad
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -93,6 +94,27 @@ def test_sequence_of_sdps_reaches_the_optimum(name, delta):
     assert np.all(np.diff(model.deltas_) >= 0.0)
     assert model.ratio_ == pytest.approx(ratio(model, X, y), rel=1e-8)
     assert model.ratio_ <= delta * (1 + 1e-6)
+
+
+def test_sequence_of_sdps_survives_badly_scaled_features():
+    # Raw Wine: 10^3 between columns. Steps used to stall far below delta*, without a word.
+    assert ZhangSDP(tol=1e-4).fit(*prepared("wine")).delta_ == pytest.approx(16.1560431, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_sequence_of_sdps_with_one_component_does_not_see_the_scale_of_features():
+    assert ZhangSDP().fit(*prepared("breast_cancer")).delta_ == pytest.approx(13.1165479, rel=1e-4)
+
+
+def test_sequence_of_sdps_says_when_it_ends_too_early():
+    with pytest.warns(ConvergenceWarning, match=r"no convergence in 1 steps.*are ruled out"):
+        ZhangSDP(max_iter=1).fit(*data("iris"))
+
+
+@pytest.mark.slow
+def test_sequence_of_sdps_says_when_the_solver_gets_no_further():
+    with pytest.warns(ConvergenceWarning, match="the solver got no further"):
+        assert ZhangSDP(solver="clarabel").fit(*prepared("wine")).delta_ < 16.1
 
 
 def test_sequence_of_sdps_with_clarabel():

@@ -4,16 +4,18 @@ import math
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from known import BUNDLED, FILES, contains
 
 pytest.importorskip("sklearn", minversion="1.6")
 
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -25,15 +27,6 @@ from sdpfeas.families import geometry
 from sdpfeas.wlda import WorstCaseLDA
 from sdpfeas.wlda.criterion import Criterion
 from sdpfeas.wlda.refine import refine_projection
-
-#: delta* on the full data, two independent methods agreeing to 1e-8 (design notes, section 6).
-KNOWN = [
-    ("iris", False, 9.6254203),
-    ("wine", False, 16.1560431),
-    ("wine", True, 16.4709647),
-    ("breast_cancer", True, 13.1165479),
-]
-KNOWN_FILES = [("sonar", 6.5862564), ("heart", 0.3772826), ("balance", 0.5571432)]
 
 
 def blobs(seed=0, classes=3, features=4, samples=8):
@@ -73,25 +66,23 @@ def check_fit(wlda, X, y):
     np.testing.assert_allclose(wlda.transform(X), (X - X.mean(axis=0)) @ W)
 
 
-@pytest.mark.parametrize(("name", "standardize", "delta"), KNOWN)
+@pytest.mark.parametrize(("name", "standardize", "delta"), BUNDLED)
 def test_known_values(name, standardize, delta):
     X, y = prepared(name, standardize=standardize)
     wlda = WorstCaseLDA(tol=1e-6).fit(X, y)
     check_fit(wlda, X, y)
     lower, upper = wlda.delta_bounds_
-    assert lower <= delta * (1 + 1e-8)
-    assert upper >= delta * (1 - 1e-8)
+    assert contains(lower, upper, delta)
     assert upper - lower <= 1e-6 * upper
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("data_dir")
-@pytest.mark.parametrize(("name", "delta"), KNOWN_FILES)
-def test_known_values_of_files(name, delta):
-    X, y = prepared(name)
+@pytest.mark.parametrize(("name", "standardize", "delta"), FILES)
+def test_known_values_of_files(name, standardize, delta):
+    X, y = prepared(name, standardize=standardize)
     lower, upper = WorstCaseLDA(tol=1e-6).fit(X, y).delta_bounds_
-    assert lower <= delta * (1 + 2e-7)
-    assert upper >= delta * (1 - 2e-7)
+    assert contains(lower, upper, delta)
     assert upper - lower <= 1e-6 * upper
 
 
@@ -187,9 +178,14 @@ def test_refinement_from_anywhere(seed, classes, features):
 # ---------------------------------------------------------------- degenerate data
 
 
+CLEAN = "delta* is infinite: the class scatters share a null space"
+
+
 def test_infinite_ratio():
     X, y = blobs(features=12, samples=3)
-    wlda = WorstCaseLDA(refine=True).fit(X, y)
+    with pytest.warns(DataDimensionalityWarning) as caught:
+        wlda = WorstCaseLDA(refine=True).fit(X, y)
+    assert [str(w.message).split(" of")[0] for w in caught] == ["the data have rank 8", CLEAN]
     assert wlda.delta_ == wlda.ratio_ == math.inf
     assert wlda.delta_bounds_ == (math.inf, math.inf)
     assert wlda.relaxation_gap_ == 0.0
@@ -203,7 +199,8 @@ def test_shrinkage_makes_the_ratio_finite():
     X, y = blobs(features=12, samples=3)
     deltas = []
     for shrinkage in (0.1, 0.5, "auto"):
-        wlda = WorstCaseLDA(shrinkage=shrinkage).fit(X, y)
+        with pytest.warns(DataDimensionalityWarning, match="rank 8 of 12"):
+            wlda = WorstCaseLDA(shrinkage=shrinkage).fit(X, y)
         assert wlda.proven_
         assert 0.0 < wlda.ratio_ <= wlda.delta_bounds_[1] < math.inf
         deltas.append(wlda.delta_)
@@ -212,7 +209,8 @@ def test_shrinkage_makes_the_ratio_finite():
 
 def test_equal_means_give_zero():
     X = np.array([[0.0, 0], [2, 0], [0, 1], [2, -1], [5, 5], [6, 7]])
-    wlda = WorstCaseLDA(n_components=1).fit(X, [0, 0, 1, 1, 2, 2])
+    with pytest.warns(UserWarning, match="delta\\* is zero: classes with the same mean: a, b"):
+        wlda = WorstCaseLDA(n_components=1).fit(X, ["a", "a", "b", "b", "c", "c"])
     assert wlda.delta_bounds_ == (0.0, 0.0)
     assert wlda.ratio_ == 0.0
     assert wlda.components_.shape == (1, 2)
@@ -221,7 +219,8 @@ def test_equal_means_give_zero():
 def test_constant_and_duplicated_features():
     X, y = prepared("iris")
     wide = np.hstack([X, np.full((150, 1), 3.0), X[:, :1]])
-    wlda = WorstCaseLDA(tol=1e-5).fit(wide, y)
+    with pytest.warns(DataDimensionalityWarning, match="rank 4 of 6 features"):
+        wlda = WorstCaseLDA(tol=1e-5).fit(wide, y)
     check_fit(wlda, wide, y)
     np.testing.assert_allclose(wlda.components_[:, 4], 0.0, atol=1e-12)
 
@@ -230,7 +229,7 @@ def test_vacuous_ratios_are_warned_about():
     # The third coordinate never varies within a class, and separates only some of the classes.
     X, y = blobs(features=2, classes=3, samples=6)
     X = np.hstack([X, (y == 2)[:, None].astype(float)])
-    with pytest.warns(UserWarning, match="consider shrinkage"):
+    with pytest.warns(DataDimensionalityWarning, match="0 >= delta·0.*consider shrinkage"):
         wlda = WorstCaseLDA(n_components=1).fit(X, y)
     assert 0.0 < wlda.ratio_ <= wlda.delta_bounds_[1] < math.inf
 
@@ -249,6 +248,24 @@ def test_running_out_of_time_is_told():
     assert not wlda.converged_
     assert wlda.delta_bounds_[0] <= 13.1165479 <= wlda.delta_bounds_[1]
     assert wlda.components_.shape == (1, 30)
+
+
+def test_features_of_wildly_different_size_are_told():
+    X, y = blobs(classes=4, features=5)
+    wild = X * 10.0 ** np.linspace(0, 16, 5)
+    with pytest.warns(ConvergenceWarning, match="16 orders of magnitude.*scale the features"):
+        wlda = WorstCaseLDA(n_components=2, time_limit=0.5).fit(wild, y)
+    assert not wlda.converged_
+    assert 0.0 < wlda.ratio_ <= wlda.delta_bounds_[1] == math.inf
+    # With one component the scale of features does not matter.
+    first, second = (WorstCaseLDA(n_components=1).fit(data, y) for data in (X, wild))
+    assert second.delta_ == pytest.approx(first.delta_, rel=2e-3)
+
+
+def test_good_data_give_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        WorstCaseLDA().fit(*prepared("iris"))
 
 
 # ---------------------------------------------------------------- scikit-learn

@@ -18,8 +18,9 @@ from sdpfeas.backends.spectral_ipm import SpectralIpm
 from sdpfeas.bisection import bisect, one_shot
 from sdpfeas.errors import CardError, OptionError, ProblemError
 from sdpfeas.families import LevelSet, MaxCut, ParametricFamily, Planted, Theta, find_family
-from sdpfeas.families.planted import PlantedOptions, plant
+from sdpfeas.families.planted import PlantedOptions
 from sdpfeas.families.roots import certificate_root
+from sdpfeas.planted import BOUNDS, MATRIX_STORAGE
 from sdpfeas.result import Claim, Proof, Verdict
 
 ROOT = Path(__file__).parent.parent
@@ -76,7 +77,7 @@ def test_thresholds_that_are_zero_or_negative():
 def test_rounding_of_moving_bounds_is_on_the_safe_side():
     family = diagonal_family(lower_slope=[0.1, 0.0, 0.0])
     delta = 0.3  # 0.1·0.3 is no floating-point number
-    inner, outer = family._problem(delta, 1).lower[0], family._problem(delta, -1).lower[0]
+    inner, outer = family.rounded_at(delta, 1).lower[0], family.rounded_at(delta, -1).lower[0]
     assert outer < inner
     assert outer <= family.at(delta).lower[0] <= inner
 
@@ -199,19 +200,20 @@ def test_level_set_of_a_linear_program():
     st.integers(0, 2**32 - 1),
     st.integers(2, 7),
     st.integers(2, 10),
+    st.sampled_from(BOUNDS),
+    st.sampled_from(MATRIX_STORAGE),
 )
-def test_planted_evidence_holds(sets, feasible, seed, n, rows):
-    equality = 0.5 if rows < n * (n + 1) // 2 - 2 else 0.0
-    problem, evidence = plant(
-        PlantedOptions(sets=sets, feasible=feasible, seed=seed, n=n, rows=rows, equality=equality)
-    )
-    assert problem == Planted.make(sets=sets, feasible=feasible, seed=seed, n=n, rows=rows, equality=equality)
-    claim = Claim(point=evidence) if feasible else Claim(certificate=evidence)
-    check = sf.verify(problem, claim, rigorous=True)
+def test_planted_evidence_holds(sets, feasible, seed, n, rows, bounds, storage):
+    parameters = {"sets": sets, "feasible": feasible, "seed": seed, "n": n, "rows": rows}
+    parameters |= {"bounds": bounds, "storage": storage}
+    item = Planted.plant(PlantedOptions(**parameters))
+    assert item.problem == Planted.make(**parameters)
+    assert item.problem.m == rows
+    check = sf.verify(item.problem, item.claim)
     assert check.verdict is (Verdict.FEASIBLE if feasible else Verdict.INFEASIBLE)
 
 
-@pytest.mark.parametrize("parameters", [{"n": 1}, {"equality": 2.0}, {"margin": 0.0}, {"sets": "cone"}])
+@pytest.mark.parametrize("parameters", [{"n": 1}, {"bounds": "none"}, {"margin": 0.0}, {"sets": "cone"}])
 def test_bad_planted_parameters_are_refused(parameters):
     with pytest.raises(OptionError):
         Planted.make(**parameters)

@@ -10,8 +10,8 @@ import sdpfeas as sf
 from sdpfeas import planted
 from sdpfeas.backends.spectral_ipm import SpectralIpm
 from sdpfeas.ipm.embedding import Embedding
+from sdpfeas.ipm.images import image_of, scaled_gram
 from sdpfeas.ipm.quasi_definite import QuasiDefinite
-from sdpfeas.ipm.schur import scaled_gram
 from sdpfeas.program import ConicProgram
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -27,7 +27,14 @@ def test_scaled_gram_matches_the_definition(seed, storage, kernel) -> None:
     dense = np.array([t @ rows.adjoint(unit) @ t.T for unit in np.eye(m)])
     inner = dense if weights is None else dense / weights
     expected = np.einsum("aij,bij->ab", dense, inner)
-    assert np.allclose(scaled_gram(rows, t, weights), expected, atol=1e-9 * np.abs(expected).max())
+    image, more = image_of(rows, t), np.diag(rng.normal(size=n))
+    gram, mixed = scaled_gram(image, weights, [more])
+    size = np.abs(expected).max()
+    assert np.allclose(gram, expected, atol=1e-9 * size)
+    assert np.allclose(mixed[0], np.einsum("aij,ij->a", inner, more), atol=1e-9 * np.sqrt(size))
+    assert np.allclose(image.apply(more), np.einsum("aij,ij->a", dense, more), atol=1e-9 * np.sqrt(size))
+    y = rng.normal(size=m)
+    assert np.allclose(image.adjoint(y), np.einsum("a,aij->ij", y, dense), atol=1e-9 * np.sqrt(size))
 
 
 def test_strips_add_up_whatever_their_width(monkeypatch) -> None:
@@ -35,9 +42,11 @@ def test_strips_add_up_whatever_their_width(monkeypatch) -> None:
     rows = planted.random_rows(rng, sf.PSD(7), 6, "stacked")
     t, kernel = rng.normal(size=(7, 7)), 1.0 + rng.uniform(0, 1, (7, 7))
     kernel = 0.5 * (kernel + kernel.T)
-    whole = scaled_gram(rows, t, kernel)
-    monkeypatch.setattr("sdpfeas.ipm.schur.STRIP_SIZE", 2 * 6 * 7)
-    assert np.allclose(scaled_gram(rows, t, kernel), whole)
+    whole, mixed = scaled_gram(image_of(rows, t), kernel, [kernel])
+    monkeypatch.setattr("sdpfeas.ipm.images.STRIP_SIZE", 2 * 7 * 7)
+    narrow, mixed_too = scaled_gram(image_of(rows, t), kernel, [kernel])
+    assert np.allclose(narrow, whole)
+    assert np.allclose(mixed_too, mixed)
 
 
 @given(seed=SEEDS, empty=st.booleans())

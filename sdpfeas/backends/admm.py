@@ -27,13 +27,14 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, cg
 
 from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
-from sdpfeas.certificates.equality import FreeColumns, vector_columns
+from sdpfeas.certificates.equality import FreeColumns
 from sdpfeas.certificates.numeric import check_certificate, check_point
 from sdpfeas.certificates.repair import repaired_certificates, repaired_points
 from sdpfeas.certificates.rigorous import prove_certificate, prove_point
 from sdpfeas.deadline import Deadline
 from sdpfeas.linalg import FloatArray, symmetrize
 from sdpfeas.operators import Rows, Sparse, Stacked
+from sdpfeas.operators.columns import vector_columns
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.result import Claim, Stop
 from sdpfeas.scaling import power_of_two

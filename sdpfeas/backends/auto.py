@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, WarmStart
 from sdpfeas.deadline import Deadline
 from sdpfeas.problem import FeasibilityProblem
+from sdpfeas.program import ConicProgram
 from sdpfeas.registry import find_solver
 from sdpfeas.result import Claim, Stop, Verdict
 
@@ -44,6 +45,7 @@ class Auto(FeasibilityBackend):
     sets = ALL_SETS
     warm_starts = True
     calls_back = True
+    maximises = True
     Options = AutoOptions
 
     def solve(
@@ -86,6 +88,15 @@ class Auto(FeasibilityBackend):
             if any(stopped) or decide(problem, claim).verdict is not Verdict.UNDECIDED:
                 break
         return last
+
+    def maximise(
+        self, program: ConicProgram, *, time_limit: float | None = None, callback: Callback | None = None
+    ) -> Claim:
+        """Let the first backend that takes an objective maximise it."""
+        for backend in self._available(program.problem):
+            if backend.maximises:
+                return backend.maximise(program, time_limit=time_limit, callback=callback)
+        return Claim(stop=Stop.UNSUPPORTED, raw_status="no backend of the list takes an objective")
 
     def _available(self, problem: FeasibilityProblem) -> Iterator[FeasibilityBackend]:
         names = [name.strip() for name in self.options.order.split(",") if name.strip()]

@@ -117,17 +117,21 @@ class SpectralIpm(FeasibilityBackend):
 
         def visit() -> Stop | None:
             point, y = embedding.point(), embedding.multipliers() / embedding.tau
-            best.offer(_merit(embedding), embedding.iteration, Claim(point, y))
-            if best.merit < self.options.gap:
-                return Stop.FINISHED
-            if callback is not None and callback(Progress(embedding.iteration, deadline.elapsed, point, y)):
+            merit = _merit(embedding)
+            best.offer(merit, embedding.iteration, Claim(point, y))
+            progress = Progress(embedding.iteration, deadline.elapsed, point, y, merit)
+            if callback is not None and callback(progress):
                 best.claim = Claim(point, y)
                 return Stop.CALLBACK
+            if best.merit < self.options.gap:
+                return Stop.FINISHED
             return Stop.STALLED if embedding.iteration >= best.iteration + PATIENCE else None
 
         with np.errstate(all="ignore"):
             try:
                 embedding = Embedding(program.problem, cost, program.scale)
+                if program.start is not None:
+                    embedding.start(*program.start)
             except np.linalg.LinAlgError:
                 return Claim(stop=Stop.UNSUPPORTED, raw_status="a box has no interior to start from")
             stop = self._iterate(embedding, deadline, visit)

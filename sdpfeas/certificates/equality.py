@@ -18,7 +18,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpfeas.linalg import FloatArray, eigvalsh, symmetrize
-from sdpfeas.operators import Combined, Dense, Rows, Sparse, Stacked
+from sdpfeas.operators import Dense, Rows, Sparse
+from sdpfeas.operators.columns import column_sizes, dense_columns, vector_columns
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.rounding import TINY, definite, gamma, inflate, norm_upper, sum_upper, symmetric_norm_upper
 from sdpfeas.scaling import power_of_two
@@ -28,7 +29,6 @@ __all__ = [
     "CorrectionSystem",
     "FreeColumns",
     "correction_systems",
-    "vector_columns",
     "without_redundant_columns",
     "without_redundant_rows",
 ]
@@ -121,7 +121,7 @@ class CorrectionSystem:
             magnitude[head] += part.reach * rows.magnitude_norms()
             if isinstance(part.weight, np.ndarray):
                 columns = vector_columns(rows) @ sp.diags_array(part.weight)
-                gram[head, head] += _dense(columns @ columns.T)
+                gram[head, head] += dense_columns(columns @ columns.T)
                 continue
             squared = part.weight**2
             gram[head, head] += squared * rows.gram()
@@ -267,36 +267,6 @@ def _disjoint(rows: Rows) -> bool:
     return bool(np.max(counts) <= 1)
 
 
-def vector_columns(rows: Rows) -> Any:
-    """Rows on a vector block as a matrix of shape (m, n): sparse where they are stored so."""
-    if isinstance(rows, (Dense, Sparse)):
-        return rows.array
-    if isinstance(rows, Stacked):
-        return _vstack([vector_columns(part) for part in rows.parts])
-    assert isinstance(rows, Combined)
-    return rows.coefficients @ vector_columns(rows.base)
-
-
-def _column_sizes(rows: Rows) -> Any:
-    """Entrywise bound of the numbers that add up to ``vector_columns``; cancellation does not shrink it."""
-    if isinstance(rows, (Dense, Sparse)):
-        return abs(rows.array)
-    if isinstance(rows, Stacked):
-        return _vstack([_column_sizes(part) for part in rows.parts])
-    assert isinstance(rows, Combined)
-    return abs(rows.coefficients) @ _column_sizes(rows.base)
-
-
-def _vstack(parts: list[Any]) -> Any:
-    if all(sp.issparse(part) for part in parts):
-        return sp.vstack(parts, format="csr")
-    return np.vstack([_dense(part) for part in parts])
-
-
-def _dense(matrix: Any) -> FloatArray:
-    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)
-
-
 def without_redundant_rows(problem: FeasibilityProblem) -> FeasibilityProblem | None:
     """Return the problem without equality rows that follow from others; None if there are none.
 
@@ -363,7 +333,7 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
     A numeric judgement, up to rounding, like that on rows.
     """  # noqa: E501
     free = [
-        (b, _dense(vector_columns(rows)))
+        (b, dense_columns(vector_columns(rows)))
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
         if isinstance(block, Free) and rows is not None
     ]
@@ -447,15 +417,15 @@ class FreeColumns:
     def _weighted(self, blocks: list[Any]) -> Any:
         if all(sp.issparse(block) for block in blocks):
             return sp.diags_array(self.weight) @ sp.hstack(blocks, format="csr")
-        return self.weight[:, None] * np.hstack([_dense(block) for block in blocks])
+        return self.weight[:, None] * np.hstack([dense_columns(block) for block in blocks])
 
     @cached_property
     def _scaled_gram(self) -> tuple[FloatArray, FloatArray, float]:
-        gram = _dense(self.columns.T @ self.columns)
-        sizes = self._weighted([_column_sizes(rows) for rows in self._parts])
+        gram = dense_columns(self.columns.T @ self.columns)
+        sizes = self._weighted([column_sizes(rows) for rows in self._parts])
         scale = power_of_two(np.sqrt(np.maximum(np.diagonal(gram), 0.0)))
         depth = self._problem.m + 8 + max(sum(rows._depths) for rows in self._parts)
-        bound = inflate(_dense(sizes.T @ sizes) * scale[:, None] * scale, depth)
+        bound = inflate(dense_columns(sizes.T @ sizes) * scale[:, None] * scale, depth)
         lost = 8.0 * TINY * float(np.sum(scale)) ** 2 * (self._problem.m + 1)
         error = gamma(depth) * symmetric_norm_upper(bound) + lost
         return symmetrize(gram * scale[:, None] * scale), scale, float(inflate(error, 4))

@@ -13,15 +13,10 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from sdpfeas.certificates.equality import (
-    MAX_DENSE_ROWS,
-    CorrectionSystem,
-    FreeColumns,
-    Movable,
-    vector_columns,
-)
+from sdpfeas.certificates.equality import MAX_DENSE_ROWS, CorrectionSystem, FreeColumns, Movable
 from sdpfeas.linalg import FloatArray, eigh, eigvalsh, spectral_matrix
 from sdpfeas.operators import Rows
+from sdpfeas.operators.columns import vector_columns
 from sdpfeas.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
 from sdpfeas.tolerances import Tolerances

@@ -152,28 +152,34 @@ def distance_upper(block: BlockSet, x: FloatArray, snap: float) -> float:
             Fraction(block.lower) * block.n <= Fraction(block.trace) <= Fraction(block.upper) * block.n
         ):
             return math.inf
-        if block.trace is None and definite_between(x, block.lower, block.upper):
-            return 0.0
-        lam, _, error = eigenvalue_enclosure(x)
-        target = block.project_spectrum(lam)
-        eta = norm_upper(lam - target) + error * math.sqrt(block.n) * (1.0 + 1e-15)
-        if block.trace is not None:
-            # An exact spectrum with the right trace is no further from the target than its sum is off.
-            eta += max(
-                -sum_lower(np.append(target, -block.trace)),
-                -sum_lower(np.append(-target, block.trace)),
-            )
+        missed = 0.0 if block.trace is None else _sum_missed(np.diagonal(x), block.trace)
+        if definite_between(x, block.lower, block.upper, missed / block.n):
+            # Strictly inside: a shift of the diagonal makes up for the trace.
+            eta = missed / math.sqrt(block.n)
+        else:
+            lam, _, error = eigenvalue_enclosure(x)
+            target = block.project_spectrum(lam)
+            eta = norm_upper(lam - target) + error * math.sqrt(block.n) * (1.0 + 1e-15)
+            if block.trace is not None:
+                # An exact spectrum with the right trace is no further from the target than its sum is off.
+                eta += _sum_missed(target, block.trace)
         limit = snap * max(size, math.sqrt(block.n) * max(abs(block.lower), abs(block.upper)))
         eta = float(inflate(max(eta, 0.0), 8))
     return eta if eta <= limit else math.inf
 
 
-def definite_between(x: FloatArray, lower: float, upper: float) -> bool:
-    """Prove ``lower·I < x < upper·I``."""
+def _sum_missed(values: FloatArray, total: float) -> float:
+    """Proven bound on how far the exact sum of values is from a number."""
+    return max(-sum_lower(np.append(values, -total)), -sum_lower(np.append(-values, total)))
+
+
+def definite_between(x: FloatArray, lower: float, upper: float, room: float = 0.0) -> bool:
+    """Prove ``(lower + room)·I < x < (upper - room)·I``."""
     n = x.shape[0]
     eye = np.eye(n)
     # Rounding of the diagonal shift is covered by moving the bound outwards by a few units.
     slip = 8.0 * np.finfo(float).eps * (float(np.max(np.abs(np.diagonal(x)))) + abs(lower) + abs(upper))
+    slip += room * (1.0 + 1e-15)
     return definite(x - lower * eye, shift=slip) and definite(upper * eye - x, shift=slip)
 
 

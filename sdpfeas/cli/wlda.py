@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from sdpfeas.cli.console import AsJson, err, out, print_json
-from sdpfeas.errors import OptionError
+from sdpfeas.errors import OptionError, ProblemError, SdpfeasError
 from sdpfeas.io.tables import Samples, read_samples
 
 __all__ = ["register"]
@@ -42,6 +43,9 @@ def wlda(
     shrinkage: Annotated[
         str | None, typer.Option(help="Shrink the class scatters: a share, or auto.")
     ] = None,
+    refine: Annotated[
+        bool, typer.Option("--refine", help="Improve the projection itself after rounding.")
+    ] = False,
     write: Annotated[
         Path | None, typer.Option(help="Write the projection W (features × components) as .npz or .csv.")
     ] = None,
@@ -49,38 +53,51 @@ def wlda(
     as_json: AsJson = False,
 ) -> None:
     """Find the projection that separates the two closest classes best, and prove how good it is."""
-    from sdpfeas.bisection import bisect
-    from sdpfeas.families import WLDA
-
     samples = read_samples(data, label)
     X = _standardized(samples.X) if standardize else samples.X
-    family = WLDA.from_data(X, samples.y, components, shrinkage=_share(shrinkage))
-    with err().status("bisecting …"):
-        found = bisect(family, solver, tol=tol, time_limit=time_limit)
-    weights = None if found.point is None else family.components(found.point)
-    worst = None if found.point is None else family.worst(found.point)
-    written = _write(weights, samples, X, write, plot)
+    options = {"solver": solver, "tol": tol, "shrinkage": _share(shrinkage), "time_limit": time_limit}
+    with err().status("searching …"):
+        found, notes = _fitted(X, samples.y, n_components=components, refine=refine, **options)
+    lower, upper = found.delta_bounds_
     report = {
         "samples": int(X.shape[0]),
         "features": int(X.shape[1]),
-        "classes": len(set(samples.y.tolist())),
-        "components": int(family.r),
-        "lower": found.lower,
-        "upper": found.upper,
-        "proven": found.proven,
-        "converged": found.converged,
-        "reason": found.reason,
-        "solves": found.solves,
-        "time": found.time,
-        "worst_pair": None if worst is None else [str(name) for name in worst.pair],
-        "worst_class": None if worst is None else str(worst.group),
-        "notes": list(family.notes),
-        "written": written,
+        "classes": int(found.classes_.size),
+        "components": int(found.components_.shape[0]),
+        "lower": lower,
+        "upper": upper,
+        "proven": found.proven_,
+        "converged": found.converged_,
+        "ratio": found.ratio_,
+        "reason": found.reason_,
+        "solves": len(found.history_),
+        "time": sum(step.time for step in found.history_),
+        "worst_pair": [str(name) for name in found.worst_pair_],
+        "worst_class": str(found.worst_class_),
+        "notes": notes,
+        "written": _write(found, samples, X, write, plot),
     }
     if as_json:
         print_json(report)
     else:
         _print(report)
+
+
+def _fitted(X: np.ndarray, y: np.ndarray, **options: Any) -> tuple[Any, list[str]]:
+    """Fit the estimator; return it with what it warned of."""
+    try:
+        from sdpfeas.wlda import WorstCaseLDA
+    except ImportError as error:
+        raise OptionError(str(error)) from None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            found = WorstCaseLDA(**options).fit(X, y)
+        except SdpfeasError:
+            raise
+        except ValueError as error:  # scikit-learn's, about the data
+            raise ProblemError(str(error).splitlines()[0]) from None
+    return found, [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -91,9 +108,9 @@ def _print(report: dict[str, Any]) -> None:
     )
     proof = "proven" if report["proven"] else "[yellow]not proven[/]"
     o.print(f"[bold]{report['lower']:.8g} <= delta* <= {report['upper']:.8g}[/] ({proof})")
-    if report["worst_pair"]:
-        pair = " and ".join(escape(name) for name in report["worst_pair"])
-        o.print(f"closest pair: {pair}; widest class: {escape(report['worst_class'])}")
+    o.print(f"ratio of the projection: {report['ratio']:.8g}")
+    pair = " and ".join(escape(name) for name in report["worst_pair"])
+    o.print(f"closest pair: {pair}; widest class: {escape(report['worst_class'])}")
     o.print(f"{report['solves']} solve(s), {report['time']:.3g} s; {escape(report['reason'])}")
     for note in report["notes"]:
         o.print(f"[yellow]note:[/] {escape(note)}")
@@ -115,12 +132,8 @@ def _share(text: str | None) -> float | str | None:
         raise OptionError(f"--shrinkage is a share between 0 and 1, or auto; got {text!r}") from None
 
 
-def _write(
-    weights: np.ndarray | None, samples: Samples, X: np.ndarray, write: Path | None, plot: Path | None
-) -> list[str]:
-    if weights is None:
-        return []
-    written = []
+def _write(found: Any, samples: Samples, X: np.ndarray, write: Path | None, plot: Path | None) -> list[str]:
+    weights, written = found.components_.T, []
     if write is not None:
         if write.suffix == ".csv":
             lines = ["feature," + ",".join(f"w{k + 1}" for k in range(weights.shape[1]))]
@@ -134,7 +147,7 @@ def _write(
             raise OptionError(f"{write}: the projection is written as .npz or .csv")
         written.append(str(write))
     if plot is not None:
-        _plot(X @ weights, samples.y, plot)
+        _plot(found.transform(X), samples.y, plot)
         written.append(str(plot))
     return written
 

@@ -1,123 +1,34 @@
-"""What families have in common: how they are named and built, and what indexing by a scalar gives.
+"""Families indexed by a scalar: problems linear in ``delta``, with bounds of their threshold.
 
 A parametric family is linear in a scalar ``delta``, and feasible for every ``delta`` up to a threshold
 ``delta*`` (it says why). Every point then proves a lower bound of ``delta*`` and every vector of multipliers
-an upper bound, whoever computed them and however well. Both are *proved* here: a candidate is found in
-plain arithmetic, moved outwards, and handed to the verifier's own proofs.
+an upper bound, whoever computed them and however well (:mod:`~sdpfeas.families.proofs`).
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from sdpfeas.certificates.repair import repaired_certificates, repaired_points
-from sdpfeas.certificates.rigorous import prove_certificate, prove_point
 from sdpfeas.errors import ProblemError
+from sdpfeas.families.family import Family
+from sdpfeas.families.proofs import Bound, prove_lower, prove_upper
 from sdpfeas.families.roots import Root, certificate_root
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Combined, Rows, Sparse, Stacked, as_rows
-from sdpfeas.options import NoOptions, parse_options
 from sdpfeas.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.program import ConicProgram
 from sdpfeas.sets import BlockSet
-from sdpfeas.tolerances import Tolerances
 
 __all__ = ["Bound", "Family", "Known", "ParametricFamily"]
-
-#: How far a candidate is moved outwards, relative to its size, until its proof goes through.
-PUSHES = (2.0**-50, 2.0**-42, 2.0**-36, 2.0**-30, 2.0**-24, 2.0**-18, 2.0**-13)
-
-#: How many pushes, from the small end, are tried again with repaired evidence.
-REPAIRED_PUSHES = (2.0**-40, 2.0**-24, 2.0**-14)
-
-#: A point that misses its equality rows by more than this, relative to their terms, is not worth a repair.
-REPAIRABLE = 1e-2
-
-
-class Family(ABC):
-    """Code that makes problems; the base class of what a problem card or a drop-in file names.
-
-    Attributes
-    ----------
-    name : str
-        The name it is asked for by.
-    Options : type
-        The dataclass of its parameters.
-    """
-
-    name: ClassVar[str]
-    Options: ClassVar[type] = NoOptions
-
-    @classmethod
-    def make(cls, **parameters: Any) -> FeasibilityProblem | ParametricFamily:
-        """Build a member from plain parameters, as a card holds them.
-
-        Parameters
-        ----------
-        **parameters
-            Fields of ``Options``.
-
-        Raises
-        ------
-        OptionError
-            If a parameter is unknown, ill-typed or out of range.
-        """
-        return cls.build(parse_options(cls.Options, parameters, f"family {cls.name!r}"))
-
-    @classmethod
-    @abstractmethod
-    def build(cls, options: Any) -> FeasibilityProblem | ParametricFamily:
-        """Build a member from checked options."""
-
-    @classmethod
-    def seeded(cls, options: Any) -> bool:
-        """Whether another ``seed`` among the options gives another member."""
-        return hasattr(options, "seed")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by the file a drop-in class came from: other processes cannot import its module."""
-        kind = type(self)
-        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-        dropped_in = kind.__module__.startswith("_sdpfeas_dropin_")
-        return _restored, (file if dropped_in else None, None if dropped_in else kind, dict(vars(self)))
-
-
-def _restored(file: str | None, kind: type[Family] | None, state: dict[str, Any]) -> Family:
-    if kind is None:
-        from sdpfeas.families.lookup import load_family_file
-
-        kind = load_family_file(Path(file or ""))
-    made = kind.__new__(kind)
-    made.__dict__.update(state)
-    return made
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A proven bound of ``delta*`` with its evidence.
-
-    Attributes
-    ----------
-    delta : float
-        The bound: the family is provably feasible (or infeasible) at this value.
-    evidence : tuple of ndarray or ndarray
-        The point (or the certificate) the proof is about.
-    """
-
-    delta: float
-    evidence: Any
 
 
 @dataclass(frozen=True)
@@ -168,9 +79,15 @@ class ParametricFamily(Family):
         The usual size of ``delta``; used where a threshold is zero.
     row_names, block_names : sequence of str, optional
         Names, as in :class:`FeasibilityProblem`.
+
+    Attributes
+    ----------
+    caveat : str
+        Why a search may end without a bracket, if the data give reason to fear so.
     """
 
     name = ""
+    caveat = ""
 
     def __init__(
         self,
@@ -224,6 +141,11 @@ class ParametricFamily(Family):
         """Number of rows."""
         return int(self._lower.size)
 
+    @property
+    def equality(self) -> np.ndarray:
+        """Which rows are equality rows."""
+        return np.asarray(self._lower == self._upper)
+
     def at(self, delta: float) -> FeasibilityProblem:
         """Return the problem at ``delta``; bounds that depend on it are rounded to nearest.
 
@@ -232,12 +154,33 @@ class ParametricFamily(Family):
         delta : float
             Any finite number.
         """
-        return self._problem(delta, 0)
+        return self.rounded_at(delta, 0)
 
-    def _problem(self, delta: float, inward: int) -> FeasibilityProblem:
+    def exact_at(self, delta: float) -> bool:
+        """Whether the bounds at ``delta`` are numbers as they are, so that :meth:`at` rounds none.
+
+        Parameters
+        ----------
+        delta : float
+            Any finite number.
+        """
+        moving = ((self._lower, self._lower_slope), (self._upper, self._upper_slope))
+        return all(
+            np.array_equal(_moved(bound, slope, delta, 1), _moved(bound, slope, delta, -1))
+            for bound, slope in moving
+        )
+
+    def rounded_at(self, delta: float, inward: int) -> FeasibilityProblem:
         """Problem at ``delta`` with bounds rounded inwards (1), outwards (-1) or to nearest (0).
 
         The rows need no rounding: ``delta`` enters them as a coefficient.
+
+        Parameters
+        ----------
+        delta : float
+            Any finite number.
+        inward : int
+            Which way.
         """
         delta = float(delta)
         if not math.isfinite(delta):
@@ -287,7 +230,11 @@ class ParametricFamily(Family):
         """Multipliers to take first upper bounds from."""
         return []
 
-    def recovered_points(self, y: FloatArray) -> list[Point]:
+    def estimate(self, point: Point) -> float:
+        """Return about what :meth:`reach` returns, for less; never much below it."""
+        return self.reach(point)
+
+    def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
         """Points that multipliers suggest; none in general."""
         return []
 
@@ -324,24 +271,22 @@ class ParametricFamily(Family):
         bound = self.prove_lower(point)
         return self.bracket[0] if bound is None else max(bound.delta, self.bracket[0])
 
-    def prove_lower(self, point: Any) -> Bound | None:
+    def prove_lower(self, point: Any, above: float = -math.inf) -> Bound | None:
         """As :meth:`lower_bound`, with the evidence; None if nothing is proved.
 
         Parameters
         ----------
         point : tuple of ndarray
             One array per set.
+        above : float
+            Bounds that are no higher are not worth a proof: minus infinity is returned instead.
         """
         x = self._template.point(point)
         if not all(np.isfinite(part).all() for part in x):
             return None
         with np.errstate(all="ignore"):
             try:
-                x = self.settle(x)
-                best = self.reach(x)
-                missed = self._missed(x, best)
-                found = self._prove_lower_near(x, best) if missed <= Tolerances().snap else None
-                return found or (self._prove_repaired(x, best) if missed <= REPAIRABLE else None)
+                return prove_lower(self, x, above)
             except np.linalg.LinAlgError:
                 return None
 
@@ -356,7 +301,7 @@ class ParametricFamily(Family):
         """Return the largest ``delta`` whose inequality rows hold at a point, in plain arithmetic."""
         fixed = _apply(self._rows, point, self.m)
         slope = _apply(self._slopes, point, self.m)
-        open_rows = self._lower != self._upper
+        open_rows = ~self.equality
         best = self.bracket[1]
         # lower + delta·lower_slope <= fixed - delta·slope, and the same for the upper bounds.
         for sign, bound, move in (
@@ -372,55 +317,6 @@ class ParametricFamily(Family):
         """Adapt the parts of a point that depend on ``delta``; as it is in general."""
         return point
 
-    def _prove_lower_near(self, point: Point, best: float) -> Bound | None:
-        if math.isnan(best) or best == -math.inf:
-            return None
-        best = min(best, 1e300)
-        scale = max(abs(best), 1e-6 * self.unit)
-
-        def prove(push: float) -> Bound | None:
-            delta = float(best - push * scale)
-            placed = self.place(point, delta)
-            return Bound(delta, placed) if self._holds(placed, delta) else None
-
-        return _least(prove, [p for p in PUSHES if best - p * scale >= self.bracket[0]])
-
-    def _holds(self, point: Point, delta: float) -> bool:
-        try:
-            problem = self._problem(delta, 1)
-        except ProblemError:
-            return False  # the bounds cross when rounded inwards
-        return prove_point(problem, point, Tolerances()).proven
-
-    def _prove_repaired(self, point: Point, best: float) -> Bound | None:
-        if not math.isfinite(best):
-            return None
-        scale = max(abs(best), 1e-6 * self.unit)
-        for push in REPAIRED_PUSHES:
-            delta = best - push * scale
-            if delta < self.bracket[0]:
-                return None
-            try:
-                problem = self._problem(delta, 1)
-            except ProblemError:
-                continue
-            for candidate, _ in repaired_points(problem, self.place(point, delta)):
-                if prove_point(problem, candidate, Tolerances()).proven:
-                    better = self._prove_lower_near(candidate, self.reach(candidate))
-                    return better if better is not None else Bound(delta, candidate)
-        return None
-
-    def _missed(self, point: Point, delta: float) -> float:
-        """By how much the equality rows are missed at worst, relative to the size of their terms."""
-        equal = self._lower == self._upper
-        if not equal.any() or not math.isfinite(delta):
-            return 0.0
-        problem = self.at(delta)
-        placed = self.place(point, delta)
-        size = np.max([np.linalg.norm(x) for x in placed]) * problem.norms + np.abs(problem.lower)
-        off = np.abs(problem.apply(placed) - problem.lower)
-        return float(np.max(off[equal] / np.maximum(size[equal], 1e-300)))
-
     # ------------------------------------------------------------ upper bounds
 
     def upper_bound(self, y: ArrayLike) -> float:
@@ -434,7 +330,9 @@ class ParametricFamily(Family):
         bound = self.prove_upper(y)
         return self.bracket[1] if bound is None else min(bound.delta, self.bracket[1])
 
-    def prove_upper(self, y: ArrayLike, near: float | None = None) -> Bound | None:
+    def prove_upper(
+        self, y: ArrayLike, near: float | None = None, push: float = 0.0, below: float = math.inf
+    ) -> Bound | None:
         """As :meth:`upper_bound`, with the evidence; None if nothing is proved.
 
         Parameters
@@ -443,17 +341,17 @@ class ParametricFamily(Family):
             One multiplier per row.
         near : float, optional
             The value of ``delta`` the multipliers come from, as a place to start looking.
+        push : float
+            How far, relative to its size, the bound may be moved outwards for a cheaper proof.
+        below : float
+            Bounds that are no lower are not worth a proof: infinity is returned instead.
         """
         z = self._template.multipliers(y)
         if not np.isfinite(z).all() or not z.any():
             return None
         with np.errstate(all="ignore"):
             try:
-                z = self.mend(z)
-                root = self.root(z, near)
-                if not math.isfinite(root.delta):
-                    return None
-                return self._prove_upper_near(z, root)
+                return prove_upper(self, z, near, push, below)
             except np.linalg.LinAlgError:
                 return None
 
@@ -484,37 +382,6 @@ class ParametricFamily(Family):
         """Adapt the multipliers that depend on ``delta``; as they are in general."""
         return y
 
-    def _prove_upper_near(self, y: FloatArray, root: Root) -> Bound | None:
-        def prove(push: float) -> Bound | None:
-            z = self.weigh(y, root.delta + push)
-            return Bound(root.delta + push, z) if self._rules_out(z, root.delta + push) else None
-
-        scale = max(abs(root.delta), 1e-6 * self.unit)
-        least = max(PUSHES[0] * scale, root.error / 16.0)
-        steps = [least * 8.0**k for k in range(16) if k < 3 or least * 8.0**k <= PUSHES[-1] * scale]
-        found = _least(prove, [step for step in steps if root.delta + step < self.bracket[1]])
-        if found is not None:
-            return found
-        for push in REPAIRED_PUSHES:
-            delta = root.delta + push * scale
-            if delta >= self.bracket[1]:
-                return None
-            try:
-                problem = self._problem(delta, -1)
-            except ProblemError:
-                continue
-            for candidate, _ in repaired_certificates(problem, self.weigh(y, delta), Tolerances()):
-                if prove_certificate(problem, candidate, Tolerances()).proven:
-                    return Bound(delta, candidate)
-        return None
-
-    def _rules_out(self, y: FloatArray, delta: float) -> bool:
-        try:
-            problem = self._problem(delta, -1)
-        except ProblemError:
-            return False
-        return prove_certificate(problem, y, Tolerances()).proven
-
     # ------------------------------------------------------------ one program instead of a search
 
     def homogenized(self) -> ConicProgram | None:
@@ -537,29 +404,6 @@ class ParametricFamily(Family):
         """Name, sets and rows."""
         sets = ", ".join(f"{block.kind}({block.n})" for block in self.sets)
         return f"{type(self).__name__}: {sets}; {self.m} rows"
-
-
-def _least(prove: Callable[[float], Bound | None], pushes: Sequence[float]) -> Bound | None:
-    """Return what the smallest push proves that proves anything; ``pushes`` ascend.
-
-    The smallest are likely enough to be tried first, the largest next: if it fails they all do.
-    """
-    for push in pushes[:2]:
-        best = prove(push)
-        if best is not None:
-            return best
-    if len(pushes) < 3:
-        return None
-    best = prove(pushes[-1])
-    low, high = 1, len(pushes) - 1
-    while best is not None and high - low > 1:
-        middle = (low + high) // 2
-        found = prove(pushes[middle])
-        if found is None:
-            low = middle
-        else:
-            best, high = found, middle
-    return best
 
 
 def _moved(bound: FloatArray, slope: FloatArray, delta: float, direction: int) -> FloatArray:

@@ -70,6 +70,26 @@ class ClassScatter:
         """Number of coordinates."""
         return int(self.means.shape[1])
 
+    def final_dimension(self, n_components: Any) -> int:
+        """Check a final dimension; None stands for one less than the classes, as far as the rank goes.
+
+        Parameters
+        ----------
+        n_components : int or None
+            What was asked for.
+        """
+        if n_components is None:
+            return min(self.c - 1, self.k)
+        whole = isinstance(n_components, (int, np.integer)) and not isinstance(n_components, bool)
+        if not whole or n_components < 1:
+            raise ProblemError(f"n_components must be a positive integer, got {n_components!r}")
+        if n_components > self.k:
+            raise ProblemError(
+                f"n_components = {n_components} exceeds {self.k}, the rank of the total scatter: "
+                "the data have no more dimensions"
+            )
+        return int(n_components)
+
     def rotated(self, q: FloatArray) -> ClassScatter:
         """Return the same in the coordinates ``x @ q``; ``q`` has orthonormal columns."""
         return replace(

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from sdpfeas.errors import BackendError, CardError
 from sdpfeas.families.base import Family
-from sdpfeas.registry import _load_module as load_module
-from sdpfeas.registry import shipped_cards
+from sdpfeas.registry import load_module, shipped_cards
 
 __all__ = ["GROUP", "family_names", "find_family", "load_family_file"]
 

@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 
 from sdpfeas.linalg import FloatArray
 
-__all__ = ["REFINE_ROUNDS", "Oracle", "refine"]
+__all__ = ["REFINE_ROUNDS", "Oracle", "refine", "unit_weights"]
 
 #: Rounds after a solve.
 REFINE_ROUNDS = 12
@@ -77,7 +77,7 @@ def refine(
     near = max(0.0, *attained) if attained else 0.0
     best, bound = None, np.inf
     for u, w in weights:
-        unit = _unit(u, w)
+        unit = unit_weights(u, w)
         if unit is not None:
             value, matrix = oracle.price(*unit, near)
             columns.append(matrix)
@@ -108,7 +108,14 @@ def refine(
     return np.asarray(total), best
 
 
-def _unit(u: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+def unit_weights(u: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Scale weights of the pairs and of the classes to sum one; None where there is none of a kind.
+
+    Parameters
+    ----------
+    u, w : ndarray
+        Weights; negative ones count as zero.
+    """
     u, w = np.maximum(u, 0.0), np.maximum(w, 0.0)
     if not (u.sum() > 0.0 and w.sum() > 0.0):
         return None
@@ -133,4 +140,4 @@ def _master(
         return None
     shares = answer.x[:-1] / np.sum(answer.x[:-1])
     multipliers = -np.asarray(answer.ineqlin.marginals)
-    return float(answer.x[-1]) * scale, shares, _unit(multipliers[:pairs], multipliers[pairs:])
+    return float(answer.x[-1]) * scale, shares, unit_weights(multipliers[:pairs], multipliers[pairs:])

@@ -83,6 +83,7 @@ def certificate_root(
     beta_slope: float,
     start: float,
     unit: float = 1.0,
+    accuracy: float = 4.0 * UNIT,
 ) -> Root:
     """Return the smallest ``delta`` at which multipliers are a certificate.
 
@@ -98,6 +99,8 @@ def certificate_root(
         Where to begin; best left of the root.
     unit : float
         The usual size of ``delta``.
+    accuracy : float
+        Relative error of the root that is good enough; it is then a little too low.
     """
 
     def terms(delta: float) -> list[_Term]:
@@ -105,15 +108,18 @@ def certificate_root(
 
     delta = start
     step = max(unit, abs(start))
-    for _ in range(MAX_STEPS):  # walk left until the certificate fails
-        if any(term.value > 0.0 for term in terms(delta)):
+    for _ in range(MAX_STEPS):  # go left until the certificate fails
+        values = terms(delta)
+        if any(term.value > 0.0 for term in values):
             break
-        delta -= step
+        # A tangent of a convex function has its root left of the function's.
+        roots = [delta - term.value / term.slope for term in values if term.slope < 0.0]
+        tangent = max(roots, default=-math.inf)
+        delta = tangent if delta - step < tangent < delta else delta - step
         step *= 2.0
     else:
         return NO_ROOT
     for _ in range(MAX_STEPS):
-        values = terms(delta)
         above = [term for term in values if term.value > term.noise]
         if any(term.slope >= 0.0 for term in above):
             return NO_ROOT
@@ -121,10 +127,11 @@ def certificate_root(
         target = max((delta - term.value / term.slope for term in above), default=delta)
         if not math.isfinite(target):
             return NO_ROOT
-        if target - delta <= 4.0 * UNIT * max(abs(delta), 1e-6 * unit):
+        if target - delta <= accuracy * max(abs(delta), 1e-6 * unit):
             errors = [term.error / abs(term.slope) for term in values if term.slope < 0.0 and _near(term)]
             return Root(max(delta, target), max(errors, default=0.0))
         delta = target
+        values = terms(delta)
     return Root(delta)
 
 

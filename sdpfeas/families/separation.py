@@ -53,7 +53,7 @@ class Separation(ParametricFamily):
         closest = int(np.argmin(self._pairs.apply(self.sets[0].interior_point())))
         return [np.full(self.m, 1.0 / self.m), np.eye(self.m)[closest]]
 
-    def recovered_points(self, y: FloatArray) -> list[Point]:
+    def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
         """Return the projector on the leading eigenvectors of the weighted sum."""
         return [(self._price(y, np.ones(1), 0.0)[1],)]
 

@@ -8,16 +8,18 @@ by one simultaneous diagonalisation instead of d(d+1)/2 extra rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.certificates.equality import vector_columns
+from sdpfeas.ipm.centre import centred_pair, centred_spectrum
 from sdpfeas.ipm.cone import Cone
-from sdpfeas.ipm.schur import scaled_gram
-from sdpfeas.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.ipm.images import image_of, scaled_gram
+from sdpfeas.linalg import FloatArray, eigh, spectral_matrix, symmetrize
 from sdpfeas.operators import Rows
+from sdpfeas.operators.columns import vector_columns
 from sdpfeas.sets import PSD, SpectralBox
 
 __all__ = ["Block", "MatrixBlock", "NonnegBlock"]
@@ -25,6 +27,9 @@ __all__ = ["Block", "MatrixBlock", "NonnegBlock"]
 
 class Block(ABC):
     """One block that is eliminated from the Newton system.
+
+    Its Hessian ``H`` is diagonal in coordinates of its own, which change with every step: the image of a
+    dual matrix g is ``T g T'``, that of a direction is x with ``X = T' x T``.
 
     Parameters
     ----------
@@ -37,7 +42,8 @@ class Block(ABC):
     def __init__(self, rows: Rows | None, cost: FloatArray) -> None:
         self.rows, self.cost = rows, cost
         self.x: FloatArray
-        self.dx: FloatArray
+        #: How the size of the set enters stationarity, as an image; None if it does not.
+        self.size_gradient: FloatArray | None = None
 
     @property
     @abstractmethod
@@ -55,48 +61,75 @@ class Block(ABC):
         """The block's part of the dual slack in the stationarity equation."""
 
     @abstractmethod
-    def refresh(self) -> None:
-        """Recompute scalings after a step."""
+    def cost_image(self) -> FloatArray:
+        """Image of the cost."""
 
     @abstractmethod
-    def schur(self) -> FloatArray:
-        """``A H^-1 A*``."""
+    def apply_image(self, x: FloatArray) -> FloatArray:
+        """Row values of a direction given by its image."""
+
+    @abstractmethod
+    def adjoint_image(self, y: FloatArray) -> FloatArray:
+        """Image of ``A*y``."""
+
+    @abstractmethod
+    def schur(self, q: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """``A H^-1 A*``, and one row ``A H^-1 q`` for every image q."""
 
     @abstractmethod
     def invert(self, g: FloatArray) -> FloatArray:
-        """``H^-1 g``."""
+        """``H^-1 g``, image to image."""
 
     @abstractmethod
-    def aim(self, centre: float, corrected: bool) -> FloatArray:
-        """Fix the complementarity targets and return what they add to the right-hand side."""
+    def aim(self, centre: float, corrected: bool, eta: float) -> FloatArray:
+        """Fix the complementarity targets; return their image plus ``eta`` times that of the dual."""
 
     @abstractmethod
-    def set_direction(self, dx: FloatArray, drho: float) -> None:
-        """Take the direction of the block and derive those of its slacks."""
+    def set_direction(self, x: FloatArray, drho: float) -> None:
+        """Take the image of the direction of the block and derive the directions of its slacks."""
 
     @abstractmethod
     def step_limit(self) -> float:
         """Longest step that stays inside."""
 
     @abstractmethod
-    def move(self, step: float) -> None:
-        """Take a step."""
+    def propose(self, step: float, drho: float) -> None:
+        """Prepare a step, the size of the set changing by ``step·drho``; nothing moves before :meth:`accept`.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the step leaves the block.
+        """
+
+    @abstractmethod
+    def accept(self) -> None:
+        """Take the step that was proposed last."""
+
+    @abstractmethod
+    def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
+        """Go to the point of the central path that belongs to a dual matrix.
+
+        Parameters
+        ----------
+        g : ndarray
+            ``A*y - cost``, without the row of the trace.
+        mu : float
+            Where on the path.
+        size : float
+            Size of the set.
+        hint : ndarray
+            Where the block may be; taken where ``g`` says little.
+
+        Returns
+        -------
+        float
+            The multiplier of the trace row; zero if there is none.
+        """
 
     def size_trace(self) -> float:
         """``sum_j offset_j tr U_j``: how the duals act on the size of the set."""
         return 0.0
-
-    def size_trace_direction(self) -> float:
-        """The same of the directions."""
-        return 0.0
-
-    def size_gradient(self) -> FloatArray | None:
-        """How the size of the set enters the stationarity equation; None if it does not."""
-        return None
-
-    def apply(self, x: FloatArray, m: int) -> FloatArray:
-        """Row values of ``x``."""
-        return np.zeros(m) if self.rows is None else self.rows.apply(x)
 
     def adjoint(self, y: FloatArray) -> FloatArray:
         """``A*y``."""
@@ -112,6 +145,7 @@ class MatrixBlock(Block):
         super().__init__(rows, cost)
         n = block.n
         eye = np.eye(n)
+        self._set = block
         if isinstance(block, PSD):
             self.x = primal * eye
             self.cones = [Cone(n, 1.0, 0.0, np.array(self.x), dual * eye)]
@@ -122,9 +156,10 @@ class MatrixBlock(Block):
                 Cone(n, 1.0, -block.lower, low, dual * eye),
                 Cone(n, -1.0, block.upper, high, dual * eye),
             ]
-        self.dx = np.zeros_like(self.x)
-        self._targets: list[FloatArray] = []
-        self.refresh(first=True)
+        self._has_cost = bool(np.any(cost))
+        self._direction = np.zeros_like(self.x)
+        self._proposed = self.x, self.cones
+        self._align()
 
     @property
     def degree(self) -> int:
@@ -141,83 +176,102 @@ class MatrixBlock(Block):
         """``sum_j sign_j U_j``."""
         return np.asarray(sum(cone.sign * cone.dual for cone in self.cones))
 
-    def refresh(self, first: bool = False) -> None:
-        """Recompute the scalings and the transform that diagonalises the Hessian."""
-        if not first:
-            for cone in self.cones:
-                cone.rescale()
-        self._transform = self.cones[0].scaling.T
+    def _align(self) -> None:
+        """Find the coordinates in which the Hessian of all cones is diagonal."""
+        first = self.cones[0]
+        self._transform = first.scaling.T
         self._kernel: FloatArray | None = None
         if len(self.cones) == 2:
-            mixed = self.cones[1].inverse @ self.cones[0].scaling
-            ratio, vec = eigh(symmetrize(mixed.T @ mixed))
-            ratio = np.maximum(ratio, 0.0)
+            second = self.cones[1]
+            mixed = second.inverse @ first.scaling
+            _, vec = eigh(mixed.T @ mixed)
             self._transform = vec.T @ self._transform
+            first.basis, second.basis = vec, mixed @ vec
+            ratio = np.einsum("ij,ij->j", second.basis, second.basis)
             self._kernel = 1.0 + ratio[:, None] * ratio[None, :]
-        gradient = [c.sign * c.offset * c.inverse_square() for c in self.cones if c.offset != 0.0]
-        self._gradient = -np.asarray(sum(gradient)) if gradient else None
+        self._rows = None if self.rows is None else image_of(self.rows, self._transform)
+        gradient = [g for g in (cone.size_gradient() for cone in self.cones) if g is not None]
+        # -sum_j sign_j offset_j P_j²
+        self.size_gradient = -np.asarray(sum(gradient)) if gradient else None
 
-    def schur(self) -> FloatArray:
-        """``A H^-1 A*`` by the scaled Gram matrix."""
-        assert self.rows is not None
-        return scaled_gram(self.rows, self._transform, self._kernel)
+    def cost_image(self) -> FloatArray:
+        """``T cost T'``."""
+        return self._transform @ self.cost @ self._transform.T if self._has_cost else self.cost
+
+    def apply_image(self, x: FloatArray) -> FloatArray:
+        """Row values of a direction given by its image."""
+        return np.zeros(0) if self._rows is None else self._rows.apply(x)
+
+    def adjoint_image(self, y: FloatArray) -> FloatArray:
+        """Image of ``A*y``."""
+        return np.zeros(self.x.shape) if self._rows is None else self._rows.adjoint(y)
+
+    def schur(self, q: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Sum up the scaled Gram matrix."""
+        assert self._rows is not None
+        return scaled_gram(self._rows, self._kernel, q)
 
     def invert(self, g: FloatArray) -> FloatArray:
-        """``H^-1 g`` in the coordinates in which H is diagonal."""
-        inner = self._transform @ g @ self._transform.T
-        if self._kernel is not None:
-            inner = inner / self._kernel
-        return symmetrize(self._transform.T @ inner @ self._transform)
+        """Divide by the diagonal of H."""
+        return g if self._kernel is None else g / self._kernel
 
-    def aim(self, centre: float, corrected: bool) -> FloatArray:
-        """Fix the targets of both cones."""
-        self._targets = [cone.target(centre, corrected) for cone in self.cones]
-        pulled = (c.sign * c.pull(t) for c, t in zip(self.cones, self._targets, strict=True))
-        return np.asarray(sum(pulled))
+    def aim(self, centre: float, corrected: bool, eta: float) -> FloatArray:
+        """Fix the targets of all cones."""
+        for cone in self.cones:
+            cone.aim(centre, corrected)
+        return np.asarray(sum(cone.sign * cone.pulled(eta) for cone in self.cones))
 
-    def set_direction(self, dx: FloatArray, drho: float) -> None:
-        """Take the direction of the matrix and derive those of its slacks."""
-        self.dx = dx
-        for cone, target in zip(self.cones, self._targets, strict=True):
-            cone.set_direction(target, dx, drho)
+    def set_direction(self, x: FloatArray, drho: float) -> None:
+        """Derive the scaled directions of all cones."""
+        self._direction = x
+        for cone in self.cones:
+            cone.set_direction(x, drho)
 
     def step_limit(self) -> float:
-        """Longest step that stays inside both cones."""
+        """Longest step that stays inside all cones."""
         return min(cone.step_limit() for cone in self.cones)
 
-    def move(self, step: float) -> None:
-        """Take a step."""
-        self.x = self.x + step * self.dx
-        for cone in self.cones:
-            cone.move(step)
+    def propose(self, step: float, drho: float) -> None:
+        """Prepare a step of all cones."""
+        dx = symmetrize(self._transform.T @ self._direction @ self._transform)
+        self._proposed = self.x + step * dx, [cone.moved(step, dx, drho) for cone in self.cones]
+
+    def accept(self) -> None:
+        """Take the step and find the coordinates that belong to it."""
+        self.x, self.cones = self._proposed
+        self._align()
+
+    def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
+        """Diagonalise ``g``; the rest is a matter of single numbers."""
+        lam, vec = eigh(g)
+        block, n = self._set, g.shape[0]
+        if isinstance(block, PSD):
+            x, u = centred_pair(lam, mu)
+            self.x, theta = spectral_matrix(vec, x), 0.0
+            self.cones = [Cone(n, 1.0, 0.0, np.array(self.x), spectral_matrix(vec, u))]
+        else:
+            shift, width = block.lower * size, (block.upper - block.lower) * size
+            total = None if block.trace is None else block.trace * size - n * shift
+            low, high, theta = centred_spectrum(lam, mu, width, total)
+            self.x = spectral_matrix(vec, low + shift)
+            self.cones = [
+                Cone(n, cone.sign, cone.offset, spectral_matrix(vec, z), spectral_matrix(vec, mu / z))
+                for cone, z in zip(self.cones, (low, high), strict=True)
+            ]
+        self._align()
+        return -theta
 
     def size_trace(self) -> float:
         """``sum_j offset_j tr U_j``."""
         return float(sum(cone.offset * np.trace(cone.dual) for cone in self.cones if cone.offset))
 
-    def size_trace_direction(self) -> float:
-        """The same of the directions."""
-        return float(sum(cone.offset * np.trace(cone.ddual) for cone in self.cones if cone.offset))
-
-    def size_gradient(self) -> FloatArray | None:
-        """``-sum_j sign_j offset_j P_j²``."""
-        return self._gradient
-
     def size_curvature(self) -> float:
         """``sum_j offset_j² tr P_j²``."""
-        return float(
-            sum(c.offset**2 * np.sum((c.inverse.T @ c.inverse) ** 2) for c in self.cones if c.offset)
-        )
+        return sum(cone.size_curvature() for cone in self.cones)
 
     def size_target(self) -> float:
         """``sum_j offset_j tr(P_j d_j P_j)`` of the present targets."""
-        return float(
-            sum(
-                c.offset * np.trace(c.pull(t))
-                for c, t in zip(self.cones, self._targets, strict=True)
-                if c.offset
-            )
-        )
+        return sum(cone.size_target() for cone in self.cones)
 
 
 class NonnegBlock(Block):
@@ -228,6 +282,7 @@ class NonnegBlock(Block):
         self.x, self.u = np.full(n, primal), np.full(n, dual)
         self.dx, self.du = np.zeros(n), np.zeros(n)
         self._target = np.zeros(n)
+        self._proposed = self.x, self.u
         self._columns: Any = None if rows is None else vector_columns(rows)
 
     @property
@@ -245,38 +300,59 @@ class NonnegBlock(Block):
         """The duals."""
         return self.u
 
-    def refresh(self) -> None:
-        """Nothing is cached."""
+    def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
+        """Stay at the hint where it is positive."""
+        x, _ = centred_pair(g, mu)
+        self.x = np.where(hint > 0.0, hint, x)
+        self.u = mu / self.x
+        return 0.0
 
-    def schur(self) -> FloatArray:
+    def cost_image(self) -> FloatArray:
+        """Return the cost itself."""
+        return self.cost
+
+    def apply_image(self, x: FloatArray) -> FloatArray:
+        """Row values."""
+        return np.zeros(0) if self.rows is None else self.rows.apply(x)
+
+    def adjoint_image(self, y: FloatArray) -> FloatArray:
+        """``A*y`` itself."""
+        return self.adjoint(y)
+
+    def schur(self, q: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """``A diag(x / u) A'``."""
+        assert self.rows is not None
         product = self._columns @ sp.diags_array(self.x / self.u) @ self._columns.T
-        return np.asarray(product.toarray() if hasattr(product, "toarray") else product)
+        mixed = np.array([self.rows.apply(self.invert(part)) for part in q])
+        return np.asarray(product.toarray() if hasattr(product, "toarray") else product), mixed
 
     def invert(self, g: FloatArray) -> FloatArray:
         """Multiply by ``x / u``."""
         return g * self.x / self.u
 
-    def aim(self, centre: float, corrected: bool) -> FloatArray:
+    def aim(self, centre: float, corrected: bool, eta: float) -> FloatArray:
         """Fix the targets of all products."""
         self._target = centre - self.x * self.u
         if corrected:
             self._target = self._target - self.dx * self.du
-        return self._target / self.x
+        return self._target / self.x + eta * self.u
 
-    def set_direction(self, dx: FloatArray, drho: float) -> None:
+    def set_direction(self, x: FloatArray, drho: float) -> None:
         """Take the direction and derive that of the duals."""
-        self.dx = dx
-        self.du = (self._target - self.u * dx) / self.x
+        self.dx = x
+        self.du = (self._target - self.u * x) / self.x
 
     def step_limit(self) -> float:
         """Longest step that stays positive."""
         return min(ratio_limit(self.x, self.dx), ratio_limit(self.u, self.du))
 
-    def move(self, step: float) -> None:
-        """Take a step."""
-        self.x = self.x + step * self.dx
-        self.u = self.u + step * self.du
+    def propose(self, step: float, drho: float) -> None:
+        """Prepare a step."""
+        self._proposed = self.x + step * self.dx, self.u + step * self.du
+
+    def accept(self) -> None:
+        """Take the step."""
+        self.x, self.u = self._proposed
 
 
 def ratio_limit(x: FloatArray, dx: FloatArray) -> float:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.certificates.equality import vector_columns
 from sdpfeas.ipm.blocks import Block, MatrixBlock, NonnegBlock, ratio_limit
 from sdpfeas.ipm.quasi_definite import QuasiDefinite
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Rows, Sparse, Stacked
+from sdpfeas.operators.columns import vector_columns
 from sdpfeas.problem import FeasibilityProblem, Point
 from sdpfeas.scaling import power_of_two
 from sdpfeas.sets import PSD, Free, Nonneg, SpectralBox
@@ -27,10 +27,20 @@ __all__ = ["Embedding"]
 #: Share of the way to the boundary a step goes at most.
 TO_BOUNDARY = 0.98
 
+#: A warm start begins where the gap is this many times the value of its multipliers, but not below a share
+#: of a cold start's.
+START, START_FLOOR = 2.0, 1e-8
+
+#: How often a step that left a cone is tried again, and how much shorter.
+RETRIES, SHORTER = 5, 0.8
+
 
 @dataclass(frozen=True)
 class _Sized:
-    """How a block answers to a change of the size of its set: gradient g, ``H^-1 g`` and ``A H^-1 g``."""
+    """How a block answers to a change of the size of its set: gradient g, ``H^-1 g`` and ``A H^-1 g``.
+
+    The first two are images.
+    """
 
     place: int
     block: MatrixBlock
@@ -154,6 +164,40 @@ class Embedding:
         self.y = np.zeros(self.m)
         self._sync_multipliers()
 
+    def start(self, point: Point, y: FloatArray) -> None:
+        """Begin near given multipliers instead: on the central path of every block, at their distance.
+
+        Parameters
+        ----------
+        point : tuple of ndarray
+            Where single numbers may be; matrices follow from the multipliers.
+        y : ndarray
+            Multipliers, in the units of the problem.
+        """
+        self.y[: self.problem.m] = y / self._factors
+        self.p, self.q = np.maximum(self.y[self.low], 0.0), np.maximum(-self.y[self.high], 0.0)
+        fixed = float(self.lower[self.equal] @ self.y[self.equal])
+        value = fixed + float(self.lower[self.low] @ self.p - self.upper[self.high] @ self.q)
+        mu = START * max(abs(value), self.mu * START_FLOOR) / self.degree
+        most = np.sqrt(self.tau * self.kappa)
+        self.p, self.q = np.maximum(self.p, mu / most), np.maximum(self.q, mu / most)
+        self.s, self.t = mu / self.p, mu / self.q
+        self.tau, self.kappa = 1.0, mu
+        self._sync_multipliers()
+        if self.has_size:
+            assert self._scale_block is not None
+            self.size.start(np.zeros(1), mu, 1.0, point[self._scale_block])
+        for b, place in self._free_slices.items():
+            self.x_free[place] = point[b]
+        places = {id(block): b for b, block in self._place.items()}
+        for block, index in zip(self.blocks, self.index, strict=True):
+            g = block.adjoint(self.y[index]) - block.cost
+            b = places[id(block)]
+            trace = block.start(g, mu, self._rho(), point[b])
+            if b in self._traced:
+                self.y[self.problem.m + self._traced.index(b)] = trace
+        self._measure()
+
     def _sync_multipliers(self) -> None:
         """Inequality rows have ``y = p - q``."""
         self.y[~self.equal] = 0.0
@@ -185,10 +229,6 @@ class Embedding:
         self.r_equal = (values - self.lower * self.tau)[self.equal]
         self.r_low = values[self.low] - self.lower[self.low] * self.tau - self.s
         self.r_high = self.upper[self.high] * self.tau - values[self.high] - self.t
-        self.r_blocks = [
-            block.adjoint(self.y[index]) + block.dual - block.cost * self.tau
-            for block, index in zip(self.blocks, self.index, strict=True)
-        ]
         self.r_free = self.free_columns.T @ self.y - self.free_cost * self.tau
         primal = self.free_cost @ self.x_free
         primal += sum(float(np.vdot(b.cost, b.x)) for b in self.blocks)
@@ -220,6 +260,14 @@ class Embedding:
         """Largest row residual of the point ``X / tau``, the rows having norm about one."""
         parts = (self.r_equal, self.r_low, self.r_high)
         return max(float(np.max(np.abs(part), initial=0.0)) for part in parts) / self.tau
+
+    @property
+    def r_blocks(self) -> list[FloatArray]:
+        """Residuals of stationarity, block by block."""
+        return [
+            block.adjoint(self.y[index]) + block.dual - block.cost * self.tau
+            for block, index in zip(self.blocks, self.index, strict=True)
+        ]
 
     @property
     def dual_residual(self) -> float:
@@ -261,7 +309,7 @@ class Embedding:
         affine = min(1.0, limit)
         centring = (1.0 - affine) ** 3
         limit = self._direction(centring, corrected=True)
-        length = min(1.0, TO_BOUNDARY * limit)
+        length = self._propose(min(1.0, TO_BOUNDARY * limit))
         self._move(length)
         self.iteration += 1
         return length
@@ -276,14 +324,29 @@ class Embedding:
         pull[self.high] += self.upper[self.high] / self._v_high
         self._omega = np.divide(1.0, weight, out=np.zeros(self.m), where=weight > 0.0)
         self._beta = np.where(self.equal, self.lower, self._omega * pull)
+        self._costs = [block.cost_image() for block in self.blocks]
+        self._stationarity = [
+            block.adjoint_image(self.y[index]) - self.tau * cost
+            for block, index, cost in zip(self.blocks, self.index, self._costs, strict=True)
+        ]
         schur = np.diag(self._omega)
-        for block, index in zip(self.blocks, self.index, strict=True):
+        self._sized = []
+        self._after_stationarity, self._after_cost = np.zeros(self.m), np.zeros(self.m)
+        for k, (block, index) in enumerate(zip(self.blocks, self.index, strict=True)):
+            values = np.zeros(self.m)
             if block.rows is not None:
-                part = block.schur()
-                if index.size == self.m:
-                    schur += part
-                else:
-                    schur[np.ix_(index, index)] += part
+                known = [self._stationarity[k], self._costs[k]]
+                known += [] if block.size_gradient is None else [block.size_gradient]
+                part, after = block.schur(known)
+                schur[np.ix_(index, index)] += part
+                self._after_stationarity[index] += after[0]
+                self._after_cost[index] += after[1]
+                if block.size_gradient is not None:
+                    values[index] = after[2]
+            if block.size_gradient is not None:
+                assert isinstance(block, MatrixBlock)
+                response = block.invert(block.size_gradient)
+                self._sized.append(_Sized(k, block, block.size_gradient, response, values))
         columns, corner = self._border()
         self._system = QuasiDefinite(schur, columns, corner)
         self._tau_part()
@@ -292,11 +355,6 @@ class Embedding:
         """Columns and curvature of the unknowns that are not eliminated: Free entries and the size."""
         columns = self.free_columns
         corner = np.zeros(columns.shape[1])
-        self._sized = [
-            self._size_response(k, block)
-            for k, block in enumerate(self.blocks)
-            if isinstance(block, MatrixBlock) and block.size_gradient() is not None
-        ]
         if self.has_size:
             column = np.array(self._size_columns)
             curvature = float(self.size.u[0] / self.size.x[0])
@@ -307,33 +365,22 @@ class Embedding:
             corner = np.append(corner, max(curvature, 0.0))
         return columns, corner
 
-    def _size_response(self, place: int, block: MatrixBlock) -> _Sized:
-        gradient = block.size_gradient()
-        assert gradient is not None
-        response = block.invert(gradient)
-        values = np.zeros(self.m)
-        if block.rows is not None:
-            values[self.index[place]] = block.rows.apply(response)
-        return _Sized(place, block, gradient, response, values)
-
-    def _rows_after_inverse(self, q: list[FloatArray]) -> tuple[FloatArray, list[FloatArray]]:
-        """``A H^-1 q`` and ``H^-1 q``."""
+    def _rows_after_inverse(self, q: list[FloatArray]) -> FloatArray:
+        """``A H^-1 q``."""
         total = np.zeros(self.m)
-        inverse = []
         for block, index, part in zip(self.blocks, self.index, q, strict=True):
-            h = block.invert(part)
-            inverse.append(h)
             if block.rows is not None:
-                total[index] += block.rows.apply(h)
-        return total, inverse
+                total[index] += block.apply_image(block.invert(part))
+        return total
 
     def _tau_part(self) -> None:
         """Response of all unknowns to a unit change of tau; the same for both directions of a step."""
-        q = [-block.cost for block in self.blocks]
+        q, ahq = [-cost for cost in self._costs], -self._after_cost
         if not self.has_size:
             for part in self._sized:
                 q[part.place] = q[part.place] + part.gradient
-        ahq, hq = self._rows_after_inverse(q)
+                ahq = ahq + part.values
+        hq = [block.invert(part) for block, part in zip(self.blocks, q, strict=True)]
         r2 = np.array(self.free_cost)
         if self.has_size:
             r2 = np.append(r2, self.size.cost[0] - self._response_inner(q))
@@ -348,9 +395,11 @@ class Embedding:
     def _direction(self, centring: float, *, corrected: bool) -> float:
         """Compute a direction; return the longest step it allows."""
         eta, centre = 1.0 - centring, centring * self.mu
+        # The residual of stationarity without the dual, which aim adds where it costs nothing; all of it if
+        # there is no corrector and no centring.
         q = [
-            block.aim(centre, corrected) + eta * r
-            for block, r in zip(self.blocks, self.r_blocks, strict=True)
+            block.aim(centre, corrected, eta) + eta * part
+            for block, part in zip(self.blocks, self._stationarity, strict=True)
         ]
         target_low, target_high = centre - self.s * self.p, centre - self.t * self.q
         target_tau = centre - self.tau * self.kappa
@@ -366,11 +415,11 @@ class Embedding:
         mixed[self.low] += low
         mixed[self.high] -= high
         rows += self._omega * mixed
-        ahq, _ = self._rows_after_inverse(q)
+        ahq = self._rows_after_inverse(q) if corrected else self._after_stationarity
         r2 = -eta * self.r_free
         size_q = 0.0
         if self.has_size:
-            size_q = float(self.size.aim(centre, corrected)[0]) + eta * float(self.r_size[0])
+            size_q = float(self.size.aim(centre, corrected, 0.0)[0]) + eta * float(self.r_size[0])
             size_q += sum(b.size_target() for b in self.blocks if isinstance(b, MatrixBlock))
             size_q += self._response_inner(q)
             r2 = np.append(r2, -size_q)
@@ -450,9 +499,9 @@ class Embedding:
         """Directions of all blocks from those of the multipliers and the border."""
         f = self.free_cost.size
         self.dx_free = border[:f]
-        drho = float(border[-1]) if self.has_size else self.dtau
+        self.drho = drho = float(border[-1]) if self.has_size else self.dtau
         rhs = [
-            block.adjoint(dy[index]) + part + self.dtau * tau_part
+            block.adjoint_image(dy[index]) + part + self.dtau * tau_part
             for block, index, part, tau_part in zip(self.blocks, self.index, q, self._tau_q, strict=True)
         ]
         if self.has_size:
@@ -463,11 +512,18 @@ class Embedding:
         if self.has_size:
             self.size.set_direction(border[-1:], 0.0)
 
+    def _propose(self, length: float) -> float:
+        """Shorten a step until the blocks agree that it stays inside; limits are estimates."""
+        for _ in range(RETRIES):
+            try:
+                for block in self.blocks:
+                    block.propose(length, self.drho)
+                return length
+            except np.linalg.LinAlgError:
+                length *= SHORTER
+        raise np.linalg.LinAlgError("no step stays inside the cones")
+
     def _move(self, length: float) -> None:
-        for block in self.blocks:
-            block.move(length)
-        if self.has_size:
-            self.size.move(length)
         self.x_free = self.x_free + length * self.dx_free
         self.y = self.y + length * self.dy
         self.s, self.p = self.s + length * self.ds, self.p + length * self.dp
@@ -476,7 +532,10 @@ class Embedding:
         self.kappa += length * self.dkappa
         self._sync_multipliers()
         for block in self.blocks:
-            block.refresh()
+            block.accept()
+        if self.has_size:
+            self.size.propose(length, 0.0)
+            self.size.accept()
         self._measure()
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
@@ -127,11 +128,29 @@ class LowRank(Rows):
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row."""
+        # One triangle of a symmetric matrix is enough, at half the cost of a full product.
+        half = np.tril(x)
+        half[np.diag_indices(self.n)] *= 0.5
+        product = scipy.linalg.blas.dtrmm(2.0, half.T, self._factors.T, lower=0)
+        return self._sum_by_row(self._signs * np.einsum("nk,kn->k", product, self._factors))
+
+    def _stable_apply(self, x: FloatArray) -> FloatArray:
         quadratic = np.einsum("kn,kn->k", self._factors @ x, self._factors)
         return self._sum_by_row(self._signs * quadratic)
 
     def adjoint(self, y: FloatArray) -> FloatArray:
         """Weighted sum of the rows."""
+        weights = self._signs * y[self._owner]
+        root = np.sqrt(np.abs(weights))[:, None] * self._factors
+        # A product of a matrix with its own transpose costs half and is symmetric by itself.
+        if not np.any(weights < 0.0):
+            return root.T @ root
+        if not np.any(weights > 0.0):
+            return -(root.T @ root)
+        plus, minus = root[weights > 0.0], root[weights < 0.0]
+        return plus.T @ plus - minus.T @ minus
+
+    def _stable_adjoint(self, y: FloatArray) -> FloatArray:
         weights = self._signs * y[self._owner]
         return symmetrize((self._factors.T * weights) @ self._factors)
 

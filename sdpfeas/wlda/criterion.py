@@ -7,13 +7,14 @@ import math
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.families.geometry import ClassScatter
+from sdpfeas.families.geometry import RANK_TOLERANCE, ClassScatter
 from sdpfeas.linalg import FloatArray
 
 __all__ = ["ROUNDING", "Criterion"]
 
-#: Squares below this share of the whole are rounding, where directions without any scatter are looked for.
-ROUNDING = 1e-24
+#: Squares below this share of the whole are rounding, where directions without any scatter are looked for:
+#: the square of what counts as zero in a null space.
+ROUNDING = RANK_TOLERANCE**2
 
 
 class Criterion:
@@ -27,6 +28,8 @@ class Criterion:
         Means and scatters.
     floor : float
         Scatters and squared distances below this share of the whole count as none.
+    bounded : bool
+        Whether no ratio is infinite, so that a projection without scatter has none worth naming: zero.
 
     Attributes
     ----------
@@ -42,7 +45,8 @@ class Criterion:
         The two classes of every pair.
     """
 
-    def __init__(self, scatter: ClassScatter, floor: float = 0.0) -> None:
+    def __init__(self, scatter: ClassScatter, floor: float = 0.0, bounded: bool = False) -> None:
+        self._bounded = bounded
         scatter = scatter.merged_means(scatter.equal_means())
         self.basis = scatter.basis
         self.means = scatter.means
@@ -87,7 +91,7 @@ class Criterion:
         distances, scatters = self.values(A)
         least, most = float(np.min(distances)), float(np.max(scatters))
         if most <= self._none:
-            return math.inf if least > self._none else 0.0
+            return math.inf if least > self._none and not self._bounded else 0.0
         return least / most
 
     def discriminant(self, r: int) -> FloatArray:

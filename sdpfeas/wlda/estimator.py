@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning
 
 from sdpfeas.bisection import BisectionResult, Step, bisect, one_shot
 from sdpfeas.bracket import relative_gap
@@ -87,6 +88,16 @@ class WorstCaseLDA(LinearProjection):
     feature_names_in_ : ndarray
         Names of the features, if they have any.
 
+    Warns
+    -----
+    DataDimensionalityWarning
+        If directions were left out because nothing varies in them, or if directions without scatter make
+        the ratio infinite or vacuous.
+    UserWarning
+        If two classes have the same mean, so that ``delta*`` is zero.
+    ConvergenceWarning
+        If the bracket is wider than ``tol``; the bounds hold nevertheless.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -145,7 +156,7 @@ class WorstCaseLDA(LinearProjection):
         samples, index = self._labelled(X, y)
         family = WLDA.from_data(
             samples,
-            index,
+            self.classes_[index],
             self.n_components,
             formulation=self.formulation,
             scatter=self.scatter,
@@ -155,7 +166,7 @@ class WorstCaseLDA(LinearProjection):
         self._take_bracket(family, found)
         classes = geometry.from_data(samples, index, scatter=self.scatter, shrinkage=self.shrinkage)
         degenerate = family.vacuous or math.isinf(found.lower)
-        criterion = Criterion(classes, ROUNDING if degenerate else 0.0)
+        criterion = Criterion(classes, ROUNDING if degenerate else 0.0, bounded=math.isfinite(found.lower))
         # Rounding a vacuous Z leaves the null space of the scatters, where some means agree.
         refine = (self.refine or family.vacuous) and math.isfinite(found.lower)
         self._take_projection(criterion, _rounded(family, found), samples, refine)
@@ -167,13 +178,8 @@ class WorstCaseLDA(LinearProjection):
         self.proven_, self.converged_, self.reason_ = found.proven, found.converged, found.reason
         self.history_ = found.history
         self.notes_ = family.notes
-        if family.vacuous:
-            warnings.warn(f"{family.notes[-1]}; consider shrinkage", UserWarning, stacklevel=3)
-        if not found.converged:
-            message = (
-                f"delta* was only found to lie in [{found.lower:.6g}, {found.upper:.6g}]: {found.reason}"
-            )
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        for message, category in _warnings(family, found):
+            warnings.warn(message, category, stacklevel=3)
 
     def _take_projection(
         self, criterion: Criterion, W: FloatArray, samples: FloatArray, refine: bool
@@ -189,6 +195,23 @@ class WorstCaseLDA(LinearProjection):
         self.worst_pair_ = (self.classes_[criterion.first[pair]], self.classes_[criterion.second[pair]])
         self.worst_class_ = self.classes_[int(np.argmax(scatters))]
         self.components_ = principal_axes(criterion.basis @ A, samples - self.mean_).T
+
+
+def _warnings(family: WLDA, found: BisectionResult) -> Iterator[tuple[str, type[Warning]]]:
+    """What a user should hear about the data and the search."""
+    features = family.basis.shape[0]
+    if family.rank < features:
+        message = f"the data have rank {family.rank} of {features} features; other directions are left out"
+        yield message, DataDimensionalityWarning
+    if found.lower == math.inf:
+        yield f"delta* is infinite: {found.reason}; consider shrinkage", DataDimensionalityWarning
+    if family.vacuous:
+        yield f"{family.notes[-1]}; consider shrinkage", DataDimensionalityWarning
+    if found.upper == 0.0:
+        yield f"delta* is zero: {found.reason}", UserWarning
+    if not found.converged:
+        bracket = f"[{found.lower:.6g}, {found.upper:.6g}]"
+        yield f"delta* was only found to lie in {bracket}: {found.reason}", ConvergenceWarning
 
 
 def _search(family: WLDA, solver: Any, tol: float, time_limit: float | None) -> BisectionResult:

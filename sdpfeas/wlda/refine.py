@@ -112,7 +112,9 @@ def _smoothed(
     G = criterion.stack.T @ (w[criterion.owner, None] * (criterion.stack @ W))
     G -= differences.T @ (u[:, None] * (differences @ W))
     G -= W @ (W.T @ G)
-    if np.min(np.abs(np.diagonal(R))) <= 1e-14 * np.max(np.abs(np.diagonal(R))):
+    corner = np.abs(np.diagonal(R))
+    # Where means coincide, or columns do, there is no direction to go in.
+    if not np.isfinite(G).all() or not np.min(corner) > 1e-14 * np.max(corner):
         return float(low + high), np.zeros(flat.size)
     gradient = units.T @ scipy.linalg.solve_triangular(R, 2.0 * G.T, lower=False).T
     return float(low + high), gradient.ravel()

@@ -7,6 +7,7 @@ import warnings
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
@@ -15,8 +16,9 @@ from sdpfeas.errors import BackendError
 from sdpfeas.families import geometry
 from sdpfeas.families.formulations import column
 from sdpfeas.families.geometry import ClassScatter
+from sdpfeas.families.roots import certificate_root
 from sdpfeas.linalg import FloatArray, eigh, symmetrize
-from sdpfeas.operators import Rows, Stacked
+from sdpfeas.operators import Rows, Sparse, Stacked
 from sdpfeas.problem import FeasibilityProblem, Point
 from sdpfeas.program import ConicProgram
 from sdpfeas.registry import find_solver
@@ -32,13 +34,20 @@ NO_SCATTER = 1e-9
 #: How many of the last iterates of a solve are looked at; the very last may be spoilt by rounding.
 LOOK_BACK = 4
 
+#: Weight of tau in the objective of a step. Larger costs accuracy on good data, smaller on badly scaled data.
+WHOLE = 10.0
+
+#: Ending further than this below what the multipliers rule out, relatively, is worth a warning.
+SHORTFALL = 1e-4
+
 
 class ZhangSDP(LinearProjection):
     """The relaxation of worst-case discriminant analysis by Dinkelbach's method.
 
     Every step maximises ``min_ij <S_ij, Z> - delta·max_k <S_k, Z>`` over ``0 <= Z <= I``, ``tr Z = r``, and
-    takes the ratio attained as the next ``delta``. Nothing is proved, and where features differ in scale by
-    many orders, steps are only as good as the solver: standardise them.
+    takes the ratio attained as the next ``delta``. Nothing is proved. Where features differ in scale by many
+    orders, steps are only as good as the solver: a ``ConvergenceWarning`` says if they were not good enough.
+    (With one component the scale of a feature does not matter, and is evened out.)
 
     Parameters
     ----------
@@ -102,9 +111,10 @@ class ZhangSDP(LinearProjection):
         backend = find_solver(self.solver).make()
         if not backend.maximises:
             raise BackendError(f"backend {backend.name!r} takes no objective")
-        Z = self._dinkelbach(_Step(classes, r, backend))
+        powers = classes.feature_powers() if r == 1 else np.ones(classes.k)
+        Z = self._dinkelbach(_Step(classes.stretched(powers), r, backend))
         criterion = Criterion(classes, ROUNDING if math.isinf(self.delta_) else 0.0)
-        _, vec = eigh(Z)
+        _, vec = eigh(Z * powers[:, None] * powers)
         A = vec[:, ::-1][:, :r]
         self.ratio_ = criterion.ratio(A)
         self.components_ = principal_axes(classes.basis @ A, samples - self.mean_).T
@@ -117,8 +127,10 @@ class ZhangSDP(LinearProjection):
         if step.single:
             self.delta_ = delta
             return Z
+        upper, reason = math.inf, f"no convergence in {self.max_iter} steps"
         while self.n_iter_ < self.max_iter and math.isfinite(delta):
-            found = step.maximise(delta, Z)
+            found, bound = step.maximise(delta, Z)
+            upper = min(upper, bound)
             self.n_iter_ += 1
             ratio = step.ratio(found)
             # A solver's answer is only accurate to its tolerance; a step back is one too far.
@@ -127,11 +139,11 @@ class ZhangSDP(LinearProjection):
                 Z, delta = found, ratio
             self.deltas_.append(delta)
             if gain <= self.tol * delta:
+                reason = "the solver got no further"
                 break
-        else:
-            if math.isfinite(delta):
-                message = f"no convergence in {self.max_iter} steps; delta = {delta:.6g}"
-                warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        if delta < (1.0 - max(SHORTFALL, self.tol)) * upper and delta > 0.0:
+            message = f"{reason}: delta = {delta:.6g}, but only ratios above {upper:.6g} are ruled out"
+            warnings.warn(f"{message}; are the features standardised?", ConvergenceWarning, stacklevel=3)
         self.delta_ = delta
         return Z
 
@@ -155,43 +167,70 @@ class _Step:
         """Where to start."""
         return np.asarray(self._box.interior_point())
 
-    def maximise(self, delta: float, Z: FloatArray) -> FloatArray:
-        """Solve ``max least - delta·most``, starting at a point with the ratio ``delta``."""
+    def maximise(self, delta: float, Z: FloatArray) -> tuple[FloatArray, float]:
+        """Solve ``max least - delta·most``, starting at a point with the ratio ``delta``.
+
+        Returns
+        -------
+        Z : ndarray
+            The best point found.
+        upper : float
+            A ratio that the multipliers rule out, in plain arithmetic.
+        """
         program = self._program(delta, float(np.max(self._scatters.apply(Z))))
         seen: list[FloatArray] = []
 
         def keep(progress: Progress) -> bool:
             if progress.point is not None and np.isfinite(progress.point[0]).all():
-                seen.append(self._member(progress.point))
+                seen.append(self._member(program, progress.point))
                 del seen[:-LOOK_BACK]
             return False
 
         claim = self._backend.maximise(program, callback=keep)
         if claim.point is None:
             raise BackendError(f"backend {self._backend.name!r} found no point: {claim.raw_status}")
-        return max([*seen, self._member(claim.point)], key=self.ratio)
+        best = max([*seen, self._member(program, claim.point)], key=self.ratio)
+        return best, self._ruled_out(claim.certificate, delta)
 
     def _program(self, delta: float, most: float) -> ConicProgram:
-        """The program, with both of its terms measured in what they are at present."""
+        """The program, with both of its terms measured in what they are at present.
+
+        Points may be smaller by a factor ``tau <= 1``. At the optimum it is one, as the objective is not
+        negative there and grows with tau; but on the way small points are the ones with little scatter, and
+        without them solvers stall where features differ in scale.
+        """
         pairs, groups = self._pairs.m, self._scatters.m
         m, least = pairs + groups, (delta * most or 1.0)
-        rows = [
-            self._pairs.scaled(np.full(pairs, 1.0 / least)),
-            self._scatters.scaled(np.full(groups, -1.0 / most)),
-        ]
+        none = Sparse(sp.csr_array((1, self._box.n**2)), self._box.n, True)
         problem = FeasibilityProblem(
-            [self._box, Nonneg(1), Nonneg(1)],
-            [Stacked(rows), column(0, pairs, m, -1.0), column(pairs, m, m)],
-            np.zeros(m),
-            np.full(m, np.inf),
-            block_names=["Z", "least", "most"],
+            [self._box, Nonneg(1), Nonneg(1), Nonneg(1)],
+            [
+                Stacked([self._pairs, self._scatters.scaled(np.full(groups, -1.0)), none]),
+                column(0, pairs, m + 1, -least),
+                column(pairs, m, m + 1, most),
+                column(m, m + 1, m + 1),
+            ],
+            np.append(np.zeros(m), -np.inf),
+            np.append(np.full(m, np.inf), 1.0),
+            block_names=["Z", "least", "most", "tau"],
         )
-        # The optimal value tends to zero, where a relative gap means nothing: the trace adds one to it.
-        one = np.eye(self._box.n) / float(self._box.trace or 1.0)
-        return ConicProgram(problem, (one, np.ones(1), np.array([-1.0 if delta > 0.0 else 0.0])))
+        # The optimal value tends to zero, where a relative gap means nothing: tau adds to it.
+        weights = (1.0, -1.0 if delta > 0.0 else 0.0, WHOLE)
+        objective = (np.zeros(self._box.shape), *(np.array([w]) for w in weights))
+        return ConicProgram(problem, objective, scale=3)
 
-    def _member(self, point: Point) -> FloatArray:
-        return np.asarray(self._box.project(symmetrize(point[0])))
+    def _member(self, program: ConicProgram, point: Point) -> FloatArray:
+        return np.asarray(self._box.project(symmetrize(program.unit_point(point)[0])))
+
+    def _ruled_out(self, y: FloatArray | None, delta: float) -> float:
+        pairs, groups = self._pairs.m, self._scatters.m
+        if y is None or not np.isfinite(y).all():
+            return math.inf
+        u, w = np.maximum(y[:pairs], 0.0), np.maximum(y[pairs : pairs + groups], 0.0)
+        if not (u.sum() > 0.0 and w.sum() > 0.0):
+            return math.inf
+        fixed, slope = self._pairs.adjoint(u / u.sum()), self._scatters.adjoint(w / w.sum())
+        return certificate_root((self._box,), (fixed,), (slope,), 0.0, 0.0, delta).delta
 
     def ratio(self, Z: FloatArray) -> float:
         """Ratio attained by a point of the relaxation."""

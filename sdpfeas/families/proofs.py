@@ -1,0 +1,211 @@
+"""Proofs of bounds of a threshold, from any point and any multipliers.
+
+A candidate is found in plain arithmetic, moved outwards until the verifier's own proof goes through, and
+repaired where that does not help.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdpfeas.certificates.repair import repaired_certificates, repaired_points
+from sdpfeas.certificates.rigorous import prove_certificate, prove_point
+from sdpfeas.errors import ProblemError
+from sdpfeas.families.roots import Root
+from sdpfeas.linalg import FloatArray
+from sdpfeas.problem import Point
+from sdpfeas.tolerances import Tolerances
+
+if TYPE_CHECKING:
+    from sdpfeas.families.base import ParametricFamily
+
+__all__ = ["Bound", "prove_lower", "prove_upper"]
+
+#: How far a candidate is moved outwards, relative to its size, until its proof goes through.
+PUSHES = (2.0**-50, 2.0**-42, 2.0**-36, 2.0**-30, 2.0**-24, 2.0**-18, 2.0**-13)
+
+#: How far it is moved where the evidence has to be repaired.
+REPAIRED_PUSHES = (2.0**-40, 2.0**-24, 2.0**-14)
+
+#: A point that misses its equality rows by more than this, relative to their terms, is not worth a repair.
+REPAIRABLE = 1e-2
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A proven bound of ``delta*`` with its evidence.
+
+    Attributes
+    ----------
+    delta : float
+        The bound: the family is provably feasible (or infeasible) at this value.
+    evidence : tuple of ndarray or ndarray
+        The point (or the certificate) the proof is about.
+    """
+
+    delta: float
+    evidence: Any
+
+
+def prove_lower(family: ParametricFamily, point: Point, above: float) -> Bound | None:
+    """Prove a lower bound of the threshold from a point; None if it proves nothing.
+
+    Parameters
+    ----------
+    family : ParametricFamily
+        The family.
+    point : tuple of ndarray
+        One array per set, finite.
+    above : float
+        Bounds that are no higher are not worth a proof: minus infinity is one without.
+    """
+    point = family.settle(point)
+    if family.estimate(point) <= above:
+        return Bound(-math.inf, point)
+    best = family.reach(point)
+    missed = _missed(family, point, best)
+    found = _prove_lower_near(family, point, best) if missed <= Tolerances().snap else None
+    return found or (_prove_repaired(family, point, best) if missed <= REPAIRABLE else None)
+
+
+def prove_upper(
+    family: ParametricFamily, y: FloatArray, near: float | None, push: float, below: float
+) -> Bound | None:
+    """Prove an upper bound of the threshold from multipliers; None if they prove nothing.
+
+    Parameters
+    ----------
+    family : ParametricFamily
+        The family.
+    y : ndarray
+        One multiplier per row, finite and not all zero.
+    near : float, optional
+        The value of ``delta`` they come from.
+    push : float
+        How far, relative to its size, the bound may be moved outwards for a cheaper proof.
+    below : float
+        Bounds that are no lower are not worth a proof: infinity is one without.
+    """
+    y = family.mend(y)
+    root = family.root(y, near)
+    if not math.isfinite(root.delta):
+        return None
+    return _prove_upper_near(family, y, root, push) if root.delta < below else Bound(math.inf, y)
+
+
+def _prove_lower_near(family: ParametricFamily, point: Point, best: float) -> Bound | None:
+    if math.isnan(best) or best == -math.inf:
+        return None
+    best = min(best, 1e300)
+    scale = max(abs(best), 1e-6 * family.unit)
+
+    def prove(push: float) -> Bound | None:
+        delta = float(best - push * scale)
+        placed = family.place(point, delta)
+        return Bound(delta, placed) if _holds(family, placed, delta) else None
+
+    return _least(prove, [p for p in PUSHES if best - p * scale >= family.bracket[0]])
+
+
+def _holds(family: ParametricFamily, point: Point, delta: float) -> bool:
+    try:
+        problem = family.rounded_at(delta, 1)
+    except ProblemError:
+        return False  # the bounds cross when rounded inwards
+    return prove_point(problem, point, Tolerances()).proven
+
+
+def _prove_repaired(family: ParametricFamily, point: Point, best: float) -> Bound | None:
+    if not math.isfinite(best):
+        return None
+    scale = max(abs(best), 1e-6 * family.unit)
+    for push in REPAIRED_PUSHES:
+        delta = best - push * scale
+        if delta < family.bracket[0]:
+            return None
+        try:
+            problem = family.rounded_at(delta, 1)
+        except ProblemError:
+            continue
+        for candidate, _ in repaired_points(problem, family.place(point, delta)):
+            if prove_point(problem, candidate, Tolerances()).proven:
+                better = _prove_lower_near(family, candidate, family.reach(candidate))
+                return better if better is not None else Bound(delta, candidate)
+    return None
+
+
+def _missed(family: ParametricFamily, point: Point, delta: float) -> float:
+    """By how much the equality rows are missed at worst, relative to the size of their terms."""
+    equal = family.equality
+    if not equal.any() or not math.isfinite(delta):
+        return 0.0
+    problem = family.at(delta)
+    placed = family.place(point, delta)
+    size = np.max([np.linalg.norm(x) for x in placed]) * problem.norms + np.abs(problem.lower)
+    off = np.abs(problem.apply(placed) - problem.lower)
+    return float(np.max(off[equal] / np.maximum(size[equal], 1e-300)))
+
+
+def _prove_upper_near(family: ParametricFamily, y: FloatArray, root: Root, push: float) -> Bound | None:
+    def prove(step: float) -> Bound | None:
+        z = family.weigh(y, root.delta + step)
+        return Bound(root.delta + step, z) if _rules_out(family, z, root.delta + step) else None
+
+    scale = max(abs(root.delta), 1e-6 * family.unit)
+    least = max(PUSHES[0] * scale, root.error / 16.0)
+    if push * scale > least and root.delta + push * scale < family.bracket[1]:
+        found = prove(push * scale)
+        if found is not None:
+            return found
+    steps = [least * 8.0**k for k in range(16) if k < 3 or least * 8.0**k <= PUSHES[-1] * scale]
+    found = _least(prove, [step for step in steps if root.delta + step < family.bracket[1]])
+    if found is not None:
+        return found
+    for share in REPAIRED_PUSHES:
+        delta = root.delta + share * scale
+        if delta >= family.bracket[1]:
+            return None
+        try:
+            problem = family.rounded_at(delta, -1)
+        except ProblemError:
+            continue
+        for candidate, _ in repaired_certificates(problem, family.weigh(y, delta), Tolerances()):
+            if prove_certificate(problem, candidate, Tolerances()).proven:
+                return Bound(delta, candidate)
+    return None
+
+
+def _rules_out(family: ParametricFamily, y: FloatArray, delta: float) -> bool:
+    try:
+        problem = family.rounded_at(delta, -1)
+    except ProblemError:
+        return False
+    return prove_certificate(problem, y, Tolerances()).proven
+
+
+def _least(prove: Callable[[float], Bound | None], pushes: Sequence[float]) -> Bound | None:
+    """Return what the smallest push proves that proves anything; ``pushes`` ascend.
+
+    The smallest are likely enough to be tried first, the largest next: if it fails they all do.
+    """
+    for push in pushes[:2]:
+        best = prove(push)
+        if best is not None:
+            return best
+    if len(pushes) < 3:
+        return None
+    best = prove(pushes[-1])
+    low, high = 1, len(pushes) - 1
+    while best is not None and high - low > 1:
+        middle = (low + high) // 2
+        found = prove(pushes[middle])
+        if found is None:
+            low = middle
+        else:
+            best, high = found, middle
+    return best

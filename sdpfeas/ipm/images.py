@@ -1,0 +1,226 @@
+"""Rows in the coordinates of a block: ``T A_i T'``, keeping the structure of every kind.
+
+The Newton system of a block asks for ``<A_i, H^-1 A_j>`` with ``H^-1(G) = T'·((T G T') / K)·T`` elementwise:
+the Gram matrix of the images ``T A_i T' / sqrt(K)``. It is summed up over strips of that matrix, so that
+memory stays bounded however many rows there are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.linalg import FloatArray
+from sdpfeas.operators import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
+
+__all__ = ["Image", "image_of", "scaled_gram"]
+
+#: Floats in one strip: 2 million are 16 MB, which stays in the cache while the strip is worked on.
+STRIP_SIZE = 2_000_000
+
+
+class Image(ABC):
+    """The images of some rows."""
+
+    #: Number of rows, and side of the matrices.
+    m: int
+    n: int
+
+    def expand(self) -> tuple[list[Image], list[Any]]:
+        """Return images that are no combinations, and the coefficients (None for 1) of these ones in them."""
+        return [self], [None]
+
+    @abstractmethod
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Inner products ``<T A_i T', x>``."""
+
+    @abstractmethod
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """``sum_i y_i T A_i T'``."""
+
+    @abstractmethod
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        """Write rows ``start:stop`` and columns from ``start`` on of every image."""
+
+
+def image_of(rows: Rows, transform: FloatArray) -> Image:
+    """Return the images of rows on a matrix block."""
+    if isinstance(rows, Stacked):
+        return _Stacked([image_of(part, transform) for part in rows.parts])
+    if isinstance(rows, Combined):
+        return _Combined(rows.coefficients, image_of(rows.base, transform))
+    if isinstance(rows, PairwiseDifference):
+        means = rows.means - rows.means.mean(axis=0)
+        return _Pairwise(PairwiseDifference(means @ transform.T))
+    if isinstance(rows, LowRank):
+        return _LowRank(LowRank.from_stacked(rows.factors @ transform.T, rows.signs, rows.owner, rows.m))
+    assert isinstance(rows, (Dense, Sparse))
+    return _Full(rows, transform)
+
+
+def scaled_gram(
+    image: Image, kernel: FloatArray | None, extra: Sequence[FloatArray] = ()
+) -> tuple[FloatArray, FloatArray]:
+    """Gram matrix of images in the inner product of a block.
+
+    Parameters
+    ----------
+    image : Image
+        The images.
+    kernel : ndarray, optional
+        The matrix K; None for all ones.
+    extra : sequence of ndarray
+        More matrices in the coordinates of the block.
+
+    Returns
+    -------
+    gram : ndarray
+        Inner products of the images with each other.
+    mixed : ndarray
+        One row for each extra matrix: its inner products with the images.
+    """
+    leaves, coefficients = image.expand()
+    stack = _Stacked(leaves)
+    m, n, size = stack.m, image.n, stack.m + len(extra)
+    gram = np.zeros((size, size))
+    width = max(1, min(n, STRIP_SIZE // max(size * n, 1)))
+    for start in range(0, n, width):
+        stop = min(start + width, n)
+        strip = np.empty((size, stop - start, n - start))
+        stack.strip(start, stop, strip[:m])
+        for out, matrix in zip(strip[m:], extra, strict=True):
+            out[:] = matrix[start:stop, start:]
+        # Entries right of the strip's diagonal block stand for their mirror images too.
+        weight = np.ones(strip.shape[1:]) if kernel is None else 1.0 / np.sqrt(kernel[start:stop, start:])
+        weight[:, stop - start :] *= np.sqrt(2.0)
+        strip *= weight
+        flat = strip.reshape(size, -1)
+        gram += flat @ flat.T
+    inner, mixed = gram[:m, :m], gram[m:, :m]
+    if all(c is None for c in coefficients):
+        return inner, mixed
+    parts = [sp.eye_array(p.m) if c is None else c for p, c in zip(leaves, coefficients, strict=True)]
+    c = sp.block_diag(parts, format="csr")
+    return np.asarray(c @ (c @ inner).T), np.asarray((c @ mixed.T).T)
+
+
+class _Stacked(Image):
+    def __init__(self, parts: list[Image]) -> None:
+        self.parts, self.n = parts, parts[0].n
+        edges = np.cumsum([0, *(part.m for part in parts)])
+        self.m = int(edges[-1])
+        self._places = [slice(a, b) for a, b in pairwise(edges)]
+
+    def expand(self) -> tuple[list[Image], list[Any]]:
+        both = [part.expand() for part in self.parts]
+        return [leaf for leaves, _ in both for leaf in leaves], [c for _, cs in both for c in cs]
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        return np.concatenate([part.apply(x) for part in self.parts])
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        return np.asarray(sum(p.adjoint(y[place]) for p, place in zip(self.parts, self._places, strict=True)))
+
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        for part, place in zip(self.parts, self._places, strict=True):
+            part.strip(start, stop, out[place])
+
+
+class _Combined(Image):
+    def __init__(self, coefficients: Any, base: Image) -> None:
+        self.coefficients, self.base = coefficients, base
+        self.m, self.n = coefficients.shape[0], base.n
+
+    def expand(self) -> tuple[list[Image], list[Any]]:
+        leaves, inner = self.base.expand()
+        if len(leaves) > 1:
+            return [self], [None]
+        return leaves, [self.coefficients if inner[0] is None else self.coefficients @ inner[0]]
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        return np.asarray(self.coefficients @ self.base.apply(x))
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        return self.base.adjoint(self.coefficients.T @ y)
+
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        inner = np.empty((self.base.m, *out.shape[1:]))
+        self.base.strip(start, stop, inner)
+        out[:] = np.asarray(self.coefficients @ inner.reshape(self.base.m, -1)).reshape(out.shape)
+
+
+class _Pairwise(Image):
+    def __init__(self, rows: PairwiseDifference) -> None:
+        self._rows, self._differences = rows, rows.differences()
+        self.m, self.n = rows.m, rows.n
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        return self._rows.apply(x)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        return self._rows.adjoint(y)
+
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        v = self._differences
+        np.multiply(v[:, start:stop, None], v[:, None, start:], out=out)
+
+
+class _LowRank(Image):
+    def __init__(self, rows: LowRank) -> None:
+        self._rows = rows
+        self.m, self.n = rows.m, rows.n
+        counts = np.bincount(rows.owner, minlength=rows.m)
+        self._slices = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]))]
+        self._rank_one = bool(np.all(counts == 1))
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        return self._rows.apply(x)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        return self._rows.adjoint(y)
+
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        factors = self._rows.factors[:, start:]
+        left = factors[:, : stop - start] * self._rows.signs[:, None]
+        if self._rank_one:
+            np.multiply(left[:, :, None], factors[:, None, :], out=out)
+            return
+        for k, place in enumerate(self._slices):
+            np.matmul(left[place].T, factors[place], out=out[k])
+
+
+class _Full(Image):
+    """Rows without low rank: their images are formed, as strips need them."""
+
+    def __init__(self, rows: Dense | Sparse, transform: FloatArray) -> None:
+        self._rows, self._transform = rows, transform
+        self.m, self.n = rows.m, rows.n
+
+    @cached_property
+    def _images(self) -> FloatArray:
+        rows, transform = self._rows, self._transform
+        if isinstance(rows, Dense):
+            return np.asarray(transform @ rows.array @ transform.T)
+        stacked = rows.array.reshape((rows.m * rows.n, rows.n)).tocsr()
+        half = (stacked @ transform.T).reshape(rows.m, rows.n, rows.n)
+        return np.asarray(transform @ half)
+
+    # Few rows are faster by their images, many by the rows themselves.
+    def apply(self, x: FloatArray) -> FloatArray:
+        if self.m < self.n:
+            return self._images.reshape(self.m, -1) @ x.reshape(-1)
+        return self._rows.apply(self._transform.T @ x @ self._transform)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        if self.m < self.n:
+            return (y @ self._images.reshape(self.m, -1)).reshape(self.n, self.n)
+        return self._transform @ self._rows.adjoint(y) @ self._transform.T
+
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        out[:] = self._images[:, start:stop, start:]
