@@ -19,6 +19,7 @@ from sdpfeas.errors import (
     ProblemError,
     SdpfeasError,
 )
+from sdpfeas.io.cvxpy import from_cvxpy
 from sdpfeas.io.sdpa import read_sdpa, write_sdpa
 from sdpfeas.operators import Combined, LowRank, PairwiseDifference, Stacked
 from sdpfeas.problem import FeasibilityProblem
@@ -65,6 +66,7 @@ __all__ = [
     "bisect",
     "families",
     "find_solver",
+    "from_cvxpy",
     "one_shot",
     "read_sdpa",
     "solve",

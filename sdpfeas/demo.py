@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sdpfeas.errors import SdpfeasError
@@ -18,7 +19,7 @@ from sdpfeas.registry import backends
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.report import render_html
-from sdpfeas.study.report.model import StudyData, format_time
+from sdpfeas.study.report.model import MatrixCell, StudyData
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
@@ -26,20 +27,23 @@ from sdpfeas.study.store import Store
 __all__ = ["main"]
 
 #: Three problems of worst-case discriminant analysis on bundled data, at a ratio just below or above the
-#: best one, and three generic ones: a sweep of sizes, an infeasible one, and a graph to bisect.
+#: best one, and three generic ones: a sweep of sizes, an infeasible one, and a graph.
 CARDS = {
     "wlda-iris": 'family = "wlda"\ndelta = 9.5\n[data]\ndataset = "iris"\n',
     "wlda-wine": 'family = "wlda"\ndelta = 16.6\n[data]\ndataset = "wine"\nstandardize = true\n',
     "wlda-cancer": 'family = "wlda"\ndelta = 13.0\n[data]\ndataset = "breast_cancer"\nstandardize = true\n',
-    "planted-feasible": 'family = "planted"\n[options]\nsets = "psd"\nseed = 1\n[sweep]\nn = [10, 20, 40]\n',
-    "planted-infeasible": 'family = "planted"\n[options]\nsets = "box"\nfeasible = false\nn = 12\nseed = 1\n',
-    "theta-pentagon": 'family = "theta"\ndelta = 2.2\n[options]\ngraph = "cycle"\nn = 5\n',
+    "feasible": 'family = "planted"\n[options]\nsets = "psd"\nseed = 1\n'
+    "[sweep]\nn = [8, 12, 16, 24, 32, 48]\n",
+    "infeasible": 'family = "planted"\n[options]\nsets = "box"\nfeasible = false\nn = 12\nseed = 1\n',
+    "pentagon": 'family = "theta"\ndelta = 2.2\n[options]\ngraph = "cycle"\nn = 5\n',
 }
 
 #: Seconds a cell; with two jobs this keeps the whole tour below a minute.
 TIME_LIMIT = 3.0
 
 REPORT = Path("demo-report.html")
+
+MARKS = {"feasible": ("✓", "green"), "infeasible": ("✕", "blue"), "undecided": ("?", "yellow")}
 
 
 def main() -> None:
@@ -69,20 +73,28 @@ def main() -> None:
 
 
 def _table(data: StudyData) -> Table:
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    shown.add_column("problem")
+    shown = Table(
+        box=None,
+        pad_edge=False,
+        collapse_padding=True,
+        header_style="bold",
+        caption="milliseconds; verified: ✓ feasible, ✕ infeasible, ? undecided, ! failed",
+        caption_justify="left",
+    )
+    shown.add_column("problem", no_wrap=True)
     for solver in data.solvers:
-        shown.add_column(solver)
+        shown.add_column(solver, justify="right", no_wrap=True)
     for problem in data.problems:
-        row = []
-        for solver in data.solvers:
-            cell = data.matrix[problem].get(solver)
-            verdict = "" if cell is None else next(iter(cell.verdicts))
-            style = {"feasible": "green", "infeasible": "blue", "undecided": "yellow"}.get(verdict, "red")
-            mark = " [red]lie[/]" if cell is not None and cell.lies else ""
-            row.append("" if cell is None else f"[{style}]{verdict}[/] {format_time(cell.time)}{mark}")
-        shown.add_row(problem.replace("[", "\\["), *row)
+        cells = [data.matrix[problem].get(solver) for solver in data.solvers]
+        shown.add_row(escape(problem), *("" if cell is None else _mark(cell) for cell in cells))
     return shown
+
+
+def _mark(cell: MatrixCell) -> str:
+    verdict = next(iter(cell.verdicts))
+    symbol, style = MARKS.get(verdict, ("!", "red"))
+    lie = "[red]lie[/] " if cell.lies else ""
+    return f"{lie}[{style}]{symbol}[/] {1e3 * (cell.time or 0.0):.0f}"
 
 
 if __name__ == "__main__":

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from study_tools import run, trace_problem, write_backend
 
+import sdpfeas as sf
 from sdpfeas.cli import main
 from sdpfeas.errors import FileFormatError
+from sdpfeas.io.brackets import SavedBracket, pack_bracket, unpack_bracket
 from sdpfeas.io.results import load_result, unpack_result
+from sdpfeas.problem_cards import find_problem
 
 
 @pytest.fixture
@@ -224,17 +227,48 @@ def test_families_are_bisected(tmp_path: Path, call: Any) -> None:
     card = tmp_path / "pentagon.toml"
     card.write_text('family = "theta"\n[options]\ngraph = "cycle"\nn = 5\n')
     study = tmp_path / "study.db"
-    code, _, err = call("compare", "--solvers", "spectral-ipm", "--problems", card, "--out", study)
+    asked = ("compare", "--solvers", "spectral-ipm", "--problems", card, "--out", study, "--keep-evidence")
+    code, _, err = call(*asked)
     assert code == 0, err
     call("export", study, "-o", tmp_path / "t.json")
     (cell,) = json.loads((tmp_path / "t.json").read_text())
     assert (cell["kind"], cell["verdict"], cell["proof"]) == ("family", "bracket", "rigorous")
     assert cell["lower"] <= 5**0.5 <= cell["upper"]
     assert cell["upper"] - cell["lower"] <= 1.001e-3 * cell["upper"]
-    out = call("solve", card, "-b", "spectral-ipm", "--json")[1]
+    code, out, _ = call("verify", card, study, "--json")
+    (entry,) = json.loads(out)
+    assert (code, entry["holds"]) == (0, True)
+    assert entry["lower"] >= (1 - 1e-9) * cell["lower"]
+    assert entry["upper"] <= (1 + 1e-9) * cell["upper"]
+    # A bracket that was tampered with does not hold.
+    with sqlite3.connect(study) as db:
+        db.execute("UPDATE cells SET lower = upper")
+    db.close()
+    assert call("verify", card, study)[0] == 1
+    answer = tmp_path / "bracket.npz"
+    code, out, _ = call("solve", card, "-b", "spectral-ipm", "--json", "--exit-code", "-o", answer)
+    assert code == 0
     assert json.loads(out)["lower"] <= 5**0.5 <= json.loads(out)["upper"]
+    assert call("verify", card, answer)[0] == 0
+    other = tmp_path / "heptagon.toml"
+    other.write_text(card.read_text().replace("5", "7"))
+    assert call("verify", other, answer)[0] == 1
+    answer.write_bytes(answer.read_bytes()[:-40])
+    assert "not a bracket file" in call("verify", card, answer)[2]
     assert call("solve", card, "-b", "spectral-ipm", "--delta", "2.2", "--exit-code")[0] == 10
     assert "family theta" in call("show", card)[1]
+
+
+def test_brackets_of_wlda_are_proved_again() -> None:
+    pytest.importorskip("sklearn", reason="the extra [wlda] is not installed")
+    family = find_problem("wlda-iris").make()
+    found = sf.bisect(family, "spectral-ipm", tol=1e-3)
+    saved = SavedBracket.of(family, (found.lower, found.point), (found.upper, found.certificate))
+    again = unpack_bracket(pack_bracket(saved))
+    low, high = again.verified(family)
+    assert (1 - 1e-9) * found.lower <= low <= high <= (1 + 1e-9) * found.upper
+    swapped = SavedBracket(again.upper, again.lower)
+    assert swapped.verified(family) == family.bracket
 
 
 # ---------------------------------------------------------------- wlda
@@ -261,7 +295,10 @@ def test_wlda(table: Path, call: Any) -> None:
     assert told["proven"]
     assert told["converged"]
     assert 0 < told["lower"] <= told["upper"] <= told["lower"] * 1.002
+    assert 0 < told["ratio"] <= told["upper"]
     assert set(told["worst_pair"]) <= {"red", "green", "blue"}
+    assert told["worst_class"] in {"red", "green", "blue"}
+    assert told["notes"] == []
     with np.load(W) as archive:
         assert archive["W"].shape == (3, 2)
         assert archive["features"].tolist() == ["first", "second", "third"]
@@ -283,6 +320,8 @@ def test_wlda_plot_and_csv(table: Path, call: Any) -> None:
         ("a,b\n1,2\n3\n", "row 3 has 1 columns"),
         ("a,b\nx,2\ny,3\n", "sample 1, column a: not a number: 'x'"),
         ("a,b\n", "at least two samples"),
+        ("a,b\n1,x\n2,x\n", "1 class"),
+        ("a,b\nnan,x\n2,y\n", "NaN"),
     ],
 )
 def test_bad_tables(tmp_path: Path, call: Any, text: str, words: str) -> None:

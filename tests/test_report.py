@@ -351,6 +351,13 @@ def test_details(page: Any) -> None:
     assert page.locator(".seeds [aria-current=true]").inner_text() == "seed 1"
     page.keyboard.press("Escape")
     assert not page.locator("dialog").is_visible()
+    lies = page.locator(".lies tbody tr")
+    assert lies.count() == 8
+    assert "optimist" in lies.first.inner_text()
+    assert "steady" in lies.first.inner_text()
+    lies.first.click()
+    assert page.locator("dialog .chip.lie").count() == 1
+    page.keyboard.press("Escape")
     page.locator('[data-chart="accuracy"] .dot').first.focus()
     page.keyboard.press("Enter")
     assert page.locator("dialog").is_visible()

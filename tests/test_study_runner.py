@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 from study_tools import marked, new_mark, run_json, start, trace_problem, write_backend, write_problems
 
-import sdpfeas as sf
 from sdpfeas.certificates import verify
 from sdpfeas.errors import CardError, FileFormatError, OptionError
 from sdpfeas.io.results import unpack_result
-from sdpfeas.study.claimed import claimed_verdict
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.plan import Plan, make_plan
 from sdpfeas.study.process import LOG_HEAD, LOG_TAIL, Log
@@ -171,6 +169,8 @@ def test_failed_cells_are_retried_when_asked(tmp_path: Path) -> None:
 def test_kept_evidence_can_be_verified_again(tmp_path: Path) -> None:
     plan = small_plan(tmp_path, ["honest"])
     cells = compute(plan, tmp_path / "study.db", keep_evidence=True)
+    # A worker warms up on other problems; what it prints then is in nobody's log.
+    assert [c["log"] for c in cells] == ["iteration 1: found it\n", ""] * 2
     with Store(tmp_path / "study.db", readonly=True) as store:
         for cell, planned in zip(cells, plan.cells, strict=True):
             data = store.evidence(cell["key"])
@@ -359,32 +359,7 @@ def test_something_else_is_no_study(tmp_path: Path) -> None:
         Store(tmp_path / "y.db", readonly=True)
 
 
-# ---------------------------------------------------------------- claims and logs
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
-        ("optimal", "feasible"),
-        ("optimal_inaccurate", "feasible"),
-        ("infeasible", "infeasible"),
-        ("PrimalInfeasible", "infeasible"),
-        ("solved", "feasible"),
-        ("infeasible_or_unbounded", None),
-        ("time limit", None),
-        ("MaxIterations", None),
-        ("", None),
-    ],
-)
-def test_what_a_status_claims(status: str, expected: str | None) -> None:
-    assert claimed_verdict(sf.Claim(raw_status=status)) == expected
-
-
-def test_a_margin_is_a_claim() -> None:
-    for margin, expected in ((0.1, "feasible"), (-0.1, "infeasible"), (float("nan"), "feasible")):
-        assert claimed_verdict(sf.Claim(raw_status="Solved", info={"margin": margin})) == expected
-    said = sf.Claim(raw_status="Solved", info={"claimed": "infeasible", "margin": 1.0})
-    assert claimed_verdict(said) == "infeasible"
+# ---------------------------------------------------------------- logs
 
 
 def test_log_keeps_both_ends() -> None:
@@ -397,6 +372,22 @@ def test_log_keeps_both_ends() -> None:
     assert text.startswith("begin")
     assert text.endswith("end")
     assert len(text) < LOG_HEAD + LOG_TAIL + 100
+
+
+@pytest.mark.parametrize(
+    "pieces", [[b"warm-up <ma", b"rk>own"], [b"<mark>own"], [b"w" * 99_999, b"<mark>", b"own"]]
+)
+def test_log_begins_at_the_mark(pieces: list[bytes]) -> None:
+    log = Log(b"<mark>")
+    for piece in pieces:
+        log.feed(piece)
+    assert log.text() == "own"
+
+
+def test_log_without_its_mark_is_kept() -> None:
+    log = Log(b"<mark>")
+    log.feed(b"died while <ma")
+    assert log.text() == "died while <ma"
 
 
 # ---------------------------------------------------------------- cost
@@ -413,4 +404,4 @@ def test_overhead_per_cell(tmp_path: Path) -> None:
     overhead = (2 * spent - useful) / len(cells)
     print(f"{spent:.1f} s for 1000 cells, overhead {1000 * overhead:.1f} ms a cell")
     assert {c["outcome"] for c in cells} == {"done"}
-    assert spent / len(cells) < 0.05
+    assert overhead < 0.05

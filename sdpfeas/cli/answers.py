@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,14 +22,17 @@ from sdpfeas.cli.console import (
     table,
     verdict_text,
 )
-from sdpfeas.cli.inputs import load_member, load_problem
+from sdpfeas.cli.inputs import load_member
 from sdpfeas.errors import ClaimError
+from sdpfeas.families.base import ParametricFamily
+from sdpfeas.io.brackets import SavedBracket, load_bracket, pack_bracket, unpack_bracket
 from sdpfeas.io.results import load_result, save_result, unpack_result
 from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.registry import find_solver
-from sdpfeas.result import Check, Result
+from sdpfeas.registry import Solver, find_solver
+from sdpfeas.result import Check, Result, Verdict
 from sdpfeas.solving import decide
 from sdpfeas.solving import solve as solve_problem
+from sdpfeas.study.plan import problem_key
 from sdpfeas.study.store import Store
 
 __all__ = ["register"]
@@ -46,6 +50,10 @@ Member = Annotated[
         "--member", metavar="NAME=VALUE", help="Pick one problem of a card with a sweep; repeatable."
     ),
 ]
+
+
+#: By so much, relatively, a bracket may be proved wider than it is stored: machines round differently.
+ROUNDING = 1e-9
 
 
 def register(app: typer.Typer) -> None:
@@ -88,7 +96,7 @@ def solve(
     chosen = find_solver(solver)
     if not isinstance(built, FeasibilityProblem):
         if delta is None:
-            _bisect(built, label, chosen, parse_pairs(options), time_limit, as_json)
+            _bisect(built, label, chosen, parse_pairs(options), time_limit, output, as_json, exit_code)
             return
         built = built.at(delta)
     with err().status(f"{chosen.name} on {label} …"):
@@ -108,19 +116,33 @@ def solve(
 
 
 def _bisect(
-    family: Any, label: str, solver: Any, options: dict[str, Any], time_limit: float | None, as_json: bool
+    family: ParametricFamily,
+    label: str,
+    solver: Solver,
+    options: dict[str, Any],
+    time_limit: float | None,
+    output: Path | None,
+    as_json: bool,
+    exit_code: bool,
 ) -> None:
     from sdpfeas.bisection import bisect
 
     with err().status(f"bisecting {label} with {solver.name} …"):
         bracket = bisect(family, solver, time_limit=time_limit, **options)
+    if output is not None:
+        ends = (bracket.lower, bracket.point), (bracket.upper, bracket.certificate)
+        output.write_bytes(pack_bracket(SavedBracket.of(family, *ends, backend=solver.kind.name)))
+    steps = len(bracket.history)
     if as_json:
-        print_json(
-            {"problem": label, "lower": bracket.lower, "upper": bracket.upper, "steps": len(bracket.history)}
-        )
-        return
-    out().print(f"[bold]{escape(label)}[/]: {bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}")
-    out().print(f"{len(bracket.history)} answers from {solver.name}")
+        facts = {"lower": bracket.lower, "upper": bracket.upper, "converged": bracket.converged}
+        print_json({"problem": label, **facts, "reason": bracket.reason, "steps": steps})
+    else:
+        out().print(f"[bold]{escape(label)}[/]: {bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}")
+        out().print(f"{steps} answers from {solver.name}: {escape(bracket.reason)}")
+        if output is not None:
+            out().print(f"written to {output}")
+    if exit_code and not bracket.converged:
+        raise typer.Exit(EXIT_CODES[Verdict.UNDECIDED])
 
 
 def verify(
@@ -145,9 +167,15 @@ def verify(
 ) -> None:
     """Check a stored answer against the problem, from its evidence alone.
 
-    With a study, everything it holds about the problem is checked; exit code 1 if a verdict does not hold.
+    With a study, everything it holds about the problem is checked; exit code 1 if a verdict does not hold. Of
+    a family without --delta, brackets are checked: both ends, rigorously.
     """
-    asked = load_problem(problem, side=side, seed=seed, member=parse_pairs(member), delta=delta).problem
+    asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    if not isinstance(asked, FeasibilityProblem):
+        if delta is None:
+            _verify_brackets(asked, label, result, as_json)
+            return
+        asked = asked.at(delta)
     if result.suffix == ".db":
         _verify_study(asked, result, rigorous, as_json)
         return
@@ -170,13 +198,17 @@ def verify(
         raise typer.Exit(EXIT_CODES[check.verdict])
 
 
-def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, as_json: bool) -> None:
+def _kept(asked: FeasibilityProblem | ParametricFamily, path: Path) -> list[dict[str, Any]]:
     with Store(path, readonly=True) as study:
-        rows = study.evidence_about(asked.content_hash)
+        rows = study.evidence_about(problem_key(asked))
     if not rows:
         raise ClaimError(f"{path} holds no evidence about this problem; was it run with --keep-evidence?")
+    return rows
+
+
+def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, as_json: bool) -> None:
     found = []
-    for row in rows:
+    for row in _kept(asked, path):
         check = decide(asked, unpack_result(row["data"]).claim, rigorous=rigorous)
         found.append(
             {
@@ -199,6 +231,41 @@ def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, as_json
         out().print(shown)
     if not all(entry["holds"] for entry in found):
         raise typer.Exit(1)
+
+
+def _verify_brackets(family: ParametricFamily, label: str, path: Path, as_json: bool) -> None:
+    found = []
+    if path.suffix == ".db":
+        for row in _kept(family, path):
+            stored = (row["lower"], row["upper"])
+            low, high = unpack_bracket(row["data"]).verified(family)
+            found.append({"solver": row["solver"], "seed": row["seed"], **_ends(stored, (low, high))})
+    else:
+        saved = load_bracket(path)
+        low, high = family.bracket
+        stored = (saved.lower.delta if saved.lower else low, saved.upper.delta if saved.upper else high)
+        found.append({"solver": "", "seed": None, **_ends(stored, saved.verified(family))})
+    if as_json:
+        print_json(found)
+    else:
+        out().print(f"[bold]{escape(label)}[/]")
+        shown = table("solver", "seed", "proved now", "", "")
+        for entry in found:
+            mark = "" if entry["holds"] else "[bold red]less than what is stored[/]"
+            seed = "" if entry["seed"] is None else str(entry["seed"])
+            shown.add_row(entry["solver"], seed, f"{entry['lower']:.9g}", f"{entry['upper']:.9g}", mark)
+        out().print(shown)
+    if not all(entry["holds"] for entry in found):
+        raise typer.Exit(1)
+
+
+def _ends(stored: tuple[float, float], proved: tuple[float, float]) -> dict[str, Any]:
+    if all(math.isfinite(end) for end in (*stored, *proved)):
+        room = ROUNDING * max(abs(stored[0]), abs(stored[1]))
+        holds = proved[0] >= stored[0] - room and proved[1] <= stored[1] + room
+    else:
+        holds = proved[0] >= stored[0] and proved[1] <= stored[1]
+    return {"stored": stored, "lower": proved[0], "upper": proved[1], "holds": holds}
 
 
 def describe_check(check: Check) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from sdpfeas.cli.console import AsJson, err, out, print_json, table
 from sdpfeas.cli.progress import StudyProgress
 from sdpfeas.errors import FileFormatError, OptionError
-from sdpfeas.study.engines import DaskEngine, Engine, LocalEngine
+from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
 from sdpfeas.study.export import write_table
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.runner import Runner
@@ -30,6 +30,7 @@ class Where(StrEnum):
 
     local = "local"
     dask = "dask"
+    joblib = "joblib"
 
 
 class Retry(StrEnum):
@@ -91,6 +92,9 @@ def compare(
     ] = False,
     engine: Annotated[Where, typer.Option(help="Where cells run.")] = Where.local,
     scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None,
+    joblib_backend: Annotated[
+        str, typer.Option("--joblib-backend", help="The joblib backend, with --engine joblib.")
+    ] = "loky",
     report_to: Annotated[Path | None, typer.Option("--report", help="Write an HTML report here.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -98,11 +102,19 @@ def compare(
     settings = Settings(time_limit, parse_memory(memory_limit), threads, rigorous, tol)
     if (engine is Where.dask) != (scheduler is not None):
         raise OptionError("--engine dask and --scheduler ADDRESS go together")
+    if jobs is not None and jobs < 1:
+        raise OptionError(f"--jobs must be at least 1, got {jobs}")
     plan = make_plan(solvers, problems, seeds, settings)
     for name, why in plan.skipped.items():
         err().print(f"[yellow]skipped[/] {name}: {escape(why)}")
     with Store(output) as store:
-        chosen: Engine = DaskEngine(scheduler, jobs) if scheduler is not None else LocalEngine(jobs or 1)
+        chosen: Engine
+        if scheduler is not None:
+            chosen = DaskEngine(scheduler, jobs)
+        elif engine is Where.joblib:
+            chosen = JoblibEngine(joblib_backend, jobs)
+        else:
+            chosen = LocalEngine(jobs or 1)
         try:
             computed = _run(store, plan, chosen, keep_evidence, retry)
         finally:
@@ -130,7 +142,8 @@ def _run(store: Store, plan: Any, engine: Engine, keep_evidence: bool, retry: Re
     runner = Runner(store, plan, engine, keep_evidence=keep_evidence, listener=progress)
     try:
         with progress:
-            return runner.run(command=shlex.join(sys.argv), retry=None if retry is None else retry.value)
+            command = shlex.join(["sdpfeas", *sys.argv[1:]])
+            return runner.run(command=command, retry=None if retry is None else retry.value)
     except KeyboardInterrupt:
         err().print(f"[yellow]stopped[/]; finished cells are in {store.path}. Run the same command to go on.")
         raise

@@ -7,12 +7,16 @@ import math
 import time
 from typing import Any
 
+from sdpfeas.bracket import relative_gap
+from sdpfeas.claimed import claimed_verdict
+from sdpfeas.families.base import ParametricFamily
+from sdpfeas.io.brackets import SavedBracket, pack_bracket
 from sdpfeas.io.results import SavedResult, pack_result, package_versions
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.result import Check, Claim, Stop, Verdict
+from sdpfeas.linalg import FloatArray
+from sdpfeas.problem import FeasibilityProblem, Point
+from sdpfeas.result import Check, Claim, Proof, Stop, Verdict
 from sdpfeas.solving import decide
 from sdpfeas.study.accuracy import claim_error
-from sdpfeas.study.claimed import claimed_verdict
 from sdpfeas.study.plan import Cell
 from sdpfeas.study.process import End, Run
 from sdpfeas.study.settings import Settings
@@ -63,7 +67,9 @@ def judge(
         if keep_evidence:
             evidence = pack_result(_saved(cell, problem.content_hash, claim, check))
     else:
-        verdict = _bracket_of(problem, claim, run, settings)
+        verdict, ends = _bracket_of(problem, claim, settings)
+        if keep_evidence and ends is not None:
+            evidence = pack_bracket(SavedBracket.of(problem, *ends, **_about(cell, claim)))
     spent = time.perf_counter() - begin
     outcome = End.ERROR.value if claim.stop is Stop.ERROR else run.end.value
     if claim.stop is Stop.UNSUPPORTED:
@@ -111,34 +117,47 @@ def _verdict_of(problem: FeasibilityProblem, claim: Claim, check: Check) -> dict
     }
 
 
-def _bracket_of(family: Any, claim: Claim, run: Run, settings: Settings) -> dict[str, Any]:
-    lower, upper = family.bracket
+#: Both ends of a bracket, each with its evidence.
+Ends = tuple[tuple[float, Point | None], tuple[float, FloatArray | None]]
+
+
+def _bracket_of(
+    family: ParametricFamily, claim: Claim, settings: Settings
+) -> tuple[dict[str, Any], Ends | None]:
     try:
-        if claim.point is not None:
-            lower = max(lower, family.lower_bound(claim.point))
-        if claim.certificate is not None:
-            upper = min(upper, family.upper_bound(claim.certificate))
+        below = None if claim.point is None else family.prove_lower(claim.point)
+        above = None if claim.certificate is None else family.prove_upper(claim.certificate)
+        known = family.known
     except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
-        return {"reason": f"verification failed: {type(error).__name__}: {error}"}
-    if family.infinite:
-        lower = upper = math.inf
-    gap = (
-        0.0 if lower == upper else (upper - lower) / abs(upper) if upper not in (0.0, math.inf) else math.inf
-    )
+        return {"reason": f"verification failed: {type(error).__name__}: {error}"}, None
+    lower, upper = family.bracket
+    if below is not None:
+        lower = max(lower, below.delta)
+    if above is not None:
+        upper = min(upper, above.delta)
+    if known is not None:
+        lower = upper = known.delta
+    gap = relative_gap(lower, upper)
     narrow = gap <= settings.tol * (1 + 1e-6)
     words = f"{lower:.9g} <= delta* <= {upper:.9g}, both ends proved; relative width {gap:.3g}"
+    if known is not None:
+        words = f"delta* = {known.delta:g}, known without a solve: {known.reason}"
     if claim.stop is Stop.ERROR:
         words = claim.raw_status
+    ends = (
+        (lower, None if below is None or below.delta < lower else below.evidence),
+        (upper, None if above is None or above.delta > upper else above.evidence),
+    )
     return {
         "verdict": "bracket" if narrow else Verdict.UNDECIDED.value,
-        "proof": "rigorous" if narrow else None,
-        "claimed": "bracket" if run.answer is not None and claim.stop is Stop.FINISHED else None,
+        "proof": Proof.RIGOROUS.value if narrow else None,
+        "claimed": "bracket" if claim.stop is Stop.FINISHED else None,
         "reason": words,
         "explanation": f"{'BRACKET' if narrow else 'UNDECIDED'}\n{words}",
         "error": gap if math.isfinite(gap) else None,
         "lower": lower,
         "upper": upper,
-    }
+    }, ends
 
 
 def _saved(cell: Cell, problem_hash: str, claim: Claim, check: Check) -> SavedResult:
@@ -148,11 +167,17 @@ def _saved(cell: Cell, problem_hash: str, claim: Claim, check: Check) -> SavedRe
         proof=None if check.proof is None else check.proof.value,
         point=claim.point if check.point is None else check.point,
         certificate=claim.certificate if check.certificate is None else check.certificate,
-        backend=cell.solver.solver.kind.name,
-        version=cell.solver.version,
-        options=cell.solver.options,
-        raw_status=claim.raw_status,
-        stop=claim.stop.value,
-        iterations=claim.iterations,
         versions=package_versions(),
+        **_about(cell, claim),
     )
+
+
+def _about(cell: Cell, claim: Claim) -> dict[str, Any]:
+    return {
+        "backend": cell.solver.solver.kind.name,
+        "version": cell.solver.version,
+        "options": cell.solver.options,
+        "raw_status": claim.raw_status,
+        "stop": claim.stop.value,
+        "iterations": claim.iterations,
+    }

@@ -15,13 +15,14 @@ from typing import Any
 
 from sdpfeas import __version__
 from sdpfeas.errors import SdpfeasError
+from sdpfeas.families.base import ParametricFamily
 from sdpfeas.problem import FeasibilityProblem
 from sdpfeas.problem_cards import ProblemMember, find_problem
 from sdpfeas.registry import Solver, backends, find_solver
 from sdpfeas.study.card_errors import located, raise_all
 from sdpfeas.study.settings import Settings
 
-__all__ = ["Cell", "Plan", "PlannedProblem", "PlannedSolver", "make_plan"]
+__all__ = ["Cell", "Plan", "PlannedProblem", "PlannedSolver", "make_plan", "problem_key"]
 
 #: Problems kept in memory once built; others are built again when their turn comes.
 CACHED_PROBLEMS = 32
@@ -238,17 +239,27 @@ def _plan_problem(
     source: ProblemMember, seed: int, built: OrderedDict[tuple[str, int], Any]
 ) -> PlannedProblem:
     made = _cached_build(built, source, seed)
-    if isinstance(made, FeasibilityProblem):
-        key, kind, shown = made.content_hash, "problem", made
-    else:
-        unit = float(getattr(made, "unit", 1.0))
-        hashes = [made.at(probe * unit).content_hash for probe in PROBES]
-        key, kind, shown = _digest(hashes), "family", made.at(PROBES[1] * unit)
+    whole = isinstance(made, FeasibilityProblem)
+    kind, shown = ("problem", made) if whole else ("family", made.at(PROBES[1] * made.unit))
+    key = problem_key(made)
     size = max(block.n for block in shown.sets)
     summary = ", ".join(f"{block.kind}({block.n})" for block in shown.sets[:6])
     if len(shown.sets) > 6:
         summary += f", … ({len(shown.sets)} blocks)"
     return PlannedProblem(source, seed, key, kind, shown.m, size, f"{summary}; {shown.m} rows")
+
+
+def problem_key(made: FeasibilityProblem | ParametricFamily) -> str:
+    """The content hash under which cells about a problem, or a family, are stored.
+
+    Parameters
+    ----------
+    made : FeasibilityProblem or ParametricFamily
+        The problem, or the family.
+    """
+    if isinstance(made, FeasibilityProblem):
+        return made.content_hash
+    return _digest([made.at(probe * made.unit).content_hash for probe in PROBES])
 
 
 def _cached_build(built: OrderedDict[tuple[str, int], Any], source: ProblemMember, seed: int) -> Any:

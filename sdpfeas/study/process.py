@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import secrets
 import selectors
 import signal
 import subprocess
@@ -82,15 +83,33 @@ class Run:
 
 
 class Log:
-    """Collects output in bounded memory: the beginning, the end, and how much was left out between."""
+    """Collects output in bounded memory: the beginning, the end, and how much was left out between.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    mark : bytes
+        When this comes by, what came before is forgotten: it was not the cell's own. Where it never comes,
+        what the worker said while it started is all there is, and it is kept.
+    """
+
+    def __init__(self, mark: bytes = b"") -> None:
         self.head = bytearray()
         self.tail = bytearray()
         self.dropped = 0
+        self._mark = mark
+        self._recent = b""
 
     def feed(self, data: bytes) -> None:
         """Take some output."""
+        if self._mark:
+            seen = self._recent + data
+            _, found, rest = seen.partition(self._mark)
+            self._recent = seen[1 - len(self._mark) :]
+            if found:
+                self.head.clear()
+                self.tail.clear()
+                self.dropped = 0
+                self._mark, data = b"", rest
         room = LOG_HEAD - len(self.head)
         self.head += data[:room]
         self.tail += data[room:]
@@ -122,12 +141,13 @@ class Worker:
         self._reaper = reaper
         self._served = 0
         self._buffer = bytearray()
+        self.mark = f"\x1e{secrets.token_hex(16)}\x1e".encode()
         child_in, ours_out = os.pipe()
         ours_in, child_out = os.pipe()
         log_out, log_in = os.pipe()
         environment = {**os.environ, **thread_environment(threads), "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCH, str(child_in), str(child_out)],
+            [sys.executable, "-c", LAUNCH, str(child_in), str(child_out), self.mark.decode()],
             stdin=subprocess.DEVNULL,
             stdout=log_in,
             stderr=log_in,
@@ -260,14 +280,14 @@ class _Watch:
         self.worker = worker
         self.settings = settings
         self.stop = stop
-        self.log = Log()
+        self.log = Log(worker.mark)
         self.peak = 0
         self.begin = time.monotonic()
         self._looked = 0.0
         self._looked_at_children = self.begin
 
     def start_clock(self) -> None:
-        """Time counts from here; the log does not, or a quick backend's output could be thrown away."""
+        """Time counts from here."""
         self.begin = time.monotonic()
 
     def ended(self, end: End, detail: str, answer: Answer | None = None) -> Run:

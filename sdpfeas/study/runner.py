@@ -6,9 +6,10 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from sdpfeas.study.engines import Engine
+from sdpfeas.study.engines import Engine, Place
 from sdpfeas.study.environment import describe_environment
 from sdpfeas.study.judging import judge
 from sdpfeas.study.plan import Cell, Plan, pickled
@@ -76,20 +77,18 @@ class Runner:
         self.store.begin_run(self.plan, command, describe_environment(), retry)
         done: list[str] = []
         seats = min(self.engine.jobs, max(self.store.open_cells().get("pending", 0), 1))
-        threads = [threading.Thread(target=self._serve, args=(done,), daemon=True) for _ in range(seats)]
-        pulse = threading.Thread(target=self._beat, daemon=True)
+        serving = [_Activity(self._serve, done) for _ in range(seats)]
+        pulse = _Activity(self._beat)
         try:
             with _terminable():
-                for thread in (*threads, pulse):
-                    thread.start()
-                for thread in threads:
-                    while thread.is_alive():
-                        thread.join(0.2)
+                for activity in (*serving, pulse):
+                    activity.start()
+                for activity in serving:
+                    activity.wait()
         finally:
             self._stop.set()
-            for thread in threads:
-                thread.join()
-            pulse.join()
+            for activity in (*serving, pulse):
+                activity.wait()
             self.store.end_run()
         if self._failures:
             raise self._failures[0]
@@ -128,7 +127,7 @@ class Runner:
         finally:
             seat.close()
 
-    def _compute(self, cell: Cell, seat: Any) -> None:
+    def _compute(self, cell: Cell, seat: Place) -> None:
         self.listener(cell, None)
         with self._build_lock:
             problem = self.plan.build(cell.problem)
@@ -140,6 +139,29 @@ class Runner:
         record, evidence = judge(cell, problem, run, settings, keep_evidence=self.keep_evidence)
         self.store.finish(cell.key, record, evidence)
         self.listener(cell, record)
+
+
+class _Activity:
+    """A thread that can be waited for after an interrupt: a join that was interrupted may not wait again."""
+
+    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
+        self._work = partial(work, *arguments)
+        self._over = threading.Event()
+        self._over.set()
+
+    def start(self) -> None:
+        self._over.clear()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def wait(self) -> None:
+        while not self._over.wait(0.2):  # in pieces, so that a signal is heard
+            pass
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            self._over.set()
 
 
 @contextmanager

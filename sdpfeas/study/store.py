@@ -428,11 +428,12 @@ class Store:
         return self._rows("SELECT * FROM runs ORDER BY id")
 
     def evidence_about(self, problem: str) -> list[dict[str, Any]]:
-        """Cells about a problem, given by its content hash, with the evidence kept for them."""
+        """Cells about a problem or family, given by its content hash, with the evidence kept for them."""
         return self._rows(
             "SELECT plan.solver AS solver, plan.problem AS problem, plan.seed AS seed, "
-            "cells.verdict AS verdict, evidence.data AS data FROM plan JOIN cells ON cells.key = plan.cell "
-            "JOIN evidence ON evidence.cell = cells.key WHERE cells.problem = ? ORDER BY plan.position",
+            "cells.verdict AS verdict, cells.lower AS lower, cells.upper AS upper, evidence.data AS data "
+            "FROM plan JOIN cells ON cells.key = plan.cell JOIN evidence ON evidence.cell = cells.key "
+            "WHERE cells.problem = ? ORDER BY plan.position",
             (problem,),
         )
 

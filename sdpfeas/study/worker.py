@@ -1,7 +1,8 @@
 """The child process that runs cells.
 
 It reads jobs and writes replies on two pipes of its own; standard output and standard error belong to the
-backend and are collected by the parent. It knows nothing of limits: those are enforced from outside.
+backend and are collected by the parent. A mark in that output says where a cell's own begins. The worker
+knows nothing of limits: those are enforced from outside.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def read_frame(stream: BinaryIO) -> Any:
 
 def main(arguments: list[str]) -> None:
     """Serve jobs until the pipe is closed."""
+    mark = arguments[2].encode()
     jobs = os.fdopen(int(arguments[0]), "rb")
     replies = os.fdopen(int(arguments[1]), "wb")
     # Children of the backend must not hold the pipes open once this process is gone.
@@ -116,11 +118,13 @@ def main(arguments: list[str]) -> None:
             write_frame(replies, "warming")
             _warm_up(ready[0], job.time_limit)
             warm = True
-            _flush()
             # What is loaded by now stays; without this every collection would walk all of it.
             gc.collect()
             gc.freeze()
         _reset_peak()
+        _flush()
+        with suppress(OSError):  # a backend may have closed it
+            os.write(1, mark)
         write_frame(replies, "ready")
         answer = _run(*ready, job)
         _flush()

@@ -183,6 +183,12 @@ class StudyData:
         """Cells whose raw status contradicts what is proved."""
         return [cell for cell in self.cells if cell["lie"]]
 
+    def proved_by(self, cell: dict[str, Any]) -> list[str]:
+        """Solvers whose evidence proves the truth about the instance of a cell."""
+        instance = self._instance(cell)
+        rivals = self.by_instance[instance]
+        return [name for name, other in rivals.items() if other["verdict"] == self.truth.get(instance)]
+
     # ------------------------------------------------------------ tables
 
     @cached_property
@@ -314,7 +320,8 @@ class StudyData:
             rivals = best.ranking[1:]
             if rivals:
                 other = rivals[0]
-                text += f", ahead of **{other[0]}** ({other[1]} of {best.instances})"
+                means = f"mean {format_time(mean.value)} against {format_time(other[2].value)}"
+                text += f", ahead of **{other[0]}** with {other[1]} ({means})"
                 if other[1] == solved:
                     text = f"{text.partition(', ahead')[0]}, and so does **{other[0]}**; {_compared(best)}"
             out.append(text + ".")
@@ -347,20 +354,27 @@ class StudyData:
     def _warning(self) -> str:
         parts = []
         if self.conflicts:
-            parts.append(f"on {len(self.conflicts)} instance(s) verified verdicts contradict each other")
+            parts.append(
+                f"on {_count(len(self.conflicts), 'instance')} verified verdicts contradict each other"
+            )
         if self.lies:
             liars = ", ".join(f"**{name}**" for name in dict.fromkeys(c["solver"] for c in self.lies))
-            parts.append(f"{len(self.lies)} raw status(es) contradict a proof ({liars})")
+            says = "raw status contradicts" if len(self.lies) == 1 else "raw statuses contradict"
+            parts.append(f"{len(self.lies)} {says} a proof ({liars})")
         unproven = sum(cell["unproven"] for cell in self.cells)
         if unproven:
-            parts.append(f"{unproven} claim(s) could not be verified and count as undecided")
+            parts.append(f"{_count(unproven, 'claim')} could not be verified and count as undecided")
         failed = sum(cell["failed"] for cell in self.cells)
         if failed:
-            parts.append(f"{failed} cell(s) failed (limits, crashes, errors)")
+            parts.append(f"{_count(failed, 'cell')} failed (limits, crashes, errors)")
         if not parts:
             return "No verdict contradicts another, no raw status contradicts a proof, and nothing failed."
         text = "; ".join(parts) + "."
         return text[0].upper() + text[1:]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _compared(group: Group) -> str:

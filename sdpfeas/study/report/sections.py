@@ -18,6 +18,12 @@ __all__ = ["TABLE", "page_body"]
 #: Up to so many problem cards, each has a ranking of its own; beyond, a table says who wins where.
 CARDS_WITH_BARS = 6
 
+#: Beyond so many problems, the matrix scrolls.
+ROWS_AT_ONCE = 25
+
+#: Solvers named beside a lie, and characters shown of a raw status.
+NAMED, STATUS_LENGTH = 3, 60
+
 SYMBOLS = {"feasible": "✓", "infeasible": "✕", "bracket": "[ ]", "undecided": "?"}
 
 #: Columns of the table of cells: their names in the data, and on the page.
@@ -211,11 +217,42 @@ def _matrix(data: StudyData) -> str:
         rows.append(
             f'<tr{" class=conflict" if conflict else ""}><th scope="row">{escape(problem)}</th>{marks}</tr>'
         )
+    tall = " tall" if len(rows) > ROWS_AT_ONCE else ""
     table = (
-        '<div class="scroll"><table class="matrix"><thead><tr><th></th>'
+        f'<div class="scroll{tall}"><table class="matrix"><thead><tr><th></th>'
         f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
-    return _section("verdicts", "Verdicts", lead, table)
+    return _section("verdicts", "Verdicts", lead, table + _lies(data))
+
+
+def _lies(data: StudyData) -> str:
+    if not data.lies:
+        return ""
+    order = {solver: index for index, solver in enumerate(data.solvers)}
+    rows = []
+    for cell in data.lies:
+        truth = data.truth[cell["problem"], cell["seed"]]
+        proved_by = data.proved_by(cell)
+        shown = ", ".join(proved_by[:NAMED]) + (
+            f" and {len(proved_by) - NAMED} more" * (len(proved_by) > NAMED)
+        )
+        rows.append(
+            f'<tr data-cell="{escape(cell["key"])}" tabindex="0">'
+            f'<th scope="row">{_swatch(order[cell["solver"]])}{escape(cell["solver"])}</th>'
+            f"<td>{escape(cell['problem'])}, seed {cell['seed']}</td>"
+            f"<td><q>{escape(_short(cell['raw_status']))}</q>, that is "
+            f'<span class="chip {cell["claimed"]}">{cell["claimed"]}</span></td>'
+            f'<td><span class="chip {truth}">{truth}</span> by {escape(shown)}</td></tr>'
+        )
+    return (
+        '<div class="card gap lies"><h3>Raw statuses that contradict a proof</h3><div class="inner">'
+        '<table class="ranks"><thead><tr><th>solver</th><th>problem</th><th>it said</th><th>proved</th></tr>'
+        f"</thead><tbody>{''.join(rows)}</tbody></table></div></div>"
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= STATUS_LENGTH else f"{text[: STATUS_LENGTH - 1]}…"
 
 
 def _matrix_cell(cell: MatrixCell | None) -> str:
@@ -308,9 +345,9 @@ def _cells(data: StudyData) -> str:
         + choice("solver", data.solvers)
         + choice("verdict", verdicts)
         + '<label><input type="checkbox" id="odd"> only lies, unproven, conflicts, failures</label>'
-        '<span id="count"></span><span class="grow"></span>'
-        '<button type="button" id="get-csv">Download CSV</button>'
-        '<button type="button" id="get-json">Download JSON</button></div>'
+        '<span id="count"></span><span class="downloads">Download '
+        '<button type="button" id="get-csv">CSV</button>'
+        '<button type="button" id="get-json">JSON</button></span></div>'
     )
     head = "".join(
         f'<th scope="col" aria-sort="none"><button type="button" data-column="{name}">{label}</button></th>'

@@ -13,16 +13,17 @@ WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 62, 16, 14, 48
 
 #: Shapes of markers and dashes of lines: colour is never the only difference.
-MARKERS = ("circle", "square", "diamond", "triangle", "cross", "down")
-DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "12 4")
+MARKERS = ("circle", "square", "diamond", "triangle", "cross", "down", "bow", "hourglass")
+DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "12 4", "1 2", "10 3 2 3 2 3")
 
 #: How many colours the page defines.
 COLOURS = 8
 
 
 def series_style(index: int) -> tuple[str, str, str]:
-    """Colour, marker and dashes of the n-th series."""
-    return f"var(--s{index % COLOURS})", MARKERS[index % len(MARKERS)], DASHES[index % len(DASHES)]
+    """Colour, marker and dashes of the n-th series; where colours come round again the others do not."""
+    shape = index + index // COLOURS
+    return f"var(--s{index % COLOURS})", MARKERS[shape % len(MARKERS)], DASHES[shape % len(DASHES)]
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,13 @@ def marker(shape: str, x: float, y: float, size: float = 4.0) -> str:
         arm = a - b
         corners = [(-a, -b), (-b, -b), (-b, -a), (b, -a), (b, -b), (a, -b), (a, b), (b, b), (b, b + arm)]
         corners += [(-b, b + arm), (-b, b), (-a, b)]
+        return "M" + "L".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in corners) + "Z"
+    if shape in ("bow", "hourglass"):
+        s *= 1.1
+        second = (s, s) if shape == "bow" else (s, -s)
+        third = (s, -s) if shape == "bow" else (-s, s)
+        last = (-s, s) if shape == "bow" else (s, s)
+        corners = [(-s, -s), second, third, last]
         return "M" + "L".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in corners) + "Z"
     s *= 1.2
     up = s if shape == "triangle" else -s

@@ -1,0 +1,93 @@
+"""Options of the benchmarks: which cards to time, and the ``cell`` fixture that hands them out one by one.
+
+``pytest benchmarks --solver X --problem Y`` takes the names, cards, files and patterns that
+``sdpfeas compare`` takes, and then runs nothing but the benchmarks that are about cards. The contests on WLDA
+have options of their own, and a ``laboratory`` that measures and keeps their cells.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Before anything imports NumPy, which reads these once.
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sdpfeas.errors import SdpfeasError
+from sdpfeas.study.plan import Plan, make_plan
+from sdpfeas.study.settings import Settings
+
+if TYPE_CHECKING:
+    from laboratory import Laboratory
+
+#: What is timed when nothing is asked for: under a minute in all.
+SOLVERS = ("spectral-ipm", "dual-lbfgs", "clarabel", "scs")
+PROBLEMS = ("wlda-iris", "wlda-wine-std", "theta-cycle", "planted-mixed")
+
+PLAN = pytest.StashKey[Plan]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("sdpfeas", "cards to time")
+    group.addoption("--solver", action="append", metavar="NAME", help="solver to time; repeatable")
+    group.addoption("--problem", action="append", metavar="NAME", help="problem to time it on; repeatable")
+    group.addoption("--time-limit", type=float, default=60.0, metavar="S", help="seconds a solve (60)")
+    group = parser.getgroup("contests", "contests on WLDA problems")
+    group.addoption("--full", action="store_true", help="all problems, peers up to 300 s; else the short set")
+    group.addoption("--cap", type=float, metavar="S", help="seconds a peer may take (60; full: 300)")
+    group.addoption("--results", type=Path, metavar="DIR", help="where cells are kept (benchmarks/results)")
+    group.addoption("--resume", action="store_true", help="measure only what is not there yet")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    solvers = config.getoption("--solver") or SOLVERS
+    problems = config.getoption("--problem") or PROBLEMS
+    try:
+        settings = Settings(time_limit=config.getoption("--time-limit"))
+        config.stash[PLAN] = make_plan(solvers, problems, 1, settings)
+    except SdpfeasError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "cell" in metafunc.fixturenames:
+        cells = metafunc.config.stash[PLAN].cells
+        # Names, not hashes: runs on two commits are compared test by test.
+        metafunc.parametrize("cell", cells, ids=[f"{c.problem.label}-{c.solver.name}" for c in cells])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not (config.getoption("--solver") or config.getoption("--problem")):
+        return
+    about_cards = [item for item in items if "cell" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=[item for item in items if item not in about_cards])
+    items[:] = about_cards
+
+
+@pytest.fixture(scope="session")
+def plan(pytestconfig: pytest.Config) -> Plan:
+    """The cards to time."""
+    return pytestconfig.stash[PLAN]
+
+
+@pytest.fixture(scope="session")
+def laboratory(pytestconfig: pytest.Config) -> Iterator[Laboratory]:
+    """Measures the cells of the contests."""
+    from laboratory import Laboratory, Limits
+
+    full = pytestconfig.getoption("--full")
+    preset = Limits() if full else Limits(cap=60.0, own_cap=300.0)
+    cap = pytestconfig.getoption("--cap") or preset.cap
+    folder = pytestconfig.getoption("--results")
+    if folder is None:
+        folder = Path(__file__).parent / "results" / ("full" if full else "short")
+    limits = Limits(cap, preset.own_cap, preset.memory)
+    opened = Laboratory(folder, limits, resume=pytestconfig.getoption("--resume"))
+    yield opened
+    opened.close()

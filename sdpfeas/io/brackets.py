@@ -1,0 +1,177 @@
+"""The evidence of a bracket in one ``.npz`` file: for each end, an answer to the family's problem there."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.errors import FileFormatError
+from sdpfeas.families.base import ParametricFamily
+from sdpfeas.io.npz import UNREADABLE
+from sdpfeas.io.results import SavedResult, pack_result, package_versions, unpack_result
+from sdpfeas.linalg import FloatArray
+from sdpfeas.problem import Point
+from sdpfeas.result import Proof, Verdict
+
+__all__ = ["SavedBracket", "SavedEnd", "load_bracket", "pack_bracket", "unpack_bracket"]
+
+FORMAT = "sdpfeas-bracket"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class SavedEnd:
+    """One end of a bracket.
+
+    Attributes
+    ----------
+    delta : float
+        Where it is.
+    result : SavedResult
+        The answer to the family's problem at ``delta``.
+    """
+
+    delta: float
+    result: SavedResult
+
+    def is_about(self, family: ParametricFamily) -> bool:
+        """Whether the problem it answers is the family's.
+
+        Parameters
+        ----------
+        family : ParametricFamily
+            The family.
+        """
+        return family.at(self.delta).content_hash == self.result.problem_hash
+
+
+@dataclass(frozen=True)
+class SavedBracket:
+    """A bracket read back from a file; as little believed as any claim.
+
+    Attributes
+    ----------
+    lower, upper : SavedEnd, optional
+        Its ends; None where an end needs no evidence, because the family's own bracket has it.
+    """
+
+    lower: SavedEnd | None
+    upper: SavedEnd | None
+
+    @classmethod
+    def of(
+        cls,
+        family: ParametricFamily,
+        lower: tuple[float, Point | None],
+        upper: tuple[float, FloatArray | None],
+        **about: Any,
+    ) -> SavedBracket:
+        """What of a bracket is kept.
+
+        Parameters
+        ----------
+        family : ParametricFamily
+            The family.
+        lower, upper : tuple
+            The ends, each with its evidence.
+        **about
+            Fields of :class:`SavedResult` that say where the evidence comes from.
+        """
+
+        def end(delta: float, verdict: Verdict, **evidence: Any) -> SavedEnd | None:
+            if not math.isfinite(delta) or all(part is None for part in evidence.values()):
+                return None
+            held = {"point": None, "certificate": None, **evidence}
+            problem = family.at(delta).content_hash
+            saved = SavedResult(problem, verdict.value, Proof.RIGOROUS.value, **held, **about)
+            return SavedEnd(delta, saved)
+
+        about = {"versions": package_versions(), **about}
+        return cls(
+            end(lower[0], Verdict.FEASIBLE, point=lower[1]),
+            end(upper[0], Verdict.INFEASIBLE, certificate=upper[1]),
+        )
+
+    def verified(self, family: ParametricFamily) -> tuple[float, float]:
+        """The bracket the evidence proves now; the family's own where there is none, or it is about another.
+
+        Parameters
+        ----------
+        family : ParametricFamily
+            The family the bracket is said to be about.
+        """
+        if family.known is not None:
+            return family.known.delta, family.known.delta
+        low, high = family.bracket
+        if self.lower is not None and self.lower.is_about(family) and self.lower.result.point is not None:
+            low = family.lower_bound(self.lower.result.point)
+        if (
+            self.upper is not None
+            and self.upper.is_about(family)
+            and self.upper.result.certificate is not None
+        ):
+            high = family.upper_bound(self.upper.result.certificate)
+        return low, high
+
+
+def pack_bracket(saved: SavedBracket) -> bytes:
+    """The bytes of a bracket file."""
+    ends = {name: end for name in ("lower", "upper") if (end := getattr(saved, name)) is not None}
+    header = {"format": FORMAT, "format_version": VERSION, "ends": {n: e.delta for n, e in ends.items()}}
+    arrays = {name: np.frombuffer(pack_result(end.result), dtype=np.uint8) for name, end in ends.items()}
+    text = json.dumps(header).encode()
+    buffer = io.BytesIO()
+    # numpy's stubs do not know that keyword names are free here.
+    np.savez(buffer, header=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def unpack_bracket(data: bytes) -> SavedBracket:
+    """Read the bytes of a bracket file.
+
+    Raises
+    ------
+    FileFormatError
+        If they are not a bracket, or damaged.
+    """
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise FileFormatError("not a bracket file: not an .npz archive")
+            arrays = {name: archive[name] for name in archive.files}
+        header = json.loads(bytes(arrays.pop("header")).decode())
+        if header.get("format") != FORMAT or header.get("format_version") != VERSION:
+            found = f"{header.get('format')!r} version {header.get('format_version')}"
+            raise FileFormatError(f"not a bracket file: format is {found}")
+        ends = {
+            name: SavedEnd(float(delta), unpack_result(arrays[name].tobytes()))
+            for name, delta in header["ends"].items()
+        }
+        return SavedBracket(ends.get("lower"), ends.get("upper"))
+    except FileFormatError:
+        raise
+    except UNREADABLE as error:
+        raise FileFormatError(f"not a bracket file: {error}") from None
+
+
+def load_bracket(path: str | PathLike[str]) -> SavedBracket:
+    """Read a bracket written by ``sdpfeas solve -o``.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is not such a bracket, is damaged, or does not exist.
+    """
+    try:
+        return unpack_bracket(Path(path).read_bytes())
+    except OSError as error:
+        raise FileFormatError(f"{path}: {error.strerror or error}") from None
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None

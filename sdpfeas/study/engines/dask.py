@@ -1,0 +1,79 @@
+"""Cells on an existing Dask cluster."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any
+
+from sdpfeas.errors import OptionError
+from sdpfeas.study.engines.base import Engine
+from sdpfeas.study.engines.remote import run_remotely
+from sdpfeas.study.process import End, Interrupted, Run
+from sdpfeas.study.settings import Settings
+from sdpfeas.study.worker import Job
+
+__all__ = ["DaskEngine"]
+
+
+class DaskEngine(Engine):
+    """Worker processes next to the workers of an existing Dask cluster.
+
+    Parameters
+    ----------
+    scheduler : str
+        Address of the scheduler.
+    jobs : int, optional
+        How many cells at a time; as many as the cluster has threads if not given.
+    timeout : float
+        Seconds to wait for the scheduler.
+    """
+
+    def __init__(self, scheduler: str, jobs: int | None = None, timeout: float = 20) -> None:
+        try:
+            import distributed
+        except ImportError:
+            raise OptionError("--engine dask needs the extra: pip install 'sdpfeas[dask]'") from None
+        try:
+            client: Any = distributed.Client  # untyped
+            self._client: Any = client(scheduler, timeout=timeout)
+        except (OSError, ValueError) as error:
+            raise OptionError(f"no Dask scheduler at {scheduler}: {error}") from None
+        threads = sum(self._client.nthreads().values())
+        self.jobs = jobs or max(threads, 1)
+
+    def seat(self) -> _DaskSeat:
+        """A new place on the cluster."""
+        return _DaskSeat(self._client)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._client.close()
+
+
+class _DaskSeat:
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def run(self, job: Job, settings: Settings, stop: threading.Event) -> Run:
+        from distributed import KilledWorker
+
+        # Impure: the same cell asked for again must run again. A lost worker is no failure of the cell, so
+        # the scheduler sends the cell elsewhere.
+        future = self._client.submit(run_remotely, job, settings, pure=False, retries=5)
+        try:
+            while True:
+                if stop.is_set():
+                    future.cancel()
+                    raise Interrupted
+                with suppress(TimeoutError):
+                    found: Run = future.result(timeout=0.5)
+                    return found
+        except KilledWorker as error:
+            return Run(End.CRASH, f"the Dask worker died each time: {error}", None, 0.0, 0, "")
+        except CancelledError:
+            raise Interrupted from None
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,121 @@
+"""Cells on any joblib backend: loky, threading, dask, or one that was registered with joblib."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import BrokenExecutor
+from typing import Any
+
+from sdpfeas.errors import OptionError
+from sdpfeas.study.engines.base import Engine
+from sdpfeas.study.engines.remote import leave, run_remotely
+from sdpfeas.study.process import End, Interrupted, Run
+from sdpfeas.study.settings import Settings
+from sdpfeas.study.worker import Job
+
+__all__ = ["JoblibEngine"]
+
+#: How often a cell is sent out again after the process beside it died.
+RETRIES = 5
+
+
+class JoblibEngine(Engine):
+    """Worker processes next to the workers of a joblib backend.
+
+    Parameters
+    ----------
+    backend : str
+        Name of a backend joblib knows, or that was registered with ``joblib.register_parallel_backend``.
+    jobs : int, optional
+        How many cells at a time; as many as the backend has places for if not given.
+    **options
+        Passed to the backend, as ``joblib.parallel_config`` does.
+
+    Raises
+    ------
+    OptionError
+        If joblib is missing, knows no such backend, or the backend cannot start.
+    """
+
+    def __init__(self, backend: str = "loky", jobs: int | None = None, **options: Any) -> None:
+        try:
+            import joblib
+        except ImportError:
+            raise OptionError("--engine joblib needs the extra: pip install 'sdpfeas[joblib]'") from None
+        if jobs is not None and jobs < 1:
+            raise OptionError(f"jobs must be at least 1, got {jobs}")
+        self._config: dict[str, Any] = {"backend": backend, "n_jobs": jobs or -1, **options}
+        try:
+            with joblib.parallel_config(**self._config):
+                places = joblib.effective_n_jobs(self._config["n_jobs"])
+        except (ValueError, KeyError, TypeError, ImportError, OSError) as error:
+            raise OptionError(f"no joblib backend {backend!r}: {_one_line(error)}") from None
+        self.jobs = jobs or max(int(places), 1)
+        self._config["n_jobs"] = self.jobs
+        self._abandoned: list[_Call] = []
+
+    def seat(self) -> _JoblibSeat:
+        """A new place on the backend."""
+        return _JoblibSeat(self._config, self._abandoned)
+
+    def close(self) -> None:
+        """End what runs beside this process; the backend's own workers end as joblib sees fit."""
+        leave()
+        if self._config["backend"] == "loky" and any(call.is_alive() for call in self._abandoned):
+            from joblib.externals.loky import get_reusable_executor
+
+            # Otherwise this process could not exit before the cells under way have reached their limits.
+            get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+
+
+class _JoblibSeat:
+    def __init__(self, config: dict[str, Any], abandoned: list[_Call]) -> None:
+        self._config = config
+        self._abandoned = abandoned
+
+    def run(self, job: Job, settings: Settings, stop: threading.Event) -> Run:
+        for _ in range(RETRIES):
+            call = _Call(self._config, job, settings)
+            call.start()
+            while call.is_alive():
+                if stop.is_set():
+                    self._abandoned.append(call)
+                    raise Interrupted
+                call.join(0.05)
+            if call.found is not None:
+                return call.found
+            if not _lost_worker(call.error):
+                raise call.error
+        return Run(End.CRASH, f"the joblib worker died each time: {_one_line(call.error)}", None, 0.0, 0, "")
+
+    def close(self) -> None:
+        pass
+
+
+class _Call(threading.Thread):
+    """One cell handed to joblib, on a thread of its own: joblib waits for it and hears nothing meanwhile."""
+
+    def __init__(self, config: dict[str, Any], job: Job, settings: Settings) -> None:
+        super().__init__(daemon=True)
+        self._config = config
+        self._task = (job, settings)
+        self.found: Run | None = None
+        self.error: Exception = RuntimeError("nothing came back")
+
+    def run(self) -> None:
+        import joblib
+
+        try:
+            # The active backend is a property of the thread, and an instance serves one call at a time.
+            with joblib.parallel_config(**self._config):
+                (self.found,) = joblib.Parallel()([joblib.delayed(run_remotely)(*self._task)])
+        except Exception as error:  # noqa: BLE001 - raised again, or counted, in the thread that waits
+            self.error = error
+
+
+def _lost_worker(error: Exception) -> bool:
+    return isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
