@@ -7,6 +7,8 @@ ARGS    ?=
 BIN    := .venv/bin
 READY  := .venv/.installed
 PYTEST := $(BIN)/python -m pytest
+BENCH  := $(PYTEST) benchmarks --benchmark-only --timeout=0 \
+  --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name
 
 # One thread per process: small matrices are faster that way, and times are comparable.
 export OPENBLAS_NUM_THREADS   ?= 1
@@ -17,7 +19,7 @@ export RAYON_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test test-slow test-deep lint format types bench truth dist clean clean-venv
+.PHONY: help .venv demo test test-slow test-deep lint format types bench bench-full truth dist clean clean-venv
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,9 +59,12 @@ format: $(READY) ## Repair style and format
 types: $(READY) ## Check types
 	$(BIN)/mypy
 
-bench: $(READY) ## Run the benchmarks
-	$(PYTEST) benchmarks --benchmark-only --timeout=0 \
-	  --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name $(ARGS)
+bench: $(READY) ## Run the short benchmarks, under 15 minutes; tables are printed
+	$(BENCH) $(ARGS)
+
+bench-full: $(READY) ## Run all benchmarks, for hours (ARGS=--resume goes on); writes docs/benchmarks.md
+	$(BENCH) --full $(ARGS); code=$$?; \
+	  $(BIN)/python benchmarks/tables.py benchmarks/results/full -o docs/benchmarks.md && exit $$code
 
 truth: $(READY) ## Ask every backend 500 problems of known truth; writes docs/truth.md
 	$(BIN)/python benchmarks/truth_table.py

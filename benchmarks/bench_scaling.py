@@ -1,0 +1,70 @@
+"""How times grow with the dimension and with the number of classes, and what they are made of.
+
+The problems are synthetic. A peer's series ends with its first cell that uses up a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cell import PROFILE
+from contest import compete, print_at_end
+from laboratory import Laboratory
+from tables import profile_tables, scaling_tables
+from wlda_problems import BY_CLASSES, BY_DIMENSION, PROFILED, size_of
+
+# Limits are enforced cell by cell.
+pytestmark = pytest.mark.timeout(0)
+
+CONTESTANTS = ("ours", "bisect-dual-lbfgs", "clarabel", "scs-1e-4", "paper")
+
+OURS = ("ours", "bisect-dual-lbfgs")
+
+#: The short set: who takes part as the dimension grows, and how far it and the profiles go.
+SHORT_CONTESTANTS = (*OURS, "clarabel", "scs-1e-4")
+SHORT_UP_TO, SHORT_PROFILES = 400, 200
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    full = metafunc.config.getoption("--full")
+    by_dimension = [p for p in BY_DIMENSION if full or size_of(p).dimension <= SHORT_UP_TO]
+    by_classes = [p for k, p in enumerate(BY_CLASSES) if full or k % 2 == 0]
+    profiled = [p for p in PROFILED if full or size_of(p).dimension <= SHORT_PROFILES]
+    problems, contestants = {
+        "test_dimension": (by_dimension, CONTESTANTS if full else SHORT_CONTESTANTS),
+        "test_classes": (by_classes, CONTESTANTS if full else OURS),
+        "test_profile": (profiled, OURS),
+    }[metafunc.function.__name__]
+    cells = [(problem, contestant) for contestant in contestants for problem in problems]
+    metafunc.parametrize(("problem", "contestant"), cells, ids=[f"{p}-{c}" for p, c in cells])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables_at_end(pytestconfig: pytest.Config, laboratory: Laboratory) -> Iterator[None]:
+    def both(results: Any) -> str:
+        return f"{scaling_tables(results)}\n\n{profile_tables(results)}"
+
+    yield from print_at_end(pytestconfig, laboratory, both)
+
+
+def _skip_beyond(laboratory: Laboratory, series: tuple[str, ...], problem: str, contestant: str) -> None:
+    for smaller in series[: series.index(problem)]:
+        cell = laboratory.results.find(smaller, contestant)
+        if cell is not None and cell.capped:
+            pytest.skip(f"{contestant} used up a limit on {smaller}")
+
+
+def test_dimension(benchmark: Any, laboratory: Laboratory, problem: str, contestant: str) -> None:
+    _skip_beyond(laboratory, BY_DIMENSION, problem, contestant)
+    compete(benchmark, laboratory, problem, contestant)
+
+
+def test_classes(benchmark: Any, laboratory: Laboratory, problem: str, contestant: str) -> None:
+    _skip_beyond(laboratory, BY_CLASSES, problem, contestant)
+    compete(benchmark, laboratory, problem, contestant)
+
+
+def test_profile(benchmark: Any, laboratory: Laboratory, problem: str, contestant: str) -> None:
+    compete(benchmark, laboratory, problem, PROFILE + contestant)

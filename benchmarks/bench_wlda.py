@@ -1,0 +1,50 @@
+"""Accuracy for accuracy on WLDA: ours, certified to 1e-6, against everybody else.
+
+Every cell runs in a process of its own under limits enforced from outside, see ``cell.py`` and ``capped.py``.
+``--full`` runs all problems with all contestants; the short set leaves out what is slow and decides nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from contest import compete, print_at_end
+from contestants import CONTESTANTS
+from laboratory import Laboratory
+from tables import accuracy_tables
+from wlda_problems import SHORT, WLDA, size_of
+
+# Limits are enforced cell by cell.
+pytestmark = pytest.mark.timeout(0)
+
+#: What the short set leaves out as slow and known to be: everywhere, or up to a dimension.
+NEVER_SHORT = ("bisect-clarabel", "bisect-cvxpy")
+SHORT_UP_TO = {"bisect-admm": 60, "bisect-scs": 60, "paper": 80}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    everything = [(problem, contestant) for problem in WLDA for contestant in CONTESTANTS]
+    cells = everything if metafunc.config.getoption("--full") else list(filter(_is_short, everything))
+    metafunc.parametrize(("problem", "contestant"), cells, ids=[f"{p}-{c}" for p, c in cells])
+
+
+def _is_short(cell: tuple[str, str]) -> bool:
+    problem, contestant = cell
+    if problem not in SHORT or contestant in NEVER_SHORT:
+        return False
+    return size_of(problem).dimension <= SHORT_UP_TO.get(contestant, math.inf)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables_at_end(pytestconfig: pytest.Config, laboratory: Laboratory) -> Iterator[None]:
+    yield from print_at_end(pytestconfig, laboratory, accuracy_tables)
+
+
+def test_wlda(benchmark: Any, laboratory: Laboratory, problem: str, contestant: str) -> None:
+    cell = compete(benchmark, laboratory, problem, contestant)
+    if contestant == "ours":
+        assert cell.proven, cell.detail or cell.note
+        assert cell.converged, cell.note

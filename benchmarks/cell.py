@@ -1,0 +1,128 @@
+"""The process of one cell: load the data, rehearse, measure the unit, say so, run the contestant, report.
+
+``python cell.py PROBLEM CONTESTANT FD`` writes two lines of JSON to the file descriptor: one when the clock
+may start, one with what was found. It knows nothing of limits: those are enforced from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from contestants import CONTESTANTS, Answer
+from products import Clock, hot_spots, install
+from wlda_problems import load, synthetic
+
+#: A contestant that takes less than so many seconds runs again, ...
+QUICK = 1.0
+#: ... up to this many times; the fastest run counts.
+MOST_RUNS = 5
+
+#: Seconds to spend on timing eigendecompositions, and how many there are at least and at most.
+UNIT_BUDGET, UNIT_RUNS = 1.0, (3, 50)
+
+#: A problem on which contestants run once unmeasured, since imports are not what is measured.
+REHEARSAL = synthetic(3, 5)
+
+#: A contestant with this in front of its name has its time taken apart.
+PROFILE = "profile-"
+
+#: A profile of functions takes another run; not of one that takes longer than this.
+SLOW = 60.0
+
+
+def eigh_seconds(dimension: int) -> float:
+    """Processor seconds of one ``scipy.linalg.eigh`` with its default driver.
+
+    Parameters
+    ----------
+    dimension : int
+        Of the matrix.
+    """
+    half = np.random.default_rng(0).standard_normal((dimension, dimension))
+    matrix, times = half + half.T, list[float]()
+    while len(times) < UNIT_RUNS[0] or (sum(times) < UNIT_BUDGET and len(times) < UNIT_RUNS[1]):
+        begin = time.process_time()
+        scipy.linalg.eigh(matrix)
+        times.append(time.process_time() - begin)
+    return min(times)
+
+
+def measure(run: Callable[[], Answer], most_runs: int = MOST_RUNS) -> dict[str, Any]:
+    """Run a contestant and sum up the fastest run.
+
+    Parameters
+    ----------
+    run : callable
+        One run.
+    most_runs : int
+        Run a quick one up to so many times.
+    """
+    from sdpfeas.study.worker import _peak, _reset_peak
+
+    _reset_peak()
+    runs: list[tuple[float, float, Answer]] = []
+    while not runs or (len(runs) < most_runs and sum(wall for wall, _, _ in runs) < QUICK):
+        cpu, begin = time.process_time(), time.perf_counter()
+        answer = run()
+        runs.append((time.perf_counter() - begin, time.process_time() - cpu, answer))
+    wall, cpu, answer = min(runs, key=lambda entry: entry[0])
+    return {**asdict(answer), "wall": wall, "cpu": cpu, "runs": len(runs), "peak_memory": _peak()}
+
+
+def profile(run: Callable[[], Answer], clock: Clock) -> dict[str, Any]:
+    """Say where a run spends its time.
+
+    Parameters
+    ----------
+    run : callable
+        One run.
+    clock : Clock
+        The clock that is installed.
+    """
+    clock.reset()
+    found = measure(run, most_runs=1)
+    found |= {"eigen": clock.eigen, "products": clock.products}
+    found["outside"] = 1.0 - (clock.eigen + clock.products) / found["wall"]
+    return found | {"hot_spots": hot_spots(run) if found["wall"] < SLOW else []}
+
+
+def main(problem: str, contestant: str, channel: int) -> None:
+    """Run one cell."""
+    with os.fdopen(channel, "w", encoding="utf-8") as replies:
+
+        def say(**message: Any) -> None:
+            replies.write(json.dumps(message) + "\n")
+            replies.flush()
+
+        clock = install() if contestant.startswith(PROFILE) else None
+        chosen = CONTESTANTS[contestant.removeprefix(PROFILE)]
+        from sdpfeas.datasets import DataError
+
+        try:
+            X, y = load(problem)
+        except DataError as error:
+            say(missing=str(error))
+            return
+        chosen.run(*load(REHEARSAL))
+        say(eigh=eigh_seconds(X.shape[1]))
+        try:
+            if clock is None:
+                found = measure(lambda: chosen.run(X, y))
+            else:
+                found = profile(lambda: chosen.run(X, y), clock)
+        except Exception as error:  # noqa: BLE001 - whatever ails a contestant is its result
+            say(error=f"{type(error).__name__}: {error}")
+            return
+        say(**found)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,144 @@
+"""Measures cells: each once a session, each in a process of its own, all of them kept on disk."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from capped import run_capped
+from cell import PROFILE
+from contestants import CONTESTANTS, OWN
+from results import Cell, Results
+from wlda_problems import size_of
+
+from sdpfeas.study.environment import describe_environment
+from sdpfeas.study.process import End
+from sdpfeas.study.reaper import Reaper
+
+__all__ = ["Laboratory", "Limits", "MissingData"]
+
+PROGRAM = Path(__file__).with_name("cell.py")
+
+FILE = "wlda.json"
+
+
+class MissingData(Exception):
+    """The data of a problem are not here."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a cell may use.
+
+    Attributes
+    ----------
+    cap, own_cap : float
+        Seconds for peers, and for the contestants that are measured whatever they take.
+    memory : int
+        Bytes resident.
+    """
+
+    cap: float = 300.0
+    own_cap: float = 7200.0
+    memory: int = 8 * 2**30
+
+
+class Laboratory:
+    """Measures cells under limits.
+
+    Parameters
+    ----------
+    folder : Path
+        Where results are kept.
+    limits : Limits
+        The limits.
+    resume : bool
+        Take over what was measured before, as far as these limits allow.
+    """
+
+    def __init__(self, folder: Path, limits: Limits, *, resume: bool = False) -> None:
+        self.limits = limits
+        self.results = Results(folder / FILE, resume=resume)
+        self.results.machine = _machine()
+        self._reaper = Reaper()
+
+    def close(self) -> None:
+        """End; a cell that still runs is killed."""
+        self._reaper.close()
+
+    def measure(self, problem: str, contestant: str) -> Cell:
+        """The cell of a contestant on a problem, measured unless it is there.
+
+        Parameters
+        ----------
+        problem, contestant : str
+            Their names.
+
+        Raises
+        ------
+        MissingData
+            If the data are not here.
+        """
+        own = contestant in OWN or contestant.startswith(PROFILE)
+        cap = self.limits.own_cap if own else self.limits.cap
+        known = self.results.find(problem, contestant)
+        if known is not None and self._still_good(known, cap):
+            return known
+        cell = self._implied(problem, contestant, cap) or self._run(problem, contestant, cap)
+        self.results.add(cell)
+        return cell
+
+    def _still_good(self, cell: Cell, cap: float) -> bool:
+        if cell.end == End.TIMEOUT:
+            return cell.cap >= cap
+        if cell.end == End.MEMORY:
+            return cell.memory_cap >= self.limits.memory
+        return cell.end != End.CRASH
+
+    def _implied(self, problem: str, contestant: str, cap: float) -> Cell | None:
+        part = CONTESTANTS[contestant].implied_by if contestant in CONTESTANTS else None
+        smaller = None if part is None else self.results.find(problem, part)
+        if smaller is None or not smaller.capped or smaller.cap < cap:
+            return None
+        return self._cell(problem, contestant, cap, smaller.end, f"not run: {part} used up the limit")
+
+    def _run(self, problem: str, contestant: str, cap: float) -> Cell:
+        command = [sys.executable, str(PROGRAM), problem, contestant]
+        found = run_capped(command, cap, self.limits.memory, self._reaper)
+        if "missing" in found.answer:
+            raise MissingData(found.detail)
+        measured = {"peak_memory": found.peak_memory, **found.setup, **found.answer}
+        return self._cell(problem, contestant, cap, found.end, found.detail, measured)
+
+    def _cell(
+        self,
+        problem: str,
+        contestant: str,
+        cap: float,
+        end: str,
+        detail: str,
+        measured: dict[str, object] | None = None,
+    ) -> Cell:
+        size = size_of(problem)
+        known = {entry.name for entry in fields(Cell)}
+        return Cell(
+            problem,
+            contestant,
+            size.classes,
+            size.dimension,
+            size.samples,
+            str(end),
+            detail,
+            cap,
+            self.limits.memory,
+            **{name: value for name, value in (measured or {}).items() if name in known},  # type: ignore[arg-type]
+        )
+
+
+def _machine() -> dict[str, object]:
+    found = describe_environment()
+    kept = ("system", "cpu", "cores", "memory", "versions", "blas", "revision")
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    return {**{name: found[name] for name in kept}, "threads": 1, "date": today}

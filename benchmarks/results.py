@@ -1,0 +1,202 @@
+"""Measured cells on disk: one JSON file, replaced as a whole after every cell."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from sdpfeas.study.process import End
+
+__all__ = ["Cell", "Results", "distance"]
+
+#: How a cell ends that used up a limit.
+CAPPED = (End.TIMEOUT, End.MEMORY)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One contestant on one problem.
+
+    Attributes
+    ----------
+    problem, contestant : str
+        Who, and on what.
+    classes, dimension, samples : int
+        Size of the problem.
+    end : str
+        How it ended, an :class:`~sdpfeas.study.process.End`.
+    detail : str
+        In words, where it did not end well.
+    cap, memory_cap : float
+        Seconds and bytes it was allowed.
+    wall, cpu : float, optional
+        Seconds of the fastest run.
+    build, compile, solve : float, optional
+        What they are made of: family or model, cvxpy's compile, the rest.
+    runs : int
+        How often it ran.
+    lower, upper : float, optional
+        Its bracket; equal where it gives one value.
+    proven, converged : bool
+        Whether that is proved; whether it got as far as it wanted to.
+    note : str
+        What it said at the end.
+    peak_memory : int
+        Most bytes resident.
+    eigh : float, optional
+        Processor seconds of one ``scipy.linalg.eigh`` of that dimension, in the same process.
+    eigen, products, outside : float, optional
+        Of a profile: seconds in eigendecompositions and matrix products, and the share of everything else.
+    hot_spots : list
+        Of a profile: functions with their calls and their own share of the time.
+    """
+
+    problem: str
+    contestant: str
+    classes: int
+    dimension: int
+    samples: int
+    end: str
+    detail: str
+    cap: float
+    memory_cap: float
+    wall: float | None = None
+    cpu: float | None = None
+    build: float | None = None
+    compile: float | None = None
+    solve: float | None = None
+    runs: int = 0
+    lower: float | None = None
+    upper: float | None = None
+    proven: bool = False
+    converged: bool = False
+    note: str = ""
+    peak_memory: int = 0
+    eigh: float | None = None
+    eigen: float | None = None
+    products: float | None = None
+    outside: float | None = None
+    hot_spots: list[tuple[str, int, float]] = field(default_factory=list)
+
+    @property
+    def capped(self) -> bool:
+        """Whether it used up a limit: all that is known is a lower bound."""
+        return self.end in CAPPED
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds it is charged: the cap if it used up a limit, nothing if it failed."""
+        return self.cap if self.capped else self.wall
+
+    @property
+    def value(self) -> float | None:
+        """Middle of the bracket."""
+        if self.lower is None or self.upper is None:
+            return None
+        return 0.5 * (self.lower + self.upper)
+
+    @property
+    def eigh_equivalents(self) -> float | None:
+        """Its time in eigendecompositions, both in processor time; one that was capped is charged the cap."""
+        spent = self.cap if self.capped else self.cpu
+        return None if spent is None or not self.eigh else spent / self.eigh
+
+
+def distance(cell: Cell, truth: float | None) -> float | None:
+    """Relative distance of a cell's value from the truth.
+
+    Parameters
+    ----------
+    cell : Cell
+        The cell.
+    truth : float, optional
+        The truth, where it is known.
+    """
+    if truth is None or cell.value is None or not math.isfinite(cell.value):
+        return None
+    return abs(cell.value - truth) / abs(truth)
+
+
+class Results:
+    """All cells measured so far.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    resume : bool
+        Take over what is there; otherwise begin anew.
+
+    Attributes
+    ----------
+    machine : dict
+        Where they were measured.
+    """
+
+    def __init__(self, path: Path, *, resume: bool = True) -> None:
+        self.path = path
+        self.machine: dict[str, Any] = {}
+        self._cells: dict[tuple[str, str], Cell] = {}
+        if resume and path.is_file():
+            self.include(path)
+
+    def include(self, path: Path) -> None:
+        """Take over the cells of a file; they replace cells of the same contestants on the same problems.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        """
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        known = {entry.name for entry in fields(Cell)}
+        self.machine = stored["machine"]
+        for entry in stored["cells"]:
+            self._keep(Cell(**{name: value for name, value in entry.items() if name in known}))
+
+    def find(self, problem: str, contestant: str) -> Cell | None:
+        """The cell of a contestant on a problem.
+
+        Parameters
+        ----------
+        problem, contestant : str
+            Their names.
+        """
+        return self._cells.get((problem, contestant))
+
+    def truth(self, problem: str) -> float | None:
+        """Middle of the narrowest bracket proved by the one-shot runs.
+
+        Parameters
+        ----------
+        problem : str
+            Its name.
+        """
+        cells = [self.find(problem, contestant) for contestant in ("truth", "ours")]
+        proven = [
+            (cell.upper - cell.lower, cell.value)
+            for cell in cells
+            if cell is not None and cell.proven and cell.lower is not None and cell.upper is not None
+        ]
+        return min(proven)[1] if proven else None
+
+    def add(self, cell: Cell) -> None:
+        """Keep a cell, and write everything to disk.
+
+        Parameters
+        ----------
+        cell : Cell
+            The cell.
+        """
+        self._keep(cell)
+        stored = {"machine": self.machine, "cells": [asdict(entry) for entry in self._cells.values()]}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+        fresh.replace(self.path)
+
+    def _keep(self, cell: Cell) -> None:
+        self._cells[cell.problem, cell.contestant] = cell
