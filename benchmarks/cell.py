@@ -65,16 +65,16 @@ def measure(run: Callable[[], Answer], most_runs: int = MOST_RUNS) -> dict[str, 
     most_runs : int
         Run a quick one up to so many times.
     """
-    from sdpfeas.study.worker import _peak, _reset_peak
+    from sdpfeas.study.worker import peak_memory, reset_peak_memory
 
-    _reset_peak()
+    reset_peak_memory()
     runs: list[tuple[float, float, Answer]] = []
     while not runs or (len(runs) < most_runs and sum(wall for wall, _, _ in runs) < QUICK):
         cpu, begin = time.process_time(), time.perf_counter()
         answer = run()
         runs.append((time.perf_counter() - begin, time.process_time() - cpu, answer))
     wall, cpu, answer = min(runs, key=lambda entry: entry[0])
-    return {**asdict(answer), "wall": wall, "cpu": cpu, "runs": len(runs), "peak_memory": _peak()}
+    return {**asdict(answer), "wall": wall, "cpu": cpu, "runs": len(runs), "peak_memory": peak_memory()}
 
 
 def profile(run: Callable[[], Answer], clock: Clock) -> dict[str, Any]:

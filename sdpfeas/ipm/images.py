@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
@@ -103,11 +102,18 @@ def scaled_gram(
         flat = strip.reshape(size, -1)
         gram += flat @ flat.T
     inner, mixed = gram[:m, :m], gram[m:, :m]
-    if all(c is None for c in coefficients):
-        return inner, mixed
-    parts = [sp.eye_array(p.m) if c is None else c for p, c in zip(leaves, coefficients, strict=True)]
-    c = sp.block_diag(parts, format="csr")
-    return np.asarray(c @ (c @ inner).T), np.asarray((c @ mixed.T).T)
+    inner = _combined(coefficients, leaves, _combined(coefficients, leaves, inner).T)
+    return inner, _combined(coefficients, leaves, mixed.T).T
+
+
+def _combined(coefficients: list[Any], leaves: list[Image], rows: FloatArray) -> FloatArray:
+    """Combine the rows of a matrix, of which each leaf has its share."""
+    edges = np.cumsum([0, *(leaf.m for leaf in leaves)])
+    parts = [
+        rows[a:b] if c is None else c @ rows[a:b]
+        for c, (a, b) in zip(coefficients, pairwise(edges), strict=True)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class _Stacked(Image):

@@ -121,7 +121,7 @@ def main(arguments: list[str]) -> None:
             # What is loaded by now stays; without this every collection would walk all of it.
             gc.collect()
             gc.freeze()
-        _reset_peak()
+        reset_peak_memory()
         _flush()
         with suppress(OSError):  # a backend may have closed it
             os.write(1, mark)
@@ -178,7 +178,7 @@ def _run(backend: Any, problem: Any, job: Job) -> Answer:
             claim = Claim(stop=Stop.ERROR, raw_status=f"{type(error).__name__}: {error}")
     wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
     claim = replace(claim, info=_plain_info(claim.info), raw_status=str(claim.raw_status)[:INFO_LIMIT])
-    return Answer(claim, wall, cpu, _peak(), bracket)
+    return Answer(claim, wall, cpu, peak_memory(), bracket)
 
 
 def _bisect(backend: Any, family: Any, job: Job) -> tuple[Any, tuple[float, float]]:
@@ -210,12 +210,12 @@ def _plain_info(info: Any) -> dict[str, Any]:
     return kept
 
 
-def _reset_peak() -> None:
+def reset_peak_memory() -> None:
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def _peak() -> int:
+def peak_memory() -> int:
     with suppress(OSError, StopIteration, ValueError):
         status = Path("/proc/self/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
