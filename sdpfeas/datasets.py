@@ -17,7 +17,15 @@ import numpy as np
 from sdpfeas.errors import SdpfeasError
 from sdpfeas.linalg import FloatArray
 
-__all__ = ["DataError", "Dataset", "dataset_names", "load_dataset", "prepared"]
+__all__ = [
+    "DataError",
+    "Dataset",
+    "choose_classes",
+    "dataset_names",
+    "leading_axes",
+    "load_dataset",
+    "prepared",
+]
 
 #: The environment variable that names the folder with data files.
 FOLDER = "SDPFEAS_DATA"
@@ -132,16 +140,7 @@ def prepared(
     pca : int, optional
         Keep so many principal components of the samples used (all there are, if fewer).
     """
-    data = load_dataset(name)
-    X, y = data.X, data.y
-    labels = np.unique(y)
-    last = labels.size if classes is None else first_class + classes
-    if first_class < 0 or last > labels.size or last - first_class < 2:
-        raise DataError(
-            f"data set {name!r} has {labels.size} classes; cannot use classes {first_class} to {last - 1}"
-        )
-    chosen = np.isin(y, labels[first_class:last])
-    X, y = X[chosen], y[chosen]
+    X, y = choose_classes(load_dataset(name), first_class, classes)
     if train is not None:
         keep = _stratified(y, train, seed)
         X, y = X[keep], y[keep]
@@ -149,8 +148,55 @@ def prepared(
         size = X.std(axis=0)
         X = (X - X.mean(axis=0)) / np.where(size > 0.0, size, 1.0)
     if pca is not None:
-        X = _principal(X, pca)
+        centre, axes = leading_axes(X, pca)
+        X = (X - centre) @ axes
     return X, y
+
+
+def choose_classes(
+    data: Dataset, first_class: int = 0, classes: int | None = None
+) -> tuple[FloatArray, np.ndarray]:
+    """The samples of some classes.
+
+    Parameters
+    ----------
+    data : Dataset
+        All samples.
+    first_class, classes : int
+        So many classes, in the order of their labels, from this one on.
+
+    Raises
+    ------
+    DataError
+        If there are not so many, or fewer than two are asked for.
+    """
+    labels = np.unique(data.y)
+    last = labels.size if classes is None else first_class + classes
+    if first_class < 0 or last > labels.size or last - first_class < 2:
+        raise DataError(
+            f"data set {data.name!r} has {labels.size} classes; "
+            f"cannot use classes {first_class} to {last - 1}"
+        )
+    chosen = np.isin(data.y, labels[first_class:last])
+    return data.X[chosen], data.y[chosen]
+
+
+def leading_axes(X: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Mean and leading principal axes of samples, one axis a column.
+
+    Parameters
+    ----------
+    X : ndarray
+        Samples, shape (samples, features).
+    count : int
+        How many axes; all there are, if fewer.
+    """
+    if count < 1:
+        raise DataError(f"pca must be at least 1, got {count!r}")
+    centre = X.mean(axis=0)
+    _, singular, right = np.linalg.svd(X - centre, full_matrices=False)
+    there = int(np.sum(singular > 1e-12 * singular[0]))
+    return centre, np.asarray(right[: min(count, there)].T)
 
 
 def _stratified(y: np.ndarray, share: float, seed: int) -> np.ndarray:
@@ -162,15 +208,6 @@ def _stratified(y: np.ndarray, share: float, seed: int) -> np.ndarray:
         index = np.flatnonzero(y == label)
         kept.append(rng.permutation(index)[: max(1, round(share * index.size))])
     return np.sort(np.concatenate(kept))
-
-
-def _principal(X: FloatArray, count: int) -> FloatArray:
-    if count < 1:
-        raise DataError(f"pca must be at least 1, got {count!r}")
-    centred = X - X.mean(axis=0)
-    _, singular, right = np.linalg.svd(centred, full_matrices=False)
-    there = int(np.sum(singular > 1e-12 * singular[0]))
-    return np.asarray(centred @ right[: min(count, there)].T)
 
 
 # ---------------------------------------------------------------- files
@@ -214,6 +251,15 @@ def _alphadigits(path: Path) -> tuple[FloatArray, np.ndarray]:
     return np.array(images, dtype=np.float64), np.repeat(np.arange(cells.shape[0]), cells.shape[1])
 
 
+def _umist(path: Path) -> tuple[FloatArray, np.ndarray]:
+    from scipy.io import loadmat
+
+    stacks = loadmat(path)["facedat"].ravel()  # one stack of photographs a person
+    images = [stack[:, :, k].ravel() for stack in stacks for k in range(stack.shape[2])]
+    people = np.repeat(np.arange(stacks.size), [stack.shape[2] for stack in stacks])
+    return np.array(images, dtype=np.float64), people
+
+
 def _openml(name: str, version: int) -> Callable[[], tuple[FloatArray, np.ndarray]]:
     def fetch() -> tuple[FloatArray, np.ndarray]:
         bunch = _sklearn_datasets(name)["fetch_openml"](
@@ -247,6 +293,9 @@ _BUNDLED = {
 }
 
 _UCI = "https://archive.ics.uci.edu"
+_CAI = "http://www.cad.zju.edu.cn/home/dengcai"
+_ROWEIS = "https://cs.nyu.edu/~roweis/data.html"
+_CONVERTED = "as grey images, one a row of fea, labels in gnd; see docs/paper.md"
 
 _FILES = {
     "sonar": _Published("sonar.data", _comma_last, _UCI, _openml("sonar", 1)),
@@ -254,7 +303,12 @@ _FILES = {
     "balance": _Published("balance-scale.data", _comma_first, _UCI, _openml("balance-scale", 1)),
     "heart": _Published("reprocessed.hungarian.data", _blank_last, f"{_UCI}, Heart Disease"),
     "waveform": _Published("waveform-+noise.data", _comma_last, _UCI, _openml("waveform-5000", 1)),
-    "orl": _Published("ORL_32x32.mat", _faces, "http://www.cad.zju.edu.cn/home/dengcai", _olivetti),
-    "yale": _Published("Yale_32x32.mat", _faces, "http://www.cad.zju.edu.cn/home/dengcai"),
-    "alphadigits": _Published("binaryalphadigs.mat", _alphadigits, "https://cs.nyu.edu/~roweis/data.html"),
+    "orl": _Published("ORL_32x32.mat", _faces, _CAI, _olivetti),
+    "yale": _Published("Yale_32x32.mat", _faces, _CAI),
+    "alphadigits": _Published("binaryalphadigs.mat", _alphadigits, _ROWEIS),
+    "umist": _Published("umist_cropped.mat", _umist, _ROWEIS),
+    "pie": _Published("Pose29_64x64.mat", _faces, _CAI),
+    "coil20": _Published("COIL20.mat", _faces, _CAI),
+    "coil30": _Published("COIL30_64x64.mat", _faces, f"COIL-100 {_CONVERTED}"),
+    "aloi": _Published("ALOI_58x77.mat", _faces, f"ALOI {_CONVERTED}"),
 }

@@ -14,6 +14,7 @@ from sdpfeas import __version__
 from sdpfeas.cli.answers import register as add_answers
 from sdpfeas.cli.console import err
 from sdpfeas.cli.discover import register as add_discover
+from sdpfeas.cli.paper import register as add_paper
 from sdpfeas.cli.studies import register as add_studies
 from sdpfeas.cli.wlda import register as add_wlda
 from sdpfeas.errors import SdpfeasError
@@ -45,7 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for add in (add_discover, add_answers, add_studies, add_wlda):
+for add in (add_discover, add_answers, add_studies, add_wlda, add_paper):
     add(app)
 
 
