@@ -1,0 +1,152 @@
+"""``paper``: run the experiments of the WLDA paper again, and put the numbers beside the published ones."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from sdpfeas.cli.console import AsJson, err, out, print_json
+from sdpfeas.cli.progress import StudyProgress
+from sdpfeas.errors import OptionError
+
+__all__ = ["register"]
+
+#: The database in the results folder.
+DATABASE = "cells.db"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "paper",
+        epilog="Examples: sdpfeas paper table1 --quick · sdpfeas paper all --jobs 2 --out paper-results. "
+        "Data sets are read from the folder that SDPFEAS_DATA names.",
+    )(paper)
+
+
+def paper(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT", help="table1 … table6, fig1 … fig3, visual, waveform, letters, or all."
+        ),
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="Few splits and a short cap: minutes.")] = False,
+    splits: Annotated[int | None, typer.Option(help="Use at most so many splits.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these methods, comma-separated.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", "-t", help="Seconds a cell; 300, with --quick 5.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cells at a time.")] = 1,
+    output: Annotated[Path, typer.Option("--out", "-o", help="The folder for the results.")] = Path(
+        "paper-results"
+    ),
+    retry: Annotated[bool, typer.Option("--retry", help="Compute failed and capped cells again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Reproduce the WLDA paper. Run it again to continue: only what is missing is computed."""
+    try:
+        import sklearn  # noqa: F401 - asked for before anything is written
+    except ImportError:
+        raise OptionError("the paper's experiments need scikit-learn: pip install 'sdpfeas[wlda]'") from None
+    from sdpfeas.paper.cells import plan_targets
+    from sdpfeas.paper.summary import summarise
+    from sdpfeas.paper.tables import plain, to_markdown
+    from sdpfeas.paper.targets import LIMIT, QUICK_LIMIT
+    from sdpfeas.study.settings import Settings
+    from sdpfeas.study.store import Store
+
+    if jobs < 1:
+        raise OptionError(f"--jobs must be at least 1, got {jobs}")
+    targets = _targets(what, quick, splits, methods)
+    usual = QUICK_LIMIT if quick else LIMIT
+    settings = Settings(time_limit=usual if time_limit is None else time_limit)
+    plan = plan_targets(targets, settings)
+    for name, why in plan.skipped.items():
+        err().print(f"[yellow]skipped[/] {name}: {escape(why)}")
+    output.mkdir(parents=True, exist_ok=True)
+    with Store(output / DATABASE) as store:
+        computed = _run(store, plan, jobs, retry)
+        summaries = summarise(plan, store.cells())
+        written = [path for summary in summaries for path in _write(summary, store, output)]
+    if as_json:
+        print_json(
+            {
+                "cells": len(plan.cells),
+                "computed": computed,
+                "skipped": plan.skipped,
+                "entries": [entry for summary in summaries for entry in plain(summary)],
+                "written": written,
+            }
+        )
+        return
+    for summary in summaries:
+        out().print(to_markdown(summary, *_origin()), markup=False)
+    out().print(f"{computed} cells computed, {len(plan.cells) - computed} already there: {output}")
+
+
+def _targets(what: str, quick: bool, splits: int | None, methods: str | None) -> list[Any]:
+    from sdpfeas.paper.methods import find_method
+    from sdpfeas.paper.targets import find_targets
+
+    if splits is not None and splits < 1:
+        raise OptionError(f"--splits must be at least 1, got {splits}")
+    targets = find_targets(what)
+    if methods is not None:
+        wanted = [find_method(name.strip()).name for name in methods.split(",")]
+        targets = [target.only(wanted) for target in targets]
+    if quick:
+        targets = [target.quick() for target in targets]
+    return targets if splits is None else [target.limited(splits) for target in targets]
+
+
+def _run(store: Any, plan: Any, jobs: int, retry: bool) -> int:
+    from sdpfeas.paper.runner import ExperimentEngine, ExperimentRunner
+    from sdpfeas.study.settings import thread_environment
+    from sdpfeas.study.store import FAILED
+
+    # Read by the children when they load their numerical libraries.
+    os.environ.update(thread_environment(plan.settings.threads))
+    done = {
+        cell["key"]
+        for cell in store.cells(texts=False)
+        if cell["state"] == "done" and not (retry and cell["outcome"] in FAILED)
+    }
+    progress = StudyProgress(plan.study, done, err())
+    engine = ExperimentEngine(jobs)
+    try:
+        with progress:
+            runner = ExperimentRunner(store, plan, engine, progress)
+            return runner.run(command=shlex.join(sys.argv), retry="failed" if retry else None)
+    except KeyboardInterrupt:
+        err().print(f"[yellow]stopped[/]; finished cells are in {store.path}. Run the same command to go on.")
+        raise
+    finally:
+        engine.close()
+
+
+def _write(summary: Any, store: Any, folder: Path) -> list[Path]:
+    from sdpfeas.paper.figures import write_figure
+    from sdpfeas.paper.tables import write_tables
+
+    written = write_tables(summary, folder, *_origin())
+    try:
+        written += write_figure(summary, store, folder)
+    except OptionError as error:
+        err().print(f"[yellow]no figure[/] {summary.target.name}: {escape(str(error))}")
+    return written
+
+
+def _origin() -> tuple[str, str]:
+    """The command, and where it ran."""
+    from sdpfeas import __version__
+    from sdpfeas.study.environment import describe_environment
+
+    where = f"sdpfeas {__version__}, {describe_environment()['cpu']}, one thread a cell."
+    return shlex.join(["sdpfeas", *sys.argv[1:]]), where

@@ -1,0 +1,326 @@
+"""Running experiments: caps, failures, resumption, determinism, and the command."""
+
+import json
+import pickle
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+from study_tools import marked, new_mark, run_json, start
+
+from sdpfeas.cli.app import main
+from sdpfeas.errors import OptionError
+from sdpfeas.paper import protocol
+from sdpfeas.paper.cells import plan_targets
+from sdpfeas.paper.experiment import Experiment, run_experiment
+from sdpfeas.paper.figures import write_figure
+from sdpfeas.paper.methods import METHODS, find_method
+from sdpfeas.paper.protocol import Task
+from sdpfeas.paper.runner import ExperimentEngine, ExperimentRunner, record_of
+from sdpfeas.paper.seat import ExperimentSeat
+from sdpfeas.paper.summary import disagreements, summarise
+from sdpfeas.paper.targets import Column, Target
+from sdpfeas.study.process import End, Interrupted, Run
+from sdpfeas.study.reaper import Reaper
+from sdpfeas.study.settings import Settings
+from sdpfeas.study.store import Store
+from sdpfeas.study.worker import Answer, Job
+
+IRIS = Task("iris")
+LIMITED = Settings(time_limit=60.0)
+
+
+@pytest.fixture(scope="module")
+def seat():
+    reaper = Reaper()
+    made = ExperimentSeat(reaper)
+    yield made
+    made.close()
+    reaper.close()
+
+
+def ask(seat, experiment, settings=LIMITED, stop=None):
+    job = Job("", {}, pickle.dumps(experiment), settings.time_limit, settings.tol)
+    return seat.run(job, settings, stop or threading.Event())
+
+
+# ---------------------------------------------------------------- methods
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_work_on_iris_and_say_the_same_twice(name):
+    first, second = (run_experiment(Experiment(name, IRIS, 1), IRIS.sample(1)) for _ in range(2))
+    assert first.error == second.error <= 0.15
+    assert first.bracket == second.bracket
+    assert first.finished
+
+
+def test_ours_is_proven_and_the_others_agree():
+    found = {
+        name: run_experiment(Experiment(name, IRIS, 0), IRIS.sample(0))
+        for name in ("wlda", "sd-wlda", "primal-clarabel", "primal-scs")
+    }
+    low, high = found["wlda"].bracket
+    assert found["wlda"].proven
+    assert high - low <= 1e-3 * high
+    for name, other in found.items():
+        assert other.bracket[0] <= high * 1.002, name
+        assert other.bracket[1] >= low * 0.998, name
+        assert other.proven is (name == "wlda")
+
+
+def test_an_infinite_ratio_is_known_for_one():
+    # Five samples of each class in 64 dimensions: the class scatters leave room to separate all means.
+    task = Task("digits", 0.03, by_class=True)
+    assert run_experiment(Experiment("wlda", task, 0), task.sample(0)).infinite
+
+
+def test_lda_uses_the_null_space_of_a_singular_within_class_scatter():
+    task = Task("digits", 0.03, by_class=True)  # 50 samples in 64 dimensions
+    found = run_experiment(Experiment("lda", task, 0), task.sample(0))
+    assert "singular" in found.remark
+    assert found.error < 0.35
+    assert not run_experiment(Experiment("lda", IRIS, 0), IRIS.sample(0)).remark
+
+
+def test_unknown_methods_are_refused():
+    with pytest.raises(OptionError, match="no method is called 'magic'"):
+        find_method("magic")
+
+
+# ---------------------------------------------------------------- processes
+
+
+def test_a_seat_runs_what_this_process_would(seat):
+    got = ask(seat, Experiment("lda", IRIS, 0))
+    assert got.end is End.DONE
+    assert got.answer.claim.error == run_experiment(Experiment("lda", IRIS, 0), IRIS.sample(0)).error
+
+
+def test_a_failing_method_costs_its_own_cell_only(seat):
+    got = ask(seat, Experiment("lda", Task("iris", components=9), 0))
+    assert got.end is End.ERROR
+    assert "n_components" in got.detail
+    assert ask(seat, Experiment("lda", IRIS, 0)).end is End.DONE
+
+
+def test_the_cap_is_enforced_from_outside_and_a_new_child_takes_over(seat):
+    slow = Experiment("lmnn", Task("digits"), 0)
+    begin = time.monotonic()
+    got = ask(seat, slow, Settings(time_limit=0.2))
+    assert got.end is End.TIMEOUT
+    assert got.answer is None
+    assert 0.2 <= got.wall_time < 5.0
+    assert time.monotonic() - begin < 30.0
+    assert ask(seat, Experiment("lda", IRIS, 0)).end is End.DONE
+
+
+@pytest.mark.slow
+def test_a_dying_child_is_a_crash_and_a_stop_is_heard(seat):
+    slow = Experiment("lmnn", Task("digits"), 0)
+    ask(seat, Experiment("lda", IRIS, 0))
+    threading.Timer(1.0, seat._child.kill).start()
+    got = ask(seat, slow)
+    assert got.end is End.CRASH
+    assert "exit code -9" in got.detail
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    with pytest.raises(Interrupted):
+        ask(seat, slow, stop=stop)
+
+
+# ---------------------------------------------------------------- studies
+
+
+def little_plan(methods=("lda", "wlda"), splits=2, limit=60.0):
+    column = Column("iris", "Iris", IRIS, splits)
+    return plan_targets([Target("table1", "little", methods, (column,))], Settings(time_limit=limit))
+
+
+def compute(path, plan):
+    engine = ExperimentEngine()
+    try:
+        with Store(path) as store:
+            return ExperimentRunner(store, plan, engine).run(), store.cells()
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("kind", ["error", "time", "picture"])
+def test_figures_are_written_and_the_same_twice(kind, tmp_path):
+    pytest.importorskip("matplotlib")
+    column = Column("iris", "Iris", Task("iris", components=2), 1, panel="Iris", x=1.0)
+    plan = plan_targets([Target("fig1", "", ("lda", "pca"), (column,), kind)], LIMITED)
+    sample = column.task.sample(0)
+    with Store(tmp_path / "cells.db") as store:
+        store.begin_run(plan.study, "", {}, None)
+        while (key := store.take()) is not None:
+            planned = next(cell for cell in plan.cells if cell.key == key)
+            outcome = run_experiment(planned.experiment, sample)
+            store.finish(
+                key, record_of(Run(End.DONE, "", Answer(outcome, 0.1, 0.1, 0), 0.1, 0, "")), outcome.picture
+            )
+        summary = summarise(plan, store.cells())[0]
+        pages = []
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+            svg, png = write_figure(summary, store, tmp_path / name)
+            assert png.read_bytes()[:4] == b"\x89PNG"
+            pages.append(svg.read_bytes())
+    assert pages[0] == pages[1]
+    assert len(pages[0]) > 5000
+
+
+@pytest.mark.slow
+def test_only_what_is_missing_is_computed(tmp_path):
+    computed, cells = compute(tmp_path / "cells.db", little_plan())
+    assert computed == len(cells) == 4
+    again, cells = compute(tmp_path / "cells.db", little_plan())
+    assert again == 0
+    assert {cell["attempts"] for cell in cells} == {1}
+    summary = summarise(little_plan(), cells)[0]
+    assert all(entry.errors.keys() == {0, 1} for entry in summary.entries.values())
+    ours = summary.entries["wlda", 0]
+    assert ours.unproven == 0
+    assert disagreements(ours, ours) == ({}, 2)
+
+
+def test_cells_are_shared_between_tables_and_keyed_by_what_matters():
+    column = Column("iris", "Iris", IRIS, 3)
+    two = [Target("table1", "", ("lda",), (column,)), Target("fig1", "", ("lda", "wlda"), (column,))]
+    plan = plan_targets(two, LIMITED)
+    assert len(plan.cells) == 6
+    keys = {cell.key for cell in plan.cells}
+    assert keys.isdisjoint(cell.key for cell in plan_targets(two, Settings(time_limit=61.0)).cells)
+    other = [Target("table1", "", ("lda",), (Column("iris", "Iris", Task("iris", pca=2), 3),))]
+    assert keys.isdisjoint(cell.key for cell in plan_targets(other, LIMITED).cells)
+
+
+def test_missing_data_are_skipped_with_the_reason(tmp_path, monkeypatch):
+    monkeypatch.setenv("SDPFEAS_DATA", str(tmp_path))
+    columns = (Column("umist", "UMist", Task("umist"), 2), Column("iris", "Iris", IRIS, 1))
+    plan = plan_targets([Target("table3", "", ("lda",), columns)], LIMITED)
+    assert len(plan.cells) == 1
+    assert "umist_cropped.mat" in plan.skipped["umist"]
+    summary = summarise(plan, [])[0]
+    assert "umist_cropped.mat" in summary.skipped["UMist"]
+    assert summary.places == [1]
+
+
+# ---------------------------------------------------------------- the command
+
+
+def command(capsys, *arguments):
+    """Run the command line in this process; return exit code, output and errors."""
+    with pytest.raises(SystemExit) as ended:
+        main(["paper", *map(str, arguments)])
+    shown = capsys.readouterr()
+    return ended.value.code, shown.out, shown.err
+
+
+@pytest.fixture
+def faces(tmp_path, monkeypatch):
+    """A folder with a stand-in for Yale: few people and few pixels, the same names."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(1, 5), 9)
+    X = rng.normal(size=(4, 6))[y - 1] * 3 + rng.normal(size=(y.size, 6))
+    (tmp_path / "data" / "wlda").mkdir(parents=True)
+    savemat(tmp_path / "data" / "wlda" / "Yale_32x32.mat", {"fea": X, "gnd": y[:, None]})
+    monkeypatch.setenv("SDPFEAS_DATA", str(tmp_path / "data"))
+    protocol.data.cache_clear()
+    yield tmp_path
+    protocol.data.cache_clear()
+
+
+def test_the_command_writes_tables_and_goes_on_where_it_stopped(faces, capsys):
+    folder = faces / "results"
+    methods = ["--methods", "lda, sd-wlda, wlda"]
+    asked = ["table4", "--quick", "--splits", "1", "--time-limit", "60", "--out", folder, "--json", *methods]
+    code, out, _ = command(capsys, *asked)
+    found = json.loads(out)
+    assert code == 0
+    assert found["cells"] == found["computed"] == 3
+    assert all(entry["error"] is not None for entry in found["entries"])
+    names = {"table4.md", "table4.csv", "table4-cells.csv"}
+    assert {path.rsplit("/", 1)[-1] for path in found["written"]} == names
+    page = " ".join((folder / "table4.md").read_text().split())
+    assert "/ 16.00 (5.96)" in page
+    assert "SD-WLDA agrees with ours | 1 of 1 |" in page
+    again = json.loads(command(capsys, *asked)[1])
+    assert again["computed"] == 0
+    assert again["entries"] == found["entries"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table9"], "no table or figure is called 'table9'"),
+        (["table4", "--methods", "lda,magic"], "no method is called 'magic'"),
+        (["table4", "--splits", "0"], "--splits must be at least 1"),
+        (["table4", "--jobs", "0"], "--jobs must be at least 1"),
+        (["table4", "--time-limit", "-1"], "the time limit must be positive"),
+    ],
+)
+def test_errors_are_one_line(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command(capsys, *arguments)
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_two_runs_give_identical_errors(faces):
+    asked = ["paper", "table4", "--quick", "--time-limit", "60", "--out"]
+    first, second = (run_json([*asked, faces / name])["entries"] for name in ("a", "b"))
+    assert [(e["error"], e["deviation"]) for e in first] == [(e["error"], e["deviation"]) for e in second]
+
+
+@pytest.mark.slow
+def test_a_killed_run_loses_nothing_and_leaves_nobody(faces):
+    folder, mark = faces / "results", new_mark()
+    asked = ["paper", "table4", "--time-limit", "60", "--out", folder]
+    process = start(asked, mark)
+    deadline = time.monotonic() + 120
+    finished = []
+    while len(finished) < 5:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+        if (folder / "cells.db").exists():
+            with Store(folder / "cells.db") as store:
+                finished = [c["key"] for c in store.cells(texts=False) if c["state"] == "done"]
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 20
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not marked(mark)
+    found = run_json(asked)
+    assert found["computed"] <= found["cells"] - len(finished)
+    with Store(folder / "cells.db") as store:
+        attempts = {cell["key"]: cell["attempts"] for cell in store.cells(texts=False)}
+    assert all(attempts[key] == 1 for key in finished)
+
+
+@pytest.mark.slow
+def test_the_published_method_is_never_below_ours_on_real_data(data_dir, tmp_path):
+    # It may be above: "converged" is no proof of feasibility. Below, one of the two would be wrong.
+    run_json(
+        [
+            "paper",
+            "table1",
+            "--splits",
+            "2",
+            "--methods",
+            "wlda,sd-wlda",
+            "--time-limit",
+            "60",
+            "--out",
+            tmp_path,
+        ]
+    )
+    page = (tmp_path / "table1.md").read_text()
+    assert "SD-WLDA agrees with ours" in page
+    assert "up to -" not in page
