@@ -88,8 +88,8 @@ class Cell:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds it is charged: the cap if it used up a limit, nothing if it failed."""
-        return self.cap if self.capped else self.wall
+        """Processor seconds it is charged: the cap if it used up a limit, nothing if it failed."""
+        return self.cap if self.capped else self.cpu
 
     @property
     def value(self) -> float | None:
@@ -101,8 +101,7 @@ class Cell:
     @property
     def eigh_equivalents(self) -> float | None:
         """Its time in eigendecompositions, both in processor time; one that was capped is charged the cap."""
-        spent = self.cap if self.capped else self.cpu
-        return None if spent is None or not self.eigh else spent / self.eigh
+        return None if self.seconds is None or not self.eigh else self.seconds / self.eigh
 
 
 def distance(cell: Cell, truth: float | None) -> float | None:

@@ -59,7 +59,7 @@ def _charged(cell: Cell) -> str:
         return f"> {cell.memory_cap / 2**30:g} GiB"
     if cell.capped:
         return f"> {cell.cap:g}"
-    return "failed" if cell.wall is None else _seconds(cell.wall) + ("" if cell.converged else " †")
+    return "failed" if cell.cpu is None else _seconds(cell.cpu) + ("" if cell.converged else " †")
 
 
 def _gigabytes(cell: Cell) -> str:
@@ -100,9 +100,9 @@ def accuracy_tables(results: Results) -> str:
 
     def ratio(cell: Cell) -> str:
         ours = results.find(cell.problem, "ours")
-        if ours is None or ours.wall is None or cell.seconds is None:
+        if ours is None or ours.cpu is None or cell.seconds is None:
             return NOTHING
-        return f"{'> ' if cell.capped else ''}{cell.seconds / ours.wall:.3g}"
+        return f"{'> ' if cell.capped else ''}{cell.seconds / ours.cpu:.3g}"
 
     def accuracy(cell: Cell) -> str:
         off = distance(cell, results.truth(cell.problem))
@@ -113,7 +113,7 @@ def accuracy_tables(results: Results) -> str:
         return NOTHING if count is None else f"{'> ' if cell.capped else ''}{count:,.0f}"
 
     def parts(cell: Cell) -> str:
-        if cell.wall is None:
+        if cell.cpu is None:
             return NOTHING
         return " + ".join(_seconds(part) for part in (cell.build, cell.compile, cell.solve))
 
@@ -144,8 +144,8 @@ def accuracy_tables(results: Results) -> str:
         "building the family or the model, cvxpy's compile and the solve are: ratios are of that total.",
         "What takes less than a second ran up to five times, and the fastest run counts.",
         "`>`: killed at that limit and charged it, so ratios are lower bounds.",
-        "†: ended by itself, short of its goal. Seconds are on the wall clock; eigendecompositions are one",
-        "`scipy.linalg.eigh` in the same process, and compared with in processor time.",
+        "†: ended by itself, short of its goal. Seconds are of the processor, which hardly depend on what else the",
+        "machine does; eigendecompositions are one `scipy.linalg.eigh` in the same process.",
         "The truth is the middle of the narrower of our two certified brackets; one of them asks for 1e-8.",
     ]
     for title, (names, show) in chapters.items():
@@ -214,7 +214,7 @@ def profile_tables(results: Results) -> str:
                 continue
             shares = [(cell.eigen or 0.0) / cell.wall, (cell.products or 0.0) / cell.wall, cell.outside]
             title = CONTESTANTS[contestant].title
-            rows.append([title, problem, _seconds(cell.wall), *(f"{share:.0%}" for share in shares)])
+            rows.append([title, problem, _seconds(cell.cpu or 0.0), *(f"{share:.0%}" for share in shares)])
             if cell.hot_spots:
                 named = ", ".join(
                     f"`{name}` {share:.0%} ({calls:,})" for name, calls, share in cell.hot_spots

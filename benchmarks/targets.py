@@ -89,8 +89,8 @@ def slope(cells: list[Cell], size: str, least: int = 0) -> float | None:
     least : int
         Leave out what is smaller.
     """
-    used = [cell for cell in cells if cell.wall is not None and getattr(cell, size) >= least]
-    fit = fit_power_law([getattr(cell, size) for cell in used], [cell.wall or 0.0 for cell in used])
+    used = [cell for cell in cells if cell.cpu is not None and getattr(cell, size) >= least]
+    fit = fit_power_law([getattr(cell, size) for cell in used], [cell.cpu or 0.0 for cell in used])
     return None if fit is None else fit.slope
 
 
@@ -108,9 +108,9 @@ def _ratio(target: str, problem: str, slow: Cell | None, fast: Cell | None, want
     if slow is None or fast is None or slow.seconds is None:
         failed = slow is not None and slow.seconds is None
         return Finding(target, problem, f"failed: {slow.detail}" if slow and failed else "–", Status.OPEN)
-    if fast.wall is None:
+    if fast.cpu is None:
         return Finding(target, problem, fast.detail, Status.MISSED)
-    ratio = slow.seconds / fast.wall
+    ratio = slow.seconds / fast.cpu
     return Finding(target, problem, _times(ratio, slow.capped), _judged(ratio >= wanted))
 
 
@@ -159,7 +159,7 @@ def _against_all(results: Results) -> Iterator[Finding]:
     for problem in WLDA:
         found = [cell for name in PEERS if (cell := results.find(problem, name)) is not None]
         # Who gave up early was not faster.
-        timed = [cell for cell in found if cell.capped or (cell.converged and cell.wall is not None)]
+        timed = [cell for cell in found if cell.capped or (cell.converged and cell.cpu is not None)]
         if not timed:
             yield Finding(target, problem, "–", Status.OPEN)
             continue
@@ -207,7 +207,7 @@ def _memory(results: Results) -> Iterator[Finding]:
             if cell is None:
                 yield Finding(target, problem, "–", Status.OPEN)
             else:
-                good = cell.wall is not None and cell.peak_memory <= MEMORY_LIMIT
+                good = cell.cpu is not None and cell.peak_memory <= MEMORY_LIMIT
                 yield Finding(target, problem, f"{cell.peak_memory / 1e9:.2f} GB", _judged(good))
 
 
