@@ -144,8 +144,8 @@ def accuracy_tables(results: Results) -> str:
         "building the family or the model, cvxpy's compile and the solve are: ratios are of that total.",
         "What takes less than a second ran up to five times, and the fastest run counts.",
         "`>`: killed at that limit and charged it, so ratios are lower bounds.",
-        "†: ended by itself, short of its goal. Seconds are of the processor, which hardly depend on what else the",
-        "machine does; eigendecompositions are one `scipy.linalg.eigh` in the same process.",
+        "†: ended by itself, short of its goal. Seconds are of the processor, which other work hardly moves;",
+        "eigendecompositions are one `scipy.linalg.eigh` in the same process.",
         "The truth is the middle of the narrower of our two certified brackets; one of them asks for 1e-8.",
     ]
     for title, (names, show) in chapters.items():

@@ -8,6 +8,7 @@ start is what the method lives on. Calls back once an iteration.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -129,9 +130,7 @@ class SpectralIpm(FeasibilityBackend):
 
         with np.errstate(all="ignore"):
             try:
-                embedding = Embedding(program.problem, cost, program.scale)
-                if program.start is not None:
-                    embedding.start(*program.start)
+                embedding = _embedded(program, cost)
             except np.linalg.LinAlgError:
                 return Claim(stop=Stop.UNSUPPORTED, raw_status="a box has no interior to start from")
             stop = self._iterate(embedding, deadline, visit)
@@ -162,6 +161,18 @@ class SpectralIpm(FeasibilityBackend):
     def _claim(embedding: Embedding, latest: Claim, stop: Stop) -> Claim:
         info = {"tau": float(embedding.tau), "kappa": float(embedding.kappa), "mu": float(embedding.mu)}
         return replace(latest, raw_status=str(stop), stop=stop, iterations=embedding.iteration, info=info)
+
+
+def _embedded(program: ConicProgram, cost: Point) -> Embedding:
+    """Begin where the program suggests, or far inside if that does not work."""
+    if program.start is not None:
+        embedding = Embedding(program.problem, cost, program.scale)
+        # A start only has to help; on wild numbers it may fail in any way.
+        with suppress(np.linalg.LinAlgError, ArithmeticError, ValueError):
+            embedding.start(*program.start)
+            if embedding.sane:
+                return embedding
+    return Embedding(program.problem, cost, program.scale)
 
 
 def _merit(embedding: Embedding) -> float:
