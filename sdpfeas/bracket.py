@@ -109,11 +109,11 @@ class Bracket:
         """Let the family improve on what was offered, if anything of it was worth something."""
         if self.closed or not self.fresh or not self._multipliers:
             return
-        points = list(self._points)
+        points, multipliers = list(self._points), list(self._multipliers)
         if self.point is not None:
             points.append(self.point)
-        # The points that other multipliers suggest are among the points already.
-        multipliers = list(self._multipliers) if self.certificate is None else [self.certificate]
+        if self.certificate is not None:
+            multipliers.append(self.certificate)
         points, multipliers = self.family.refine(points, multipliers, self.tol)
         for point in points:
             self.offer_point(point)

@@ -33,6 +33,7 @@ def bench(folder: Path, *arguments: str | Path) -> tuple[int, str]:
     return found.returncode, found.stdout + found.stderr
 
 
+@pytest.mark.slow
 def test_saved_times_can_be_compared(tmp_path: Path) -> None:
     pattern = write_problems(tmp_path / "p", 2)
     backend = write_backend(tmp_path, "honest")

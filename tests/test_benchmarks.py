@@ -90,6 +90,7 @@ def test_contestants_agree(name: str) -> None:
     assert (found.compile > 0.0) == name.startswith("scs")
 
 
+@pytest.mark.slow
 def test_products_and_eigendecompositions_are_seen() -> None:
     code = (
         "from products import install; clock = install()\n"

@@ -18,7 +18,7 @@ from sdpfeas.families import WLDA
 from sdpfeas.wlda import WorstCaseLDA
 
 
-@examples(0.8)
+@examples(0.4)
 @given(hard_data(), st.sampled_from(["compact", "paper"]))
 def test_bounds_never_cross(data, formulation):
     X, y, seed = data
