@@ -2,7 +2,7 @@
 
 It takes every set as it is (a SpectralBox costs two cones on one matrix, no extra rows), keeps low-rank
 rows low-rank, and heads for the centre of the points or of the certificates. No warm start: a centred
-start is what the method lives on. Calls back once an iteration.
+start is what the method lives on. Calls back every few iterations, with an objective in every one.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ __all__ = ["SpectralIpm", "SpectralIpmOptions"]
 
 #: Steps shorter than this, this many times in a row, mean that the method is stuck.
 SHORT_STEP, SHORT_STEPS = 1e-3, 4
+
+#: Without one, the callback is called again when the complementarity has shrunk to this share: what it is
+#: shown before that is hardly better than what it saw.
+CALL_AGAIN = 0.1
 
 #: With an objective: iterations without improvement after which rounding has taken over.
 PATIENCE = 6
@@ -90,6 +94,7 @@ class SpectralIpm(FeasibilityBackend):
     ) -> Claim:
         screen = _Screen(small, self.options.residual)
         latest: list[Claim] = []
+        due = [np.inf]
 
         def visit() -> Stop | None:
             point, y = small.point(embedding.point()), small.multipliers(embedding.multipliers())
@@ -97,8 +102,10 @@ class SpectralIpm(FeasibilityBackend):
             latest[:] = [settled or Claim(point, y)]
             if settled is not None:
                 return Stop.FINISHED
-            if callback is not None and callback(Progress(embedding.iteration, deadline.elapsed, point, y)):
-                return Stop.CALLBACK
+            if callback is not None and embedding.mu <= due[0]:
+                due[0] = CALL_AGAIN * embedding.mu
+                if callback(Progress(embedding.iteration, deadline.elapsed, point, y)):
+                    return Stop.CALLBACK
             return None
 
         stop = self._iterate(embedding, deadline, visit)
