@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -35,6 +36,10 @@ LAST_WORDS = 5.0
 
 #: Seconds a program may take before it starts the clock.
 SETUP_LIMIT = 600.0
+
+
+#: How programs in Rust, such as Clarabel, end when the system refuses memory.
+REFUSED = re.compile(r"memory allocation of (\d+) bytes failed")
 
 
 @dataclass(frozen=True)
@@ -103,9 +108,12 @@ def run_capped(command: Sequence[str], cap: float, memory: int, reaper: Reaper) 
         if outcome.end is not End.CRASH:
             return outcome
         log.seek(0)
-        lines = log.read().decode("utf-8", "replace").strip().splitlines()
-        detail = f"exit code {process.returncode}: {lines[-1] if lines else 'nothing said'}"
-        return Outcome(End.CRASH, detail, outcome.setup, {}, outcome.wall, outcome.peak_memory)
+        text = log.read().decode("utf-8", "replace").strip()
+        detail = f"exit code {process.returncode}: {text.splitlines()[-1] if text else 'nothing said'}"
+        # Who asks the system for more than the limit at once is out of memory without ever holding it.
+        refused = REFUSED.search(text)
+        end = End.MEMORY if refused is not None and int(refused[1]) > memory else End.CRASH
+        return Outcome(end, detail, outcome.setup, {}, outcome.wall, outcome.peak_memory)
 
 
 class _Watch:

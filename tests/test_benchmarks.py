@@ -142,6 +142,12 @@ def test_time_and_memory_are_enforced(reaper: Reaper) -> None:
     assert found.wall < 20.0
 
 
+def test_asking_for_too_much_is_out_of_memory(reaper: Reaper) -> None:
+    body = "print('memory allocation of {} bytes failed', flush=True)\nos.abort()"
+    assert run_capped(program(body.format(2**33)), 10.0, 2**30, reaper).end is End.MEMORY
+    assert run_capped(program(body.format(2**20)), 10.0, 2**30, reaper).end is End.CRASH
+
+
 def test_a_crash_says_why(reaper: Reaper) -> None:
     found = run_capped(program("raise ValueError('no such luck')"), 10.0, 2**30, reaper)
     assert found.end is End.CRASH
