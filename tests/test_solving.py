@@ -83,8 +83,10 @@ def test_interrupts_pass_through(tmp_path) -> None:
     path = drop_in(tmp_path, "time.sleep(60)")
     script = tmp_path / "run.py"
     script.write_text(
-        "import numpy as np, sdpfeas as sf\n"
+        "import signal, numpy as np, sdpfeas as sf\n"
         "if __name__ == '__main__':\n"
+        # Shells start background jobs with interrupts ignored, and children inherit that.
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "    p = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [2.0])\n"
         "    print('go', flush=True)\n"
         f"    sf.solve(p, {str(path)!r}, isolate=True)\n",

@@ -122,7 +122,7 @@ def tidy_column(seed, classes, features, scale):
     return scale * X, y, seed
 
 
-@examples(0.2)
+@examples(0.1)
 @given(hard_data(), st.booleans())
 @example(tidy_column(335, 4, 2, 1e-8), True)  # refined until no scatter was left, and called infinite
 @example(tidy_column(77, 5, 3, 1e-8), True)  # means that coincide on the way up
