@@ -11,6 +11,7 @@ from sdpfeas.backend import ALL_SETS, FeasibilityBackend, Progress
 from sdpfeas.backends.dual_lbfgs import DualLbfgs
 from sdpfeas.backends.spectral_ipm import SpectralIpm
 from sdpfeas.bisection import bisect, one_shot
+from sdpfeas.bracket import Bracket
 from sdpfeas.datasets import prepared
 from sdpfeas.errors import BackendError, OptionError, ProblemError
 from sdpfeas.families import WLDA, LevelSet, ParametricFamily, Theta
@@ -400,3 +401,14 @@ def test_theta_of_a_cycle_from_nothing():
     found = bisect(Theta.make(graph="cycle", n=7), DualLbfgs, tol=1e-2, time_limit=60)
     exact = 7 * math.cos(math.pi / 7) / (1 + math.cos(math.pi / 7))
     assert found.lower <= exact <= found.upper
+
+
+def test_one_shot_proves_only_what_may_close_the_bracket(monkeypatch):
+    """Proofs cost as much as iterations; the backend's own gap says when one is worth trying."""
+    asked = []
+    offer = Bracket.offer_point
+    monkeypatch.setattr(Bracket, "offer_point", lambda self, point: asked.append(1) or offer(self, point))
+    family = WLDA.from_data(*prepared("wine", standardize=True), n_components=2)
+    found = one_shot(family, "spectral-ipm", tol=1e-6)
+    assert found.converged
+    assert 1 <= len(asked) <= found.history[-1].iterations // 2

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import SEEDS, exact
 
+import sdpfeas as sf
+from sdpfeas.certificates.rigorous import distance_upper
 from sdpfeas.rounding import (
     definite,
     eigenvalue_enclosure,
@@ -308,3 +310,26 @@ def test_gamma_ends():
     assert inflate(0.0, 10) == 0.0
     assert inflate(1.0, 10) > 1.0
     assert inflate(5e-324, 10) > 5e-324
+
+
+@pytest.mark.parametrize("trace", [None, 2.0])
+def test_distance_to_a_box_from_inside(trace) -> None:
+    """Strictly inside only the trace can be missed, and by no more than is allowed."""
+    box = sf.SpectralBox(5, trace=trace)
+    q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))
+    inside = q @ np.diag([0.1, 0.2, 0.3, 0.6, 0.8]) @ q.T
+    inside = 0.5 * (inside + inside.T)
+    assert distance_upper(box, inside, 1e-6) <= 1e-14
+    off = inside + 1e-7 * np.eye(5)
+    missed = 0.0 if trace is None else 1e-7 * np.sqrt(5.0)
+    assert missed * (1.0 - 1e-6) <= distance_upper(box, off, 1e-6) <= missed * (1.0 + 1e-6) + 1e-14
+    far = inside + 1e-3 * np.eye(5)
+    assert distance_upper(box, far, 1e-6) == (0.0 if trace is None else np.inf)
+
+
+def test_a_trace_that_only_a_shift_out_of_the_box_meets_is_not_met_for_free() -> None:
+    """An eigenvalue closer to the end of the box than the shift it takes to meet the trace."""
+    box = sf.SpectralBox(4, trace=2.0)
+    x = np.diag([1e-12, 0.4, 0.7, 0.9])
+    x[3, 3] += 1e-8
+    assert distance_upper(box, x, 1e-6) >= 1e-8 / 2.0

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import sdpfeas as sf
 from sdpfeas import planted
 from sdpfeas.backends.spectral_ipm import SpectralIpm
+from sdpfeas.ipm.centre import centred_pair, centred_spectrum
 from sdpfeas.ipm.embedding import Embedding
 from sdpfeas.ipm.images import image_of, scaled_gram
 from sdpfeas.ipm.quasi_definite import QuasiDefinite
@@ -160,3 +161,76 @@ def test_nearly_all_mixed_problems_are_decided() -> None:
         if verdict is not item.truth:
             undecided.append(k)
     assert len(undecided) <= 3, undecided
+
+
+@given(seed=SEEDS, exponent=st.integers(-8, 2), traced=st.booleans())
+def test_centred_spectra_solve_their_equation(seed, exponent, traced) -> None:
+    rng = np.random.default_rng(seed)
+    g, mu, width = np.sort(rng.normal(size=6)), 10.0**exponent, float(rng.uniform(0.5, 3.0))
+    total = float(rng.uniform(0.1, 0.9)) * 6 * width if traced else None
+    low, high, theta = centred_spectrum(g, mu, width, total)
+    assert np.all(low > 0.0)
+    assert np.all(high > 0.0)
+    assert np.allclose(low + high, width)
+    assert np.allclose(g - theta + mu / low - mu / high, 0.0, atol=1e-8 * (1.0 + abs(theta) + mu))
+    assert theta == 0.0 if total is None else np.isclose(low.sum(), total)
+
+
+@given(seed=SEEDS, exponent=st.integers(-12, 2))
+def test_centred_pairs_multiply_to_mu(seed, exponent) -> None:
+    g, mu = np.random.default_rng(seed).normal(size=9), 10.0**exponent
+    x, u = centred_pair(g, mu)
+    assert np.all(u > 0.0)
+    assert np.allclose(x * u, mu, rtol=1e-12)
+    assert np.all(u >= -g)
+
+
+def blobs(classes: int, features: int) -> sf.families.WLDA:
+    rng = np.random.default_rng(0)
+    y = np.arange(3 * features) % classes
+    scale = np.exp(rng.uniform(-1.0, 1.0, features))
+    X = rng.normal(size=(classes, features))[y] + scale * rng.normal(size=(y.size, features))
+    return sf.families.WLDA.from_data(X, y, classes - 1)
+
+
+def test_a_suggested_start_is_centred_and_stationary() -> None:
+    program = blobs(5, 12).homogenized()
+    assert program.start is not None
+    cost = tuple(-c for c in program.objective)
+    embedding = Embedding(program.problem, cost, program.scale)
+    cold = np.linalg.norm(embedding.r_blocks[0]) + np.linalg.norm(embedding.y)
+    embedding.start(*program.start)
+    assert np.linalg.norm(embedding.r_blocks[0]) <= 1e-9 * cold
+    (block, *_) = embedding.blocks
+    for cone in block.cones:
+        assert np.allclose(cone.lam**2, embedding.mu, rtol=1e-3)
+    assert np.isclose(np.trace(block.x), 4.0 * embedding.size.x[0])
+
+
+def test_a_suggested_start_saves_iterations() -> None:
+    program = blobs(6, 60).homogenized()
+    plain = ConicProgram(program.problem, program.objective, program.scale)
+    warm, cold = (SpectralIpm().maximise(p, callback=lambda at: at.gap <= 1e-6) for p in (program, plain))
+    assert warm.iterations < cold.iterations
+    assert np.isclose(program.value(warm.point), program.value(cold.point), rtol=1e-5)
+
+
+def test_a_start_that_makes_no_sense_does_no_harm() -> None:
+    program = blobs(4, 8).homogenized()
+    point, y = program.start
+    nonsense = ConicProgram(
+        program.problem, program.objective, program.scale, (point, np.full_like(y, np.nan))
+    )
+    claim = SpectralIpm().maximise(nonsense)
+    assert np.isclose(
+        program.value(claim.point), program.value(SpectralIpm().maximise(program).point), rtol=1e-5
+    )
+
+
+def test_auto_hands_an_objective_on() -> None:
+    family = blobs(3, 6)
+    first, second = sf.one_shot(family, "auto", tol=1e-6), sf.one_shot(family, "spectral-ipm", tol=1e-6)
+    assert first.converged
+    assert (first.lower, first.upper) == (second.lower, second.upper)
+    with pytest.raises(sf.BackendError, match="takes no objective"):
+        sf.one_shot(family, "admm")

@@ -69,9 +69,8 @@ class Embedding:
         finite = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
         largest = float(np.max(np.abs(finite), initial=0.0))
         cost = tuple(np.zeros(block.shape) for block in problem.sets) if cost is None else cost
-        self.cost_norm = float(np.sqrt(sum(np.sum(c * c) for c in cost)))
         primal = max(1.0, largest)
-        dual = max(1.0, self.cost_norm)
+        dual = max(1.0, float(np.sqrt(sum(np.sum(c * c) for c in cost))))
         self._scale_block = scale
         self._traced = [
             b for b, s in enumerate(problem.sets) if isinstance(s, SpectralBox) and s.trace is not None
@@ -189,10 +188,8 @@ class Embedding:
             self.size.start(np.zeros(1), mu, 1.0, point[self._scale_block])
         for b, place in self._free_slices.items():
             self.x_free[place] = point[b]
-        places = {id(block): b for b, block in self._place.items()}
-        for block, index in zip(self.blocks, self.index, strict=True):
+        for (b, block), index in zip(self._place.items(), self.index, strict=True):
             g = block.adjoint(self.y[index]) - block.cost
-            b = places[id(block)]
             trace = block.start(g, mu, self._rho(), point[b])
             if b in self._traced:
                 self.y[self.problem.m + self._traced.index(b)] = trace
