@@ -230,7 +230,7 @@ def test_a_size_far_from_one_does_no_harm() -> None:
 
 def hard() -> sf.FeasibilityProblem:
     rng = np.random.default_rng(5)
-    return planted.feasible(rng, planted.set_mixes(11)["box trace"], rows=60, margin=1e-9).problem
+    return planted.feasible(rng, planted.set_mixes(14)["box trace"], rows=60, margin=1e-9).problem
 
 
 @pytest.mark.parametrize("mode", ["direct", "cvxpy"])
