@@ -28,7 +28,11 @@ __all__ = ["Clock", "hot_spots", "install"]
 NAME = "timed_matrix_product"
 
 #: Functions that are timed, by module.
-EIGEN = {"scipy.linalg": ("eigh", "eigvalsh", "eigh_tridiagonal"), "numpy.linalg": ("eigh", "eigvalsh")}
+EIGEN = {
+    "scipy.linalg": ("eigh", "eigvalsh", "eigh_tridiagonal"),
+    "scipy.linalg.lapack": ("dsyevd",),
+    "numpy.linalg": ("eigh", "eigvalsh"),
+}
 PRODUCTS = {
     "numpy": ("matmul", "dot"),
     "scipy.linalg.blas": ("dgemm", "dsyrk", "dsymm", "dtrmm", "dgemv", "dsymv"),

@@ -10,9 +10,11 @@ import sdpfeas as sf
 from sdpfeas import planted
 from sdpfeas.backends.spectral_ipm import SpectralIpm
 from sdpfeas.ipm.centre import centred_pair, centred_spectrum
+from sdpfeas.ipm.cone import Cone
 from sdpfeas.ipm.embedding import Embedding
 from sdpfeas.ipm.images import image_of, scaled_gram
 from sdpfeas.ipm.quasi_definite import QuasiDefinite
+from sdpfeas.operators import LowRank, PairwiseDifference, Stacked
 from sdpfeas.program import ConicProgram
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -163,6 +165,53 @@ def test_nearly_all_mixed_problems_are_decided() -> None:
     assert len(undecided) <= 3, undecided
 
 
+@pytest.mark.parametrize("batch", [1, 200, 10**6])
+def test_products_of_means_give_the_gram_matrix_of_pairs(monkeypatch, batch) -> None:
+    """Several sets of means beside other rows, in any order, with kernel and without."""
+    monkeypatch.setattr("sdpfeas.ipm.pairs.BATCH_SIZE", batch)
+    rng = np.random.default_rng(1)
+    n = 6
+    first, second = (PairwiseDifference(rng.normal(size=(c, n))) for c in (5, 3))
+    other = LowRank(list(rng.normal(size=(2, 3, n))))
+    rows = Stacked(
+        [first.scaled(rng.uniform(1.0, 2.0, first.m)), other, second, first.select(np.array([4, 1]))]
+    )
+    dense = np.array([rows.adjoint(unit) for unit in np.eye(rows.m)])
+    for kernel in (None, 1.0 + np.outer(d := rng.uniform(0, 2, n), d)):
+        gram, mixed = scaled_gram(image_of(rows, np.eye(n)), kernel, [np.eye(n)])
+        inner = dense if kernel is None else dense / kernel
+        assert np.allclose(gram, np.einsum("aij,bij->ab", dense, inner))
+        assert np.allclose(mixed[0], np.einsum("aii->a", inner))
+        assert np.allclose(gram, gram.T, rtol=1e-14, atol=0.0)
+
+
+@pytest.mark.parametrize("n", [6, 200])
+def test_a_cone_with_common_eigenvectors_needs_no_eigendecomposition(n) -> None:
+    rng = np.random.default_rng(2)
+    vec, slack, dual = planted.orthogonal(rng, n), *rng.uniform(0.5, 2.0, (2, n))
+    told = Cone.diagonal(vec, -1.0, 1.0, slack, dual)
+    found = Cone(n, -1.0, 1.0, told.slack, told.dual)
+    assert np.allclose(np.sort(told.lam), np.sort(found.lam))
+    for cone in (told, found):
+        assert np.allclose(cone.inverse @ cone.slack @ cone.inverse.T, np.diag(cone.lam))
+        assert np.allclose(cone.scaling.T @ cone.dual @ cone.scaling, np.diag(cone.lam))
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_step_limits_end_where_slack_or_dual_do(corrected) -> None:
+    """By Lanczos: of a predictor one run tells both ends."""
+    rng = np.random.default_rng(3)
+    n = 200
+    cone = Cone.diagonal(planted.orthogonal(rng, n), 1.0, 0.0, *rng.uniform(0.5, 2.0, (2, n)))
+    for attempt in range(1 + corrected):
+        cone.aim(0.1 * attempt, corrected=bool(attempt))
+        cone.set_direction(planted.symmetric(rng, n), 0.0)
+    limit = cone.step_limit()
+    ds, du = cone._scaled
+    lowest = [min(np.linalg.eigvalsh(np.diag(cone.lam) + limit * d)) for d in (ds, du)]
+    assert abs(min(lowest)) <= 0.02 * np.max(cone.lam)
+
+
 @given(seed=SEEDS, exponent=st.integers(-8, 2), traced=st.booleans())
 def test_centred_spectra_solve_their_equation(seed, exponent, traced) -> None:
     rng = np.random.default_rng(seed)
@@ -197,10 +246,8 @@ def test_a_suggested_start_is_centred_and_stationary() -> None:
     program = blobs(5, 12).homogenized()
     assert program.start is not None
     cost = tuple(-c for c in program.objective)
-    embedding = Embedding(program.problem, cost, program.scale)
-    cold = np.linalg.norm(embedding.r_blocks[0]) + np.linalg.norm(embedding.y)
-    embedding.start(*program.start)
-    assert np.linalg.norm(embedding.r_blocks[0]) <= 1e-9 * cold
+    embedding = Embedding(program.problem, cost, program.scale, program.start)
+    assert np.linalg.norm(embedding.r_blocks[0]) <= 1e-9 * np.linalg.norm(embedding.blocks[0].dual)
     (block, *_) = embedding.blocks
     for cone in block.cones:
         assert np.allclose(cone.lam**2, embedding.mu, rtol=1e-3)

@@ -173,10 +173,9 @@ class SpectralIpm(FeasibilityBackend):
 def _embedded(program: ConicProgram, cost: Point) -> Embedding:
     """Begin where the program suggests, or far inside if that does not work."""
     if program.start is not None:
-        embedding = Embedding(program.problem, cost, program.scale)
         # A start only has to help; on wild numbers it may fail in any way.
         with suppress(np.linalg.LinAlgError, ArithmeticError, ValueError):
-            embedding.start(*program.start)
+            embedding = Embedding(program.problem, cost, program.scale, program.start)
             if embedding.sane:
                 return embedding
     return Embedding(program.problem, cost, program.scale)

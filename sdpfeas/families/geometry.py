@@ -27,6 +27,10 @@ __all__ = ["ClassScatter", "from_data", "from_scatter"]
 #: zero. Far above rounding, far below anything measured.
 RANK_TOLERANCE = 1e-10
 
+#: A Cholesky factor tells at once that all singular values are above this share of the largest possible one;
+#: the square root of rounding is what it can tell.
+PLAINLY_FULL = 1e-5
+
 #: Means closer than this, relative to the spread of the data, count as equal.
 EQUAL_TOLERANCE = 1e-12
 
@@ -213,7 +217,10 @@ def row_space(stack: FloatArray, size: FloatArray) -> tuple[FloatArray, int]:
     rank : int
         Its number of columns.
     """
-    _, singular, right = scipy.linalg.svd(stack / size, full_matrices=False, lapack_driver="gesdd")
+    scaled = stack / size
+    if _plainly_full(scaled):
+        return np.eye(stack.shape[1]), stack.shape[1]
+    _, singular, right = scipy.linalg.svd(scaled, full_matrices=False, lapack_driver="gesdd")
     # Scaled like this a stack whose every entry is rounding must not pass for data.
     rank = int(np.sum(singular > RANK_TOLERANCE * max(float(singular[0]), 1.0))) if singular.size else 0
     if rank == 0:
@@ -221,6 +228,15 @@ def row_space(stack: FloatArray, size: FloatArray) -> tuple[FloatArray, int]:
     # The row space of (stack / size)·diag(size) is spanned by the scaled right vectors.
     q, _ = scipy.linalg.qr(size[:, None] * right[:rank].T, mode="economic")
     return np.asarray(q), rank
+
+
+def _plainly_full(stack: FloatArray) -> bool:
+    """Whether columns of norm at most one are so far from dependent that no singular value is in doubt."""
+    if stack.shape[0] < stack.shape[1]:
+        return False
+    gram = stack.T @ stack
+    gram[np.diag_indices_from(gram)] -= PLAINLY_FULL**2 * stack.shape[1]
+    return bool(scipy.linalg.lapack.dpotrf(gram, lower=1)[1] == 0)
 
 
 def _column_sizes(stack: FloatArray) -> FloatArray:

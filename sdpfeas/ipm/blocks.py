@@ -17,12 +17,15 @@ import scipy.sparse as sp
 from sdpfeas.ipm.centre import centred_pair, centred_spectrum
 from sdpfeas.ipm.cone import Cone
 from sdpfeas.ipm.images import image_of, scaled_gram
-from sdpfeas.linalg import FloatArray, eigh, spectral_matrix, symmetrize
+from sdpfeas.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.operators import Rows
 from sdpfeas.operators.columns import vector_columns
 from sdpfeas.sets import PSD, SpectralBox
 
 __all__ = ["Block", "MatrixBlock", "NonnegBlock"]
+
+#: From this share of non-zeros on the columns of a vector block are stored as an array.
+FILLED = 0.25
 
 
 class Block(ABC):
@@ -107,6 +110,10 @@ class Block(ABC):
         """Take the step that was proposed last."""
 
     @abstractmethod
+    def place(self, primal: float, dual: float) -> None:
+        """Go far inside: multiples of the identity of these sizes, the middle of a box."""
+
+    @abstractmethod
     def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
         """Go to the point of the central path that belongs to a dual matrix.
 
@@ -139,24 +146,31 @@ class Block(ABC):
 class MatrixBlock(Block):
     """A PSD block (one cone) or a SpectralBox (two cones on one matrix)."""
 
-    def __init__(
-        self, block: PSD | SpectralBox, rows: Rows | None, cost: FloatArray, primal: float, dual: float
-    ) -> None:
+    def __init__(self, block: PSD | SpectralBox, rows: Rows | None, cost: FloatArray) -> None:
         super().__init__(rows, cost)
-        n = block.n
-        eye = np.eye(n)
         self._set = block
-        if isinstance(block, PSD):
-            self.x = primal * eye
-            self.cones = [Cone(n, 1.0, 0.0, np.array(self.x), dual * eye)]
-        else:
-            self.x = block.interior_point()
-            low, high = self.x - block.lower * eye, block.upper * eye - self.x
-            self.cones = [
-                Cone(n, 1.0, -block.lower, low, dual * eye),
-                Cone(n, -1.0, block.upper, high, dual * eye),
-            ]
+        #: Sign and offset of the slack of every cone.
+        self._kinds = [(1.0, 0.0)] if isinstance(block, PSD) else [(1.0, -block.lower), (-1.0, block.upper)]
         self._has_cost = bool(np.any(cost))
+
+    def place(self, primal: float, dual: float) -> None:
+        """Start from a multiple of the identity, or from the middle of the box."""
+        block, n = self._set, self._set.n
+        if isinstance(block, PSD):
+            slacks = [np.full(n, primal)]
+        else:
+            middle = np.diagonal(block.interior_point())
+            slacks = [middle - block.lower, block.upper - middle]
+        self._begin(np.eye(n), [(slack, np.full(n, dual)) for slack in slacks], 1.0)
+
+    def _begin(self, vec: FloatArray, pairs: list[tuple[FloatArray, FloatArray]], size: float) -> None:
+        """Take eigenvectors of all slacks and duals, and their eigenvalues, cone by cone."""
+        self.cones = [
+            Cone.diagonal(vec, *kind, slack, dual)
+            for kind, (slack, dual) in zip(self._kinds, pairs, strict=True)
+        ]
+        sign, offset = self._kinds[0]
+        self.x = sign * (self.cones[0].slack - offset * size * np.eye(vec.shape[0]))
         self._direction = np.zeros_like(self.x)
         self._proposed = self.x, self.cones
         self._align()
@@ -164,7 +178,7 @@ class MatrixBlock(Block):
     @property
     def degree(self) -> int:
         """Sum of the sides of its cones."""
-        return sum(cone.n for cone in self.cones)
+        return len(self._kinds) * self._set.n
 
     @property
     def complementarity(self) -> float:
@@ -246,19 +260,13 @@ class MatrixBlock(Block):
         lam, vec = eigh(g)
         block, n = self._set, g.shape[0]
         if isinstance(block, PSD):
-            x, u = centred_pair(lam, mu)
-            self.x, theta = spectral_matrix(vec, x), 0.0
-            self.cones = [Cone(n, 1.0, 0.0, np.array(self.x), spectral_matrix(vec, u))]
+            theta = 0.0
+            self._begin(vec, [centred_pair(lam, mu)], size)
         else:
             shift, width = block.lower * size, (block.upper - block.lower) * size
             total = None if block.trace is None else block.trace * size - n * shift
             low, high, theta = centred_spectrum(lam, mu, width, total)
-            self.x = spectral_matrix(vec, low + shift)
-            self.cones = [
-                Cone(n, cone.sign, cone.offset, spectral_matrix(vec, z), spectral_matrix(vec, mu / z))
-                for cone, z in zip(self.cones, (low, high), strict=True)
-            ]
-        self._align()
+            self._begin(vec, [(low, mu / low), (high, mu / high)], size)
         return -theta
 
     def size_trace(self) -> float:
@@ -277,13 +285,13 @@ class MatrixBlock(Block):
 class NonnegBlock(Block):
     """A block of non-negative numbers."""
 
-    def __init__(self, n: int, rows: Rows | None, cost: FloatArray, primal: float, dual: float) -> None:
+    def __init__(self, n: int, rows: Rows | None, cost: FloatArray) -> None:
         super().__init__(rows, cost)
-        self.x, self.u = np.full(n, primal), np.full(n, dual)
+        self.x, self.u = np.ones(n), np.ones(n)
         self.dx, self.du = np.zeros(n), np.zeros(n)
         self._target = np.zeros(n)
         self._proposed = self.x, self.u
-        self._columns: Any = None if rows is None else vector_columns(rows)
+        self._columns: Any = None if rows is None else _packed(vector_columns(rows))
 
     @property
     def degree(self) -> int:
@@ -299,6 +307,10 @@ class NonnegBlock(Block):
     def dual(self) -> FloatArray:
         """The duals."""
         return self.u
+
+    def place(self, primal: float, dual: float) -> None:
+        """Start from equal numbers."""
+        self.x, self.u = np.full(self.x.size, primal), np.full(self.x.size, dual)
 
     def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
         """Stay at the hint where it is positive."""
@@ -322,9 +334,11 @@ class NonnegBlock(Block):
     def schur(self, q: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """``A diag(x / u) A'``."""
         assert self.rows is not None
-        product = self._columns @ sp.diags_array(self.x / self.u) @ self._columns.T
         mixed = np.array([self.rows.apply(self.invert(part)) for part in q])
-        return np.asarray(product.toarray() if hasattr(product, "toarray") else product), mixed
+        if sp.issparse(self._columns):
+            product = self._columns @ sp.diags_array(self.x / self.u) @ self._columns.T
+            return product.toarray(), mixed
+        return (self._columns * (self.x / self.u)) @ self._columns.T, mixed
 
     def invert(self, g: FloatArray) -> FloatArray:
         """Multiply by ``x / u``."""
@@ -353,6 +367,12 @@ class NonnegBlock(Block):
     def accept(self) -> None:
         """Take the step."""
         self.x, self.u = self._proposed
+
+
+def _packed(columns: Any) -> Any:
+    """Columns as an array where they are mostly filled; so is then the product of any two of them."""
+    full = sp.issparse(columns) and columns.nnz > FILLED * columns.shape[0] * columns.shape[1]
+    return columns.toarray() if full else columns
 
 
 def ratio_limit(x: FloatArray, dx: FloatArray) -> float:

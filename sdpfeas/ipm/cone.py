@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.linalg import FloatArray, eigh, eigvalsh, symmetrize
+from sdpfeas.linalg import FloatArray, cholesky, eigh, eigvalsh, spectral_matrix, symmetrize
 
 __all__ = ["Cone"]
 
@@ -39,28 +39,65 @@ class Cone:
     """
 
     def __init__(self, n: int, sign: float, offset: float, slack: FloatArray, dual: FloatArray) -> None:
-        self.n, self.sign, self.offset = n, sign, offset
-        self.slack, self.dual = slack, dual
-        lower = scipy.linalg.cholesky(self.slack, lower=True, check_finite=False)
-        half = _triangular_product(lower, self.dual, transposed=True)
+        lower = cholesky(slack)
+        half = _triangular_product(lower, dual, transposed=True)
         squares, vec = eigh(_triangular_product(lower, half.T, transposed=True))
         if not squares[0] > 0.0:
             raise np.linalg.LinAlgError("the dual slack is not positive definite")
+        lam = np.sqrt(squares)
+        root = np.sqrt(lam)
+        solved, _ = scipy.linalg.lapack.dtrtrs(lower, vec, lower=1, trans=1)
+        scaling = _triangular_product(lower, vec) / root
+        self._set(n, sign, offset, slack, dual, lam, scaling, root[:, None] * solved.T)
+
+    @classmethod
+    def diagonal(
+        cls, vec: FloatArray, sign: float, offset: float, slack: FloatArray, dual: FloatArray
+    ) -> Cone:
+        """Cone whose slack and dual have the same eigenvectors; their eigenvalues say all the rest.
+
+        Parameters
+        ----------
+        vec : ndarray
+            The eigenvectors, one a column.
+        sign, offset : float
+            Which slack it is.
+        slack, dual : ndarray
+            Eigenvalues, positive.
+        """
+        if not (np.all(slack > 0.0) and np.all(dual > 0.0)):
+            raise np.linalg.LinAlgError("slack or dual is not positive definite")
+        root = (slack / dual) ** 0.25
+        cone = cls.__new__(cls)
+        full = spectral_matrix(vec, slack), spectral_matrix(vec, dual)
+        cone._set(slack.size, sign, offset, *full, np.sqrt(slack * dual), vec * root, (vec / root).T)
+        return cone
+
+    def _set(
+        self,
+        n: int,
+        sign: float,
+        offset: float,
+        slack: FloatArray,
+        dual: FloatArray,
+        lam: FloatArray,
+        scaling: FloatArray,
+        inverse: FloatArray,
+    ) -> None:
+        self.n, self.sign, self.offset = n, sign, offset
+        self.slack, self.dual = slack, dual
         #: Scaled eigenvalues of both slacks.
-        self.lam: FloatArray = np.sqrt(squares)
-        root = np.sqrt(self.lam)
+        self.lam = lam
         #: The scaling R and its inverse.
-        self.scaling: FloatArray = _triangular_product(lower, vec) / root
-        self.inverse: FloatArray = (
-            root[:, None]
-            * scipy.linalg.solve_triangular(lower, vec, lower=True, trans="T", check_finite=False).T
-        )
+        self.scaling, self.inverse = scaling, inverse
         #: ``R^-1 R^-T``, the identity in the coordinates of the cone.
-        self.identity: FloatArray | None = self.inverse @ self.inverse.T if self.offset else None
+        self.identity: FloatArray | None = inverse @ inverse.T if offset else None
         #: ``B`` with ``R^-1 X R^-T = B x B'`` for a matrix x in the coordinates of the block; None for I.
         self.basis: FloatArray | None = None
-        self._target: FloatArray = np.zeros((self.n, self.n))
+        self._target: FloatArray = np.zeros((n, n))
         self._scaled: tuple[FloatArray, FloatArray] = (self._target, self._target)
+        #: Whether the direction is a predictor, which aims at zero.
+        self._plain = False
 
     @property
     def complementarity(self) -> float:
@@ -78,6 +115,7 @@ class Cone:
             Whether to take the last direction into account (Mehrotra's corrector).
         """
         self._target = np.diag(centre / self.lam - self.lam)
+        self._plain = centre == 0.0 and not corrected
         if corrected:
             # The last direction had ds + du = -diag(lam), so that -(ds du + du ds) / 2 is a square and more.
             ds = self._scaled[0]
@@ -115,7 +153,13 @@ class Cone:
     def step_limit(self) -> float:
         """Longest step along the directions that stays in the cone (at least nearly)."""
         root = 1.0 / np.sqrt(self.lam)
-        lowest = min(_lowest(d * root[:, None] * root[None, :]) for d in self._scaled)
+        ds, du = (d * root[:, None] * root[None, :] for d in self._scaled)
+        if self._plain:
+            # ds + du = -I: what is high for one is low for the other.
+            low, high = _extremes(ds, both=True)
+            lowest = min(low, -1.0 - high)
+        else:
+            lowest = min(_extremes(ds, both=False)[0], _extremes(du, both=False)[0])
         return np.inf if lowest >= 0.0 else -1.0 / lowest
 
     def moved(self, step: float, dx: FloatArray, drho: float) -> Cone:
@@ -145,16 +189,20 @@ def _triangular_product(lower: FloatArray, matrix: FloatArray, transposed: bool 
     return out
 
 
-def _lowest(matrix: FloatArray) -> float:
-    """Smallest eigenvalue of a symmetric matrix, or a little below it (as far as Lanczos can tell)."""
+def _extremes(matrix: FloatArray, both: bool) -> tuple[float, float]:
+    """Extreme eigenvalues of a symmetric matrix, or a little beyond them (as far as Lanczos can tell).
+
+    Unless both are asked for the largest may be far off.
+    """
     n = matrix.shape[0]
     if n < LANCZOS_SIZE:
-        return float(eigvalsh(matrix)[0])
+        values = eigvalsh(matrix)
+        return float(values[0]), float(values[-1])
     basis = np.empty((LANCZOS_STEPS + 1, n))
     start = np.random.default_rng(0).standard_normal(n)
     basis[0] = start / np.linalg.norm(start)
     diagonal, off = np.empty(LANCZOS_STEPS), np.empty(LANCZOS_STEPS)
-    lowest = 0.0
+    low = high = 0.0
     for k in range(LANCZOS_STEPS):
         w = matrix @ basis[k]
         diagonal[k] = w @ basis[k]
@@ -165,9 +213,11 @@ def _lowest(matrix: FloatArray) -> float:
         finished = k == LANCZOS_STEPS - 1 or off[k] <= 1e-14 * abs(diagonal[k])
         if finished or k % LANCZOS_CHECK == LANCZOS_CHECK - 1:
             values, vectors = scipy.linalg.eigh_tridiagonal(diagonal[: k + 1], off[:k])
-            error = off[k] * abs(vectors[-1, 0])
-            lowest = float(values[0] - error)
-            if finished or error <= LANCZOS_ERROR * abs(values[0]) or values[0] > error:
+            errors = off[k] * np.abs(vectors[-1])
+            low, high = float(values[0] - errors[0]), float(values[-1] + errors[-1])
+            good = errors <= LANCZOS_ERROR * np.abs(values)
+            enough = good[0] and good[-1] if both else good[0] or values[0] > errors[0]
+            if finished or enough:
                 break
         basis[k + 1] = w / off[k]
-    return lowest
+    return low, high

@@ -9,6 +9,7 @@ inside, which is what a proof likes best.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,12 +28,19 @@ __all__ = ["Embedding"]
 #: Share of the way to the boundary a step goes at most.
 TO_BOUNDARY = 0.98
 
+#: A step aims at ``(1 - length)`` to this power of the present gap, ``length`` that of the predictor. Three
+#: is usual; two takes an iteration less where the corrector makes up for much.
+CENTRING_POWER = 2
+
 #: A warm start begins where the gap is this many times the value of its multipliers, but not below a share
 #: of a cold start's.
 START, START_FLOOR = 2.0, 1e-8
 
 #: How often a step that left a cone is tried again, and how much shorter.
 RETRIES, SHORTER = 5, 0.8
+
+#: Where the rows of a block are among all rows.
+Index = slice | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -60,9 +68,19 @@ class Embedding:
         Objective to minimise, one array per block; None for pure feasibility.
     scale : int, optional
         Index of a ``Nonneg(1)`` block that multiplies every SpectralBox.
+    start : tuple, optional
+        Point and multipliers, in the units of the problem, to begin near: on the central path of every block,
+        at the distance of the multipliers. Of the point only single numbers count; matrices follow from the
+        multipliers. Default: begin far inside.
     """
 
-    def __init__(self, problem: FeasibilityProblem, cost: Point | None, scale: int | None = None) -> None:
+    def __init__(
+        self,
+        problem: FeasibilityProblem,
+        cost: Point | None,
+        scale: int | None = None,
+        start: tuple[Point, FloatArray] | None = None,
+    ) -> None:
         self.problem = problem
         self._factors = power_of_two(problem.norms)
         lower, upper = problem.lower * self._factors, problem.upper * self._factors
@@ -76,18 +94,25 @@ class Embedding:
             b for b, s in enumerate(problem.sets) if isinstance(s, SpectralBox) and s.trace is not None
         ]
         self.m = problem.m + len(self._traced)
-        self._make_blocks(problem, cost, primal, dual)
+        self._make_blocks(problem, cost)
         self._make_rows(problem, lower, upper, primal, dual)
         self.tau, self.kappa = 1.0, primal * dual
         self.iteration = 0
         self.ds, self.dp = np.zeros_like(self.s), np.zeros_like(self.p)
         self.dt, self.dq = np.zeros_like(self.t), np.zeros_like(self.q)
         self.dtau = self.dkappa = 0.0
+        if start is None:
+            for block in self.blocks:
+                block.place(primal, dual)
+            if self.has_size:
+                self.size.place(1.0, dual)
+        else:
+            self._start(*start)
         self._measure()
 
-    def _make_blocks(self, problem: FeasibilityProblem, cost: Point, primal: float, dual: float) -> None:
+    def _make_blocks(self, problem: FeasibilityProblem, cost: Point) -> None:
         self.blocks: list[Block] = []
-        self.index: list[np.ndarray] = []
+        self.index: list[Index] = []
         self._place: dict[int, Block] = {}
         free: list[tuple[int, Rows | None]] = []
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
@@ -97,7 +122,7 @@ class Embedding:
                 free.append((b, rows))
                 continue
             if b == self._scale_block:
-                self.size = NonnegBlock(1, None, cost[b], 1.0, dual)
+                self.size = NonnegBlock(1, None, cost[b])
                 self._size_columns = np.zeros(self.m)
                 if own is not None:
                     self._size_columns[active] = np.asarray(own.apply(np.ones(1)))
@@ -107,12 +132,12 @@ class Embedding:
                     self._size_columns[problem.m + k] = -float(box.trace or 0.0)
                 continue
             if isinstance(block, Nonneg):
-                made = NonnegBlock(block.n, own, cost[b], primal, dual)
+                made = NonnegBlock(block.n, own, cost[b])
             else:
                 assert isinstance(block, (PSD, SpectralBox))
-                made = MatrixBlock(block, own, cost[b], primal, dual)
+                made = MatrixBlock(block, own, cost[b])
             self.blocks.append(made)
-            self.index.append(active)
+            self.index.append(_spot(active))
             self._place[b] = made
         self._free_slices: dict[int, slice] = {}
         columns, start = [], 0
@@ -163,22 +188,14 @@ class Embedding:
         self.y = np.zeros(self.m)
         self._sync_multipliers()
 
-    def start(self, point: Point, y: FloatArray) -> None:
-        """Begin near given multipliers instead: on the central path of every block, at their distance.
-
-        Parameters
-        ----------
-        point : tuple of ndarray
-            Where single numbers may be; matrices follow from the multipliers.
-        y : ndarray
-            Multipliers, in the units of the problem.
-        """
+    def _start(self, point: Point, y: FloatArray) -> None:
         self.y[: self.problem.m] = y / self._factors
         self.p, self.q = np.maximum(self.y[self.low], 0.0), np.maximum(-self.y[self.high], 0.0)
         fixed = float(self.lower[self.equal] @ self.y[self.equal])
         value = fixed + float(self.lower[self.low] @ self.p - self.upper[self.high] @ self.q)
-        mu = START * max(abs(value), self.mu * START_FLOOR) / self.degree
-        most = np.sqrt(self.tau * self.kappa)
+        usual = self.tau * self.kappa
+        mu = START * max(abs(value), usual * START_FLOOR) / self.degree
+        most = np.sqrt(usual)
         self.p, self.q = np.maximum(self.p, mu / most), np.maximum(self.q, mu / most)
         self.s, self.t = mu / self.p, mu / self.q
         self.tau, self.kappa = 1.0, mu
@@ -193,7 +210,6 @@ class Embedding:
             trace = block.start(g, mu, self._rho(), point[b])
             if b in self._traced:
                 self.y[self.problem.m + self._traced.index(b)] = trace
-        self._measure()
 
     def _sync_multipliers(self) -> None:
         """Inequality rows have ``y = p - q``."""
@@ -304,7 +320,7 @@ class Embedding:
         self._factorise()
         limit = self._direction(0.0, corrected=False)
         affine = min(1.0, limit)
-        centring = (1.0 - affine) ** 3
+        centring = (1.0 - affine) ** CENTRING_POWER
         limit = self._direction(centring, corrected=True)
         length = self._propose(min(1.0, TO_BOUNDARY * limit))
         self._move(length)
@@ -335,7 +351,7 @@ class Embedding:
                 known = [self._stationarity[k], self._costs[k]]
                 known += [] if block.size_gradient is None else [block.size_gradient]
                 part, after = block.schur(known)
-                schur[np.ix_(index, index)] += part
+                schur[_square(index)] += part
                 self._after_stationarity[index] += after[0]
                 self._after_cost[index] += after[1]
                 if block.size_gradient is not None:
@@ -534,6 +550,16 @@ class Embedding:
             self.size.propose(length, 0.0)
             self.size.accept()
         self._measure()
+
+
+def _spot(active: np.ndarray) -> Index:
+    """Indices as a slice where they have no gaps: whole matrices are then added without copies."""
+    first, size = (int(active[0]), active.size) if active.size else (0, 0)
+    return slice(first, first + size) if np.array_equal(active, np.arange(first, first + size)) else active
+
+
+def _square(index: Index) -> Any:
+    return (index, index) if isinstance(index, slice) else np.ix_(index, index)
 
 
 def _trace_value(problem: FeasibilityProblem, b: int, has_size: bool) -> float:

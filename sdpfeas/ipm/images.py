@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from sdpfeas.ipm.pairs import differences_of, pair_gram
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
+from sdpfeas.operators.pairwise import pair_indices
 
 __all__ = ["Image", "image_of", "scaled_gram"]
 
-#: Floats in one strip: 2 million are 16 MB, which stays in the cache while the strip is worked on.
-STRIP_SIZE = 2_000_000
+#: Floats in one strip: 6.4 MB, which stay in the cache while the strip is worked on.
+STRIP_SIZE = 800_000
 
 
 class Image(ABC):
@@ -85,14 +87,90 @@ def scaled_gram(
         One row for each extra matrix: its inner products with the images.
     """
     leaves, coefficients = image.expand()
-    stack = _Stacked(leaves)
-    m, n, size = stack.m, image.n, stack.m + len(extra)
-    gram = np.zeros((size, size))
+    pairs = [leaf for leaf in leaves if isinstance(leaf, _Pairwise)]
+    others = [leaf for leaf in leaves if not isinstance(leaf, _Pairwise)]
+    inner, cross, own = _products(pairs, others, kernel, extra, image.n)
+    spots: dict[int, slice] = {}
+    for kind in (pairs, others):
+        edges = np.cumsum([0, *(leaf.m for leaf in kind)])
+        spots |= {id(leaf): slice(*ends) for leaf, ends in zip(kind, pairwise(edges), strict=True)}
+
+    def products(leaf: Image, other: Image | None) -> FloatArray:
+        """Inner products of two kinds of rows, or of one with the extra matrices."""
+        here = spots[id(leaf)]
+        there = slice(-len(extra), None) if other is None else spots[id(other)]
+        if isinstance(leaf, _Pairwise):
+            return own[here, there] if isinstance(other, _Pairwise) else cross[there, here].T
+        return cross[here, there] if isinstance(other, _Pairwise) else inner[here, there]
+
+    gram, mixed = np.empty((image.m, image.m)), np.empty((len(extra), image.m))
+    known: list[tuple[Image, Any, slice]] = []
+    place = 0
+    for leaf, c in zip(leaves, coefficients, strict=True):
+        here = slice(place, place + (leaf.m if c is None else c.shape[0]))
+        place = here.stop
+        if extra:
+            mixed[:, here] = _combined(c, products(leaf, None)).T
+        for other, d, there in known:
+            part = _combined(d, _combined(c, products(leaf, other)).T)
+            gram[there, here] = part
+            gram[here, there] = part.T
+        gram[here, here] = _combined(c, _combined(c, products(leaf, leaf)).T)
+        known.append((leaf, c, here))
+    return gram, mixed
+
+
+def _combined(coefficients: Any, rows: FloatArray) -> FloatArray:
+    """Combine the rows of a matrix."""
+    if coefficients is None:
+        return rows
+    count = coefficients.shape[0]
+    if coefficients.nnz == count and np.array_equal(coefficients.indices, np.arange(count)):
+        # Rows are only scaled, which is by far the most frequent case.
+        return np.asarray(coefficients.data[:, None] * rows[:count])
+    return np.asarray(coefficients @ rows)
+
+
+def _products(
+    pairs: Sequence[_Pairwise],
+    others: Sequence[Image],
+    kernel: FloatArray | None,
+    extra: Sequence[FloatArray],
+    n: int,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Inner products of other images and extra matrices, of these with pairs, and of pairs."""
+    means = np.concatenate([leaf.means for leaf in pairs]) if pairs else np.zeros((0, n))
+    inner, forms = _by_strips(others, means, kernel, extra, n)
+    own = pair_gram(means, np.ones((n, n)) if kernel is None else 1.0 / kernel)
+    cross = differences_of(forms)
+    if len(pairs) > 1:
+        # Differences across two sets of means are no rows.
+        owner = np.repeat(np.arange(len(pairs)), [leaf.means.shape[0] for leaf in pairs])
+        first, second = pair_indices(owner.size)
+        inside = np.flatnonzero(owner[first] == owner[second])
+        own, cross = own[np.ix_(inside, inside)], cross[:, inside]
+    return inner, cross, own
+
+
+def _by_strips(
+    leaves: Sequence[Image],
+    means: FloatArray,
+    kernel: FloatArray | None,
+    extra: Sequence[FloatArray],
+    n: int,
+) -> tuple[FloatArray, FloatArray]:
+    """Gram matrix of images and extra matrices X, and the forms ``M (X / K) M'`` of the means."""
+    m, c = sum(leaf.m for leaf in leaves), means.shape[0]
+    size = m + len(extra)
+    gram, forms = np.zeros((size, size)), np.zeros((size, c, c))
     width = max(1, min(n, STRIP_SIZE // max(size * n, 1)))
     for start in range(0, n, width):
         stop = min(start + width, n)
         strip = np.empty((size, stop - start, n - start))
-        stack.strip(start, stop, strip[:m])
+        place = 0
+        for leaf in leaves:
+            leaf.strip(start, stop, strip[place : place + leaf.m])
+            place += leaf.m
         for out, matrix in zip(strip[m:], extra, strict=True):
             out[:] = matrix[start:stop, start:]
         # Entries right of the strip's diagonal block stand for their mirror images too.
@@ -101,19 +179,10 @@ def scaled_gram(
         strip *= weight
         flat = strip.reshape(size, -1)
         gram += flat @ flat.T
-    inner, mixed = gram[:m, :m], gram[m:, :m]
-    inner = _combined(coefficients, leaves, _combined(coefficients, leaves, inner).T)
-    return inner, _combined(coefficients, leaves, mixed.T).T
-
-
-def _combined(coefficients: list[Any], leaves: list[Image], rows: FloatArray) -> FloatArray:
-    """Combine the rows of a matrix, of which each leaf has its share."""
-    edges = np.cumsum([0, *(leaf.m for leaf in leaves)])
-    parts = [
-        rows[a:b] if c is None else c @ rows[a:b]
-        for c, (a, b) in zip(coefficients, pairwise(edges), strict=True)
-    ]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if c:
+            strip *= weight
+            forms += (means[:, start:stop] @ strip) @ means[:, start:].T
+    return gram, forms
 
 
 class _Stacked(Image):
@@ -163,7 +232,7 @@ class _Combined(Image):
 
 class _Pairwise(Image):
     def __init__(self, rows: PairwiseDifference) -> None:
-        self._rows, self._differences = rows, rows.differences()
+        self._rows, self.means = rows, rows.means
         self.m, self.n = rows.m, rows.n
 
     def apply(self, x: FloatArray) -> FloatArray:
@@ -173,7 +242,7 @@ class _Pairwise(Image):
         return self._rows.adjoint(y)
 
     def strip(self, start: int, stop: int, out: FloatArray) -> None:
-        v = self._differences
+        v = self._rows.differences()
         np.multiply(v[:, start:stop, None], v[:, None, start:], out=out)
 
 
@@ -213,6 +282,8 @@ class _Full(Image):
         rows, transform = self._rows, self._transform
         if isinstance(rows, Dense):
             return np.asarray(transform @ rows.array @ transform.T)
+        if rows.m == 1 and _is_identity(rows):
+            return (transform @ transform.T)[None]
         stacked = rows.array.reshape((rows.m * rows.n, rows.n)).tocsr()
         half = (stacked @ transform.T).reshape(rows.m, rows.n, rows.n)
         return np.asarray(transform @ half)
@@ -230,3 +301,10 @@ class _Full(Image):
 
     def strip(self, start: int, stop: int, out: FloatArray) -> None:
         out[:] = self._images[:, start:stop, start:]
+
+
+def _is_identity(rows: Sparse) -> bool:
+    """Whether a single row is that of the trace."""
+    entries = rows.array
+    places = np.arange(rows.n) * (rows.n + 1)
+    return bool(np.array_equal(entries.indices, places) and np.all(entries.data == 1.0))

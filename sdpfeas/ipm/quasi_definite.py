@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.linalg import FloatArray
+from sdpfeas.linalg import FloatArray, cholesky
 
 __all__ = ["QuasiDefinite"]
 
@@ -42,7 +42,7 @@ class QuasiDefinite:
             return
         self._factor = _cholesky(schur)
         if columns.shape[1]:
-            self._half = scipy.linalg.cho_solve(self._factor, columns, check_finite=False)
+            self._half = _solved(self._factor, columns)
             inner = columns.T @ self._half
             inner[np.diag_indices(inner.shape[0])] += corner
             self._corner = _cholesky(inner)
@@ -54,11 +54,11 @@ class QuasiDefinite:
             x = scipy.linalg.lu_solve(self._lu, rhs, check_finite=False)
             x = x + scipy.linalg.lu_solve(self._lu, rhs - self._whole @ x, check_finite=False)
             return x[: r1.size], x[r1.size :]
-        y = scipy.linalg.cho_solve(self._factor, r1, check_finite=False)
-        y = y + scipy.linalg.cho_solve(self._factor, r1 - self._schur @ y, check_finite=False)
+        y = _solved(self._factor, r1)
+        y = y + _solved(self._factor, r1 - self._schur @ y)
         if not self._columns.shape[1]:
             return y, np.zeros(0)
-        border = scipy.linalg.cho_solve(self._corner, self._columns.T @ y - r2, check_finite=False)
+        border = _solved(self._corner, self._columns.T @ y - r2)
         return y - self._half @ border, border
 
 
@@ -72,18 +72,22 @@ def _lu(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     return factors, pivots
 
 
-def _cholesky(matrix: FloatArray) -> tuple[FloatArray, bool]:
+def _solved(factor: FloatArray, rhs: FloatArray) -> FloatArray:
+    solution: FloatArray = scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0]
+    return solution.reshape(rhs.shape)
+
+
+def _cholesky(matrix: FloatArray) -> FloatArray:
     """Factor a matrix that should be positive definite, regularised as little as needed."""
-    diagonal = np.diagonal(matrix)
-    base = np.where(diagonal > 0.0, diagonal, float(np.max(diagonal, initial=0.0)) or 1.0)
     extra = 0.0
     for _ in range(6):
-        trial = np.array(matrix)
-        trial[np.diag_indices(trial.shape[0])] += extra * base
+        trial = matrix
+        if extra > 0.0:
+            diagonal = np.diagonal(matrix)
+            base = np.where(diagonal > 0.0, diagonal, float(np.max(diagonal, initial=0.0)) or 1.0)
+            trial = matrix + np.diag(extra * base)
         try:
-            factor: tuple[FloatArray, bool] = scipy.linalg.cho_factor(trial, lower=True, check_finite=False)
+            return cholesky(trial)
         except np.linalg.LinAlgError:
             extra = REGULARISATION if extra == 0.0 else 100.0 * extra
-            continue
-        return factor
     raise np.linalg.LinAlgError("the Schur complement is not positive definite")

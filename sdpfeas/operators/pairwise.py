@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +18,22 @@ from sdpfeas.operators.compose import Combined, selection
 from sdpfeas.rounding import TINY
 from sdpfeas.validation import float_array, require_finite
 
-__all__ = ["PairwiseDifference"]
+__all__ = ["PairwiseDifference", "pair_indices"]
+
+
+@lru_cache(maxsize=32)
+def pair_indices(c: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices i < j of all pairs of c things in lexicographic order, read-only.
+
+    Parameters
+    ----------
+    c : int
+        How many things.
+    """
+    i, j = np.triu_indices(c, 1)
+    for index in (i, j):
+        index.setflags(write=False)
+    return i, j
 
 
 class PairwiseDifference(Rows):
@@ -50,13 +65,10 @@ class PairwiseDifference(Rows):
         """The means, read-only."""
         return self._means
 
-    @cached_property
+    @property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Indices i and j of every row, read-only."""
-        i, j = np.triu_indices(self.c, 1)
-        for index in (i, j):
-            index.setflags(write=False)
-        return i, j
+        return pair_indices(self.c)
 
     @cached_property
     def _centred(self) -> FloatArray:
