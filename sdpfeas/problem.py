@@ -258,7 +258,7 @@ class FeasibilityProblem:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the problem to one file (NumPy's ``.npz``, no pickle)."""
-        from sdpfeas.io.npz import save_problem
+        from sdpfeas.io.problems import save_problem
 
         save_problem(self, path)
 
@@ -271,7 +271,7 @@ class FeasibilityProblem:
         FileFormatError
             If the file is not such a problem.
         """
-        from sdpfeas.io.npz import load_problem
+        from sdpfeas.io.problems import load_problem
 
         return load_problem(path)
 

@@ -28,7 +28,7 @@ from strategies import (
 )
 
 import sdpfeas as sf
-from sdpfeas.io import npz
+from sdpfeas.io import problems as files
 from sdpfeas.operators import Combined, Dense, LowRank, PairwiseDifference, Sparse, Stacked
 
 
@@ -317,10 +317,10 @@ def _written(path, **members):
 def _header(problem):
     packed: dict = {}
     return {
-        "format": npz.FORMAT,
-        "version": npz.VERSION,
+        "format": files.FORMAT.name,
+        "version": files.FORMAT.version,
         "sets": [block.spec() for block in problem.sets],
-        "rows": [npz._pack(rows, f"rows{b}", packed) for b, rows in enumerate(problem.rows)],
+        "rows": [files._pack(rows, f"rows{b}", packed) for b, rows in enumerate(problem.rows)],
         "row_names": problem.row_names,
         "block_names": problem.block_names,
     }, {"lower": problem.lower, "upper": problem.upper, **packed}

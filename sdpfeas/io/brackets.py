@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sdpfeas.errors import FileFormatError
 from sdpfeas.families.base import ParametricFamily
-from sdpfeas.io.npz import UNREADABLE
+from sdpfeas.io.npz import Format, load
 from sdpfeas.io.results import SavedResult, pack_result, package_versions, unpack_result
 from sdpfeas.linalg import FloatArray
 from sdpfeas.problem import Point
@@ -22,8 +18,8 @@ from sdpfeas.result import Proof, Verdict
 
 __all__ = ["SavedBracket", "SavedEnd", "load_bracket", "pack_bracket", "unpack_bracket"]
 
-FORMAT = "sdpfeas-bracket"
-VERSION = 1
+# The answers in it are compressed already.
+FORMAT = Format("bracket", 1, compressed=False)
 
 
 @dataclass(frozen=True)
@@ -124,13 +120,9 @@ class SavedBracket:
 def pack_bracket(saved: SavedBracket) -> bytes:
     """The bytes of a bracket file."""
     ends = {name: end for name in ("lower", "upper") if (end := getattr(saved, name)) is not None}
-    header = {"format": FORMAT, "format_version": VERSION, "ends": {n: e.delta for n, e in ends.items()}}
+    header = {"ends": {name: end.delta for name, end in ends.items()}}
     arrays = {name: np.frombuffer(pack_result(end.result), dtype=np.uint8) for name, end in ends.items()}
-    text = json.dumps(header).encode()
-    buffer = io.BytesIO()
-    # numpy's stubs do not know that keyword names are free here.
-    np.savez(buffer, header=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
+    return FORMAT.pack(header, arrays)
 
 
 def unpack_bracket(data: bytes) -> SavedBracket:
@@ -141,24 +133,12 @@ def unpack_bracket(data: bytes) -> SavedBracket:
     FileFormatError
         If they are not a bracket, or damaged.
     """
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FileFormatError("not a bracket file: not an .npz archive")
-            arrays = {name: archive[name] for name in archive.files}
-        header = json.loads(bytes(arrays.pop("header")).decode())
-        if header.get("format") != FORMAT or header.get("format_version") != VERSION:
-            found = f"{header.get('format')!r} version {header.get('format_version')}"
-            raise FileFormatError(f"not a bracket file: format is {found}")
+    with FORMAT.unpack(data) as (header, arrays):
         ends = {
             name: SavedEnd(float(delta), unpack_result(arrays[name].tobytes()))
             for name, delta in header["ends"].items()
         }
         return SavedBracket(ends.get("lower"), ends.get("upper"))
-    except FileFormatError:
-        raise
-    except UNREADABLE as error:
-        raise FileFormatError(f"not a bracket file: {error}") from None
 
 
 def load_bracket(path: str | PathLike[str]) -> SavedBracket:
@@ -169,9 +149,4 @@ def load_bracket(path: str | PathLike[str]) -> SavedBracket:
     FileFormatError
         If the file is not such a bracket, is damaged, or does not exist.
     """
-    try:
-        return unpack_bracket(Path(path).read_bytes())
-    except OSError as error:
-        raise FileFormatError(f"{path}: {error.strerror or error}") from None
-    except FileFormatError as error:
-        raise FileFormatError(f"{path}: {error}") from None
+    return load(path, unpack_bracket)

@@ -1,25 +1,25 @@
-"""Problems in one ``.npz`` file: a JSON header and plain arrays, never pickle."""
+"""One ``.npz`` file with a JSON header and plain arrays, never pickle: what all our own files are."""
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from sdpfeas.errors import FileFormatError, ProblemError
-from sdpfeas.operators import Rows, rows_from_state
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.sets import set_from_spec
+from sdpfeas.errors import FileFormatError
 
-__all__ = ["load_problem", "save_problem"]
+__all__ = ["UNREADABLE", "Format", "load"]
 
-FORMAT = "sdpfeas-problem"
-VERSION = 1
+Content = TypeVar("Content")
 
 #: What reading a file that is damaged, or no archive at all, may raise.
 UNREADABLE = (
@@ -38,82 +38,115 @@ UNREADABLE = (
 )
 
 
-def save_problem(problem: FeasibilityProblem, path: str | PathLike[str]) -> None:
-    """Write a problem to ``path`` exactly as named (no suffix is added)."""
-    arrays: dict[str, np.ndarray] = {"lower": problem.lower, "upper": problem.upper}
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "sets": [block.spec() for block in problem.sets],
-        "rows": [_pack(rows, f"rows{b}", arrays) for b, rows in enumerate(problem.rows)],
-        "row_names": problem.row_names,
-        "block_names": problem.block_names,
-    }
-    text = json.dumps(header).encode()
-    with Path(path).open("wb") as file:
+@dataclass(frozen=True)
+class Format:
+    """One kind of file.
+
+    Attributes
+    ----------
+    noun : str
+        What it holds, in one word.
+    version : int
+        The only version that is written and read.
+    version_key : str
+        Where the header says so.
+    compressed : bool
+        Whether arrays are compressed.
+    """
+
+    noun: str
+    version: int
+    version_key: str = "format_version"
+    compressed: bool = True
+
+    @property
+    def name(self) -> str:
+        """What the header calls it."""
+        return f"sdpfeas-{self.noun}"
+
+    def pack(
+        self,
+        header: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        default: Callable[[Any], Any] | None = None,
+    ) -> bytes:
+        """The bytes of a file.
+
+        Parameters
+        ----------
+        header : mapping
+            Everything but the arrays.
+        arrays : mapping
+            The arrays by name, none of them ``header``.
+        default : callable, optional
+            Makes of what JSON cannot hold something that it can; as in :func:`json.dumps`.
+        """
+        full = {"format": self.name, self.version_key: self.version, **header}
+        text = np.frombuffer(json.dumps(full, default=default).encode(), dtype=np.uint8)
+        buffer = io.BytesIO()
+        write = np.savez_compressed if self.compressed else np.savez
         # numpy's stubs do not know that keyword names are free here.
-        np.savez_compressed(file, header=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+        write(buffer, header=text, **arrays)  # type: ignore[arg-type]
+        return buffer.getvalue()
+
+    @contextmanager
+    def unpack(self, data: bytes) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+        """Header and arrays of a file; whatever is found missing or wrong while they are used is damage.
+
+        Raises
+        ------
+        FileFormatError
+            If the bytes are not such a file, of another version, or damaged.
+        """
+        content = self._open(data)
+        try:
+            yield content
+        except FileFormatError:
+            raise
+        except UNREADABLE as error:
+            raise FileFormatError(f"damaged {self.noun} file: {error}") from None
+
+    def _open(self, data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        wrong = f"not a {self.noun} file"
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                if not isinstance(archive, np.lib.npyio.NpzFile):
+                    raise FileFormatError(f"{wrong}: not an .npz archive")
+                arrays = {name: archive[name] for name in archive.files}
+            header = json.loads(bytes(arrays.pop("header")).decode())
+            name, version = header.get("format"), header.get(self.version_key)
+        except FileFormatError:
+            raise
+        except UNREADABLE as error:
+            raise FileFormatError(f"{wrong}: {error}") from None
+        if name != self.name:
+            raise FileFormatError(f"{wrong}: format is {name!r}")
+        if version != self.version:
+            raise FileFormatError(
+                f"written in version {version} of the format, this library reads "
+                f"version {self.version}; update sdpfeas"
+            )
+        return header, arrays
 
 
-def load_problem(path: str | PathLike[str]) -> FeasibilityProblem:
-    """Read a problem written by :func:`save_problem`.
+def load(path: str | PathLike[str], unpack: Callable[[bytes], Content]) -> Content:
+    """Read a file, and let every complaint name it.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+    unpack : callable
+        Makes of its bytes what is asked for.
 
     Raises
     ------
     FileFormatError
-        If the file is not such a problem or is damaged.
-    FileNotFoundError
-        If there is no such file.
+        If the file cannot be read, or is refused by ``unpack``.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FileFormatError(f"{path}: not an .npz archive")
-            arrays = {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise
-    except UNREADABLE as error:
-        raise FileFormatError(f"{path}: not a problem file: {error}") from None
-    try:
-        header = json.loads(bytes(arrays.pop("header")).decode())
-        if header.get("format") != FORMAT:
-            raise FileFormatError(f"{path}: not a problem file: format is {header.get('format')!r}")
-        if header.get("version") != VERSION:
-            raise FileFormatError(
-                f"{path}: written in version {header.get('version')} of the format, this library reads "
-                f"version {VERSION}; update sdpfeas"
-            )
-        rows = [_unpack(spec, f"rows{b}", arrays) for b, spec in enumerate(header["rows"])]
-        return FeasibilityProblem(
-            [set_from_spec(spec) for spec in header["sets"]],
-            rows,
-            arrays["lower"],
-            arrays["upper"],
-            header["row_names"],
-            header["block_names"],
-        )
-    except FileFormatError:
-        raise
-    except UNREADABLE as error:
-        raise FileFormatError(f"{path}: damaged problem file: {error}") from None
-
-
-def _pack(rows: Rows | None, prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, Any] | None:
-    if rows is None:
-        return None
-    numbers, own, children = rows.state()
-    for name, array in own.items():
-        arrays[f"{prefix}.{name}"] = array
-    packed = [_pack(child, f"{prefix}.{k}", arrays) for k, child in enumerate(children)]
-    return {"kind": rows.kind, "numbers": numbers, "arrays": sorted(own), "children": packed}
-
-
-def _unpack(spec: dict[str, Any] | None, prefix: str, arrays: dict[str, np.ndarray]) -> Rows | None:
-    if spec is None:
-        return None
-    own = {name: arrays[f"{prefix}.{name}"] for name in spec["arrays"]}
-    children = [_unpack(c, f"{prefix}.{k}", arrays) for k, c in enumerate(spec["children"])]
-    rows = [child for child in children if child is not None]
-    if len(rows) != len(children):
-        raise ProblemError(f"a part of {prefix} is missing")
-    return rows_from_state(spec["kind"], spec["numbers"], own, rows)
+        return unpack(Path(path).read_bytes())
+    except OSError as error:
+        raise FileFormatError(f"{path}: {error.strerror or error}") from None
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None

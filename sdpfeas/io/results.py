@@ -1,9 +1,7 @@
-"""The evidence of an answer in one ``.npz`` file: a JSON header and plain arrays, never pickle."""
+"""The evidence of an answer in one ``.npz`` file."""
 
 from __future__ import annotations
 
-import io
-import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.errors import FileFormatError
-from sdpfeas.io.npz import UNREADABLE
+from sdpfeas.io.npz import Format, load
 from sdpfeas.linalg import FloatArray
 from sdpfeas.problem import Point
 from sdpfeas.result import Claim, Result, Stop
 
 __all__ = ["SavedResult", "load_result", "pack_result", "save_result", "unpack_result"]
 
-FORMAT = "sdpfeas-result"
-VERSION = 1
+FORMAT = Format("result", 1)
 
 #: Packages whose versions are worth knowing when an old answer is looked at again.
 PACKAGES = ("sdpfeas", "numpy", "scipy", "cvxpy", "clarabel", "scs")
@@ -127,14 +123,7 @@ def load_result(path: str | PathLike[str]) -> SavedResult:
     FileFormatError
         If the file is not such an answer, is damaged, or does not exist.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise FileFormatError(f"{path}: {error.strerror or error}") from None
-    try:
-        return unpack_result(data)
-    except FileFormatError as error:
-        raise FileFormatError(f"{path}: {error}") from None
+    return load(path, unpack_result)
 
 
 def pack_result(result: Result | SavedResult) -> bytes:
@@ -146,8 +135,6 @@ def pack_result(result: Result | SavedResult) -> bytes:
     if saved.certificate is not None:
         arrays["certificate"] = np.asarray(saved.certificate)
     header = {
-        "format": FORMAT,
-        "format_version": VERSION,
         "problem": saved.problem_hash,
         "verdict": saved.verdict,
         "proof": saved.proof,
@@ -162,11 +149,7 @@ def pack_result(result: Result | SavedResult) -> bytes:
         "solve_time": saved.solve_time,
         "versions": dict(saved.versions),
     }
-    text = json.dumps(header, default=str).encode()
-    buffer = io.BytesIO()
-    # numpy's stubs do not know that keyword names are free here.
-    np.savez_compressed(buffer, header=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
+    return FORMAT.pack(header, arrays, default=str)
 
 
 def unpack_result(data: bytes) -> SavedResult:
@@ -177,19 +160,7 @@ def unpack_result(data: bytes) -> SavedResult:
     FileFormatError
         If they are not a result, or damaged.
     """
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FileFormatError("not a result file: not an .npz archive")
-            arrays = {name: archive[name] for name in archive.files}
-        header = json.loads(bytes(arrays.pop("header")).decode())
-        if header.get("format") != FORMAT:
-            raise FileFormatError(f"not a result file: format is {header.get('format')!r}")
-        if header.get("format_version") != VERSION:
-            raise FileFormatError(
-                f"written in version {header.get('format_version')} of the format, this library reads "
-                f"version {VERSION}; update sdpfeas"
-            )
+    with FORMAT.unpack(data) as (header, arrays):
         blocks = header["blocks"]
         return SavedResult(
             problem_hash=str(header["problem"]),
@@ -207,7 +178,3 @@ def unpack_result(data: bytes) -> SavedResult:
             solve_time=float(header["solve_time"]),
             versions=header["versions"],
         )
-    except FileFormatError:
-        raise
-    except UNREADABLE as error:
-        raise FileFormatError(f"not a result file: {error}") from None

@@ -1,0 +1,81 @@
+"""Problems in one ``.npz`` file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.io.npz import Format, load
+from sdpfeas.operators import Rows, rows_from_state
+from sdpfeas.problem import FeasibilityProblem
+from sdpfeas.sets import set_from_spec
+
+__all__ = ["load_problem", "save_problem"]
+
+FORMAT = Format("problem", 1, version_key="version")
+
+
+def save_problem(problem: FeasibilityProblem, path: str | PathLike[str]) -> None:
+    """Write a problem to ``path`` exactly as named (no suffix is added)."""
+    arrays: dict[str, np.ndarray] = {"lower": problem.lower, "upper": problem.upper}
+    header = {
+        "sets": [block.spec() for block in problem.sets],
+        "rows": [_pack(rows, f"rows{b}", arrays) for b, rows in enumerate(problem.rows)],
+        "row_names": problem.row_names,
+        "block_names": problem.block_names,
+    }
+    Path(path).write_bytes(FORMAT.pack(header, arrays))
+
+
+def load_problem(path: str | PathLike[str]) -> FeasibilityProblem:
+    """Read a problem written by :func:`save_problem`.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is not such a problem or is damaged.
+    FileNotFoundError
+        If there is no such file.
+    """
+    if not Path(path).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return load(path, _unpack_problem)
+
+
+def _unpack_problem(data: bytes) -> FeasibilityProblem:
+    with FORMAT.unpack(data) as (header, arrays):
+        return FeasibilityProblem(
+            [set_from_spec(spec) for spec in header["sets"]],
+            [_unpack(spec, f"rows{b}", arrays) for b, spec in enumerate(header["rows"])],
+            arrays["lower"],
+            arrays["upper"],
+            header["row_names"],
+            header["block_names"],
+        )
+
+
+def _pack(rows: Rows | None, prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, Any] | None:
+    if rows is None:
+        return None
+    numbers, own, children = rows.state()
+    for name, array in own.items():
+        arrays[f"{prefix}.{name}"] = array
+    packed = [_pack(child, f"{prefix}.{k}", arrays) for k, child in enumerate(children)]
+    return {"kind": rows.kind, "numbers": numbers, "arrays": sorted(own), "children": packed}
+
+
+def _unpack(spec: dict[str, Any] | None, prefix: str, arrays: dict[str, np.ndarray]) -> Rows | None:
+    if spec is None:
+        return None
+    own = {name: arrays[f"{prefix}.{name}"] for name in spec["arrays"]}
+    children = [_unpack(c, f"{prefix}.{k}", arrays) for k, c in enumerate(spec["children"])]
+    rows = [child for child in children if child is not None]
+    if len(rows) != len(children):
+        raise ProblemError(f"a part of {prefix} is missing")
+    return rows_from_state(spec["kind"], spec["numbers"], own, rows)
