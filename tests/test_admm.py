@@ -7,8 +7,11 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas import planted
-from sdpfeas.backends import admm
 from sdpfeas.backends.admm import Admm, AdmmOptions
+from sdpfeas.backends.admm import graph as graphs
+from sdpfeas.backends.admm import space as vectors
+from sdpfeas.backends.admm.evidence import Equations
+from sdpfeas.backends.admm.space import Space, equilibrate
 
 MIXES = planted.set_mixes()
 
@@ -179,10 +182,10 @@ def test_deterministic() -> None:
 # ---------------------------------------------------------------- its parts
 
 
-def spaces(problem: sf.FeasibilityProblem) -> list[admm._Space]:
+def spaces(problem: sf.FeasibilityProblem) -> list[Space]:
     weights = np.linspace(0.5, 2.0, problem.m)
     scales = 2.0 ** np.arange(len(problem.sets))
-    plain = admm._Space(problem, weights, scales)
+    plain = Space(problem, weights, scales)
     return [plain, plain.widened(0.1)]
 
 
@@ -192,7 +195,7 @@ def test_space_is_consistent(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     problem = planted.feasible(rng, MIXES[name]).problem
     for dense in (True, False):
         if not dense:
-            monkeypatch.setattr(admm, "DENSE_LIMIT", 0)
+            monkeypatch.setattr(vectors, "DENSE_LIMIT", 0)
         for space in spaces(problem):
             point = tuple(planted.interior(rng, block) for block in problem.sets)
             flat = space.flat(point)
@@ -210,11 +213,11 @@ def test_graph_projection(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(11)
     problem = planted.lmi(rng, 4, 2, truth=True).problem
     if way != "columns":
-        monkeypatch.setattr(admm._Space, "diagonal_plus_columns", lambda self: None)
-    monkeypatch.setattr(admm, "EIGEN_LIMIT", 600 if way == "eigen" else 0)
-    monkeypatch.setattr(admm, "CHOLESKY_LIMIT", 0 if way == "iterative" else 3000)
+        monkeypatch.setattr(Space, "diagonal_plus_columns", lambda self: None)
+    monkeypatch.setattr(graphs, "EIGEN_LIMIT", 600 if way == "eigen" else 0)
+    monkeypatch.setattr(graphs, "CHOLESKY_LIMIT", 0 if way == "iterative" else 3000)
     for space in spaces(problem):
-        graph = admm._Graph(space, 1.0)
+        graph = graphs.Graph(space, 1.0)
         if way == "columns":
             assert graph._parts is not None
         for penalty in (1.0, 20.0):
@@ -230,7 +233,7 @@ def test_equations_hold_after_correction() -> None:
     rng = np.random.default_rng(12)
     problem = planted.feasible(rng, MIXES["all"], bounds="equality", rows=5).problem
     point = tuple(planted.interior(rng, block) for block in problem.sets)
-    moved = admm._Equations(problem, np.ones(len(problem.sets))).correct(point)
+    moved = Equations(problem, np.ones(len(problem.sets))).correct(point)
     np.testing.assert_allclose(problem.apply(moved), problem.lower, atol=1e-10)
     assert np.trace(moved[3]) == pytest.approx(0.75, abs=1e-12)
 
@@ -247,7 +250,7 @@ def test_certificates_of_the_widened_run_are_strict() -> None:
 def test_equilibration_evens_out_blocks_and_rows() -> None:
     rng = np.random.default_rng(14)
     norms = 10.0 ** rng.uniform(-3, 0, (3, 1)) * 10.0 ** rng.uniform(-3, 3, 8) * rng.uniform(0.5, 1.0, (3, 8))
-    rows, blocks = admm._equilibrate(norms)
+    rows, blocks = equilibrate(norms)
     scaled = norms * blocks[:, None] * rows
     assert np.all(np.log2(rows) % 1 == 0)
     assert np.all(np.log2(blocks) % 1 == 0)

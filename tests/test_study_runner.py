@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import signal
 import sqlite3
@@ -16,8 +17,9 @@ from study_tools import marked, new_mark, run_json, start, trace_problem, write_
 from sdpfeas.certificates import verify
 from sdpfeas.errors import CardError, FileFormatError, OptionError
 from sdpfeas.io.results import unpack_result
+from sdpfeas.registry import find_solver
 from sdpfeas.study.engines import LocalEngine
-from sdpfeas.study.plan import Plan, make_plan
+from sdpfeas.study.plan import Plan, _plan_solver, make_plan
 from sdpfeas.study.process import LOG_HEAD, LOG_TAIL, Log
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings, parse_memory
@@ -156,6 +158,18 @@ def test_only_what_is_missing_or_changed_is_computed(tmp_path: Path) -> None:
     plan = make_plan([str(tmp_path / "b/honest.py")], [str(tmp_path / "p/*.npz")], 1, Settings(time_limit=10))
     cells = [c for c in compute(plan, path) if c["solver"] == "honest"]
     assert {c["raw_status"] for c in cells} == {"changed"}
+
+
+def test_every_file_of_a_backend_in_a_package_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "packed_backend"
+    write_backend(package, "honest").rename(package / "__init__.py")
+    (package / "parts.py").write_text("STEPS = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    solver = find_solver(importlib.import_module("packed_backend").Made)
+    before = _plan_solver(solver).key
+    assert _plan_solver(solver).key == before
+    (package / "parts.py").write_text("STEPS = 2\n")
+    assert _plan_solver(solver).key != before
 
 
 def test_failed_cells_are_retried_when_asked(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Backends, one file each; they are found through entry points, never imported from here."""
+"""Backends, one file or folder each; they are found through entry points, never imported from here."""

@@ -194,15 +194,24 @@ def _plan_solver(solver: Solver) -> PlannedSolver:
     backend = solver.make()
     options = backend.option_values()
     version = backend.version()
-    code = inspect.getsourcefile(solver.kind)
     identity = {
         "backend": backend.name,
         "options": options,
         "version": version,
         "sdpfeas": __version__,
-        "code": "" if code is None else hashlib.sha256(Path(code).read_bytes()).hexdigest(),
+        "code": _code_digest(solver.kind),
     }
     return PlannedSolver(solver, _digest(identity), options, version)
+
+
+def _code_digest(kind: type) -> str:
+    """Hash of the file a class is written in, or of all files beside it where it is the head of a package."""
+    code = inspect.getsourcefile(kind)
+    if code is None:
+        return ""
+    file = Path(code)
+    files = sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
+    return hashlib.sha256(b"".join(part.read_bytes() for part in files)).hexdigest()
 
 
 def _plan_problems(

@@ -1,0 +1,92 @@
+"""Whether evidence is good enough to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from sdpfeas.backends.admm.splitting import Splitting
+from sdpfeas.linalg import FloatArray
+from sdpfeas.problem import FeasibilityProblem, Point
+from sdpfeas.sets import Free
+
+__all__ = ["Judge", "looks_inside", "looks_strict", "term_sizes"]
+
+Evidence = TypeVar("Evidence")
+
+#: How often a proof may be refused before a numeric check is enough.
+PATIENCE = 4
+
+
+class Judge(Generic[Evidence]):
+    """Decides whether evidence is good enough to stop.
+
+    A proof is asked for only where it looks promising, and ever more rarely where it was refused. At every
+    power of two the verifier's repairs are tried as well, for what does not look promising; and in the end
+    a numeric check is enough.
+    """
+
+    def __init__(
+        self,
+        looks: Callable[[Evidence], bool],
+        prove: Callable[[Evidence], bool],
+        check: Callable[[Evidence], bool],
+        repairs: Callable[[Evidence], Iterable[tuple[Evidence, tuple[str, ...]]]],
+    ) -> None:
+        self._looks, self._prove, self._check, self._repairs = looks, prove, check, repairs
+        self._refusals = self._skip = 0
+
+    def accept(self, evidence: Evidence, run: Splitting) -> Evidence | None:
+        """Return the evidence if it holds, repaired where that was needed; else None."""
+        if self._looks(evidence) and self._holds(evidence, run.settled):
+            return evidence
+        if run.screens >= 4 and run.screens & (run.screens - 1) == 0:
+            for repaired, _ in self._repairs(evidence):
+                if self._prove(repaired):
+                    return repaired
+        return None
+
+    def _holds(self, evidence: Evidence, last: bool) -> bool:
+        if self._skip and not last:
+            self._skip -= 1
+            return False
+        if self._prove(evidence):
+            return True
+        self._refusals += 1
+        self._skip = 2 ** min(self._refusals, 6)
+        return (last or self._refusals >= PATIENCE) and self._check(evidence)
+
+
+def looks_inside(problem: FeasibilityProblem, point: Point) -> bool:
+    """Whether a point meets the inequality rows and lies where corrections of equations are allowed."""
+    value = problem.apply(point)
+    within = (value >= problem.lower) & (value <= problem.upper)
+    if not np.all(within | problem.equality):
+        return False
+    corrected = bool(problem.equality.any())
+    return all(
+        block.depth(x) > 0.0
+        for block, x in zip(problem.sets, point, strict=True)
+        if corrected and not isinstance(block, Free)
+    )
+
+
+def looks_strict(problem: FeasibilityProblem, y: FloatArray) -> bool:
+    """Whether the two sides of a certificate differ in the right direction."""
+    gap = float(np.sum(problem.beta_terms(y)))
+    for block, rows in zip(problem.sets, problem.rows, strict=True):
+        if rows is None or isinstance(block, Free):
+            continue
+        gap -= block.support(rows.adjoint(y))
+    return gap > 0.0
+
+
+def term_sizes(problem: FeasibilityProblem, point: Point) -> FloatArray:
+    """Size of what the blocks add to every row."""
+    total = np.zeros(problem.m)
+    for rows, x in zip(problem.rows, point, strict=True):
+        if rows is not None:
+            total += np.abs(rows.apply(x))
+    return total
