@@ -9,7 +9,7 @@ import planted
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.certificates import exact
+from sdpfeas.certificates.exact import algebra, rationals
 
 MIXES = planted.set_mixes()
 
@@ -18,7 +18,7 @@ MIXES = planted.set_mixes()
 def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "flint":
         pytest.importorskip("flint")
-    monkeypatch.setattr(exact, "HAS_FLINT", request.param == "flint")
+    monkeypatch.setattr(rationals, "HAS_FLINT", request.param == "flint")
     return str(request.param)
 
 
@@ -180,10 +180,10 @@ def test_semidefinite_by_both_routes() -> None:
             shift = float(rng.integers(-1, 2)) * 2.0 ** -float(rng.integers(0, 60))
             a[0, 0] += shift
             matrix = planted.rationals(a)
-            number = np.vectorize(exact._number, otypes=[object])(matrix)
+            number = np.vectorize(rationals.number, otypes=[object])(matrix)
             truth = planted.exactly_psd(matrix)
-            assert exact.semidefinite_exact(number) == truth
-            assert exact._semidefinite_by_pivots(number) == truth
+            assert algebra.semidefinite_exact(number) == truth
+            assert algebra._semidefinite_by_pivots(number) == truth
 
 
 def test_too_large_is_said() -> None:
