@@ -5,6 +5,9 @@ Every error a user can cause is an :class:`SdpfeasError`; it says what was wrong
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class SdpfeasError(Exception):
     """Base class of every exception raised on purpose by sdpfeas."""
@@ -32,3 +35,20 @@ class BackendError(SdpfeasError):
 
 class CardError(SdpfeasError, ValueError):
     """A card is missing, malformed, or names what does not exist."""
+
+
+def hint(name: str, known: Iterable[str], otherwise: str = "known:") -> str:
+    """What to say when a name is not known: the nearest one that is, or all there are.
+
+    Parameters
+    ----------
+    name : str
+        The unknown name.
+    known : iterable of str
+        The known ones.
+    otherwise : str
+        What goes before the list of all.
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"{otherwise} {', '.join(names) or 'none'}"

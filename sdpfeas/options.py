@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from sdpfeas.errors import OptionError
+from sdpfeas.errors import OptionError, hint
 
 __all__ = ["NoOptions", "describe_options", "parse_options"]
 
@@ -43,9 +42,7 @@ def parse_options(kind: type[T], values: Mapping[str, Any], owner: str) -> T:
     checked: dict[str, Any] = {}
     for name, value in values.items():
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known options: {', '.join(names) or 'none'}"
-            raise OptionError(f"{owner} has no option {name!r}; {hint}")
+            raise OptionError(f"{owner} has no option {name!r}; {hint(name, names, 'known options:')}")
         fits, converted = _fit(value, hints[name])
         if not fits:
             raise OptionError(

@@ -16,22 +16,20 @@ family.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from sdpfeas.errors import CardError, OptionError, SdpfeasError
+from sdpfeas.cards import card_folders, find_card, read_card
+from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint
 from sdpfeas.families.base import Family, ParametricFamily
 from sdpfeas.families.lookup import family_names, find_family, load_family_file
 from sdpfeas.options import parse_options
 from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.registry import shipped_cards
 
 __all__ = ["ProblemCard", "ProblemMember", "find_problem"]
 
@@ -218,24 +216,18 @@ def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
     text = str(spec)
     if isinstance(spec, Path) or text.endswith((".toml", ".py", *PROBLEM_FILES)) or "/" in text:
         return _from_path(Path(spec))
-    for folder in (Path("problems"), shipped_cards("problems")):
-        for suffix in (".toml", ".py"):
-            path = folder / (text + suffix)
-            if path.is_file():
-                return _from_path(path)
+    path = find_card(text, "problems")
+    if path is not None:
+        return _from_path(path)
     names = family_names()
     if text in names:
         family = find_family(text)
         return ProblemCard(
             text, family, description=_summary(family), source=text, text=f'family = "{text}"\n'
         )
-    cards = [
-        p.stem for folder in (Path("problems"), shipped_cards("problems")) for p in folder.glob("*.toml")
-    ]
+    cards = [p.stem for folder in card_folders("problems") for p in folder.glob("*.toml")]
     known = sorted({*cards, *names})
-    near = difflib.get_close_matches(text, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-    raise CardError(f"no problem named {text!r}; {hint}")
+    raise CardError(f"no problem named {text!r}; {hint(text, known)}")
 
 
 def _from_path(path: Path) -> ProblemCard:
@@ -255,16 +247,10 @@ def _from_path(path: Path) -> ProblemCard:
 
 
 def _from_card(path: Path) -> ProblemCard:
-    text = path.read_text(encoding="utf-8")
-    try:
-        card = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise CardError(f"{path}: {error}") from None
+    card, text = read_card(path)
     for key, value in card.items():
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"a problem card has {', '.join(KEYS)}"
-            raise CardError(f"{path}: unknown key {key!r}; {hint}")
+            raise CardError(f"{path}: unknown key {key!r}; {hint(key, KEYS, 'a problem card has')}")
         kind, spelled = KEYS[key]
         fits = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
         if not fits:
@@ -317,9 +303,9 @@ def _family_card(path: Path, card: dict[str, Any], name: str, about: str, text: 
         if not isinstance(values, list) or not values:
             raise CardError(f"{path}: sweep.{key} must be a list of values, got {values!r}")
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise CardError(f"{path}: sweep.{key} is no parameter of family {family.name!r}; {hint}")
+            raise CardError(
+                f"{path}: sweep.{key} is no parameter of family {family.name!r}; {hint(key, known)}"
+            )
     delta = card.get("delta")
     made = ProblemCard(
         name, family, parameters, sweep, None if delta is None else float(delta), description=about,

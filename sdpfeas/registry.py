@@ -7,11 +7,9 @@ registered under the entry-point group ``sdpfeas.backends``.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib.util
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,7 +19,8 @@ from types import ModuleType
 from typing import Any
 
 from sdpfeas.backend import FeasibilityBackend
-from sdpfeas.errors import BackendError, CardError, OptionError
+from sdpfeas.cards import find_card, read_card, shipped_cards
+from sdpfeas.errors import BackendError, CardError, OptionError, hint
 
 __all__ = [
     "BackendInfo",
@@ -123,13 +122,6 @@ def describe(kind: type[FeasibilityBackend]) -> BackendInfo:
     )
 
 
-def shipped_cards(folder: str) -> Path:
-    """Folder with the cards that ship with the library (``solvers`` or ``problems``)."""
-    installed = Path(__file__).parent / "_cards" / folder
-    # In a checkout the cards are edited at the root; only a wheel carries them inside the package.
-    return installed if installed.is_dir() else Path(__file__).parent.parent / folder
-
-
 def find_solver(spec: str | Path | type[FeasibilityBackend] | Solver) -> Solver:
     """Find a solver.
 
@@ -154,17 +146,13 @@ def find_solver(spec: str | Path | type[FeasibilityBackend] | Solver) -> Solver:
     text = str(spec)
     if isinstance(spec, Path) or text.endswith((".toml", ".py")) or "/" in text:
         return _from_path(Path(spec))
-    for folder in (Path("solvers"), shipped_cards("solvers")):
-        for suffix in (".toml", ".py"):
-            path = folder / (text + suffix)
-            if path.is_file():
-                return _from_path(path)
+    path = find_card(text, "solvers")
+    if path is not None:
+        return _from_path(path)
     if text in _entry_points():
         return Solver(text, _load_entry(text), source=text)
     known = sorted({*_entry_points(), *(p.stem for p in shipped_cards("solvers").glob("*.toml"))})
-    near = difflib.get_close_matches(text, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-    raise BackendError(f"no solver named {text!r}; {hint}")
+    raise BackendError(f"no solver named {text!r}; {hint(text, known)}")
 
 
 def _from_path(path: Path) -> Solver:
@@ -179,11 +167,7 @@ def _from_path(path: Path) -> Solver:
 
 
 def _from_card(path: Path) -> Solver:
-    text = path.read_text(encoding="utf-8")
-    try:
-        card = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise CardError(f"{path}: {error}") from None
+    card, text = read_card(path)
     unknown = set(card) - {"backend", "options", "name", "description"}
     if unknown:
         raise CardError(f"{path}: unknown key {sorted(unknown)[0]!r}; a solver card has backend, options, "
