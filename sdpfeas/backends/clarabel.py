@@ -6,13 +6,13 @@ No warm start and no callback: Clarabel has neither.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends._cones import Answer, ConePair, Form, StandardForm, ask_direct
-from sdpfeas.backends._conic import ConicBackend, Objective
+from sdpfeas.backends._cones import Answer, StandardForm
+from sdpfeas.backends._direct import DirectBackend, DirectOptions
 from sdpfeas.deadline import Deadline
 from sdpfeas.result import Stop
 
@@ -34,21 +34,11 @@ STOPS = {
 
 
 @dataclass(frozen=True)
-class ClarabelOptions:
-    """Options of ``clarabel``.
+class ClarabelOptions(DirectOptions):
+    """Options of ``clarabel``, besides those of :class:`DirectOptions`.
 
     Attributes
     ----------
-    mode : {"direct", "cvxpy"}
-        Hand the problem over directly, which is the default, or through cvxpy. Both decide the same
-        problems, but cvxpy takes two to four times as long on small ones, and has the primal form only; see
-        benchmarks/bench_compile.py.
-    direct_form : {"auto", "primal", "dual"}
-        Direct mode: what the variables are, the entries of the point or the multipliers of the rows; "auto"
-        takes what is fewer, and the other form where that one meets numerical trouble.
-    objective : {"auto", "none", "margin"}
-        Ask for any point, or for the one deepest inside; "auto" begins with "none" and goes on with the other
-        where nothing is proved.
     tolerance : float
         Clarabel's relative and absolute tolerances of gap and feasibility.
     tolerance_infeasible : float
@@ -62,9 +52,6 @@ class ClarabelOptions:
         Threads for the linear algebra; 0 lets Clarabel choose.
     """
 
-    mode: Literal["direct", "cvxpy"] = "direct"
-    direct_form: Form = "auto"
-    objective: Objective = "auto"
     tolerance: float = 1e-8
     tolerance_infeasible: float = 1e-8
     max_iterations: int = 200
@@ -98,21 +85,15 @@ class ClarabelOptions:
         return out
 
 
-class Clarabel(ConicBackend):
+class Clarabel(DirectBackend):
     """Clarabel, an interior-point solver: accurate, for problems of moderate size."""
 
     name = "clarabel"
+    cvxpy_name = "CLARABEL"
     requires = ("clarabel", "cvxpy")
     distribution = "clarabel"
     triangle = "upper"
     Options = ClarabelOptions
-
-    def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
-        if self.options.mode == "cvxpy":
-            from sdpfeas.backends._cvxpy_model import ask_cvxpy
-
-            return ask_cvxpy(pair, "CLARABEL", lambda: self.options.settings(deadline), deadline)
-        return ask_direct(pair, self.options.direct_form, lambda form: self._solve(form, deadline))
 
     def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
         import clarabel

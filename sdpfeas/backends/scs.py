@@ -7,12 +7,12 @@ twice the iterations it takes from nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from sdpfeas.backends._cones import Answer, ConePair, Form, StandardForm, ask_direct
-from sdpfeas.backends._conic import ConicBackend, Objective
+from sdpfeas.backends._cones import Answer, StandardForm
+from sdpfeas.backends._direct import DirectBackend, DirectOptions
 from sdpfeas.deadline import Deadline
 from sdpfeas.result import Stop
 
@@ -23,21 +23,11 @@ INFEASIBLE, UNBOUNDED = (-2, -7), (-1, -6)
 
 
 @dataclass(frozen=True)
-class ScsOptions:
-    """Options of ``scs``.
+class ScsOptions(DirectOptions):
+    """Options of ``scs``, besides those of :class:`DirectOptions`.
 
     Attributes
     ----------
-    mode : {"direct", "cvxpy"}
-        Hand the problem over directly, which is the default, or through cvxpy. Both decide the same
-        problems, but cvxpy takes two to four times as long on small ones, and has the primal form only; see
-        benchmarks/bench_compile.py.
-    direct_form : {"auto", "primal", "dual"}
-        Direct mode: what the variables are, the entries of the point or the multipliers of the rows; "auto"
-        takes what is fewer, and the other form where that one meets numerical trouble.
-    objective : {"auto", "none", "margin"}
-        Ask for any point, or for the one deepest inside; "auto" begins with "margin" and goes on with the
-        other where nothing is proved.
     eps : float
         SCS's relative and absolute tolerances.
     eps_infeasible : float
@@ -48,9 +38,6 @@ class ScsOptions:
         Memory of the Anderson acceleration; 0 switches it off.
     """
 
-    mode: Literal["direct", "cvxpy"] = "direct"
-    direct_form: Form = "auto"
-    objective: Objective = "auto"
     eps: float = 1e-6
     eps_infeasible: float = 1e-8
     max_iterations: int = 20_000
@@ -78,22 +65,16 @@ class ScsOptions:
         return out
 
 
-class Scs(ConicBackend):
+class Scs(DirectBackend):
     """SCS, a first-order solver: cheap iterations, modest accuracy."""
 
     name = "scs"
+    cvxpy_name = "SCS"
     requires = ("scs", "cvxpy")
     distribution = "scs"
     triangle = "lower"
     objectives = ("margin", "none")
     Options = ScsOptions
-
-    def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
-        if self.options.mode == "cvxpy":
-            from sdpfeas.backends._cvxpy_model import ask_cvxpy
-
-            return ask_cvxpy(pair, "SCS", lambda: self.options.settings(deadline), deadline)
-        return ask_direct(pair, self.options.direct_form, lambda form: self._solve(form, deadline))
 
     def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
         import scs
