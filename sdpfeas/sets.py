@@ -138,24 +138,28 @@ class BlockSet(ABC):
         return self.depth(x) > 0.0
 
 
+class _Cone(BlockSet):
+    """Everything with a non-negative spectrum."""
+
+    def project_spectrum(self, lam: FloatArray) -> FloatArray:
+        """Clip at zero."""
+        return np.maximum(lam, 0.0)
+
+    def support_spectrum(self, lam: FloatArray) -> float:
+        """Zero for a direction with no positive part, else infinity."""
+        return 0.0 if np.max(lam) <= 0.0 else math.inf
+
+    def depth_spectrum(self, lam: FloatArray) -> float:
+        """Smallest eigenvalue, or entry."""
+        return float(np.min(lam))
+
+
 @dataclass(frozen=True)
-class PSD(BlockSet):
+class PSD(_Cone):
     """Symmetric positive semidefinite n×n matrices."""
 
     matrix = True
     kind = "PSD"
-
-    def project_spectrum(self, lam: FloatArray) -> FloatArray:
-        """Clip eigenvalues at zero."""
-        return np.maximum(lam, 0.0)
-
-    def support_spectrum(self, lam: FloatArray) -> float:
-        """Zero for a negative semidefinite direction, else infinity."""
-        return 0.0 if np.max(lam) <= 0.0 else math.inf
-
-    def depth_spectrum(self, lam: FloatArray) -> float:
-        """Smallest eigenvalue."""
-        return float(np.min(lam))
 
     def interior_point(self) -> FloatArray:
         """Return the identity."""
@@ -163,23 +167,11 @@ class PSD(BlockSet):
 
 
 @dataclass(frozen=True)
-class Nonneg(BlockSet):
+class Nonneg(_Cone):
     """Vectors with non-negative entries."""
 
     matrix = False
     kind = "Nonneg"
-
-    def project_spectrum(self, lam: FloatArray) -> FloatArray:
-        """Clip entries at zero."""
-        return np.maximum(lam, 0.0)
-
-    def support_spectrum(self, lam: FloatArray) -> float:
-        """Zero for a non-positive direction, else infinity."""
-        return 0.0 if np.max(lam) <= 0.0 else math.inf
-
-    def depth_spectrum(self, lam: FloatArray) -> float:
-        """Smallest entry."""
-        return float(np.min(lam))
 
     def interior_point(self) -> FloatArray:
         """Return the vector of ones."""
