@@ -12,7 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.operators import Dense
+from sdpfeas.certificates.equality import FreeColumns
+from sdpfeas.operators import Combined, Dense
 
 MODES = (
     {},
@@ -211,6 +212,36 @@ def test_a_sign_may_not_be_turned(slope: float) -> None:
     problem = sf.FeasibilityProblem([sf.Free(1)], [np.array([[slope], [1.0]])], [1.0, 0.0], [np.inf, np.inf])
     for y in ([1.0, 0.0], [1.0, 1e-20], [1.0, 1e-12], [1.0, -slope]):
         never(problem, sf.Claim(certificate=np.array(y)), sf.Verdict.INFEASIBLE)
+
+
+@pytest.mark.parametrize("slope", [1e-3, 1e-6, 1e-10, 1e-12])
+@pytest.mark.parametrize("block", [sf.Nonneg(2), sf.PSD(2)], ids=["nonneg", "psd"])
+def test_an_entry_at_zero_that_the_correction_of_a_free_block_moves(block: sf.BlockSet, slope: float) -> None:
+    """Feasible: f + u = 1, f + (1 - slope)·u = 0, u = x, at u = 1 / slope.
+
+    With multipliers (1, -1, 0) no row touches x that counts, and A*y is exactly zero there. Yet what is left
+    of it on u can only be made up for by the third row, which makes it positive on x.
+    """
+    free = np.array([[1.0, 1.0], [1.0, 1.0 - slope], [0.0, 1.0]])
+    touching = np.zeros((3, *block.shape))
+    touching[(2, *[0] * len(block.shape))] = -1.0
+    problem = sf.FeasibilityProblem([sf.Free(2), block], [free, touching], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0])
+    claim = sf.Claim(certificate=np.array([1.0, -1.0, 0.0]))
+    for mode in MODES[2:]:
+        check = sf.verify(problem, claim, **mode)
+        assert check.verdict is not sf.Verdict.INFEASIBLE, (mode, check.explain())
+
+
+def test_an_entry_that_is_touched_by_less_than_the_smallest_number() -> None:
+    """A product that underflows to zero touches all the same; one with a stored zero does not."""
+    base = Dense(np.array([[2.0**-600, 0.0]]))
+    rows = Combined(sp.csr_array(np.array([[2.0**-600], [1.0]])), base)
+    free = np.array([[1.0], [1.0]])
+    problem = sf.FeasibilityProblem([sf.Free(1), sf.Nonneg(2)], [free, rows], [0.0, 0.0], [0.0, 0.0])
+    assert FreeColumns(problem, np.array([1.0, -1.0])).moves(1)[0]
+    plain = sf.FeasibilityProblem([sf.Free(1), sf.Nonneg(2)], [free, np.eye(2)], [0.0, 0.0], [0.0, np.inf])
+    assert FreeColumns(plain, np.array([1.0, -1.0])).moves(1).tolist() == [True, True]
+    assert FreeColumns(plain, np.array([1.0, 0.0])).moves(1).tolist() == [True, False]
 
 
 def test_cancellation_in_combined_rows_on_a_matrix() -> None:

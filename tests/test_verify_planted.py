@@ -82,6 +82,33 @@ def test_noise_is_repaired_and_said(mix: str, kind: str) -> None:
     assert repaired > 0 or (mix == "free" and kind == "edge") or kind == "certificate"
 
 
+@pytest.mark.parametrize("bounds", planted.BOUNDS)
+@pytest.mark.parametrize("mix", ["nonneg free", "psd nonneg free", "box nonneg free"])
+def test_entries_that_no_row_touches_beside_a_free_block(mix: str, bounds: str) -> None:
+    """Rounding leaves something of A*y on the free block, but nothing where there is nothing."""
+    kinds = {"nonneg": sf.Nonneg(2), "psd": sf.PSD(3), "box": sf.SpectralBox(3, trace=1), "free": sf.Free(2)}
+    sets = [kinds[name] for name in mix.split()]
+    rng = np.random.default_rng([7, planted.BOUNDS.index(bounds)])
+    for storage in planted.VECTOR_STORAGE:
+        case = planted.infeasible(rng, sets, storage=storage, bounds=bounds)
+        problem = with_untouched_entries(case.problem)
+        for size in (0.0, *NOISE):
+            check = sf.verify(problem, noisy(rng, case, size), rigorous=True)
+            assert check.verdict is sf.Verdict.INFEASIBLE, (storage, size, check.explain())
+
+
+def with_untouched_entries(problem: sf.FeasibilityProblem) -> sf.FeasibilityProblem:
+    """The problem with an entry, or a row and column, more in every cone."""
+    sets, rows = list(problem.sets), list(problem.rows)
+    for b, block in enumerate(problem.sets):
+        if isinstance(block, (sf.Nonneg, sf.PSD)):
+            sets[b] = type(block)(block.n + 1)
+            units = np.eye(problem.m)
+            old = np.array([problem.rows[b].adjoint(unit) for unit in units])
+            rows[b] = np.pad(old, [(0, 0)] + [(0, 1)] * (old.ndim - 1))
+    return sf.FeasibilityProblem(sets, rows, problem.lower, problem.upper)
+
+
 @pytest.mark.parametrize("n", [2, 5, 12])
 @pytest.mark.parametrize("truth", [True, False])
 def test_linear_matrix_inequalities(n: int, truth: bool) -> None:

@@ -462,3 +462,13 @@ class FreeColumns:
     def row_norm(self, b: int) -> float:
         """Bound of how far a unit correction moves ``A*y`` on block ``b``."""
         return norm_upper(self.weight * self._problem.upper_norms[b])
+
+    def moves(self, b: int) -> np.ndarray:
+        """Which entries of ``A*y`` on block ``b`` a correction may move.
+
+        The others provably stay as they are: no row touches them whose multiplier may move.
+        """
+        rows = self._problem.rows[b]
+        assert rows is not None
+        # Not ``> 0``: what is not a number proves nothing.
+        return rows._magnitude_adjoint_upper(self.weight) != 0.0

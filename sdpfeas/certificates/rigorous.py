@@ -229,14 +229,15 @@ def prove_certificate(
         g, error = rows.enclose_adjoint(y)
         if not (np.isfinite(g).all() and np.isfinite(error).all()):
             return refuse("A*y overflows")
-        slip = shift * free.row_norm(b) if shift else 0.0
+        # One number up, because the product may underflow.
+        slip = float(np.nextafter(shift * free.row_norm(b), np.inf)) if shift else 0.0
         if isinstance(block, SpectralBox):
             support, size = _box_support_upper(block, g, error, slip)
             if not math.isfinite(support):
                 return refuse(f"block {problem.block_name(b)}: eigenvalues could not be enclosed")
             support_total = float(np.nextafter(support_total + support, np.inf))
             scale += size
-        elif not _in_polar(block, g, error, slip):
+        elif not _in_polar(block, g, error, slip, free.moves(b) if shift else None):
             return refuse(f"A*y is not provably non-positive on block {problem.block_name(b)}")
     gap = float(np.nextafter(beta - support_total, -np.inf))
     if not gap > 0.0:
@@ -246,19 +247,25 @@ def prove_certificate(
     return Outcome(True, margin, f"{near} rule out every point: the rows contradict each other")
 
 
-def _in_polar(block: BlockSet, g: FloatArray, error: FloatArray, slip: float) -> bool:
-    """Prove that every matrix within the error (and ``slip`` in norm) of ``g`` is non-positive."""
+def _in_polar(
+    block: BlockSet, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
+) -> bool:
+    """Prove that every matrix within the error (and ``slip`` in norm) of ``g`` is non-positive.
+
+    ``moves`` marks the entries that ``slip`` is about; no entry moves where it is None.
+    """
     if isinstance(block, Nonneg):
-        return bool(np.all(g + inflate(error + slip, 4) <= 0.0))
+        apart = 0.0 if moves is None else np.where(moves, slip, 0.0)
+        return bool(np.all(g + inflate(error + apart, 4) <= 0.0))
     assert isinstance(block, PSD)
-    if slip == 0.0:
-        # Rows that are exactly zero stay so: they need no strictness.
-        keep = np.any((g != 0.0) | (error != 0.0), axis=1)
-        if not keep.any():
-            return True
-        g, error = g[np.ix_(keep, keep)], error[np.ix_(keep, keep)]
-        if not error.any():
-            return definite(-g)
+    # Rows that are exactly zero stay so: they need no strictness.
+    alive = (g != 0.0) | (error != 0.0)
+    keep = np.any(alive if moves is None else alive | moves, axis=1)
+    if not keep.any():
+        return True
+    g, error = g[np.ix_(keep, keep)], error[np.ix_(keep, keep)]
+    if moves is None and not error.any():
+        return definite(-g)
     return definite(-g, shift=float(inflate(symmetric_norm_upper(error) + slip, 4)))
 
 
