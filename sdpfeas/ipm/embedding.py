@@ -436,7 +436,7 @@ class Embedding:
             size_q += sum(b.size_target() for b in self.blocks if isinstance(b, MatrixBlock))
             size_q += self._response_inner(q)
             r2 = np.append(r2, -size_q)
-        y0, border0 = self._system.solve(rows - ahq, r2)
+        y0, border0 = self._system.solve(rows - ahq, r2, refine=corrected)
         self.dtau = self._tau_step(q, rows, low, high, (y0, border0), eta, target_tau)
         dy = y0 + self.dtau * self._tau_y
         border = border0 + self.dtau * self._tau_border

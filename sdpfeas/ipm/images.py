@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sdpfeas.ipm.pairs import differences_of, pair_gram
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
-from sdpfeas.operators.pairwise import pair_indices
 
 __all__ = ["Image", "image_of", "scaled_gram"]
 
@@ -87,69 +87,48 @@ def scaled_gram(
         One row for each extra matrix: its inner products with the images.
     """
     leaves, coefficients = image.expand()
-    pairs = [leaf for leaf in leaves if isinstance(leaf, _Pairwise)]
-    others = [leaf for leaf in leaves if not isinstance(leaf, _Pairwise)]
-    inner, cross, own = _products(pairs, others, kernel, extra, image.n)
-    spots: dict[int, slice] = {}
-    for kind in (pairs, others):
-        edges = np.cumsum([0, *(leaf.m for leaf in kind)])
-        spots |= {id(leaf): slice(*ends) for leaf, ends in zip(kind, pairwise(edges), strict=True)}
-
-    def products(leaf: Image, other: Image | None) -> FloatArray:
-        """Inner products of two kinds of rows, or of one with the extra matrices."""
-        here = spots[id(leaf)]
-        there = slice(-len(extra), None) if other is None else spots[id(other)]
-        if isinstance(leaf, _Pairwise):
-            return own[here, there] if isinstance(other, _Pairwise) else cross[there, here].T
-        return cross[here, there] if isinstance(other, _Pairwise) else inner[here, there]
-
-    gram, mixed = np.empty((image.m, image.m)), np.empty((len(extra), image.m))
-    known: list[tuple[Image, Any, slice]] = []
-    place = 0
-    for leaf, c in zip(leaves, coefficients, strict=True):
-        here = slice(place, place + (leaf.m if c is None else c.shape[0]))
-        place = here.stop
-        if extra:
-            mixed[:, here] = _combined(c, products(leaf, None)).T
-        for other, d, there in known:
-            part = _combined(d, _combined(c, products(leaf, other)).T)
-            gram[there, here] = part
-            gram[here, there] = part.T
-        gram[here, here] = _combined(c, _combined(c, products(leaf, leaf)).T)
-        known.append((leaf, c, here))
-    return gram, mixed
+    products = _products(leaves, kernel, extra, image.n)
+    m = products.shape[0] - len(extra)
+    known = list(zip(leaves, coefficients, strict=True))
+    if all(c is None or _only_scales(c) for c in coefficients):
+        # By far the most frequent case, and worth no copy of a large matrix.
+        scale = np.concatenate([np.ones(leaf.m) if c is None else c.data for leaf, c in known])
+        products[:m] *= scale[:, None]
+        products[:, :m] *= scale
+        return products[:m, :m], products[m:, :m]
+    combine = sp.block_diag([sp.eye_array(leaf.m) if c is None else c for leaf, c in known], format="csr")
+    inner = np.asarray(combine @ (combine @ products[:m, :m]).T)
+    return inner, np.asarray(combine @ products[:m, m:]).T
 
 
-def _combined(coefficients: Any, rows: FloatArray) -> FloatArray:
-    """Combine the rows of a matrix."""
-    if coefficients is None:
-        return rows
+def _only_scales(coefficients: Any) -> bool:
     count = coefficients.shape[0]
-    if coefficients.nnz == count and np.array_equal(coefficients.indices, np.arange(count)):
-        # Rows are only scaled, which is by far the most frequent case.
-        return np.asarray(coefficients.data[:, None] * rows[:count])
-    return np.asarray(coefficients @ rows)
+    square = coefficients.shape[1] == coefficients.nnz == count
+    return bool(square and np.array_equal(coefficients.indices, np.arange(count)))
 
 
 def _products(
-    pairs: Sequence[_Pairwise],
-    others: Sequence[Image],
-    kernel: FloatArray | None,
-    extra: Sequence[FloatArray],
-    n: int,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Inner products of other images and extra matrices, of these with pairs, and of pairs."""
-    means = np.concatenate([leaf.means for leaf in pairs]) if pairs else np.zeros((0, n))
-    inner, forms = _by_strips(others, means, kernel, extra, n)
-    own = pair_gram(means, np.ones((n, n)) if kernel is None else 1.0 / kernel)
+    leaves: Sequence[Image], kernel: FloatArray | None, extra: Sequence[FloatArray], n: int
+) -> FloatArray:
+    """Inner products of all leaves, and of the extra matrices after them."""
+    edges = np.cumsum([0, *(leaf.m for leaf in leaves)])
+    size = int(edges[-1]) + len(extra)
+    pairs = [k for k, leaf in enumerate(leaves) if isinstance(leaf, _Pairwise)]
+    if not pairs:
+        return _by_strips(leaves, np.zeros((0, n)), kernel, extra, n)[0]
+    # All rows of one kind go by their means; what may be left of that kind goes with the others.
+    chosen = max(pairs, key=lambda k: leaves[k].m)
+    leaf, here = leaves[chosen], slice(edges[chosen], edges[chosen + 1])
+    assert isinstance(leaf, _Pairwise)
+    others = [other for k, other in enumerate(leaves) if k != chosen]
+    inner, forms = _by_strips(others, leaf.means, kernel, extra, n)
     cross = differences_of(forms)
-    if len(pairs) > 1:
-        # Differences across two sets of means are no rows.
-        owner = np.repeat(np.arange(len(pairs)), [leaf.means.shape[0] for leaf in pairs])
-        first, second = pair_indices(owner.size)
-        inside = np.flatnonzero(owner[first] == owner[second])
-        own, cross = own[np.ix_(inside, inside)], cross[:, inside]
-    return inner, cross, own
+    rest = np.concatenate([np.arange(here.start), np.arange(here.stop, size)])
+    out = np.empty((size, size))
+    out[np.ix_(rest, rest)] = inner
+    out[rest, here], out[here, rest] = cross, cross.T
+    pair_gram(leaf.means, np.ones((n, n)) if kernel is None else 1.0 / kernel, out[here, here])
+    return out
 
 
 def _by_strips(

@@ -37,8 +37,8 @@ def differences_of(forms: FloatArray) -> FloatArray:
     return out
 
 
-def pair_gram(means: FloatArray, weight: FloatArray) -> FloatArray:
-    """``<v v', W * u u'>`` for all differences v and u of means, in lexicographic order of the pairs.
+def pair_gram(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
+    """Write ``<v v', W * u u'>`` for all differences v and u of means, in lexicographic order of the pairs.
 
     Parameters
     ----------
@@ -46,14 +46,15 @@ def pair_gram(means: FloatArray, weight: FloatArray) -> FloatArray:
         Shape (c, n), best centred: what they have in common cancels and costs digits.
     weight : ndarray
         The symmetric matrix W.
+    out : ndarray
+        Where to: a square with one row a pair.
     """
     c, n = means.shape
-    m = c * (c - 1) // 2
     products = means[:, None] * means
     halves = (products.reshape(c * c, n) @ weight).reshape(c, c, n)
     # (a - b) W (a - b)' with a and b the products of m_i and of m_j with all means.
     own = differences_of(halves @ products.transpose(0, 2, 1))
-    out, row, start = np.empty((m, m)), 0, 0
+    row = start = 0
     while start < c - 1:
         # Pairs of means from `start` on are the last ones, and all others were met before.
         left = c - start
@@ -73,4 +74,3 @@ def pair_gram(means: FloatArray, weight: FloatArray) -> FloatArray:
         out[row:after, row:after] = symmetrize(block[:, : i.size])
         out[after:, row:after] = block[:, i.size :].T
         row, start = after, start + count
-    return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.linalg import FloatArray, cholesky
+from sdpfeas.linalg import FloatArray
 
 __all__ = ["QuasiDefinite"]
 
@@ -47,15 +47,16 @@ class QuasiDefinite:
             inner[np.diag_indices(inner.shape[0])] += corner
             self._corner = _cholesky(inner)
 
-    def solve(self, r1: FloatArray, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Solve for one right-hand side, with a step of refinement."""
+    def solve(self, r1: FloatArray, r2: FloatArray, refine: bool = True) -> tuple[FloatArray, FloatArray]:
+        """Solve for one right-hand side, with a step of refinement unless the answer is but a guide."""
         if self._whole is not None:
             rhs = np.concatenate([r1, r2])
             x = scipy.linalg.lu_solve(self._lu, rhs, check_finite=False)
             x = x + scipy.linalg.lu_solve(self._lu, rhs - self._whole @ x, check_finite=False)
             return x[: r1.size], x[r1.size :]
         y = _solved(self._factor, r1)
-        y = y + _solved(self._factor, r1 - self._schur @ y)
+        if refine:
+            y = y + _solved(self._factor, r1 - self._schur @ y)
         if not self._columns.shape[1]:
             return y, np.zeros(0)
         border = _solved(self._corner, self._columns.T @ y - r2)
@@ -86,8 +87,10 @@ def _cholesky(matrix: FloatArray) -> FloatArray:
             diagonal = np.diagonal(matrix)
             base = np.where(diagonal > 0.0, diagonal, float(np.max(diagonal, initial=0.0)) or 1.0)
             trial = matrix + np.diag(extra * base)
-        try:
-            return cholesky(trial)
-        except np.linalg.LinAlgError:
-            extra = REGULARISATION if extra == 0.0 else 100.0 * extra
+        # The triangle that is not used need not be cleaned.
+        factor: FloatArray
+        factor, info = scipy.linalg.lapack.dpotrf(trial.T, lower=1, clean=0)
+        if info == 0:
+            return factor
+        extra = REGULARISATION if extra == 0.0 else 100.0 * extra
     raise np.linalg.LinAlgError("the Schur complement is not positive definite")
