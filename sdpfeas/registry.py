@@ -26,6 +26,7 @@ __all__ = [
     "BackendInfo",
     "Solver",
     "backends",
+    "defined_in",
     "find_solver",
     "load_backend_file",
     "load_module",
@@ -192,20 +193,33 @@ def _from_card(path: Path) -> Solver:
 def load_backend_file(path: Path) -> type[FeasibilityBackend]:
     """Load the one backend class a drop-in file defines."""
     module = load_module(path.resolve())
-    found = [
-        item
-        for item in vars(module).values()
-        if isinstance(item, type)
-        and issubclass(item, FeasibilityBackend)
-        and item.__module__ == module.__name__
-        and not getattr(item, "__abstractmethods__", None)
-    ]
+    found = defined_in(module, FeasibilityBackend)
     if len(found) != 1:
         names = ", ".join(item.__name__ for item in found) or "none"
         raise BackendError(f"{path}: a drop-in file defines exactly one backend class; found: {names}")
     if not isinstance(getattr(found[0], "name", None), str):
         raise BackendError(f"{path}: class {found[0].__name__} has no name")
     return found[0]
+
+
+def defined_in(module: ModuleType, base: type) -> list[type[Any]]:
+    """Classes of a kind that a module defines itself and that can be made.
+
+    Parameters
+    ----------
+    module : module
+        The module.
+    base : type
+        What they derive from.
+    """
+    return [
+        item
+        for item in vars(module).values()
+        if isinstance(item, type)
+        and issubclass(item, base)
+        and item.__module__ == module.__name__
+        and not getattr(item, "__abstractmethods__", None)
+    ]
 
 
 def load_module(path: Path) -> ModuleType:

@@ -6,14 +6,14 @@ A family is named by: a path to a drop-in file (``.py``); a file ``NAME.py`` bes
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from sdpfeas.errors import BackendError, CardError
+from sdpfeas.cards import card_folders
+from sdpfeas.errors import BackendError, CardError, hint
 from sdpfeas.families.base import Family
-from sdpfeas.registry import load_module, shipped_cards
+from sdpfeas.registry import defined_in, load_module
 
 __all__ = ["GROUP", "family_names", "find_family", "load_family_file"]
 
@@ -48,8 +48,7 @@ def find_family(name: str, beside: Path | None = None) -> type[Family]:
         if beside is not None and not path.is_absolute() and (beside / path).is_file():
             path = beside / path
         return load_family_file(path)
-    folders = [Path("problems"), shipped_cards("problems")]
-    for folder in folders if beside is None else [beside, *folders]:
+    for folder in (*([] if beside is None else [beside]), *card_folders("problems")):
         path = folder / f"{name}.py"
         if path.is_file():
             return load_family_file(path)
@@ -63,16 +62,13 @@ def find_family(name: str, beside: Path | None = None) -> type[Family]:
             raise
         except Exception as error:
             raise CardError(f"family {name!r} could not be loaded: {error}") from error
-    known = family_names()
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-    raise CardError(f"no family named {name!r}; {hint}")
+    raise CardError(f"no family named {name!r}; {hint(name, family_names())}")
 
 
 def family_names() -> list[str]:
     """Names of all families that can be found from here."""
     names = {*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))}
-    for folder in (Path("problems"), shipped_cards("problems")):
+    for folder in card_folders("problems"):
         names |= {path.stem for path in folder.glob("*.py")}
     return sorted(names)
 
@@ -91,15 +87,7 @@ def load_family_file(path: Path) -> type[Family]:
         module = load_module(path.resolve())
     except BackendError as error:
         raise CardError(str(error)) from error
-    found = [
-        item
-        for item in vars(module).values()
-        if isinstance(item, type)
-        and issubclass(item, Family)
-        and item.__module__ == module.__name__
-        and not getattr(item, "__abstractmethods__", None)
-        and item.__dict__.get("name")
-    ]
+    found = [kind for kind in defined_in(module, Family) if kind.__dict__.get("name")]
     if len(found) != 1:
         names = ", ".join(item.__name__ for item in found) or "none"
         raise CardError(
