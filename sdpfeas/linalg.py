@@ -12,6 +12,9 @@ FloatArray = NDArray[np.float64]
 #: matrix, and still count as symmetric up to rounding.
 SYMMETRY_TOLERANCE = 1e-10
 
+#: From this size on it pays to compute a few eigenvectors instead of all.
+PARTIAL_SIZE = 100
+
 
 def symmetrize(matrix: FloatArray) -> FloatArray:
     """Return ``(matrix + matrix') / 2`` over the last two axes."""
@@ -52,6 +55,22 @@ def eigvalsh(matrix: FloatArray) -> FloatArray:
     # With less work space than this the reduction to tridiagonal form goes column by column.
     lam, _, info = scipy.linalg.lapack.dsyevd(matrix.T, compute_v=0, lower=1, lwork=66 * matrix.shape[0] + 1)
     return lam if info == 0 else scipy.linalg.eigvalsh(matrix, driver="ev", check_finite=False)
+
+
+def leading(matrix: FloatArray, count: int) -> FloatArray:
+    """Eigenvectors of the largest eigenvalues of a symmetric matrix, as columns, the very largest last.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        As for :func:`eigh`.
+    """
+    n = matrix.shape[0]
+    if n < PARTIAL_SIZE or 3 * count > n:
+        return eigh(matrix)[1][:, n - count :]
+    _require_finite(matrix)
+    vec: FloatArray = scipy.linalg.eigh(matrix, subset_by_index=(n - count, n - 1), check_finite=False)[1]
+    return vec
 
 
 def cholesky(matrix: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import sdpfeas as sf
 from sdpfeas import planted
 from sdpfeas.backends.spectral_ipm import SpectralIpm
+from sdpfeas.families.balance import balanced_weights
 from sdpfeas.ipm.centre import centred_pair, centred_spectrum
 from sdpfeas.ipm.cone import Cone
 from sdpfeas.ipm.embedding import Embedding
@@ -281,3 +282,23 @@ def test_auto_hands_an_objective_on() -> None:
     assert (first.lower, first.upper) == (second.lower, second.upper)
     with pytest.raises(sf.BackendError, match="takes no objective"):
         sf.one_shot(family, "admm")
+
+
+def test_balanced_weights_rule_out_more_than_equal_ones() -> None:
+    family = blobs(6, 30)
+    u, w, near = balanced_weights(family._box, family._pairs, family._scatters)
+    for weights in (u, w):
+        assert weights.min() > 0.0
+        assert np.isclose(weights.sum(), 1.0)
+    equal = np.full(u.size, 1.0 / u.size), np.full(w.size, 1.0 / w.size)
+    best, plain = (family._pricing.price(*pair, 0.0)[0] for pair in ((u, w), equal))
+    assert best < 0.8 * plain
+    assert near == pytest.approx(best, rel=0.2)
+
+
+def test_balanced_weights_stay_equal_where_nothing_scatters() -> None:
+    pairs = PairwiseDifference(np.eye(3))
+    u, w, near = balanced_weights(sf.SpectralBox(3, trace=1.0), pairs, LowRank(np.zeros((2, 3))))
+    assert np.allclose(u, 1.0 / 3.0)
+    assert np.allclose(w, 0.5)
+    assert near == 0.0

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from sdpfeas.certificates.rigorous import definite_between
 from sdpfeas.errors import ProblemError
 from sdpfeas.families import geometry
+from sdpfeas.families.balance import balanced_weights
 from sdpfeas.families.base import Known, ParametricFamily
 from sdpfeas.families.degenerate import analyse, scale_caveat
 from sdpfeas.families.enclosure import Enclosure
@@ -45,6 +46,9 @@ from sdpfeas.rounding import UNIT
 from sdpfeas.sets import Nonneg, SpectralBox
 
 __all__ = ["WLDA", "WldaOptions", "Worst"]
+
+#: Relative error of the ratio that a start is made for.
+START_ACCURACY = 1e-2
 
 
 @dataclass(frozen=True)
@@ -464,11 +468,11 @@ class WLDA(ParametricFamily):
         """``max t`` subject to ``<S_ij, Z'> >= t``, ``<S_k, Z'> <= s`` and ``Z'`` in tau times the box.
 
         The optimal value is ``s·delta*``; ``s``, a power of two, is chosen such that tau is near one. It may
-        start from equal weights: what they rule out is rarely far off.
+        start from balanced weights: what they rule out is rarely far off.
         """
         pairs, groups = self._pairs.m, self._scatters.m
-        u, w = np.full(pairs, 1.0 / pairs), np.full(groups, 1.0 / groups)
-        delta, matrix = self._pricing.price(u, w, 0.0)
+        u, w, near = balanced_weights(self._box, self._pairs, self._scatters)
+        delta, matrix = self._pricing.price(u, w, near, START_ACCURACY)
         least, most = float(np.min(self._pairs.apply(matrix))), float(np.max(self._scatters.apply(matrix)))
         limit = float(2.0 ** np.round(np.log2(most))) if most > 0.0 else 1.0
         level = column(0, pairs, pairs + groups, -1.0)

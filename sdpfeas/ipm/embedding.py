@@ -32,9 +32,9 @@ TO_BOUNDARY = 0.98
 #: is usual; two takes an iteration less where the corrector makes up for much.
 CENTRING_POWER = 2
 
-#: A warm start begins where the gap is this many times the value of its multipliers, but not below a share
-#: of a cold start's.
-START, START_FLOOR = 2.0, 1e-8
+#: A suggested start begins where the gap is this many times that between its point and its multipliers, but
+#: at no less than a share of the value, and of a cold start's gap.
+START, START_SHARE, START_FLOOR = 2.0, 0.15, 1e-8
 
 #: How often a step that left a cone is tried again, and how much shorter.
 RETRIES, SHORTER = 5, 0.8
@@ -193,8 +193,9 @@ class Embedding:
         self.p, self.q = np.maximum(self.y[self.low], 0.0), np.maximum(-self.y[self.high], 0.0)
         fixed = float(self.lower[self.equal] @ self.y[self.equal])
         value = fixed + float(self.lower[self.low] @ self.p - self.upper[self.high] @ self.q)
+        gap = abs(value - self._cost_of(point))
         usual = self.tau * self.kappa
-        mu = START * max(abs(value), usual * START_FLOOR) / self.degree
+        mu = max(START * gap, START_SHARE * abs(value), START_FLOOR * usual) / self.degree
         most = np.sqrt(usual)
         self.p, self.q = np.maximum(self.p, mu / most), np.maximum(self.q, mu / most)
         self.s, self.t = mu / self.p, mu / self.q
@@ -210,6 +211,13 @@ class Embedding:
             trace = block.start(g, mu, self._rho(), point[b])
             if b in self._traced:
                 self.y[self.problem.m + self._traced.index(b)] = trace
+
+    def _cost_of(self, point: Point) -> float:
+        total = sum(float(np.vdot(block.cost, point[b])) for b, block in self._place.items())
+        if self._scale_block is not None:
+            total += float(np.vdot(self.size.cost, point[self._scale_block]))
+        free = np.concatenate([np.zeros(0), *(point[b] for b in self._free_slices)])
+        return total + float(self.free_cost @ free)
 
     def _sync_multipliers(self) -> None:
         """Inequality rows have ``y = p - q``."""
