@@ -86,7 +86,12 @@ def environment(mark: str = "") -> dict[str, str]:
 
 def start(arguments: list[str | Path], mark: str = "", cwd: Path | None = None) -> subprocess.Popen[str]:
     """Start the command line."""
-    command = [sys.executable, "-m", "sdpfeas.cli", *map(str, arguments)]
+    # Shells start background jobs with interrupts ignored, and children inherit that.
+    program = (
+        "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('sdpfeas.cli', run_name='__main__', alter_sys=True)"
+    )
+    command = [sys.executable, "-c", program, *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment(mark), cwd=cwd)
 

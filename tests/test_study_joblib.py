@@ -84,16 +84,20 @@ def test_unknown_backends_are_refused() -> None:
         JoblibEngine("threading", 0)
 
 
+def is_helper(process: psutil.Process) -> bool:
+    try:
+        words = " ".join(process.cmdline())
+    except psutil.Error:  # it is ending
+        return False
+    return "loky" in words and "tracker" not in words
+
+
 @pytest.mark.slow
 def test_loky_and_a_lost_worker(tmp_path: Path) -> None:
     killed: list[int] = []
 
     def listener(_cell: object, record: object) -> None:
-        helpers = [
-            child
-            for child in psutil.Process().children(recursive=True)
-            if "loky" in " ".join(child.cmdline()) and "tracker" not in " ".join(child.cmdline())
-        ]
+        helpers = [child for child in psutil.Process().children(recursive=True) if is_helper(child)]
         if record is not None and not killed and helpers:
             killed.append(helpers[0].pid)
             os.kill(helpers[0].pid, signal.SIGKILL)
