@@ -43,6 +43,8 @@ class Progress:
         The present candidates, in the units of the problem the user asked.
     gap : float, optional
         How far the backend believes to be from the optimum, relative to it; a hint when to look closely.
+        Where there is no objective, the optimum is the largest margin, and the gap is by how much the ratio
+        of two terms of a row would have to change.
     """
 
     iteration: int
@@ -52,7 +54,8 @@ class Progress:
     gap: float | None = None
 
 
-#: Called now and then; returning True stops the solve.
+#: Called now and then; returning True stops the solve. One with a true attribute ``patient`` is not content
+#: with a proof: a backend may then go on to the largest margin it can find, and tell its gap.
 Callback = Callable[[Progress], Any]
 
 

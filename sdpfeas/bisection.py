@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sdpfeas.backend import FeasibilityBackend, WarmStart
-from sdpfeas.bracket import Watch
+from sdpfeas.bracket import Watch, relative_gap
 from sdpfeas.errors import BackendError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.published import as_published
@@ -28,6 +28,9 @@ __all__ = ["BisectionResult", "Step", "bisect", "one_shot"]
 
 #: Where in the bracket to ask, while nothing is decided.
 PLACES = (0.5, 0.8, 0.2, 0.95, 0.05)
+
+#: A solve that told its gap and shrank the bracket to less than this share needs no refinement.
+MUCH = 0.2
 
 #: Solves at most, whatever happens.
 MAX_SOLVES = 200
@@ -259,6 +262,7 @@ def _ask(search: Search, delta: float) -> Step:
     bracket = search.bracket
     problem = search.family.at(delta)
     bracket.fresh = False
+    before = relative_gap(bracket.lower, bracket.upper)
     watch = Watch(bracket, delta)
     claim = solve_claim(
         search.backend, problem, time_limit=search.deadline.limit, warm_start=search.warm, callback=watch
@@ -266,13 +270,13 @@ def _ask(search: Search, delta: float) -> Step:
     claim = search.sound(claim, delta)
     verdict, proof, reason = Verdict.UNDECIDED, None, str(claim.stop)
     watch.finish(claim)
-    if search.refines:
+    if search.refines and not (watch.told and relative_gap(bracket.lower, bracket.upper) < MUCH * before):
         bracket.refine()
     if bracket.lower >= delta:
         verdict, proof = Verdict.FEASIBLE, Proof.RIGOROUS
     elif bracket.upper <= delta:
         verdict, proof = Verdict.INFEASIBLE, Proof.RIGOROUS
-    else:
+    elif not bracket.closed:
         check = decide(problem, claim)
         verdict, proof, reason = check.verdict, check.proof, f"{claim.stop}; {check.reason}"
         # A proof about bounds that were rounded is one about a value next to delta.

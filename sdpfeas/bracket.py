@@ -33,6 +33,12 @@ GIVEN_AWAY = 0.05
 #: still far from closed.
 NEXT_LOOK = 0.25
 
+#: A solve at one value of the parameter tells about the threshold up to about the square of its distance
+#: from there, so nothing is gained by going on when its own gap is below this share of that square, ...
+WORTHWHILE = 0.25
+#: ... unless the distance is within the tolerance; then a gap of this share of the tolerance should do.
+CLOSING = 0.7
+
 #: How many points and multipliers are kept for refinement.
 POOL = 12
 
@@ -135,6 +141,9 @@ class Watch:
         Map the candidates of the solve to those of the family.
     """
 
+    #: A proof is not enough: backends may go on to the largest margin, and tell how far away it is.
+    patient = True
+
     def __init__(
         self,
         bracket: Bracket,
@@ -147,6 +156,9 @@ class Watch:
         self._point = point
         self._multipliers = multipliers
         self._calls = self._next = 0
+        #: Whether the backend tells how far it believes to be from the optimum.
+        self.told = False
+        self._least = math.inf
         self._wanted = bracket.tol if bracket.tol > 0.0 else math.inf
         self._skipped: deque[Progress] = deque(maxlen=LOOK_BACK)
 
@@ -162,7 +174,9 @@ class Watch:
         """Offer the candidates if it is their turn."""
         if self._due(progress):
             self._skipped.clear()
-            self._offer(progress.point, progress.certificate, recover=progress.gap is None)
+            # Where a backend tells its gap, both candidates are about as good.
+            self.told = progress.gap is not None
+            self._offer(progress.point, progress.certificate, recover=not self.told, both=self.told)
             self._plan(progress)
         else:
             self._skipped.append(progress)
@@ -170,12 +184,23 @@ class Watch:
         return self.decided
 
     def _due(self, progress: Progress) -> bool:
-        return self._calls >= self._next if progress.gap is None else progress.gap <= self._wanted
+        if progress.gap is None:
+            return self._calls >= self._next
+        if self._delta is None or progress.point is None:
+            return progress.gap <= self._wanted
+        if progress.gap > self._least:
+            return False
+        try:
+            away = abs(self._bracket.family.estimate(progress.point) - self._delta) / abs(self._delta or 1.0)
+        except (ValueError, IndexError, TypeError):
+            return True  # of the wrong shape; whoever it is offered to will say so
+        return progress.gap <= max(CLOSING * self._bracket.tol, WORTHWHILE * away * away)
 
     def _plan(self, progress: Progress) -> None:
         """Say when to look next."""
         self._next = self._calls + 1 + self._calls // EAGER
         if progress.gap is not None:
+            self._least = NEXT_LOOK * progress.gap
             width = relative_gap(self._bracket.lower, self._bracket.upper)
             self._wanted = progress.gap * min(NEXT_LOOK, 2.0 * self._bracket.tol / width if width else 0.0)
 
@@ -187,13 +212,13 @@ class Watch:
             if not self.decided:
                 self._offer(point, y, recover=True)
 
-    def _offer(self, point: Point | None, y: FloatArray | None, recover: bool) -> None:
+    def _offer(self, point: Point | None, y: FloatArray | None, recover: bool, both: bool = False) -> None:
         # A candidate of the wrong shape is worth nothing, like any other wrong one.
         with suppress(ClaimError):
             if point is not None:
                 self._bracket.offer_point(point if self._point is None else self._point(point))
         with suppress(ClaimError):
-            if y is not None and not self.decided:
+            if y is not None and not (self._bracket.closed if both else self.decided):
                 y = y if self._multipliers is None else self._multipliers(y)
                 self._bracket.offer_multipliers(y)
                 if recover and not self.decided:

@@ -167,7 +167,8 @@ class Search:
         if bracket.lower > bracket.upper:
             raise OptionError(f"lower = {bracket.lower} exceeds upper = {bracket.upper}")
         if lower is None:
-            for point in self.family.initial_points():
+            # The best first: the others then need no proof.
+            for point in sorted(self.family.initial_points(), key=self.family.estimate, reverse=True):
                 bracket.offer_point(point)
         if upper is None:
             for y in self.family.initial_multipliers():

@@ -62,7 +62,7 @@ class Ascent:
     inspect : callable
         Called with the function and every evaluation; may raise :class:`Ended`.
     report : callable, optional
-        Called with iterations, seconds and an evaluation every few iterations; True stops.
+        Called with iterations, seconds, function and an evaluation every few iterations; True stops.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Ascent:
         limits: Limits,
         deadline: Deadline,
         inspect: Callable[[DualFunction, Evaluation], None],
-        report: Callable[[int, float, Evaluation], Any] | None,
+        report: Callable[[int, float, DualFunction, Evaluation], Any] | None,
     ) -> None:
         self.limits, self.deadline = limits, deadline
         self._inspect, self._report = inspect, report
@@ -85,8 +85,10 @@ class Ascent:
             return self.latest
         if self.deadline.expired and self.latest is not None:
             raise Ended(Stop.TIME_LIMIT, "time limit")
+        # Where only the weight is another, the eigendecompositions are the same.
+        same = self._at is not None and np.array_equal(self._at[0].units.blocks, function.units.blocks)
         try:
-            found = function.evaluate(z)
+            found = function.evaluate(z, self.latest if same else None)
         except np.linalg.LinAlgError as error:
             raise Ended(Stop.NUMERICAL, str(error)) from None
         if not (math.isfinite(found.value) and np.isfinite(found.gradient).all()):
@@ -117,7 +119,7 @@ class Ascent:
                 jac=True,
                 method="L-BFGS-B",
                 bounds=function.bounds,
-                callback=self._step,
+                callback=lambda _: self.advance(CALL_EVERY),
                 options={**settings, **unlimited},
             )
             z = np.asarray(answer.x)
@@ -131,16 +133,20 @@ class Ascent:
         found = self.evaluate(function, z)
         return -found.value, -found.gradient
 
-    def _step(self, _: FloatArray) -> None:
+    def advance(self, every: int) -> None:
+        """Count an iteration, and call the callback if their number is a multiple of ``every``."""
         self.iterations += 1
-        if self.iterations % CALL_EVERY == 0:
+        if self.iterations % every == 0:
             self._call()
         if self.iterations >= self.limits.max_iterations:
             raise Ended(Stop.ITERATION_LIMIT, "iteration limit")
 
     def _call(self) -> None:
         assert self.latest is not None
-        if self._report is not None and self._report(self.iterations, self.deadline.elapsed, self.latest):
+        assert self._at is not None
+        if self._report is not None and self._report(
+            self.iterations, self.deadline.elapsed, self._at[0], self.latest
+        ):
             raise Ended(Stop.CALLBACK, "stopped by the callback")
 
     def useful(self, function: DualFunction, y: FloatArray) -> FloatArray:

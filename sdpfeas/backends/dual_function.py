@@ -19,7 +19,7 @@ end, each of one sign.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -132,6 +132,10 @@ class Evaluation:
         Eigenvalues of ``A*y`` (entries, for vectors), each times the unit of its block.
     margin : float
         ``s(y)``.
+    vectors : tuple of ndarray or None
+        Eigenvectors of ``A*y``; None for vectors.
+    projected : tuple of ndarray
+        Eigenvalues (entries) of ``X(y)``, each divided by the unit of its block.
     """
 
     value: float
@@ -141,6 +145,8 @@ class Evaluation:
     rows: FloatArray
     spectra: tuple[FloatArray, ...]
     margin: float
+    vectors: tuple[FloatArray | None, ...]
+    projected: tuple[FloatArray, ...]
 
 
 class DualFunction:
@@ -156,6 +162,8 @@ class DualFunction:
         For every block the multiple of the identity (of the vector of ones) to stay near, in units.
     weight : float, optional
         Weight ``rho`` of the margin; None for no margin.
+    most_margin : float
+        Largest margin.
     """
 
     def __init__(
@@ -164,8 +172,10 @@ class DualFunction:
         units: Units,
         centres: FloatArray,
         weight: float | None = None,
+        most_margin: float = MOST_MARGIN,
     ) -> None:
         self.problem, self.units, self.centres, self.weight = problem, units, centres, weight
+        self._most_margin = most_margin
         equal = problem.equality
         low = np.flatnonzero(np.isfinite(problem.lower))
         high = np.flatnonzero(np.isfinite(problem.upper) & ~equal)
@@ -175,12 +185,14 @@ class DualFunction:
         #: Variables of equality rows, which may have either sign.
         self.signless = equal[self.row]
         sign = np.concatenate([np.ones(low.size), -np.ones(high.size)])
-        # Exact both ways: y is the variable times a power of two.
-        self._factor = sign * power_of_two(units.rows)[self.row]
+        #: What a variable is multiplied by to give its multiplier: a power of two, so it is exact both ways.
+        self.factor = sign * power_of_two(units.rows)[self.row]
         gap = np.where(equal, 0.0, problem.upper - problem.lower)
-        self._tightening = sign * np.minimum(units.rows, 0.25 * gap)[self.row]
+        #: What a unit of margin adds to the bound of every variable.
+        self.tightening = sign * np.minimum(units.rows, 0.25 * gap)[self.row]
         self._guess = 0.0
-        self._sets = [_in_units(block, r) for block, r in zip(problem.sets, units.blocks, strict=True)]
+        #: The sets in units.
+        self.sets = [_in_units(block, r) for block, r in zip(problem.sets, units.blocks, strict=True)]
         touched = [bool(np.any(norms[equal] > 0.0)) for norms in problem.block_norms]
         self._shrinks = [
             weight is not None and hit and not isinstance(block, Free)
@@ -197,19 +209,85 @@ class DualFunction:
         """Bounds of the variables."""
         return [(None, None) if free else (0.0, None) for free in self.signless]
 
+    @property
+    def shrinking(self) -> bool:
+        """Whether any set depends on the margin."""
+        return any(self._shrinks)
+
+    def margin_moves(self, margin: float) -> bool:
+        """Whether the margin at an evaluation changes with the variables: below its largest value."""
+        return margin < self._most_margin
+
     def multipliers(self, z: FloatArray) -> FloatArray:
         """Multipliers of the rows, in the units of the problem."""
         y = np.zeros(self.problem.m)
-        np.add.at(y, self.row, self._factor * z)
+        np.add.at(y, self.row, self.factor * z)
         return y
 
     def variables(self, y: FloatArray) -> FloatArray:
         """Variables that give the multipliers ``y``, signs permitting."""
-        z = y[self.row] / self._factor
+        z = y[self.row] / self.factor
         return np.where(self.signless, z, np.maximum(z, 0.0))
 
-    def evaluate(self, z: FloatArray) -> Evaluation:
+    def balanced(self, y: FloatArray) -> FloatArray:
+        """Multipliers along ``y`` of the size that belongs to a margin of zero; zero stays zero."""
+        assert self.weight is not None
+        mass = float((self.factor * self.variables(y)) @ self.tightening)
+        return y * (self.weight / mass) if 0.0 < mass < math.inf else y
+
+    def margin_gap(self, found: Evaluation, point: Point, rows: FloatArray) -> float:
+        """How far apart a lower and an upper estimate of the largest margin are; for inequality rows only.
+
+        The margin is here a share of the terms a row adds up at the point.
+
+        Parameters
+        ----------
+        found : Evaluation
+            Where.
+        point : tuple of ndarray
+            The point that is to have the margin.
+        rows : ndarray
+            Its row values.
+        """
+        weights = self.factor * self.variables(found.multipliers)
+        sizes = np.sign(self.factor) * self._terms(point, rows)[self.row]
+        mass = float(weights @ sizes)
+        if not mass > 0.0 or not np.all(sizes):
+            return math.inf
+        attained = max(
+            float(np.min((values[self.row] - self._bound) / sizes)) for values in (rows, found.rows)
+        )
+        support = -float(weights @ self._bound)
+        for unit_set, lam, x in zip(self.sets, found.spectra, found.projected, strict=True):
+            if isinstance(unit_set, SpectralBox):
+                support += unit_set.support_spectrum(lam)
+            else:
+                # What a multiplier of a cone lacks counts for as much as the point makes of it.
+                support += float(np.maximum(lam, 0.0) @ x)
+        return support / mass - attained
+
+    def _terms(self, point: Point, rows: FloatArray) -> FloatArray:
+        """Sum of the magnitudes of bound and terms of every row, the largest block without a product."""
+        problem = self.problem
+        largest = max(range(len(point)), key=lambda b: point[b].size)
+        total, rest = largest_bound(problem), np.array(rows)
+        for b, (part, x) in enumerate(zip(problem.rows, point, strict=True)):
+            if part is not None and b != largest:
+                value = part.apply(x)
+                total = total + np.abs(value)
+                rest -= value
+        return total + np.abs(rest)
+
+    def evaluate(self, z: FloatArray, before: Evaluation | None = None) -> Evaluation:
         """Value, gradient, and the point that goes with the variables.
+
+        Parameters
+        ----------
+        z : ndarray
+            The variables.
+        before : Evaluation, optional
+            Of the same problem in the same units of blocks, maybe with another weight: at the same
+            multipliers its eigendecompositions are used again.
 
         Raises
         ------
@@ -217,33 +295,61 @@ class DualFunction:
             If a block overflows or its eigendecomposition fails.
         """
         problem, y = self.problem, self.multipliers(z)
-        weights = self._factor * z
-        mass = float(weights @ self._tightening)
-        spectra: list[FloatArray] = []
-        vectors: list[FloatArray | None] = []
-        for block, rows, unit in zip(problem.sets, problem.rows, self.units.blocks, strict=True):
-            g = np.zeros(block.shape) if rows is None else unit * rows.adjoint(y)
-            lam, vec = eigh(g) if block.matrix else (g, None)
-            spectra.append(lam)
-            vectors.append(vec)
+        weights = self.factor * z
+        mass = float(weights @ self.tightening)
+        if before is not None and np.array_equal(before.multipliers, y):
+            spectra, vectors = before.spectra, before.vectors
+        else:
+            spectra, vectors = self._decomposed(y)
         margin = self._margin(spectra, mass)
         value = float(weights @ self._bound)
         if self.weight is not None:
             value += margin * mass + 0.5 * self.weight * (1.0 - margin) ** 2
-        point = []
+        point, projected = [], []
         for b, (lam, vec) in enumerate(zip(spectra, vectors, strict=True)):
             x = self._project(b, lam + self.centres[b], margin)
             value -= float(lam @ x) - 0.5 * float(np.sum((x - self.centres[b]) ** 2))
+            projected.append(x)
             x = x * self.units.blocks[b]
-            point.append(x if vec is None else spectral_matrix(vec, x))
+            point.append(x if vec is None else self._matrix(vec, x))
         at_rows = problem.apply(tuple(point))
-        short = self._bound + margin * self._tightening - at_rows[self.row]
-        return Evaluation(value, self._factor * short, y, tuple(point), at_rows, tuple(spectra), margin)
+        short = self._bound + margin * self.tightening - at_rows[self.row]
+        return Evaluation(
+            value,
+            self.factor * short,
+            y,
+            tuple(point),
+            at_rows,
+            spectra,
+            margin,
+            vectors,
+            tuple(projected),
+        )
+
+    def _decomposed(self, y: FloatArray) -> tuple[tuple[FloatArray, ...], tuple[FloatArray | None, ...]]:
+        """Eigenvalues and eigenvectors of ``A*y``, in units."""
+        spectra: list[FloatArray] = []
+        vectors: list[FloatArray | None] = []
+        for block, rows, unit in zip(self.problem.sets, self.problem.rows, self.units.blocks, strict=True):
+            g = np.zeros(block.shape) if rows is None else unit * rows.adjoint(y)
+            lam, vec = eigh(g) if block.matrix else (g, None)
+            spectra.append(lam)
+            vectors.append(vec)
+        return tuple(spectra), tuple(vectors)
+
+    def _matrix(self, vec: FloatArray, x: FloatArray) -> FloatArray:
+        """Matrix with given eigenvectors and eigenvalues; cheaper where most of these are zero."""
+        inside = x != 0.0
+        # The published method, which has no weight, is left as it was.
+        if self.weight is None or 2 * int(np.count_nonzero(inside)) > x.size or np.any(x < 0.0):
+            return spectral_matrix(vec, x)
+        half = vec[:, inside] * np.sqrt(x[inside])
+        return np.asarray(half @ half.T)
 
     def support(self, spectra: tuple[FloatArray, ...]) -> tuple[float, float]:
         """Support function over the boxes, and how far ``A*y`` is from the polar of the other blocks."""
         total, excess = 0.0, 0.0
-        for block, unit_set, lam in zip(self.problem.sets, self._sets, spectra, strict=True):
+        for block, unit_set, lam in zip(self.problem.sets, self.sets, spectra, strict=True):
             if isinstance(unit_set, SpectralBox):
                 total += unit_set.support_spectrum(lam)
             else:
@@ -255,7 +361,7 @@ class DualFunction:
     def _middles(self) -> list[float]:
         """Where a shrinking set shrinks to (a box), or the direction it moves in (a cone)."""
         out = []
-        for block in self._sets:
+        for block in self.sets:
             if not isinstance(block, SpectralBox):
                 out.append(1.0 / math.sqrt(block.n))
             elif block.trace is None:
@@ -266,7 +372,7 @@ class DualFunction:
 
     def _project(self, b: int, v: FloatArray, margin: float) -> FloatArray:
         """Project a spectrum onto ``K_b(margin)``: a box pulled to its middle, a cone moved inwards."""
-        block = self._sets[b]
+        block = self.sets[b]
         if not self._shrinks[b]:
             return block.project_spectrum(v)
         shift = margin * self._middles[b]
@@ -279,26 +385,26 @@ class DualFunction:
         """Derivative in the margin of what block ``b`` contributes to the inner maximum."""
         x = self._project(b, v, margin)
         middle = self._middles[b]
-        if not isinstance(self._sets[b], SpectralBox):
+        if not isinstance(self.sets[b], SpectralBox):
             return float(np.sum(v - x)) * middle
         # x = (1 - s) p + s m with p in the set, so dx/ds = m - p = (m - x) / (1 - s).
         return float((v - x) @ (middle - x)) / (1.0 - margin)
 
-    def _margin(self, spectra: list[FloatArray], mass: float) -> float:
+    def _margin(self, spectra: Sequence[FloatArray], mass: float) -> float:
         """Best margin for given multipliers: the root of a function that falls at least as fast as rho·s."""
         if self.weight is None:
             return 0.0
         rho = self.weight
         moving = [b for b, shrinks in enumerate(self._shrinks) if shrinks]
         if not moving:
-            return min(1.0 - mass / rho, MOST_MARGIN)
+            return min(1.0 - mass / rho, self._most_margin)
         shifted = [(b, spectra[b] + self.centres[b]) for b in moving]
 
         def slope(s: float) -> float:
             return rho * (1.0 - s) - mass + sum(self._slope(b, v, s) for b, v in shifted)
 
         # Consecutive evaluations have nearly the same root.
-        self._guess = _falling_root(slope, self._guess, rho, MOST_MARGIN)
+        self._guess = _falling_root(slope, self._guess, rho, self._most_margin)
         return self._guess
 
 

@@ -9,7 +9,8 @@ eigendecomposition. The margin of :mod:`sdpfeas.backends.dual_function` gives po
 multipliers finite. Rounds of growing weight drive the margin to its largest value; a certificate comes out
 of them where that is negative, and for it to be strict on the cones the centres grow too. Sizes of blocks
 and rows are taken from the last round. The run ends as soon as the verifier's condition holds on either
-side.
+side. Where L-BFGS-B is slow, and for callers who want the largest margin itself, Newton's method takes over
+(:mod:`sdpfeas.backends.dual_newton`).
 
 Warm starts use the multipliers, the callback is called every few iterations, and nothing is random.
 """
@@ -27,6 +28,7 @@ from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, Progress, Wa
 from sdpfeas.backends.dual_ascent import Ascent, Ended
 from sdpfeas.backends.dual_evidence import Evidence, fit_numbers
 from sdpfeas.backends.dual_function import DualFunction, Evaluation, Units
+from sdpfeas.backends.dual_newton import Newton, even_multipliers, suits
 from sdpfeas.deadline import Deadline
 from sdpfeas.lifting import Lift
 from sdpfeas.linalg import FloatArray
@@ -58,6 +60,21 @@ BEYOND = 1.2
 #: ... and grow with the weight once ``||(A*y)_+|| / beta`` is below this.
 SUSPICION = 0.03
 
+#: L-BFGS-B is slow if it takes more iterations than this.
+NEWTON_AFTER = 100
+
+#: Newton's method begins with a weight that is larger by this factor: it does not mind, ...
+NEWTON_WEIGHT = 8.0
+#: ... meets rows to this share of their size in its first round, better by as much as the weight grows in
+#: the rounds that follow, and takes at most so many steps in each.
+NEWTON_ACCURACY, NEWTON_STEPS = 1e-2, 40
+#: Factor by which its weight grows.
+NEWTON_GROWTH = 4.0
+
+#: What a margin means to whoever asks for the last value of a parameter that is feasible: a ratio of two
+#: terms changes by four times what each of two rows can spare of their sum.
+GAP_PER_MARGIN = 4.0
+
 #: A proof is tried from this many times epsilon on: a refusal costs little.
 EARLY = 100.0
 
@@ -73,6 +90,10 @@ class DualLbfgsOptions:
     epsilon : float
         Level of the infeasibility screen ``||(A*y)_+|| / beta``. The lifted form ends when it fires; the
         spectral form then tries for a proof, and tightens the screen if there is none.
+    newton : bool
+        Spectral form: take Newton steps where L-BFGS-B is slow, and from the start where the callback is
+        ``patient``, that is, wants the largest margin and not just a proof. Only on problems without equality
+        rows, with rows few enough and of two terms at least; L-BFGS-B has the rest.
     margin : bool
         Spectral form: maximise a margin. Without, the plain regularised problem is solved.
     centre : float
@@ -95,6 +116,7 @@ class DualLbfgsOptions:
 
     form: Literal["spectral", "lifted"] = "spectral"
     epsilon: float = 1e-3
+    newton: bool = True
     margin: bool = True
     centre: float = 1.0
     weight: float = 30.0
@@ -150,6 +172,10 @@ class DualLbfgs(FeasibilityBackend):
 # ---------------------------------------------------------------- the spectral form
 
 
+class _Slow(Exception):
+    """L-BFGS-B has had its chance."""
+
+
 def _spectral(
     problem: FeasibilityProblem,
     options: DualLbfgsOptions,
@@ -158,20 +184,36 @@ def _spectral(
     callback: Callback | None,
 ) -> Claim:
     evidence = Evidence(problem, EARLY * options.epsilon)
+    newton = options.newton and options.margin and suits(problem)
+    # Whoever is not content with a proof judges for himself.
+    patient = newton and bool(getattr(callback, "patient", False))
 
     def inspect(function: DualFunction, found: Evaluation) -> None:
-        if evidence.inspect(function, found):
+        if not patient and evidence.inspect(function, found):
             raise Ended(Stop.FINISHED, f"{evidence.proven} found")
+        if newton and not patient and ascent.iterations >= NEWTON_AFTER:
+            raise _Slow
 
-    def report(iterations: int, elapsed: float, found: Evaluation) -> Any:
+    def report(iterations: int, elapsed: float, function: DualFunction, found: Evaluation) -> Any:
         assert callback is not None
-        point, _ = fit_numbers(problem, found.point, found.rows)
-        return callback(Progress(iterations, elapsed, point, found.multipliers))
+        point, value = fit_numbers(problem, found.point, found.rows)
+        gap = GAP_PER_MARGIN * function.margin_gap(found, point, value) if patient else None
+        return callback(Progress(iterations, elapsed, point, found.multipliers, gap))
 
     ascent = Ascent(options, deadline, inspect, None if callback is None else report)
+    search = _rounds if options.margin else _plain
     try:
-        search = _rounds if options.margin else _plain
-        stop, status = search(problem, options, ascent, start)
+        try:
+            if patient:
+                _newton_rounds(problem, options, ascent, start)
+                newton = patient = False
+            stop, status = search(problem, options, ascent, start)
+        except _Slow:
+            newton = False
+            assert ascent.latest is not None
+            start = ascent.latest.multipliers
+            _newton_rounds(problem, options, ascent, start)
+            stop, status = search(problem, options, ascent, start)
     except Ended as end:
         stop, status = end.stop, end.status
     point, y, latest = evidence.point, evidence.multipliers, ascent.latest
@@ -259,6 +301,29 @@ def _rounds(
     return Stop.STALLED, f"no proof up to weight {MOST_WEIGHT:g}; {status}"
 
 
+def _newton_rounds(
+    problem: FeasibilityProblem, options: DualLbfgsOptions, ascent: Ascent, start: FloatArray | None
+) -> None:
+    """Maximise the margin by Newton's method, in rounds, as long as that works."""
+    newton, first = Newton(ascent), NEWTON_WEIGHT * options.weight
+    units, weight = Units.guess(problem), first
+    centres = _centres(problem, units, options.centre)
+    function = DualFunction(problem, units, centres, weight, math.inf)
+    y = function.balanced(even_multipliers(function) if start is None else start)
+    units = Units.at(problem, ascent.evaluate(function, function.variables(y)).point)
+    y = DualFunction(problem, units, centres, weight).balanced(y)
+    while weight <= MOST_WEIGHT:
+        # Nothing shrinks here, so nothing limits the margin.
+        function = DualFunction(problem, units, centres, weight, math.inf)
+        z = function.variables(y)
+        found, works = newton.climb(function, z, NEWTON_ACCURACY * first / weight, NEWTON_STEPS)
+        if not works:
+            break
+        y = found.multipliers
+        centres, units = _further(function, found, NEWTON_GROWTH), Units.at(problem, found.point)
+        weight *= NEWTON_GROWTH
+
+
 def _further(function: DualFunction, found: Evaluation, growth: float) -> FloatArray:
     """Where infeasibility is suspected: centres beyond the point, so that ``A*y`` gets strictly negative."""
     support, excess = function.support(found.spectra)
@@ -324,11 +389,13 @@ def _published(
     return _claim(ascent, stop, status, point, lift.unlift_certificate(ascent.latest.multipliers))
 
 
-def _unlifted(lift: Lift, callback: Callback | None) -> Callable[[int, float, Evaluation], Any] | None:
+def _unlifted(
+    lift: Lift, callback: Callback | None
+) -> Callable[[int, float, DualFunction, Evaluation], Any] | None:
     if callback is None:
         return None
 
-    def report(iterations: int, elapsed: float, found: Evaluation) -> Any:
+    def report(iterations: int, elapsed: float, function: DualFunction, found: Evaluation) -> Any:
         point = lift.unlift_point(found.point)
         return callback(Progress(iterations, elapsed, point, lift.unlift_certificate(found.multipliers)))
 

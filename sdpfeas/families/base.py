@@ -194,10 +194,18 @@ class ParametricFamily(Family):
         fixed, slope, both = self._rows[b], self._slopes[b], self._both[b]
         if slope is None or delta == 0.0:
             return fixed
+        line = self._lines[b]
+        if line is not None:
+            return line.at(delta)
         eye = sp.eye_array(self.m, format="csr")
         if both is None:
-            return _exact_vector(None, slope, delta) or Combined(-delta * eye, slope)
-        return _exact_vector(fixed, slope, delta) or Combined(sp.hstack([eye, -delta * eye]), both)
+            return Combined(-delta * eye, slope)
+        return Combined(sp.hstack([eye, -delta * eye]), both)
+
+    @cached_property
+    def _lines(self) -> list[_Line | None]:
+        """Blocks whose rows at any ``delta`` need no rounding."""
+        return [_line(fixed, slope) for fixed, slope in zip(self._rows, self._slopes, strict=True)]
 
     @cached_property
     def _template(self) -> FeasibilityProblem:
@@ -421,18 +429,40 @@ def _moved(bound: FloatArray, slope: FloatArray, delta: float, direction: int) -
     return out
 
 
-def _exact_vector(fixed: Rows | None, slope: Rows, delta: float) -> Rows | None:
-    """``fixed - delta·slope`` on a vector block as one sparse matrix, if that needs no rounding."""
+@dataclass(frozen=True)
+class _Line:
+    """``fixed - delta·slope`` on a vector block as one sparse matrix; no entry is in both."""
+
+    fixed: FloatArray
+    slope: FloatArray
+    pattern: Any
+
+    def at(self, delta: float) -> Rows:
+        pattern = self.pattern
+        parts = self.fixed - delta * self.slope, pattern.indices, pattern.indptr
+        return Sparse(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
+
+
+def _line(fixed: Rows | None, slope: Rows | None) -> _Line | None:
+    """Rows that move without rounding, or None."""
     if not isinstance(slope, Sparse) or slope.matrix or not isinstance(fixed, Sparse | None):
         return None
     if not np.all(np.frexp(np.abs(slope.array.data))[0] == 0.5):  # powers of two only
         return None
-    moved = -delta * slope.array
     if fixed is None:
-        return Sparse(moved, slope.n, False)
-    if (abs(fixed.array).multiply(abs(slope.array))).nnz:
+        return _Line(np.zeros(slope.array.nnz), np.array(slope.array.data), slope.array)
+    marks = [sp.csr_array((np.ones(a.nnz), a.indices, a.indptr), a.shape) for a in (fixed.array, slope.array)]
+    # One entry for each of either; what is in both would be three.
+    pattern = sp.csr_array(marks[0] + 2.0 * marks[1])
+    pattern.sort_indices()
+    if np.any(pattern.data == 3.0):
         return None
-    return Sparse(fixed.array + moved, slope.n, False)
+    data = {}
+    for mark, rows in ((1.0, fixed), (2.0, slope)):
+        data[mark] = np.zeros(pattern.nnz)
+        # Both are in the same order, row by row.
+        data[mark][pattern.data == mark] = rows.array.data
+    return _Line(data[1.0], data[2.0], pattern)
 
 
 def _apply(rows: Sequence[Rows | None], point: Point, m: int) -> FloatArray:
