@@ -148,7 +148,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "bisect-admm": Contestant("bisection, admm, certified 1e-3", _bisection("admm")),
     "bisect-clarabel": Contestant("bisection, clarabel, certified 1e-3", _bisection("clarabel")),
     "bisect-scs": Contestant("bisection, scs, certified 1e-3", _bisection("scs")),
-    "bisect-cvxpy": Contestant("bisection, cvxpy, certified 1e-3", _bisection("cvxpy")),
+    "bisect-cvxpy": Contestant("bisection, cvxpy, certified 1e-3", _bisection("cvxpy"), "bisect-clarabel"),
     "paper": Contestant(
         "bisection on claims, paper form (lifted), 1e-3",
         _family_search(_as_published, formulation="paper"),
