@@ -222,7 +222,7 @@ def _slopes(block: BlockSet, projected: FloatArray) -> FloatArray:
 
 
 def _vector_gram(rows: Rows, slopes: FloatArray, index: np.ndarray) -> FloatArray:
-    table = dense_columns(vector_columns(rows)[:, np.flatnonzero(slopes)])[index]
+    table = dense_columns(vector_columns(rows))[np.ix_(index, np.flatnonzero(slopes))]
     return np.asarray(table @ table.T)
 
 

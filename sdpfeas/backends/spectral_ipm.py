@@ -8,7 +8,6 @@ start is what the method lives on. Calls back every few iterations, with an obje
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -120,14 +119,31 @@ class SpectralIpm(FeasibilityBackend):
     ) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
         deadline = Deadline(time_limit)
-        cost = tuple(-c for c in program.objective)
+        claim = Claim()
+        # A suggested start only has to help. On badly scaled data it may end short of what the callback
+        # wants, where one from far inside goes on.
+        starts = [program.start] if program.start is None else [program.start, None]
+        with np.errstate(all="ignore"):
+            for start in starts:
+                claim = self._maximise(
+                    replace(program, start=start), deadline, callback, claim.iterations or 0
+                )
+                satisfied = claim.stop is Stop.FINISHED and callback is None
+                if satisfied or claim.stop in (Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT):
+                    break
+        return claim
+
+    def _maximise(
+        self, program: ConicProgram, deadline: Deadline, callback: Callback | None, before: int
+    ) -> Claim:
+        """Run from the start that is suggested, or from far inside; a number of iterations came before."""
         best = _Best()
 
         def visit() -> Stop | None:
             point, y = embedding.point(), embedding.multipliers() / embedding.tau
             merit = _merit(embedding)
             best.offer(merit, embedding.iteration, Claim(point, y))
-            progress = Progress(embedding.iteration, deadline.elapsed, point, y, merit)
+            progress = Progress(before + embedding.iteration, deadline.elapsed, point, y, merit)
             if callback is not None and callback(progress):
                 best.claim = Claim(point, y)
                 return Stop.CALLBACK
@@ -135,13 +151,17 @@ class SpectralIpm(FeasibilityBackend):
                 return Stop.FINISHED
             return Stop.STALLED if embedding.iteration >= best.iteration + PATIENCE else None
 
-        with np.errstate(all="ignore"):
-            try:
-                embedding = _embedded(program, cost)
-            except np.linalg.LinAlgError:
-                return Claim(stop=Stop.UNSUPPORTED, raw_status="a box has no interior to start from")
-            stop = self._iterate(embedding, deadline, visit)
-        return self._claim(embedding, best.claim, stop)
+        try:
+            cost = tuple(-c for c in program.objective)
+            embedding = Embedding(program.problem, cost, program.scale, program.start)
+        except (np.linalg.LinAlgError, ArithmeticError, ValueError):
+            # On wild numbers a suggested start may fail in any way.
+            return Claim(stop=Stop.UNSUPPORTED, raw_status="no interior to start from", iterations=before)
+        if not embedding.sane:
+            return Claim(stop=Stop.NUMERICAL, raw_status="the start overflows", iterations=before)
+        stop = self._iterate(embedding, deadline, visit)
+        claim = self._claim(embedding, best.claim, stop)
+        return replace(claim, iterations=before + embedding.iteration)
 
     def _iterate(self, embedding: Embedding, deadline: Deadline, visit: Callable[[], Stop | None]) -> Stop:
         """Take steps, visiting every iterate, until something says stop."""
@@ -168,17 +188,6 @@ class SpectralIpm(FeasibilityBackend):
     def _claim(embedding: Embedding, latest: Claim, stop: Stop) -> Claim:
         info = {"tau": float(embedding.tau), "kappa": float(embedding.kappa), "mu": float(embedding.mu)}
         return replace(latest, raw_status=str(stop), stop=stop, iterations=embedding.iteration, info=info)
-
-
-def _embedded(program: ConicProgram, cost: Point) -> Embedding:
-    """Begin where the program suggests, or far inside if that does not work."""
-    if program.start is not None:
-        # A start only has to help; on wild numbers it may fail in any way.
-        with suppress(np.linalg.LinAlgError, ArithmeticError, ValueError):
-            embedding = Embedding(program.problem, cost, program.scale, program.start)
-            if embedding.sane:
-                return embedding
-    return Embedding(program.problem, cost, program.scale)
 
 
 def _merit(embedding: Embedding) -> float:

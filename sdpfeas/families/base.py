@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from sdpfeas.errors import ProblemError
 from sdpfeas.families.family import Family
 from sdpfeas.families.proofs import Bound, prove_lower, prove_upper
-from sdpfeas.families.roots import Root, certificate_root
+from sdpfeas.families.roots import EXACT, Root, certificate_root
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Combined, Rows, Sparse, Stacked, as_rows
 from sdpfeas.problem import FeasibilityProblem, Point, sign_violation
@@ -368,7 +368,7 @@ class ParametricFamily(Family):
         y = y * 2.0 ** -np.floor(np.log2(np.max(np.abs(y))))
         return np.where(sign_violation(self._template, y) > 0.0, 0.0, y)
 
-    def root(self, y: FloatArray, near: float | None = None) -> Root:
+    def root(self, y: FloatArray, near: float | None = None, accuracy: float = EXACT) -> Root:
         """Return the smallest ``delta`` that multipliers rule out, in plain arithmetic.
 
         Parameters
@@ -377,6 +377,8 @@ class ParametricFamily(Family):
             Mended multipliers.
         near : float, optional
             Where to start looking.
+        accuracy : float
+            Relative error that is good enough; the root is then a little too low.
         """
         fixed = _adjoint(self._rows, self.sets, y)
         slope = _adjoint(self._slopes, self.sets, y)
@@ -384,7 +386,7 @@ class ParametricFamily(Family):
         beta = float(self._lower[up] @ y[up] + self._upper[down] @ y[down])
         beta_slope = float(self._lower_slope[up] @ y[up] + self._upper_slope[down] @ y[down])
         start = self._start if math.isfinite(self.bracket[0]) or near is None else near
-        return certificate_root(self.sets, fixed, slope, beta, beta_slope, start, self.unit)
+        return certificate_root(self.sets, fixed, slope, beta, beta_slope, start, self.unit, accuracy)
 
     def weigh(self, y: FloatArray, delta: float) -> FloatArray:
         """Adapt the multipliers that depend on ``delta``; as they are in general."""

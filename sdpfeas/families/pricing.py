@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import scipy.linalg
 
 from sdpfeas.families.refine import REFINE_ROUNDS, Oracle, refine, unit_weights
-from sdpfeas.families.roots import NO_ROOT, Root, box_maximiser, certificate_root
+from sdpfeas.families.roots import EXACT, NO_ROOT, Root, box_maximiser, certificate_root
 from sdpfeas.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.operators import Rows
-from sdpfeas.rounding import UNIT
 from sdpfeas.sets import SpectralBox
 
 __all__ = ["Pricing", "Weights"]
 
 Weights = tuple[FloatArray, FloatArray]
 
-#: Accuracy of a ratio: as well as rounding allows, and as a share of the tolerance in column generation.
-EXACT, PRICED = 4.0 * UNIT, 1e-3
+#: Accuracy of a ratio in column generation, as a share of the tolerance.
+PRICED = 1e-3
+
+
+@dataclass(frozen=True)
+class _Last:
+    """A root that was asked for: of which weights, how accurate, and what was found."""
+
+    unit: Weights
+    accuracy: float
+    found: tuple[Root, FloatArray, FloatArray]
 
 
 class Pricing:
@@ -42,7 +51,7 @@ class Pricing:
         self._box = box
         self._pairs = pairs
         self._scatters = scatters
-        self._last: tuple[Weights, tuple[Root, FloatArray, FloatArray]] | None = None
+        self._last: _Last | None = None
 
     def ratio(self, z: FloatArray) -> float:
         """Return the ratio a matrix attains.
@@ -58,7 +67,7 @@ class Pricing:
             return math.inf if least > 0.0 else 0.0
         return max(least, 0.0) / most
 
-    def root(self, weights: Weights, near: float = 0.0) -> Root:
+    def root(self, weights: Weights, near: float = 0.0, accuracy: float = EXACT) -> Root:
         """Return the smallest ratio that weights rule out: root of ``sigma(sum u S_ij - delta·sum w S_k)``.
 
         Parameters
@@ -67,17 +76,20 @@ class Pricing:
             Non-negative weights of the pairs and of the classes.
         near : float
             Where to start looking.
+        accuracy : float
+            Relative error of the ratio that is good enough.
         """
         unit = unit_weights(*weights)
-        return NO_ROOT if unit is None else self._root(unit, near, EXACT)[0]
+        return NO_ROOT if unit is None else self._root(unit, near, accuracy)[0]
 
     def _root(self, unit: Weights, near: float, accuracy: float) -> tuple[Root, FloatArray, FloatArray]:
         """Root of unit weights, and the two matrices they add up to; the last one asked for is kept."""
-        if self._last is not None and all(map(np.array_equal, self._last[0], unit)):
-            return self._last[1]
+        known = self._last
+        if known is not None and known.accuracy <= accuracy and all(map(np.array_equal, known.unit, unit)):
+            return known.found
         fixed, slope = self._pairs.adjoint(unit[0]), self._scatters.adjoint(unit[1])
         root = certificate_root((self._box,), (fixed,), (slope,), 0.0, 0.0, near, accuracy=accuracy)
-        self._last = unit, (root, fixed, slope)
+        self._last = _Last(unit, accuracy, (root, fixed, slope))
         return root, fixed, slope
 
     def price(

@@ -16,7 +16,7 @@ import numpy as np
 from sdpfeas.certificates.repair import repaired_certificates, repaired_points
 from sdpfeas.certificates.rigorous import prove_certificate, prove_point
 from sdpfeas.errors import ProblemError
-from sdpfeas.families.roots import Root
+from sdpfeas.families.roots import EXACT, Root
 from sdpfeas.linalg import FloatArray
 from sdpfeas.problem import Point
 from sdpfeas.tolerances import Tolerances
@@ -92,7 +92,8 @@ def prove_upper(
         Bounds that are no lower are not worth a proof: infinity is one without.
     """
     y = family.mend(y)
-    root = family.root(y, near)
+    # Newton's last step leaves an error far below its length, so the push makes up for it.
+    root = family.root(y, near, max(push, EXACT))
     if not math.isfinite(root.delta):
         return None
     return _prove_upper_near(family, y, root, push) if root.delta < below else Bound(math.inf, y)

@@ -20,6 +20,9 @@ from sdpfeas.sets import BlockSet, Free, SpectralBox
 
 __all__ = ["Root", "box_maximiser", "certificate_root"]
 
+#: Relative error of a root that only rounding explains.
+EXACT = 4.0 * UNIT
+
 #: Newton steps at most; it takes 3 to 5 near the root.
 MAX_STEPS = 80
 
@@ -83,7 +86,7 @@ def certificate_root(
     beta_slope: float,
     start: float,
     unit: float = 1.0,
-    accuracy: float = 4.0 * UNIT,
+    accuracy: float = EXACT,
 ) -> Root:
     """Return the smallest ``delta`` at which multipliers are a certificate.
 

@@ -35,7 +35,7 @@ from sdpfeas.families.formulations import column, compact, paper, paper_rows
 from sdpfeas.families.geometry import ClassScatter
 from sdpfeas.families.nullspace import pair_rows, pairs_of
 from sdpfeas.families.pricing import Pricing
-from sdpfeas.families.roots import Root
+from sdpfeas.families.roots import EXACT, Root
 from sdpfeas.families.separation import Separation
 from sdpfeas.families.wlda_options import Formulation, WldaOptions
 from sdpfeas.linalg import FloatArray, eigh, spectral_matrix, symmetrize
@@ -424,10 +424,10 @@ class WLDA(ParametricFamily):
             return np.concatenate([pairs, groups])
         return np.outer(pairs, groups).ravel()
 
-    def root(self, y: FloatArray, near: float | None = None) -> Root:
+    def root(self, y: FloatArray, near: float | None = None, accuracy: float = EXACT) -> Root:
         """Return the smallest ratio that multipliers rule out, in plain arithmetic."""
         start = 0.0 if near is None or not math.isfinite(near) else max(near, 0.0)
-        return self._pricing.root(self.weights(y), start)
+        return self._pricing.root(self.weights(y), start, accuracy)
 
     def weigh(self, y: FloatArray, delta: float) -> FloatArray:
         """Scale the weights of the classes so that t has no positive coefficient."""

@@ -57,10 +57,9 @@ def image_of(rows: Rows, transform: FloatArray) -> Image:
     if isinstance(rows, Combined):
         return _Combined(rows.coefficients, image_of(rows.base, transform))
     if isinstance(rows, PairwiseDifference):
-        means = rows.means - rows.means.mean(axis=0)
-        return _Pairwise(PairwiseDifference(means @ transform.T))
+        return _Pairwise(rows.transformed(transform))
     if isinstance(rows, LowRank):
-        return _LowRank(LowRank.from_stacked(rows.factors @ transform.T, rows.signs, rows.owner, rows.m))
+        return _LowRank(rows.transformed(transform))
     assert isinstance(rows, (Dense, Sparse))
     return _Full(rows, transform)
 

@@ -100,6 +100,19 @@ class LowRank(Rows):
         rows._set(all_factors, all_signs, owners, m)
         return rows
 
+    def transformed(self, transform: FloatArray) -> LowRank:
+        """Rows ``T A_i T'``, unchecked.
+
+        Parameters
+        ----------
+        transform : ndarray
+            The matrix T.
+        """
+        rows = type(self).__new__(type(self))
+        rows.m, rows.n, rows.matrix = self.m, transform.shape[0], True
+        rows._factors, rows._signs, rows._owner = self._factors @ transform.T, self._signs, self._owner
+        return rows
+
     @property
     def factors(self) -> FloatArray:
         """All factors of all rows, one below the other, read-only."""
@@ -129,8 +142,8 @@ class LowRank(Rows):
     def apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row."""
         # One triangle of a symmetric matrix is enough, at half the cost of a full product.
-        half = np.tril(x)
-        half[np.diag_indices(self.n)] *= 0.5
+        half = np.array(x)
+        half.flat[:: self.n + 1] *= 0.5
         product = scipy.linalg.blas.dtrmm(2.0, half.T, self._factors.T, lower=0)
         return self._sum_by_row(self._signs * np.einsum("nk,kn->k", product, self._factors))
 

@@ -60,6 +60,19 @@ class PairwiseDifference(Rows):
         self.c, self.n, self.matrix = data.shape[0], data.shape[1], True
         self.m = self.c * (self.c - 1) // 2
 
+    def transformed(self, transform: FloatArray) -> PairwiseDifference:
+        """Rows ``T A_i T'``, unchecked; their means are centred.
+
+        Parameters
+        ----------
+        transform : ndarray
+            The matrix T.
+        """
+        rows = type(self).__new__(type(self))
+        rows.c, rows.m, rows.n, rows.matrix = self.c, self.m, transform.shape[0], True
+        rows._means = self._centred @ transform.T
+        return rows
+
     @property
     def means(self) -> FloatArray:
         """The means, read-only."""
