@@ -457,10 +457,9 @@ class Embedding:
         self.dt = target_high / self.q - self._v_high * self.dq
         self.dy = dy
         limits = [block.step_limit() for block in self.blocks]
-        for x, dx in ((self.s, self.ds), (self.p, self.dp), (self.t, self.dt), (self.q, self.dq)):
-            limits.append(ratio_limit(x, dx))
-        pair = np.array([self.tau, self.kappa]), np.array([self.dtau, self.dkappa])
-        limits.append(ratio_limit(*pair))
+        numbers = np.concatenate([self.s, self.p, self.t, self.q, [self.tau, self.kappa]])
+        changes = np.concatenate([self.ds, self.dp, self.dt, self.dq, [self.dtau, self.dkappa]])
+        limits.append(ratio_limit(numbers, changes))
         if self.has_size:
             limits.append(self.size.step_limit())
         return min(limits)

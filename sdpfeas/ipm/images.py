@@ -189,6 +189,7 @@ class _Combined(Image):
     def __init__(self, coefficients: Any, base: Image) -> None:
         self.coefficients, self.base = coefficients, base
         self.m, self.n = coefficients.shape[0], base.n
+        self._scale = coefficients.data if _only_scales(coefficients) else None
 
     def expand(self) -> tuple[list[Image], list[Any]]:
         leaves, inner = self.base.expand()
@@ -197,10 +198,11 @@ class _Combined(Image):
         return leaves, [self.coefficients if inner[0] is None else self.coefficients @ inner[0]]
 
     def apply(self, x: FloatArray) -> FloatArray:
-        return np.asarray(self.coefficients @ self.base.apply(x))
+        values = self.base.apply(x)
+        return np.asarray(self.coefficients @ values if self._scale is None else self._scale * values)
 
     def adjoint(self, y: FloatArray) -> FloatArray:
-        return self.base.adjoint(self.coefficients.T @ y)
+        return self.base.adjoint(self.coefficients.T @ y if self._scale is None else self._scale * y)
 
     def strip(self, start: int, stop: int, out: FloatArray) -> None:
         inner = np.empty((self.base.m, *out.shape[1:]))
