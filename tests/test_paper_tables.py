@@ -90,6 +90,7 @@ def test_capped_cells_are_shown_as_such():
     assert times["WLDA (ours)"].startswith("> 300 s")
     assert errors["WLDA (ours)"].startswith("10.00 (0.00), n = 2 of 6")
     assert errors["LDA"].startswith("> 300 s")
+    assert _time(entry(cell(outcome="out of memory"))) == "out of memory"
 
 
 def test_failures_and_early_ends_are_told():
@@ -136,6 +137,11 @@ def test_disagreement_is_flagged():
     good, bad = cell(bracket=(1.0, 1.0)), cell(bracket=(2.0, 2.0), proven=False)
     found = shown(summary_of(wlda=[good, good], sd_wlda=[good, bad]), "delta*")
     assert found["SD-WLDA agrees with ours"] == "1 of 2 ✗, up to +1e+02 %"
+
+
+def test_a_bracket_that_was_left_open_agrees_with_nothing():
+    ours, open_end = entry(cell(bracket=(1.0, 1.0))), cell(bracket=(0.0, 2.0), proven=False, finished=False)
+    assert disagreements(ours, entry(open_end)) == ({}, 0)
 
 
 def test_both_infinite_is_agreement():

@@ -122,8 +122,9 @@ def _run(store: Any, plan: Any, jobs: int, retry: bool) -> int:
     engine = ExperimentEngine(jobs)
     try:
         with progress:
-            runner = ExperimentRunner(store, plan, engine, progress)
-            return runner.run(command=shlex.join(sys.argv), retry="failed" if retry else None)
+            words, again = shlex.join(sys.argv), "failed" if retry else None
+            runners = [ExperimentRunner(store, part, engine, progress) for part in plan.phases()]
+            return sum(runner.run(command=words, retry=again) for runner in runners)
     except KeyboardInterrupt:
         err().print(f"[yellow]stopped[/]; finished cells are in {store.path}. Run the same command to go on.")
         raise

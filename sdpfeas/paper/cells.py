@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -73,6 +73,7 @@ class PlannedTask:
     key: str
     rows: int
     size: int
+    classes: int
     summary: str
     kind: str = "experiment"
     text: str = ""
@@ -96,6 +97,11 @@ class PlannedTask:
     def source(self) -> PlannedTask:
         """Itself."""
         return self
+
+    def exceeds(self, other: PlannedTask) -> bool:
+        """Whether it has more classes or dimensions than another, and not fewer of either."""
+        ours, theirs = (self.size, self.classes), (other.size, other.classes)
+        return ours != theirs and ours[0] >= theirs[0] and ours[1] >= theirs[1]
 
 
 @dataclass(frozen=True)
@@ -146,6 +152,13 @@ class PaperPlan:
         """The plan as the store and the runner of studies take it."""
         # They read names, keys, sizes and seeds of a cell, all of which ours have.
         return Plan(cast("list[Cell]", self.cells), self.settings)
+
+    def phases(self) -> list[PaperPlan]:
+        """The same in two parts: what is only timed is slow, and comes last, the smallest first."""
+        late = [cell for cell in self.cells if cell.solver.method.time_only]
+        late.sort(key=lambda cell: (cell.problem.size, cell.problem.classes))
+        first = [cell for cell in self.cells if not cell.solver.method.time_only]
+        return [replace(self, cells=part) for part in (first, late) if part]
 
 
 def plan_targets(targets: Sequence[Target], settings: Settings) -> PaperPlan:
@@ -206,7 +219,8 @@ def _planned(task: Task, sizes: tuple[int, int], prints: dict[str, str]) -> Plan
     features = task.features or found.X.shape[1]
     size = min(features, task.pca or features, train - 1)
     words = f"{train} trained on, {test} tested, {size} dimensions"
-    return PlannedTask(task, _digest([prints[task.dataset], task.plain()]), train, size, words)
+    key = _digest([prints[task.dataset], task.plain()])
+    return PlannedTask(task, key, train, size, task.class_count(), words)
 
 
 def _digest(value: Any) -> str:

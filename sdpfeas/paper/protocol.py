@@ -106,6 +106,10 @@ class Task:
         train, test = self._indices(self._chosen()[1], 0)
         return train.size, test.size
 
+    def class_count(self) -> int:
+        """How many classes there are."""
+        return int(np.unique(self._chosen()[1]).size)
+
     def sample(self, split: int) -> Sample:
         """Draw a split.
 

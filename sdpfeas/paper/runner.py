@@ -12,13 +12,13 @@ from sdpfeas.paper.experiment import Outcome
 from sdpfeas.paper.seat import ExperimentSeat
 from sdpfeas.study.engines import Engine, Place
 from sdpfeas.study.plan import Cell
-from sdpfeas.study.process import Run
+from sdpfeas.study.process import End, Run
 from sdpfeas.study.reaper import Reaper
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.store import Record, Store
 from sdpfeas.study.worker import Job
 
-__all__ = ["ExperimentEngine", "ExperimentRunner", "record_of"]
+__all__ = ["NOT_RUN", "ExperimentEngine", "ExperimentRunner", "record_of"]
 
 
 class ExperimentEngine(Engine):
@@ -43,8 +43,18 @@ class ExperimentEngine(Engine):
         self._reaper.close()
 
 
+#: How the reason of a cell begins that was given up without being run.
+NOT_RUN = "not run: "
+
+#: Limits that a larger problem would run into, too.
+LIMITS = (End.TIMEOUT.value, End.MEMORY.value)
+
+
 class ExperimentRunner(Runner):
     """Takes cells from the store like any runner of a study, and has experiments run.
+
+    What is only timed is not run where the method was at a limit on a problem of the plan with no more
+    classes and dimensions: its cell says so, and has the same outcome.
 
     Parameters
     ----------
@@ -70,12 +80,35 @@ class ExperimentRunner(Runner):
     def _compute(self, cell: Cell, seat: Place) -> None:
         self.listener(cell, None)
         experiment = cast("ExperimentCell", cell).experiment
+        hopeless = self._hopeless(cast("ExperimentCell", cell))
+        if hopeless is not None:
+            self.store.finish(cell.key, hopeless)
+            self.listener(cell, hopeless)
+            return
         settings = self.plan.settings
         job = Job("", {}, pickle.dumps(experiment), settings.time_limit, settings.tol)
         run = seat.run(job, settings, self._stop)
         record = record_of(run)
         self.store.finish(cell.key, record, None if run.answer is None else run.answer.claim.picture)
         self.listener(cell, record)
+
+    def _hopeless(self, cell: ExperimentCell) -> Record | None:
+        """What is stored of a cell that would end like a smaller one; None if it has to be run."""
+        if not cell.solver.method.time_only:
+            return None
+        smaller = {
+            other.key: other.problem
+            for other in cast("list[ExperimentCell]", self.plan.cells)
+            if other.solver.key == cell.solver.key and cell.problem.exceeds(other.problem)
+        }
+        for row in self.store.cells(texts=False):
+            if row["key"] not in smaller or row["state"] != "done" or row["outcome"] not in LIMITS:
+                continue
+            if not row["reason"].startswith(NOT_RUN):
+                task, word = smaller[row["key"]], "capped" if row["outcome"] == LIMITS[0] else row["outcome"]
+                size = f"{task.classes} classes, {task.size} dimensions"
+                return Record(outcome=row["outcome"], reason=f"{NOT_RUN}{word} on {task.name} ({size})")
+        return None
 
 
 def record_of(run: Run) -> Record:

@@ -14,6 +14,7 @@ import numpy as np
 from sdpfeas.paper.cells import PaperPlan
 from sdpfeas.paper.methods import EPSILON, TOLERANCE
 from sdpfeas.paper.published import PublishedError, PublishedTime, published_error, published_time
+from sdpfeas.paper.runner import NOT_RUN
 from sdpfeas.paper.targets import Column, Target
 from sdpfeas.study.store import FAILED
 
@@ -75,6 +76,15 @@ class Entry:
         }
 
     @property
+    def closed(self) -> dict[int, tuple[float, float]]:
+        """The same where the method got as far as it wanted to."""
+        return {
+            split: bounds
+            for split, bounds in self.brackets.items()
+            if json.loads(self.cells[split]["info"])["finished"]
+        }
+
+    @property
     def mean(self) -> float | None:
         """Mean error in per cent."""
         return statistics.fmean(self.errors.values()) if self.errors else None
@@ -93,6 +103,16 @@ class Entry:
     def capped(self) -> int:
         """How many splits were killed at the cap."""
         return sum(cell["outcome"] == "timeout" for cell in self.cells.values())
+
+    @property
+    def too_large(self) -> int:
+        """How many splits were killed at the memory limit."""
+        return sum(cell["outcome"] == "out of memory" for cell in self.cells.values())
+
+    @property
+    def not_run(self) -> list[str]:
+        """Why splits were given up without being run."""
+        return [cell["reason"] for cell in self.cells.values() if cell["reason"].startswith(NOT_RUN)]
 
     @property
     def failures(self) -> list[str]:
@@ -237,9 +257,9 @@ def disagreements(
     -------
     tuple
         By split, how far theirs is from ours, relative to our upper end (positive if above); and how many
-        splits both have.
+        splits both finished.
     """
-    both = sorted(set(ours.brackets) & set(theirs.brackets))
+    both = sorted(set(ours.closed) & set(theirs.closed))
     apart = {split: _distance(ours.brackets[split], theirs.brackets[split]) for split in both}
     return {split: distance for split, distance in apart.items() if abs(distance) > tol}, len(both)
 

@@ -18,7 +18,7 @@ __all__ = ["LEGEND", "Grid", "grids", "plain", "to_markdown", "write_tables"]
 
 LEGEND = (
     "Ours first, the paper's after the slash. ✓: our mean is within one published standard deviation of the "
-    "published mean; ✗: it is not. n: splits that finished, where others were capped or failed."
+    "published mean; ✗: it is not. n: splits that finished, where others were capped, failed or left out."
 )
 
 NOTHING = "–"
@@ -97,14 +97,16 @@ def _own_error(entry: Entry) -> str:
         return _missing(entry)
     text = f"{entry.mean:.2f}" + ("" if entry.deviation is None else f" ({entry.deviation:.2f})")
     lost = entry.capped + len(entry.failures)
-    if lost:
-        text += f", n = {len(entry.errors)} of {entry.planned}"
+    if lost or entry.planned < entry.column.runs:
+        text += f", n = {len(entry.errors)} of {entry.column.runs}"
     return text
 
 
 def _missing(entry: Entry) -> str:
     if entry.capped:
         return f"> {entry.limit:g} s"
+    if entry.too_large:
+        return "out of memory"
     if entry.failures:
         return "failed"
     return NOTHING
@@ -224,7 +226,9 @@ def _notes(summary: TargetSummary) -> list[str]:
         where = f"{METHODS[entry.method].title} on {entry.column.title}"
         if entry.unfinished:
             notes.append(f"† {where} ended by itself: {entry.unfinished[0]}")
-        if entry.failures:
+        if entry.not_run:
+            notes.append(f"{where} was {entry.not_run[0]}")
+        elif entry.failures:
             notes.append(f"{where} failed on {len(entry.failures)} of {entry.planned}: {entry.failures[0]}")
     solvers = {"sdpt3": "SDPT3", "sedumi": "SeDuMi"}
     first = summary.target.columns[0].key

@@ -135,9 +135,11 @@ class Worker:
         Threads its numerical libraries may use.
     reaper : Reaper
         Kills the worker should this process die.
+    launch : str
+        The program, for workers that do something else than run backends.
     """
 
-    def __init__(self, threads: int, reaper: Reaper) -> None:
+    def __init__(self, threads: int, reaper: Reaper, launch: str = LAUNCH) -> None:
         self._reaper = reaper
         self._served = 0
         self._buffer = bytearray()
@@ -147,7 +149,7 @@ class Worker:
         log_out, log_in = os.pipe()
         environment = {**os.environ, **thread_environment(threads), "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCH, str(child_in), str(child_out), self.mark.decode()],
+            [sys.executable, "-c", launch, str(child_in), str(child_out), self.mark.decode()],
             stdin=subprocess.DEVNULL,
             stdout=log_in,
             stderr=log_in,
