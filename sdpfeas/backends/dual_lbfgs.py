@@ -111,7 +111,8 @@ class DualLbfgsOptions:
         L-BFGS-B's tolerances on the relative decrease and on the projected gradient. Default: in the
         lifted form those of the package (2.2e-9, 1e-5); in the spectral form 0 and what the round needs.
     restarts : int
-        How often to start afresh from the same multipliers when the line search stalls.
+        How often to start afresh from the same multipliers when the line search stalls; in the lifted form,
+        with ``ftol`` zero, also when the dual function has stopped to change.
     """
 
     form: Literal["spectral", "lifted"] = "spectral"
@@ -379,7 +380,18 @@ def _published(
     try:
         z = np.zeros(function.size) if start is None else ascent.useful(function, lift.certificate(start))
         ftol = 2.2e-9 if options.ftol is None else options.ftol
-        _, status = ascent.climb(function, z, ftol, 1e-5 if options.gtol is None else options.gtol)
+        gtol = 1e-5 if options.gtol is None else options.gtol
+        _, status = ascent.climb(function, z, ftol, gtol)
+        for _ in range(options.restarts if ftol == 0.0 else 0):
+            # The function no longer changes in its last digit, but the rows do not hold yet.
+            if "GRADIENT" in status:
+                break
+            before = ascent.iterations
+            assert ascent.latest is not None
+            z = function.variables(ascent.latest.multipliers)
+            _, status = ascent.climb(function, z, ftol, gtol)
+            if ascent.iterations == before:
+                break
         stop, status = _converged(status)
     except Ended as end:
         stop, status = end.stop, end.status

@@ -221,7 +221,7 @@ METHODS: dict[str, Method] = {
             "sd-wlda",
             "SD-WLDA (paper form)",
             _published(),
-            f"{_PAPER}; dual-lbfgs, lifted, epsilon {EPSILON:g}, converged: projected gradient 1e-5",
+            f"{_PAPER}; dual-lbfgs, lifted, epsilon {EPSILON:g}, converged: gradient 1e-6, restarts",
         ),
         Method("wlda", "WLDA (ours)", _worst_case(), f"tolerance {TOLERANCE:g}"),
         Method(
