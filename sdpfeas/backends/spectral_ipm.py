@@ -15,7 +15,7 @@ import numpy as np
 from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
 from sdpfeas.certificates import verify
 from sdpfeas.deadline import Deadline
-from sdpfeas.ipm.embedding import Embedding
+from sdpfeas.ipm.embedding import CAREFUL, Embedding
 from sdpfeas.ipm.presolve import Presolved, presolve
 from sdpfeas.linalg import FloatArray
 from sdpfeas.problem import FeasibilityProblem, Point
@@ -86,7 +86,13 @@ class SpectralIpm(FeasibilityBackend):
         if small.problem is None:
             return Claim(point=small.point(()), raw_status="presolved")
         with np.errstate(all="ignore"):
-            return self._run(Embedding(small.problem, None), small, deadline, callback)
+            claim = self._run(Embedding(small.problem, None), small, deadline, callback)
+            stuck = claim.stop in (Stop.STALLED, Stop.NUMERICAL)
+            if not stuck or verify(problem, claim).verdict is not Verdict.UNDECIDED:
+                return claim
+            # Rounding took over before anything could be proved; shorter steps may get by.
+            again = self._run(Embedding(small.problem, None, pace=CAREFUL), small, deadline, callback)
+        return replace(again, iterations=(claim.iterations or 0) + (again.iterations or 0))
 
     def _run(
         self, embedding: Embedding, small: Presolved, deadline: Deadline, callback: Callback | None

@@ -23,14 +23,27 @@ from sdpfeas.problem import FeasibilityProblem, Point
 from sdpfeas.scaling import power_of_two
 from sdpfeas.sets import PSD, Free, Nonneg, SpectralBox
 
-__all__ = ["Embedding"]
+__all__ = ["BOLD", "CAREFUL", "Embedding", "Pace"]
 
-#: Share of the way to the boundary a step goes at most.
-TO_BOUNDARY = 0.98
 
-#: A step aims at ``(1 - length)`` to this power of the present gap, ``length`` that of the predictor. Three
-#: is usual; two takes an iteration less where the corrector makes up for much.
-CENTRING_POWER = 2
+@dataclass(frozen=True)
+class Pace:
+    """How bold steps are.
+
+    Attributes
+    ----------
+    boundary : float
+        Share of the way to the boundary a step goes at most.
+    power : int
+        A step aims at ``(1 - length)`` to this power of the present gap, ``length`` that of the predictor.
+    """
+
+    boundary: float
+    power: int
+
+
+#: A power of three is usual; two takes an iteration less where the corrector makes up for much.
+BOLD, CAREFUL = Pace(0.98, 2), Pace(0.9, 3)
 
 #: A suggested start begins where the gap is this many times that between its point and its multipliers, but
 #: at no less than a share of the value, and of a cold start's gap.
@@ -72,6 +85,8 @@ class Embedding:
         Point and multipliers, in the units of the problem, to begin near: on the central path of every block,
         at the distance of the multipliers. Of the point only single numbers count; matrices follow from the
         multipliers. Default: begin far inside.
+    pace : Pace
+        How bold steps are.
     """
 
     def __init__(
@@ -80,8 +95,9 @@ class Embedding:
         cost: Point | None,
         scale: int | None = None,
         start: tuple[Point, FloatArray] | None = None,
+        pace: Pace = BOLD,
     ) -> None:
-        self.problem = problem
+        self.problem, self._pace = problem, pace
         self._factors = power_of_two(problem.norms)
         lower, upper = problem.lower * self._factors, problem.upper * self._factors
         finite = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
@@ -328,9 +344,9 @@ class Embedding:
         self._factorise()
         limit = self._direction(0.0, corrected=False)
         affine = min(1.0, limit)
-        centring = (1.0 - affine) ** CENTRING_POWER
+        centring = (1.0 - affine) ** self._pace.power
         limit = self._direction(centring, corrected=True)
-        length = self._propose(min(1.0, TO_BOUNDARY * limit))
+        length = self._propose(min(1.0, self._pace.boundary * limit))
         self._move(length)
         self.iteration += 1
         return length
@@ -444,7 +460,7 @@ class Embedding:
             size_q += sum(b.size_target() for b in self.blocks if isinstance(b, MatrixBlock))
             size_q += self._response_inner(q)
             r2 = np.append(r2, -size_q)
-        y0, border0 = self._system.solve(rows - ahq, r2, refine=corrected)
+        y0, border0 = self._system.solve(rows - ahq, r2)
         self.dtau = self._tau_step(q, rows, low, high, (y0, border0), eta, target_tau)
         dy = y0 + self.dtau * self._tau_y
         border = border0 + self.dtau * self._tau_border

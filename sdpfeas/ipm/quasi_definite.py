@@ -47,16 +47,15 @@ class QuasiDefinite:
             inner[np.diag_indices(inner.shape[0])] += corner
             self._corner = _cholesky(inner)
 
-    def solve(self, r1: FloatArray, r2: FloatArray, refine: bool = True) -> tuple[FloatArray, FloatArray]:
-        """Solve for one right-hand side, with a step of refinement unless the answer is but a guide."""
+    def solve(self, r1: FloatArray, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Solve for one right-hand side, with a step of refinement."""
         if self._whole is not None:
             rhs = np.concatenate([r1, r2])
             x = scipy.linalg.lu_solve(self._lu, rhs, check_finite=False)
             x = x + scipy.linalg.lu_solve(self._lu, rhs - self._whole @ x, check_finite=False)
             return x[: r1.size], x[r1.size :]
         y = _solved(self._factor, r1)
-        if refine:
-            y = y + _solved(self._factor, r1 - self._schur @ y)
+        y = y + _solved(self._factor, r1 - self._schur @ y)
         if not self._columns.shape[1]:
             return y, np.zeros(0)
         border = _solved(self._corner, self._columns.T @ y - r2)
