@@ -177,6 +177,15 @@ def compute(path, plan):
         engine.close()
 
 
+@pytest.mark.parametrize("kind", ["error", "picture"])
+def test_a_figure_without_any_of_the_methods_is_left_out(kind, tmp_path):
+    pytest.importorskip("matplotlib")
+    column = Column("iris", "Iris", Task("iris", components=2), 1, panel="Iris", x=1.0)
+    plan = plan_targets([Target("fig1", "", (), (column,), kind)], LIMITED)
+    with Store(tmp_path / "cells.db") as store:
+        assert write_figure(summarise(plan, [])[0], store, tmp_path) == []
+
+
 @pytest.mark.parametrize("kind", ["error", "time", "picture"])
 def test_figures_are_written_and_the_same_twice(kind, tmp_path):
     pytest.importorskip("matplotlib")

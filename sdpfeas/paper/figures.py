@@ -41,6 +41,8 @@ def write_figure(summary: TargetSummary, store: Store, folder: Path) -> list[Pat
         from matplotlib.figure import Figure
     except ImportError:
         raise OptionError("figures need matplotlib: pip install 'sdpfeas[plot]'") from None
+    if not (summary.target.methods and summary.places):
+        return []  # of the methods asked for none is in this figure
     drawn = summary.target.kind == "picture"
     figure = _pictures(Figure, summary, store) if drawn else _curves(Figure, summary)
     written = []
@@ -69,7 +71,8 @@ def _curves(figure_class: Any, summary: TargetSummary) -> Any:
             axes.set_yscale("log")
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize="small")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize="small")
     return figure
 
 
