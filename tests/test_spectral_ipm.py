@@ -1,5 +1,7 @@
 """The structured interior-point method: its linear algebra, its answers, and what it must survive."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,7 +14,7 @@ from sdpfeas.backends.spectral_ipm import SpectralIpm
 from sdpfeas.families.balance import balanced_weights
 from sdpfeas.ipm.centre import centred_pair, centred_spectrum
 from sdpfeas.ipm.cone import Cone
-from sdpfeas.ipm.embedding import Embedding
+from sdpfeas.ipm.embedding import BOLD, Embedding
 from sdpfeas.ipm.images import image_of, scaled_gram
 from sdpfeas.ipm.quasi_definite import QuasiDefinite
 from sdpfeas.operators import LowRank, PairwiseDifference, Stacked
@@ -302,3 +304,41 @@ def test_balanced_weights_stay_equal_where_nothing_scatters() -> None:
     assert np.allclose(u, 1.0 / 3.0)
     assert np.allclose(w, 0.5)
     assert near == 0.0
+
+
+def fail_at(monkeypatch, bold: bool, step: int) -> None:
+    """Let rounding take over at a step: of bold runs, or of runs from a suggested start."""
+    made, taken = Embedding.__init__, Embedding.step
+
+    def remember(self, problem, cost, scale=None, start=None, pace=BOLD):
+        self.fails = pace is BOLD if bold else start is not None
+        made(self, problem, cost, scale, start, pace)
+
+    def stumble(self):
+        if self.fails and self.iteration == step:
+            raise np.linalg.LinAlgError("rounding")
+        return taken(self)
+
+    monkeypatch.setattr(Embedding, "__init__", remember)
+    monkeypatch.setattr(Embedding, "step", stumble)
+
+
+@pytest.mark.parametrize("make", [planted.feasible, planted.infeasible])
+def test_a_stuck_problem_is_tried_again_with_shorter_steps(monkeypatch, make) -> None:
+    item = make(np.random.default_rng(4), planted.set_mixes()["psd nonneg"], bounds="mixed")
+    fail_at(monkeypatch, bold=True, step=0)
+    result = sf.solve(item.problem, "spectral-ipm")
+    assert result.verdict is item.truth
+    assert result.iterations > 0
+
+
+def test_where_a_suggested_start_ends_short_a_cold_one_goes_on(monkeypatch) -> None:
+    family = blobs(4, 10)
+    fail_at(monkeypatch, bold=False, step=2)
+    found = sf.one_shot(family, "spectral-ipm", tol=1e-6)
+    assert found.converged
+    cold = SpectralIpm().maximise(
+        replace(family.homogenized(), start=None), callback=lambda at: at.gap <= 1e-7
+    )
+    assert found.history[0].iterations > 2
+    assert found.lower <= family.ratio(family.program_point(cold.point)) * (1.0 + 1e-6)
