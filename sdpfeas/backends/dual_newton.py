@@ -16,7 +16,7 @@ import scipy.linalg
 
 from sdpfeas.backends.dual_ascent import Ascent
 from sdpfeas.backends.dual_function import DualFunction, Evaluation
-from sdpfeas.ipm.images import image_of
+from sdpfeas.ipm.images import image_of, mirrored
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Dense, Rows, Sparse
 from sdpfeas.operators.columns import dense_columns, vector_columns
@@ -259,10 +259,7 @@ def _matrix_gram(
         if traced:
             here = spots[(spots >= start) & (spots < stop)] - start
             traces += strip[:, here, here].sum(axis=1)
-        weight = np.sqrt(kernel[start:stop, start:])
-        # Entries right of the strip's diagonal block stand for their mirror images too.
-        weight[:, stop - start :] *= np.sqrt(2.0)
-        strip *= weight
+        strip *= mirrored(np.sqrt(kernel[start:stop, start:]))
         flat = strip.reshape(index.size, -1)
         gram += flat @ flat.T
     if traced:

@@ -20,7 +20,7 @@ from sdpfeas.ipm.pairs import differences_of, pair_gram
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
 
-__all__ = ["Image", "image_of", "scaled_gram"]
+__all__ = ["Image", "image_of", "mirrored", "scaled_gram"]
 
 #: Floats in one strip: 6.4 MB, which stay in the cache while the strip is worked on.
 STRIP_SIZE = 800_000
@@ -130,6 +130,18 @@ def _products(
     return out
 
 
+def mirrored(weight: FloatArray) -> FloatArray:
+    """Weigh a strip, in place: entries right of its diagonal block stand for their mirror images too.
+
+    Parameters
+    ----------
+    weight : ndarray
+        Square roots of the weights of the strip's entries.
+    """
+    weight[:, weight.shape[0] :] *= np.sqrt(2.0)
+    return weight
+
+
 def _by_strips(
     leaves: Sequence[Image],
     means: FloatArray,
@@ -151,10 +163,8 @@ def _by_strips(
             place += leaf.m
         for out, matrix in zip(strip[m:], extra, strict=True):
             out[:] = matrix[start:stop, start:]
-        # Entries right of the strip's diagonal block stand for their mirror images too.
         weight = np.ones(strip.shape[1:]) if kernel is None else 1.0 / np.sqrt(kernel[start:stop, start:])
-        weight[:, stop - start :] *= np.sqrt(2.0)
-        strip *= weight
+        strip *= mirrored(weight)
         flat = strip.reshape(size, -1)
         gram += flat @ flat.T
         if c:
