@@ -209,11 +209,6 @@ class DualFunction:
         """Bounds of the variables."""
         return [(None, None) if free else (0.0, None) for free in self.signless]
 
-    @property
-    def shrinking(self) -> bool:
-        """Whether any set depends on the margin."""
-        return any(self._shrinks)
-
     def margin_moves(self, margin: float) -> bool:
         """Whether the margin at an evaluation changes with the variables: below its largest value."""
         return margin < self._most_margin

@@ -15,6 +15,7 @@ import numpy as np
 from sdpfeas.families.geometry import ClassScatter
 from sdpfeas.linalg import FloatArray
 from sdpfeas.operators import PairwiseDifference, Rows, Stacked
+from sdpfeas.operators.pairwise import pair_indices
 
 __all__ = ["NullSpace", "pair_rows", "pairs_of", "split"]
 
@@ -50,7 +51,7 @@ class NullSpace:
 
 def pairs_of(group: np.ndarray) -> np.ndarray:
     """Pairs of a group of classes, in lexicographic order."""
-    i, j = np.triu_indices(group.size, 1)
+    i, j = pair_indices(group.size)
     return np.stack([group[i], group[j]], axis=1)
 
 

@@ -9,6 +9,7 @@ import scipy.linalg
 
 from sdpfeas.families.geometry import RANK_TOLERANCE, ClassScatter
 from sdpfeas.linalg import FloatArray
+from sdpfeas.operators.pairwise import pair_indices
 
 __all__ = ["ROUNDING", "Criterion"]
 
@@ -53,7 +54,7 @@ class Criterion:
         self.factors = tuple(_compressed(f) for f in scatter.factors)
         self.stack = np.concatenate(self.factors)
         self.owner = np.repeat(np.arange(scatter.c), [f.shape[0] for f in self.factors])
-        self.first, self.second = np.triu_indices(scatter.c, 1)
+        self.first, self.second = pair_indices(scatter.c)
         self._none = floor * (float(np.sum(self.stack**2)) + float(np.sum(self.differences() ** 2)))
 
     @property
