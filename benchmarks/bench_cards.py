@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import sdpfeas as sf
-from sdpfeas.solving import decide, solve_claim
+from sdpfeas.search.solving import decide, solve_claim
 from sdpfeas.study.plan import Cell, Plan
 
 #: Seconds to spend on the rounds of one benchmark, and how many there may be.

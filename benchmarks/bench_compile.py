@@ -17,9 +17,9 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas import planted
-from sdpfeas.backends._conic import PosedProblem
-from sdpfeas.backends._cvxpy_model import model_of
+from sdpfeas.backends.conic.conic import PosedProblem
+from sdpfeas.backends.conic.cvxpy_model import model_of
+from sdpfeas.families import planting as planted
 
 ROUNDS = 3
 

@@ -104,7 +104,7 @@ def main(problem: str, contestant: str, channel: int) -> None:
 
         clock = install() if contestant.startswith(PROFILE) else None
         chosen = CONTESTANTS[contestant.removeprefix(PROFILE)]
-        from sdpfeas.datasets import DataError
+        from sdpfeas.wlda.data import DataError
 
         try:
             X, y = load(problem)

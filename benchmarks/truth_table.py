@@ -17,8 +17,8 @@ import numpy as np
 from rich.progress import track
 
 import sdpfeas as sf
-from sdpfeas import planted
-from sdpfeas.claimed import claimed_verdict
+from sdpfeas.backends.claimed import claimed_verdict
+from sdpfeas.families import planting as planted
 
 TIME_LIMIT = 20.0
 

@@ -3,13 +3,11 @@
 Any backend may answer; one shared verifier decides. See :func:`verify` and :class:`FeasibilityProblem`.
 """
 
-# The package of that name first: loading it later would hide the function ``backends``.
-import sdpfeas.backends  # noqa: F401
+from typing import TYPE_CHECKING
+
 from sdpfeas import families
-from sdpfeas.backend import FeasibilityBackend, Progress, WarmStart
-from sdpfeas.bisection import bisect, one_shot
-from sdpfeas.builder import ProblemBuilder
-from sdpfeas.certificates import verify
+from sdpfeas.backends.contract import FeasibilityBackend, Progress, WarmStart
+from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.errors import (
     BackendError,
     CardError,
@@ -21,13 +19,20 @@ from sdpfeas.errors import (
 )
 from sdpfeas.io.cvxpy import from_cvxpy
 from sdpfeas.io.sdpa import read_sdpa, write_sdpa
-from sdpfeas.operators import Combined, LowRank, PairwiseDifference, Stacked
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.registry import Solver, backends, find_solver
-from sdpfeas.result import Check, Claim, Conflict, Proof, Result, Stop, Verdict
-from sdpfeas.sets import PSD, Free, Nonneg, SpectralBox
-from sdpfeas.solving import solve
-from sdpfeas.tolerances import Tolerances
+from sdpfeas.problem.builder import ProblemBuilder
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows import Combined, LowRank, PairwiseDifference, Stacked
+from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
+from sdpfeas.search.bisection import bisect, one_shot
+from sdpfeas.search.solving import solve
+from sdpfeas.verifier import verify
+from sdpfeas.verifier.results import Check, Claim, Conflict, Proof, Result, Stop, Verdict
+from sdpfeas.verifier.tolerances import Tolerances
+
+if TYPE_CHECKING:  # the package can be called: it lists what is in it
+    from sdpfeas.backends.registry import backends
+else:
+    from sdpfeas import backends
 
 __version__ = "0.1.0"
 

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sdpfeas.backends.registry import backends
 from sdpfeas.errors import SdpfeasError
-from sdpfeas.registry import backends
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.report import render_html

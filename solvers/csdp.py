@@ -19,14 +19,21 @@ from typing import Literal
 
 import numpy as np
 
-from sdpfeas.backend import CONES, Callback, FeasibilityBackend, WarmStart
+from sdpfeas.backends.contract import CONES, Callback, FeasibilityBackend, WarmStart
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ProblemError
-from sdpfeas.io.sdpa_forms import EqualityForm, LmiForm, SdpaData, equality_form, lmi_form, primal_data
-from sdpfeas.linalg import FloatArray
-from sdpfeas.problem import FeasibilityProblem, Point
-from sdpfeas.result import Claim, Stop
-from sdpfeas.sets import BlockSet
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.sdpa_sides import (
+    EqualityForm,
+    LmiForm,
+    SdpaData,
+    equality_form,
+    lmi_form,
+    primal_data,
+)
+from sdpfeas.problem.sets import BlockSet
+from sdpfeas.verifier.results import Claim, Stop
 
 #: What CSDP's exit codes mean.
 EXIT_CODES = {

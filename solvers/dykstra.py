@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
-from sdpfeas.certificates import verify
+from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
 from sdpfeas.deadline import Deadline
-from sdpfeas.linalg import FloatArray
-from sdpfeas.problem import FeasibilityProblem, Point
-from sdpfeas.result import Claim, Stop, Verdict
-from sdpfeas.sets import PSD, BlockSet, Nonneg
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
+from sdpfeas.verifier import verify
+from sdpfeas.verifier.results import Claim, Stop, Verdict
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """More problems of known truth for the tests: small integers, WLDA-shaped, and weakly infeasible ones.
 
-The generators of :mod:`sdpfeas.planted` are handed on. Weakly infeasible problems come with points and
-multipliers that look as good as one likes and prove nothing.
+The generators of :mod:`sdpfeas.families.planting` are handed on. Weakly infeasible problems come with points
+and multipliers that look as good as one likes and prove nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 import sdpfeas as sf
-from sdpfeas.operators import Dense
-from sdpfeas.planted import (
+from sdpfeas.families.planting import (
     BOUNDS,
     MATRIX_STORAGE,
     VECTOR_STORAGE,
@@ -36,7 +35,8 @@ from sdpfeas.planted import (
     values,
     with_spectrum,
 )
-from sdpfeas.sets import BlockSet
+from sdpfeas.problem.rows import Dense
+from sdpfeas.problem.sets import BlockSet
 
 __all__ = [
     "BOUNDS",

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.operators import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
+from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
 
 SEEDS = st.integers(0, 2**32 - 1)
 

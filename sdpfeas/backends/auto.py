@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, WarmStart
+from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, WarmStart
+from sdpfeas.backends.registry import find_solver
 from sdpfeas.deadline import Deadline
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.program import ConicProgram
-from sdpfeas.registry import find_solver
-from sdpfeas.result import Claim, Stop, Verdict
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.program import ConicProgram
+from sdpfeas.verifier.results import Claim, Stop, Verdict
 
 __all__ = ["Auto", "AutoOptions"]
 
@@ -57,7 +57,7 @@ class Auto(FeasibilityBackend):
         callback: Callback | None = None,
     ) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
-        from sdpfeas.solving import decide, solve_claim
+        from sdpfeas.search.solving import decide, solve_claim
 
         deadline = Deadline(time_limit)
         stopped: list[bool] = []

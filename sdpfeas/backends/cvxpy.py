@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sdpfeas.backends._cones import Answer, ConePair
-from sdpfeas.backends._conic import ConicBackend, Objective
+from sdpfeas.backends.conic.cones import Answer, ConePair
+from sdpfeas.backends.conic.conic import ConicBackend, Objective
 from sdpfeas.deadline import Deadline
 
 __all__ = ["Cvxpy", "CvxpyOptions"]
@@ -48,7 +48,7 @@ class Cvxpy(ConicBackend):
     Options = CvxpyOptions
 
     def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
-        from sdpfeas.backends._cvxpy_model import ask_cvxpy, require_solver
+        from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy, require_solver
 
         solver = self.options.solver.upper()
         require_solver(solver)

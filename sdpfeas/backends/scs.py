@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.backends._cones import Answer, StandardForm
-from sdpfeas.backends._direct import DirectBackend, DirectOptions
+from sdpfeas.backends.conic.cones import Answer, StandardForm
+from sdpfeas.backends.conic.direct import DirectBackend, DirectOptions
 from sdpfeas.deadline import Deadline
-from sdpfeas.result import Stop
+from sdpfeas.verifier.results import Stop
 
 __all__ = ["Scs", "ScsOptions"]
 

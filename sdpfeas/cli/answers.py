@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from sdpfeas.certificates import verify as check_claim
+from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cli.console import (
     EXIT_CODES,
     AsJson,
@@ -27,13 +27,13 @@ from sdpfeas.errors import ClaimError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.io.brackets import SavedBracket, load_bracket, pack_bracket, unpack_bracket
 from sdpfeas.io.results import load_result, save_result, unpack_result
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.registry import Solver, find_solver
-from sdpfeas.result import Check, Result, Verdict
-from sdpfeas.solving import decide
-from sdpfeas.solving import solve as solve_problem
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.search.solving import decide
+from sdpfeas.search.solving import solve as solve_problem
 from sdpfeas.study.plan import problem_key
 from sdpfeas.study.store import Store
+from sdpfeas.verifier import verify as check_claim
+from sdpfeas.verifier.results import Check, Result, Verdict
 
 __all__ = ["register"]
 
@@ -125,7 +125,7 @@ def _bisect(
     as_json: bool,
     exit_code: bool,
 ) -> None:
-    from sdpfeas.bisection import bisect
+    from sdpfeas.search.bisection import bisect
 
     with err().status(f"bisecting {label} with {solver.name} …"):
         bracket = bisect(family, solver, time_limit=time_limit, **options)

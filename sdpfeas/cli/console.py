@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sdpfeas.errors import OptionError
-from sdpfeas.result import Verdict
+from sdpfeas.verifier.results import Verdict
 
 __all__ = [
     "EXIT_CODES",

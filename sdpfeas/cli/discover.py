@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from sdpfeas.backends.registry import Solver, backends, describe, find_solver
+from sdpfeas.cards.options import describe_options
 from sdpfeas.cli.console import AsJson, err, out, print_json, table
 from sdpfeas.cli.inputs import describe_problem, is_problem_file, load_problem
 from sdpfeas.errors import CardError, SdpfeasError
-from sdpfeas.options import describe_options
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.problem_cards import ProblemCard, find_problem
-from sdpfeas.registry import Solver, backends, describe, find_solver
+from sdpfeas.families.problem_cards import ProblemCard, find_problem
+from sdpfeas.problem.problem import FeasibilityProblem
 
 __all__ = ["register"]
 

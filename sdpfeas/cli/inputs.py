@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sdpfeas.errors import OptionError, ProblemError
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.problem_cards import PROBLEM_FILES, find_problem
+from sdpfeas.families.problem_cards import PROBLEM_FILES, find_problem
+from sdpfeas.problem.problem import FeasibilityProblem
 
 __all__ = ["Loaded", "describe_problem", "is_problem_file", "load_member", "load_problem"]
 

@@ -55,12 +55,12 @@ def paper(
         import sklearn  # noqa: F401 - asked for before anything is written
     except ImportError:
         raise OptionError("the paper's experiments need scikit-learn: pip install 'sdpfeas[wlda]'") from None
-    from sdpfeas.paper.cells import plan_targets
-    from sdpfeas.paper.summary import summarise
-    from sdpfeas.paper.tables import plain, to_markdown
-    from sdpfeas.paper.targets import LIMIT, QUICK_LIMIT
     from sdpfeas.study.settings import Settings
     from sdpfeas.study.store import Store
+    from sdpfeas.wlda.paper.cells import plan_targets
+    from sdpfeas.wlda.paper.summary import summarise
+    from sdpfeas.wlda.paper.tables import plain, to_markdown
+    from sdpfeas.wlda.paper.targets import LIMIT, QUICK_LIMIT
 
     if jobs < 1:
         raise OptionError(f"--jobs must be at least 1, got {jobs}")
@@ -92,8 +92,8 @@ def paper(
 
 
 def _targets(what: str, quick: bool, splits: int | None, methods: str | None) -> list[Any]:
-    from sdpfeas.paper.methods import find_method
-    from sdpfeas.paper.targets import find_targets
+    from sdpfeas.wlda.paper.methods import find_method
+    from sdpfeas.wlda.paper.targets import find_targets
 
     if splits is not None and splits < 1:
         raise OptionError(f"--splits must be at least 1, got {splits}")
@@ -107,9 +107,9 @@ def _targets(what: str, quick: bool, splits: int | None, methods: str | None) ->
 
 
 def _run(store: Any, plan: Any, jobs: int, retry: bool) -> int:
-    from sdpfeas.paper.runner import ExperimentEngine, ExperimentRunner
     from sdpfeas.study.settings import thread_environment
     from sdpfeas.study.store import FAILED
+    from sdpfeas.wlda.paper.runner import ExperimentEngine, ExperimentRunner
 
     # Read by the children when they load their numerical libraries.
     os.environ.update(thread_environment(plan.settings.threads))
@@ -133,8 +133,8 @@ def _run(store: Any, plan: Any, jobs: int, retry: bool) -> int:
 
 
 def _write(summary: Any, store: Any, folder: Path) -> list[Path]:
-    from sdpfeas.paper.figures import write_figure
-    from sdpfeas.paper.tables import write_tables
+    from sdpfeas.wlda.paper.figures import write_figure
+    from sdpfeas.wlda.paper.tables import write_tables
 
     written = write_tables(summary, folder, *_origin())
     try:

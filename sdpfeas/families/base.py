@@ -22,11 +22,11 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.families.family import Family
 from sdpfeas.families.proofs import Bound, prove_lower, prove_upper
 from sdpfeas.families.roots import EXACT, Root, certificate_root
-from sdpfeas.linalg import FloatArray
-from sdpfeas.operators import Combined, Rows, Sparse, Stacked, as_rows
-from sdpfeas.problem import FeasibilityProblem, Point, sign_violation
-from sdpfeas.program import ConicProgram
-from sdpfeas.sets import BlockSet
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
+from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.rows import Combined, Rows, Sparse, Stacked, as_rows
+from sdpfeas.problem.sets import BlockSet
 
 __all__ = ["Bound", "Family", "Known", "ParametricFamily"]
 

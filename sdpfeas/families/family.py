@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sdpfeas.options import NoOptions, parse_options
-from sdpfeas.problem import FeasibilityProblem
+from sdpfeas.cards.options import NoOptions, parse_options
+from sdpfeas.problem.problem import FeasibilityProblem
 
 if TYPE_CHECKING:
     from sdpfeas.families.base import ParametricFamily

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.families.level import LevelSet
-from sdpfeas.linalg import FloatArray, eigvalsh
-from sdpfeas.operators import Dense, LowRank, Sparse
-from sdpfeas.sets import SpectralBox
+from sdpfeas.families.level_set import LevelSet
+from sdpfeas.numerics.linalg import FloatArray, eigvalsh
+from sdpfeas.problem.rows import Dense, LowRank, Sparse
+from sdpfeas.problem.sets import SpectralBox
 
 __all__ = ["GraphOptions", "MaxCut", "Theta", "named_graph"]
 

@@ -10,10 +10,10 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from sdpfeas.cards import card_folders
+from sdpfeas.backends.registry import defined_in, load_module
+from sdpfeas.cards.toml import card_folders
 from sdpfeas.errors import BackendError, CardError, hint
 from sdpfeas.families.base import Family
-from sdpfeas.registry import defined_in, load_module
 
 __all__ = ["GROUP", "family_names", "find_family", "load_family_file"]
 
@@ -24,7 +24,7 @@ BUILT_IN = {
     "max-cut": "sdpfeas.families.graphs:MaxCut",
     "planted": "sdpfeas.families.planted:Planted",
     "theta": "sdpfeas.families.graphs:Theta",
-    "wlda": "sdpfeas.families.wlda:WLDA",
+    "wlda": "sdpfeas.wlda.family.wlda:WLDA",
 }
 
 

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from sdpfeas import planted
+from sdpfeas.families import planting as planted
 from sdpfeas.families.base import Family
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
 
 __all__ = ["Planted", "PlantedOptions"]
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdpfeas.certificates.repair import repaired_certificates, repaired_points
-from sdpfeas.certificates.rigorous import prove_certificate, prove_point
 from sdpfeas.errors import ProblemError
 from sdpfeas.families.roots import EXACT, Root
-from sdpfeas.linalg import FloatArray
-from sdpfeas.problem import Point
-from sdpfeas.tolerances import Tolerances
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import Point
+from sdpfeas.verifier.repair import repaired_certificates, repaired_points
+from sdpfeas.verifier.rigorous import prove_certificate, prove_point
+from sdpfeas.verifier.tolerances import Tolerances
 
 if TYPE_CHECKING:
     from sdpfeas.families.base import ParametricFamily

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdpfeas.linalg import FloatArray, eigh
-from sdpfeas.problem import Point
-from sdpfeas.rounding import UNIT
-from sdpfeas.sets import BlockSet, Free, SpectralBox
+from sdpfeas.numerics.linalg import FloatArray, eigh
+from sdpfeas.numerics.rounding import UNIT
+from sdpfeas.problem.problem import Point
+from sdpfeas.problem.sets import BlockSet, Free, SpectralBox
 
 __all__ = ["Root", "box_maximiser", "certificate_root"]
 

@@ -12,9 +12,9 @@ import numpy as np
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.io.npz import Format, load
 from sdpfeas.io.results import SavedResult, pack_result, package_versions, unpack_result
-from sdpfeas.linalg import FloatArray
-from sdpfeas.problem import Point
-from sdpfeas.result import Proof, Verdict
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import Point
+from sdpfeas.verifier.results import Proof, Verdict
 
 __all__ = ["SavedBracket", "SavedEnd", "load_bracket", "pack_bracket", "unpack_bracket"]
 

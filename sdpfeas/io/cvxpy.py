@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.linalg import FloatArray
-from sdpfeas.operators import Sparse
-from sdpfeas.problem import FeasibilityProblem, Point
-from sdpfeas.sets import PSD, BlockSet, Free, Nonneg
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.rows import Sparse
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -12,9 +12,9 @@ import numpy as np
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.io.npz import Format, load
-from sdpfeas.operators import Rows, rows_from_state
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.sets import set_from_spec
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows import Rows, rows_from_state
+from sdpfeas.problem.sets import set_from_spec
 
 __all__ = ["load_problem", "save_problem"]
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.io.npz import Format, load
-from sdpfeas.linalg import FloatArray
-from sdpfeas.problem import Point
-from sdpfeas.result import Claim, Result, Stop
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import Point
+from sdpfeas.verifier.results import Claim, Result, Stop
 
 __all__ = ["SavedResult", "load_result", "pack_result", "save_result", "unpack_result"]
 

@@ -36,9 +36,9 @@ from typing import Literal, NoReturn, get_args
 import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
-from sdpfeas.io.sdpa_forms import MAX_ENTRIES, SdpaData, lmi_form, primal_data
-from sdpfeas.linalg import FloatArray
-from sdpfeas.problem import FeasibilityProblem
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.sdpa_sides import MAX_ENTRIES, SdpaData, lmi_form, primal_data
 
 __all__ = ["read_sdpa", "write_sdpa"]
 
@@ -91,8 +91,9 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
     ----------
     problem : FeasibilityProblem
         For ``side="primal"``: PSD and Nonneg blocks and equality rows only (``equality_form`` of
-        :mod:`sdpfeas.io.sdpa_forms` brings any problem into that form). For ``side="lmi"``: Free blocks and
-        slack blocks, as ``lmi_form`` of the same module describes. Names are not kept.
+        :mod:`sdpfeas.problem.reductions.sdpa_sides` brings any problem into that form). For
+        ``side="lmi"``: Free blocks and slack blocks, as ``lmi_form`` of the same module
+        describes. Names are not kept.
     path : path
         Compressed if it ends in ``.gz``.
     side : {"primal", "lmi"}

@@ -11,7 +11,7 @@ import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.io.npz import UNREADABLE
-from sdpfeas.linalg import FloatArray
+from sdpfeas.numerics.linalg import FloatArray
 
 __all__ = ["Samples", "read_samples"]
 

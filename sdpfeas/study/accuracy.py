@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from sdpfeas.errors import ClaimError
-from sdpfeas.problem import FeasibilityProblem, largest_bound, sign_violation
-from sdpfeas.result import Claim, Verdict
+from sdpfeas.problem.problem import FeasibilityProblem, largest_bound, sign_violation
+from sdpfeas.verifier.results import Claim, Verdict
 
 __all__ = ["claim_error"]
 

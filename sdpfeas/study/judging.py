@@ -7,20 +7,20 @@ import math
 import time
 from typing import Any
 
-from sdpfeas.bracket import relative_gap
-from sdpfeas.claimed import claimed_verdict
+from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.io.brackets import SavedBracket, pack_bracket
 from sdpfeas.io.results import SavedResult, pack_result, package_versions
-from sdpfeas.linalg import FloatArray
-from sdpfeas.problem import FeasibilityProblem, Point
-from sdpfeas.result import Check, Claim, Proof, Stop, Verdict
-from sdpfeas.solving import decide
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.search.bracket import relative_gap
+from sdpfeas.search.solving import decide
 from sdpfeas.study.accuracy import claim_error
 from sdpfeas.study.plan import Cell
 from sdpfeas.study.process import End, Run
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Record
+from sdpfeas.verifier.results import Check, Claim, Proof, Stop, Verdict
 
 __all__ = ["judge"]
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from sdpfeas import __version__
+from sdpfeas.backends.registry import Solver, backends, find_solver
 from sdpfeas.errors import SdpfeasError
 from sdpfeas.families.base import ParametricFamily
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.problem_cards import ProblemMember, find_problem
-from sdpfeas.registry import Solver, backends, find_solver
+from sdpfeas.families.problem_cards import ProblemMember, find_problem
+from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.study.card_errors import located, raise_all
 from sdpfeas.study.settings import Settings
 

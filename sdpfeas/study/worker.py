@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> None:
     # Children of the backend must not hold the pipes open once this process is gone.
     os.set_inheritable(jobs.fileno(), False)
     os.set_inheritable(replies.fileno(), False)
-    import sdpfeas.solving  # noqa: F401 - paid for before the first job
+    import sdpfeas.search.solving  # noqa: F401 - paid for before the first job
 
     write_frame(replies, "up")
     warm = False
@@ -135,7 +135,7 @@ def main(arguments: list[str]) -> None:
 
 @cache
 def _backend_class(source: str) -> Any:
-    from sdpfeas.isolation import _find_again
+    from sdpfeas.search.isolation import _find_again
 
     return _find_again(source)
 
@@ -152,10 +152,10 @@ def _warm_up(backend: Any, time_limit: float) -> None:
     """Solve two trivial problems: what is imported and compiled on the way is not what a study measures."""
     import numpy as np
 
-    import sdpfeas.bisection  # noqa: F401 - as above
-    from sdpfeas.problem import FeasibilityProblem
-    from sdpfeas.sets import PSD, SpectralBox
-    from sdpfeas.solving import solve_claim
+    import sdpfeas.search.bisection  # noqa: F401 - as above
+    from sdpfeas.problem.problem import FeasibilityProblem
+    from sdpfeas.problem.sets import PSD, SpectralBox
+    from sdpfeas.search.solving import solve_claim
 
     for block in (PSD(2), SpectralBox(2, trace=1.0)):
         trivial = FeasibilityProblem([block], [np.diag([1.0, 0.5])[None]], [0.5], [1.0])
@@ -163,9 +163,9 @@ def _warm_up(backend: Any, time_limit: float) -> None:
 
 
 def _run(backend: Any, problem: Any, job: Job) -> Answer:
-    from sdpfeas.problem import FeasibilityProblem
-    from sdpfeas.result import Claim, Stop
-    from sdpfeas.solving import solve_claim
+    from sdpfeas.problem.problem import FeasibilityProblem
+    from sdpfeas.search.solving import solve_claim
+    from sdpfeas.verifier.results import Claim, Stop
 
     bracket = None
     cpu, begin = time.process_time(), time.perf_counter()
@@ -182,9 +182,9 @@ def _run(backend: Any, problem: Any, job: Job) -> Answer:
 
 
 def _bisect(backend: Any, family: Any, job: Job) -> tuple[Any, tuple[float, float]]:
-    from sdpfeas.bisection import bisect
-    from sdpfeas.registry import Solver
-    from sdpfeas.result import Claim, Stop
+    from sdpfeas.backends.registry import Solver
+    from sdpfeas.search.bisection import bisect
+    from sdpfeas.verifier.results import Claim, Stop
 
     solver = Solver(backend.name, type(backend), job.options, job.source)
     found = bisect(family, solver, tol=job.tol, time_limit=job.time_limit)

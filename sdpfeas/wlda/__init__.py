@@ -1,10 +1,20 @@
-"""Worst-case linear discriminant analysis for scikit-learn, and what the paper compares it with.
+"""Worst-case linear discriminant analysis: family, scikit-learn estimator, the paper and its competitors.
 
-Needs scikit-learn: ``pip install 'sdpfeas[wlda]'``. The competitors live in modules of their own:
-:mod:`~sdpfeas.wlda.zhang_sdp`, :mod:`~sdpfeas.wlda.zhang_socp`, :mod:`~sdpfeas.wlda.olda` and
-:mod:`~sdpfeas.wlda.lmnn`.
+The estimator needs scikit-learn: ``pip install 'sdpfeas[wlda]'``. It is loaded when it is asked for, so that
+the family works without.
 """
 
-from sdpfeas.wlda.estimator import WorstCaseLDA
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sdpfeas.wlda.estimator import WorstCaseLDA
 
 __all__ = ["WorstCaseLDA"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "WorstCaseLDA":
+        from sdpfeas.wlda.estimator import WorstCaseLDA
+
+        return WorstCaseLDA
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.families.geometry import RANK_TOLERANCE, ClassScatter
-from sdpfeas.linalg import FloatArray
-from sdpfeas.operators.pairwise import pair_indices
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.rows.pairwise import pair_indices
+from sdpfeas.wlda.family.geometry import RANK_TOLERANCE, ClassScatter
 
 __all__ = ["ROUNDING", "Criterion"]
 

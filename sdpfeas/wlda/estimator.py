@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning
 
-from sdpfeas.bisection import BisectionResult, Step, bisect, one_shot
-from sdpfeas.bracket import relative_gap
 from sdpfeas.deadline import Deadline
-from sdpfeas.families import WLDA, geometry
-from sdpfeas.linalg import FloatArray
+from sdpfeas.families import WLDA
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.search.bisection import BisectionResult, Step, bisect, one_shot
+from sdpfeas.search.bracket import relative_gap
 from sdpfeas.wlda.criterion import ROUNDING, Criterion
+from sdpfeas.wlda.family import geometry
 from sdpfeas.wlda.projection import LinearProjection, principal_axes
 from sdpfeas.wlda.refine import refine_projection
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import minimize
 
-from sdpfeas.linalg import FloatArray
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.wlda.criterion import Criterion
 
 __all__ = ["refine_projection"]

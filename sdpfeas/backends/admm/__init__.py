@@ -20,12 +20,12 @@ enough, and ``search`` the two runs side by side.
 
 from __future__ import annotations
 
-from sdpfeas.backend import ALL_SETS, Callback, FeasibilityBackend, WarmStart
 from sdpfeas.backends.admm.options import AdmmOptions
 from sdpfeas.backends.admm.search import Search
+from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, WarmStart
 from sdpfeas.deadline import Deadline
-from sdpfeas.problem import FeasibilityProblem
-from sdpfeas.result import Claim
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.verifier.results import Claim
 
 __all__ = ["Admm", "AdmmOptions"]
 

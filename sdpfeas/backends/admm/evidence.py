@@ -8,12 +8,12 @@ import scipy.sparse as sp
 
 from sdpfeas.backends.admm.graph import Graph
 from sdpfeas.backends.admm.space import Space
-from sdpfeas.certificates.equality import FreeColumns
-from sdpfeas.linalg import FloatArray, symmetrize
-from sdpfeas.operators import Rows, Sparse, Stacked
-from sdpfeas.operators.columns import vector_columns
-from sdpfeas.problem import FeasibilityProblem, Point, sign_violation
-from sdpfeas.sets import BlockSet, Free, SpectralBox
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
+from sdpfeas.problem.rows import Rows, Sparse, Stacked
+from sdpfeas.problem.rows.columns import vector_columns
+from sdpfeas.problem.sets import BlockSet, Free, SpectralBox
+from sdpfeas.verifier.equality import FreeColumns
 
 __all__ = ["Cleaner", "Equations"]
 

@@ -9,7 +9,7 @@ import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
 from sdpfeas.backends.admm.space import Space
-from sdpfeas.linalg import FloatArray
+from sdpfeas.numerics.linalg import FloatArray
 
 __all__ = ["Graph"]
 

@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sdpfeas.backends.admm.splitting import Splitting
-from sdpfeas.linalg import FloatArray
-from sdpfeas.problem import FeasibilityProblem, Point
-from sdpfeas.sets import Free
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.sets import Free
 
 __all__ = ["Judge", "looks_inside", "looks_strict", "term_sizes"]
 

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sdpfeas.backend import Callback, Progress, WarmStart
 from sdpfeas.backends.admm.evidence import Cleaner, Equations
 from sdpfeas.backends.admm.options import AdmmOptions
 from sdpfeas.backends.admm.screens import Judge, looks_inside, looks_strict, term_sizes
 from sdpfeas.backends.admm.space import Space, equilibrate, is_cone
 from sdpfeas.backends.admm.splitting import Splitting
-from sdpfeas.certificates.numeric import check_certificate, check_point
-from sdpfeas.certificates.repair import repaired_certificates, repaired_points
-from sdpfeas.certificates.rigorous import prove_certificate, prove_point
+from sdpfeas.backends.contract import Callback, Progress, WarmStart
 from sdpfeas.deadline import Deadline
-from sdpfeas.linalg import FloatArray
-from sdpfeas.problem import FeasibilityProblem, Point, largest_bound
-from sdpfeas.result import Claim, Stop
-from sdpfeas.tolerances import Tolerances
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
+from sdpfeas.verifier.numeric import check_certificate, check_point
+from sdpfeas.verifier.repair import repaired_certificates, repaired_points
+from sdpfeas.verifier.results import Claim, Stop
+from sdpfeas.verifier.rigorous import prove_certificate, prove_point
+from sdpfeas.verifier.tolerances import Tolerances
 
 __all__ = ["Search"]
 

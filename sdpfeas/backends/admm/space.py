@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from sdpfeas.linalg import FloatArray, symmetrize
-from sdpfeas.operators import Rows, Sparse
-from sdpfeas.problem import FeasibilityProblem, Point
-from sdpfeas.scaling import power_of_two
-from sdpfeas.sets import PSD, BlockSet, Nonneg, SpectralBox
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.scaling import power_of_two
+from sdpfeas.problem.rows import Rows, Sparse
+from sdpfeas.problem.sets import PSD, BlockSet, Nonneg, SpectralBox
 
 __all__ = ["Space", "equilibrate", "identity", "is_cone"]
 

@@ -10,8 +10,8 @@ from sdpfeas.backends.admm.graph import Graph
 from sdpfeas.backends.admm.options import AdmmOptions
 from sdpfeas.backends.admm.space import Space, identity
 from sdpfeas.deadline import Deadline
-from sdpfeas.linalg import FloatArray
-from sdpfeas.problem import Point
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import Point
 
 __all__ = ["Splitting"]
 

@@ -1,0 +1,1 @@
+"""What Clarabel, SCS and cvxpy share: problems as cones, and answers mapped back."""

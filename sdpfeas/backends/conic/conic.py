@@ -1,0 +1,416 @@
+"""Feasibility problems posed as cone programs, and what backends that do so have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends.conic.cones import Answer, Condensed, ConePair, Cones, Triangle, svec_map, triangle_size
+from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, WarmStart
+from sdpfeas.deadline import Deadline
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
+from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.reductions.presolve import presolve
+from sdpfeas.problem.reductions.scaling import power_of_two
+from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
+from sdpfeas.problem.sets import Free, Nonneg, SpectralBox
+from sdpfeas.verifier import verify
+from sdpfeas.verifier.results import Claim, Stop, Verdict
+
+__all__ = ["ConicBackend", "Objective", "PosedProblem", "matrix_of"]
+
+#: A margin above this is beyond any solver's error: the point is worth verifying, the multipliers are not.
+CLEAR = 1e-5
+
+#: What is asked beyond feasibility; "auto" tries one and, where that proves nothing, the other.
+Objective = Literal["auto", "none", "margin"]
+
+
+def matrix_of(rows: Rows) -> Any:
+    """Rows as one sparse matrix, each flattened (row by row) into a row of it."""
+    if isinstance(rows, Dense):
+        return sp.csr_array(rows.array.reshape(rows.m, -1))
+    if isinstance(rows, Sparse):
+        return rows.array
+    if isinstance(rows, PairwiseDifference):
+        return sp.csr_array(_squares(rows.differences()))
+    if isinstance(rows, LowRank):
+        owner = (rows.signs, (rows.owner, np.arange(rows.owner.size)))
+        pick = sp.csr_array(owner, shape=(rows.m, rows.owner.size))
+        return sp.csr_array(pick @ sp.csr_array(_squares(rows.factors)))
+    if isinstance(rows, Stacked):
+        return sp.csr_array(sp.vstack([matrix_of(part) for part in rows.parts], format="csr"))
+    assert isinstance(rows, Combined)
+    return sp.csr_array(rows.coefficients @ matrix_of(rows.base))
+
+
+def _squares(vectors: FloatArray) -> FloatArray:
+    """Outer square of every vector, flattened."""
+    return np.einsum("ki,kj->kij", vectors, vectors).reshape(vectors.shape[0], -1)
+
+
+class PosedProblem:
+    """A feasibility problem posed as a cone program, and the way back.
+
+    A SpectralBox is one variable ``P = Z - lower·I``, with ``P`` and ``(upper - lower)·I - P`` positive
+    semidefinite and a row for its trace. Blocks are put in units of their size, then rows scaled to norm
+    about one, both by powers of two. Slacks with a row of their own are taken out again.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    triangle : {"lower", "upper"}
+        How the solver stores matrices.
+    objective : tuple of ndarray, optional
+        What to maximise, one array per block.
+    scale : int, optional
+        Index of a ``Nonneg(1)`` block by which every box is multiplied.
+    """
+
+    def __init__(
+        self,
+        problem: FeasibilityProblem,
+        triangle: Triangle,
+        objective: Point | None = None,
+        scale: int | None = None,
+    ) -> None:
+        self.problem = problem
+        self._triangle = triangle
+        self._scale = scale
+        self._units = _block_units(problem)
+        self._factors = power_of_two(np.hypot.reduce(self._units[:, None] * problem.block_norms, axis=0))
+        self._place()
+        self._condensed = Condensed(self._pose(objective))
+        self.pair = self._condensed.pair
+
+    def _place(self) -> None:
+        """Give every block its columns: free ones first, then the non-negative ones, then matrices."""
+        sets = self.problem.sets
+        kinds = [[b for b, s in enumerate(sets) if isinstance(s, kind)] for kind in (Free, Nonneg)]
+        matrices = [b for b, s in enumerate(sets) if s.matrix]
+        self._columns: dict[int, slice] = {}
+        start = 0
+        for b in (*kinds[0], *kinds[1], *matrices):
+            stop = start + (triangle_size(sets[b].n) if sets[b].matrix else sets[b].n)
+            self._columns[b] = slice(start, stop)
+            start = stop
+        sizes = [sum(sets[b].n for b in kind) for kind in kinds]
+        self._cones = Cones(sizes[0], sizes[1], tuple(sets[b].n for b in matrices))
+        equal = self.problem.equality
+        self._equal = np.flatnonzero(equal)
+        self._low = np.flatnonzero(~equal & np.isfinite(self.problem.lower))
+        self._high = np.flatnonzero(~equal & np.isfinite(self.problem.upper))
+
+    def _pose(self, objective: Point | None) -> ConePair:
+        problem, equal, low, high = self.problem, self._equal, self._low, self._high
+        boxes = [(b, s) for b, s in enumerate(problem.sets) if isinstance(s, SpectralBox)]
+        traced = [(b, box) for b, box in boxes if box.trace is not None]
+        self._traces = len(traced)
+        matrix, offset = self._rows()
+        lower, upper = problem.lower * self._factors - offset, problem.upper * self._factors - offset
+        parts = [(matrix[equal], lower[equal]), *(self._trace_row(b, box) for b, box in traced)]
+        parts += [(-matrix[low], -lower[low]), (matrix[high], upper[high])]
+        parts += [self._box_rows(b, box) for b, box in boxes]
+        width = np.minimum(0.5 * (upper - lower), 1.0)
+        row_unit = [np.zeros(equal.size + len(traced)), width[low], width[high]]
+        row_unit += [self._depth(b) * self._identity(b) for b, _ in boxes]
+        return ConePair(
+            matrix=sp.csr_array(sp.vstack([part for part, _ in parts], format="csr")),
+            rhs=np.concatenate([rhs for _, rhs in parts]),
+            cost=self._cost(objective),
+            rows=Cones(equal.size + len(traced), low.size + high.size, tuple(box.n for _, box in boxes)),
+            columns=self._cones,
+            row_unit=np.concatenate(row_unit),
+            column_unit=self._unit(),
+            row_strict=np.zeros(sum(rhs.size for _, rhs in parts), dtype=bool),
+            column_strict=self._strict(),
+            triangle=self._triangle,
+        )
+
+    def _rows(self) -> tuple[Any, FloatArray]:
+        """The scaled rows on all columns, and what they are where the variables are zero."""
+        problem, parts, offset = self.problem, [], np.zeros(self.problem.m)
+        tau = np.zeros(problem.m)
+        for b, place in self._columns.items():
+            rows, block = problem.rows[b], problem.sets[b]
+            if rows is None:
+                parts.append(sp.csr_array((problem.m, place.stop - place.start)))
+                continue
+            part = matrix_of(rows)
+            parts.append(
+                self._units[b] * (part @ svec_map(block.n, self._triangle) if block.matrix else part)
+            )
+            if isinstance(block, SpectralBox) and block.lower != 0.0:
+                shift = rows.apply(block.lower * np.eye(block.n))
+                if self._scale is None:
+                    offset += shift
+                else:
+                    tau += shift
+        matrix = sp.csr_array(sp.hstack(parts, format="csr"))
+        if self._scale is not None:
+            matrix = matrix + sp.csr_array(self._tau_columns(tau))
+        return sp.csr_array(sp.diags_array(self._factors) @ matrix), self._factors * offset
+
+    def _tau_columns(self, values: FloatArray) -> Any:
+        """A matrix of zeros but for the column of the scale, where there is one."""
+        shape = (values.size, self._cones.size)
+        if self._scale is None:
+            return sp.csr_array(shape)
+        k = np.arange(values.size)
+        at = np.full(values.size, self._columns[self._scale].start)
+        return sp.csr_array((self._units[self._scale] * values, (k, at)), shape=shape)
+
+    def _box_rows(self, b: int, box: SpectralBox) -> tuple[Any, FloatArray]:
+        """Rows whose slack is the distance to the upper bound."""
+        place = self._columns[b]
+        size = place.stop - place.start
+        k = np.arange(size)
+        own = sp.csr_array((np.ones(size), (k, place.start + k)), shape=(size, self._cones.size))
+        return self._sized(own, (box.upper - box.lower) / self._units[b] * self._identity(b))
+
+    def _trace_row(self, b: int, box: SpectralBox) -> tuple[Any, FloatArray]:
+        assert box.trace is not None
+        own = np.zeros((1, self._cones.size))
+        own[0, self._columns[b]] = self._identity(b)
+        return self._sized(sp.csr_array(own), np.array([(box.trace - box.n * box.lower) / self._units[b]]))
+
+    def _sized(self, own: Any, rhs: FloatArray) -> tuple[Any, FloatArray]:
+        """Rows of a box: their right-hand side is constant, or a multiple of the scale."""
+        if self._scale is None:
+            return own, rhs
+        return own - self._tau_columns(rhs), np.zeros_like(rhs)
+
+    def _cost(self, objective: Point | None) -> FloatArray:
+        out = np.zeros(self._cones.size)
+        if objective is not None:
+            for b, place in self._columns.items():
+                out[place] = -self._units[b] * self._packed(b, objective[b])
+        return out
+
+    def _unit(self) -> FloatArray:
+        """Direction into the interior of the columns."""
+        out = np.zeros(self._cones.size)
+        for b, place in self._columns.items():
+            if not isinstance(self.problem.sets[b], Free):
+                out[place] = self._depth(b) * self._identity(b)
+        return out
+
+    def _strict(self) -> np.ndarray:
+        """Mask of the columns where rounding must not push ``A*y`` across zero: those of unbounded sets."""
+        out = np.zeros(self._cones.size, dtype=bool)
+        for b, place in self._columns.items():
+            out[place] = not (self.problem.sets[b].bounded or isinstance(self.problem.sets[b], Free))
+        return out
+
+    def _depth(self, b: int) -> float:
+        """How deep the set is, in the units of the block; one where it has no bound."""
+        block = self.problem.sets[b]
+        return block.depth(block.interior_point()) / self._units[b] if block.bounded else 1.0
+
+    def _identity(self, b: int) -> FloatArray:
+        block = self.problem.sets[b]
+        return self._packed(b, np.eye(block.n) if block.matrix else np.ones(block.n))
+
+    def _packed(self, b: int, x: FloatArray) -> FloatArray:
+        if not self.problem.sets[b].matrix:
+            return x
+        return np.asarray(svec_map(x.shape[0], self._triangle).T @ x.reshape(-1))
+
+    def claim(self, answer: Answer) -> Claim:
+        """Map an answer to the pair to a claim about the problem."""
+        x, z = answer.x, answer.z
+        return Claim(
+            point=self.point(x) if x is not None and np.isfinite(x).all() else None,
+            certificate=None if z is None else self.certificate(z),
+            raw_status=answer.raw_status,
+            stop=answer.stop,
+            iterations=answer.iterations,
+            info=answer.info,
+        )
+
+    def point(self, x: FloatArray) -> Point:
+        """Map the variables of the pair to a point."""
+        x = self._condensed.variables(x)
+        tau = 1.0
+        if self._scale is not None:
+            tau = self._units[self._scale] * x[self._columns[self._scale].start]
+        out = []
+        for b, block in enumerate(self.problem.sets):
+            value = self._units[b] * x[self._columns[b]]
+            if block.matrix:
+                value = symmetrize((svec_map(block.n, self._triangle) @ value).reshape(block.shape))
+            if isinstance(block, SpectralBox):
+                value = value + tau * block.lower * np.eye(block.n)
+            out.append(value)
+        return tuple(out)
+
+    def multipliers(self, z: FloatArray) -> FloatArray:
+        """Map the multipliers of the pair to those of the rows, signs as in a certificate."""
+        z = self._condensed.multipliers(z)
+        start = self._equal.size + self._traces
+        y = np.zeros(self.problem.m)
+        y[self._equal] = -z[: self._equal.size]
+        for index, sign in ((self._low, 1.0), (self._high, -1.0)):
+            y[index] += sign * np.maximum(z[start : start + index.size], 0.0)
+            start += index.size
+        return y * self._factors
+
+    def certificate(self, z: FloatArray) -> FloatArray | None:
+        """Return the multipliers of the rows if their two sides differ the right way round, else None."""
+        y = self.multipliers(z)
+        size = float(np.max(np.abs(y), initial=0.0))
+        if not 0.0 < size < np.inf:
+            return None
+        y = y / size
+        gain = float(np.sum(self.problem.beta_terms(y)))
+        for block, g in zip(self.problem.sets, self.problem.adjoint(y), strict=True):
+            if isinstance(block, SpectralBox):
+                gain -= block.support(g)
+        return y if gain > 0.0 else None
+
+
+def _block_units(problem: FeasibilityProblem) -> FloatArray:
+    """Sizes of the blocks, as powers of two: of a box its width, else what the rows suggest."""
+    sizes = np.ones(len(problem.sets))
+    known = largest_bound(problem)
+    for b, block in enumerate(problem.sets):
+        if isinstance(block, SpectralBox):
+            sizes[b] = block.upper - block.lower
+            known = known + problem.block_norms[b] * max(abs(block.lower), abs(block.upper))
+    for b, block in enumerate(problem.sets):
+        norms = problem.block_norms[b]
+        telling = (norms > 0.0) & (known > 0.0)
+        if not block.bounded and telling.any():
+            sizes[b] = np.exp(np.median(np.log(known[telling]) - np.log(norms[telling])))
+    return 1.0 / power_of_two(sizes, 100)
+
+
+class ConicBackend(FeasibilityBackend):
+    """Base class of the backends that pose the problem as a cone program for somebody else's solver.
+
+    Without an objective the solver may stop anywhere: interior-point methods do so deep inside, first-order
+    methods at the boundary. With a margin it looks for the point deepest inside, which also tells problems
+    apart that are close to the boundary; but on unbounded sets the deepest point may be far away. If there
+    is none inside at all, the multipliers are a certificate, though one on the boundary of its cone, where
+    rounding undoes proofs on unbounded sets: then a deeper one is asked for.
+    """
+
+    sets = ALL_SETS
+    maximises = True
+    triangle: ClassVar[Triangle] = "upper"
+    #: What to try in which order when the objective is "auto".
+    objectives: ClassVar[tuple[Objective, ...]] = ("none", "margin")
+
+    @abstractmethod
+    def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
+        """Answer a cone program."""
+
+    def solve(
+        self,
+        problem: FeasibilityProblem,
+        *,
+        time_limit: float | None = None,
+        warm_start: WarmStart | None = None,
+        callback: Callback | None = None,
+    ) -> Claim:
+        """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
+        deadline = Deadline(time_limit)
+        small = presolve(problem)
+        if small.certificate is not None:
+            return Claim(certificate=small.certificate, raw_status="presolved")
+        if small.problem is None or small.problem.m == 0:
+            left = () if small.problem is None else tuple(s.interior_point() for s in small.problem.sets)
+            return Claim(point=small.point(left), raw_status="presolved")
+        claim = self._look(small.problem, deadline)
+        return replace(
+            claim,
+            point=None if claim.point is None else small.point(claim.point),
+            certificate=None if claim.certificate is None else small.multipliers(claim.certificate),
+        )
+
+    def maximise(
+        self,
+        program: ConicProgram,
+        *,
+        time_limit: float | None = None,
+        callback: Callback | None = None,
+    ) -> Claim:
+        """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
+        deadline = Deadline(time_limit)
+        posed = PosedProblem(program.problem, self.triangle, program.objective, program.scale)
+        answer = self._ask(posed.pair, deadline)
+        claim = posed.claim(answer)
+        return claim if answer.z is None else replace(claim, certificate=posed.multipliers(answer.z))
+
+    def _look(self, problem: FeasibilityProblem, deadline: Deadline) -> Claim:
+        posed = PosedProblem(problem, self.triangle)
+        if self.options.objective != "auto":
+            return self._try(posed, self.options.objective, deadline)
+        first = self._try(posed, self.objectives[0], deadline)
+        if deadline.expired:
+            return replace(first, stop=Stop.TIME_LIMIT)
+        if _proved(problem, first):
+            return first
+        second = self._try(posed, self.objectives[1], deadline)
+        return replace(
+            max(first, second, key=lambda claim: _standing(problem, claim)),
+            raw_status=f"{first.raw_status}; {self.objectives[1]}: {second.raw_status}",
+            iterations=(first.iterations or 0) + (second.iterations or 0),
+        )
+
+    def _try(self, posed: PosedProblem, objective: Objective, deadline: Deadline) -> Claim:
+        if objective == "none":
+            return posed.claim(_claimed(self._ask(posed.pair, deadline)))
+        answer = _claimed(posed.pair.without_margin(self._ask(posed.pair.with_margin(), deadline)))
+        claim = posed.claim(answer)
+        if answer.info.get("margin", 0.0) > CLEAR:
+            return replace(claim, certificate=None)
+        if claim.certificate is None or _proved(posed.problem, claim):
+            return claim
+        return self._deepen(posed, answer, claim, deadline)
+
+    def _deepen(self, posed: PosedProblem, answer: Answer, claim: Claim, deadline: Deadline) -> Claim:
+        """Look for a certificate deeper inside than the one in the claim."""
+        assert answer.z is not None
+        search = posed.pair.rays_like(answer.z)
+        if search is None:
+            return claim
+        if deadline.expired:
+            return replace(claim, stop=Stop.TIME_LIMIT)
+        found = search.without_margin(self._ask(search.with_margin(), deadline))
+        deeper = None if found.x is None else posed.certificate(found.x)
+        return replace(
+            claim,
+            certificate=claim.certificate if deeper is None else deeper,
+            raw_status=f"{claim.raw_status}; deeper certificate: {found.raw_status}",
+            stop=found.stop if claim.stop is Stop.FINISHED else claim.stop,
+            iterations=answer.iterations + found.iterations,
+        )
+
+
+def _claimed(answer: Answer) -> Answer:
+    """Say what a finished answer claims: the status word alone does not, where a margin was asked for."""
+    if answer.stop is not Stop.FINISHED:
+        return answer
+    inside = answer.x is not None and answer.info.get("margin", 1.0) > 0.0
+    verdict = Verdict.FEASIBLE if inside else Verdict.INFEASIBLE
+    return replace(answer, info={**answer.info, "claimed": str(verdict)})
+
+
+def _proved(problem: FeasibilityProblem, claim: Claim) -> bool:
+    return verify(problem, claim, rigorous=True).verdict is not Verdict.UNDECIDED
+
+
+def _standing(problem: FeasibilityProblem, claim: Claim) -> int:
+    """How much a claim is worth: a proof, a numeric verdict, something, or nothing."""
+    if _proved(problem, claim):
+        return 3
+    if verify(problem, claim).verdict is not Verdict.UNDECIDED:
+        return 2
+    return int(claim.point is not None or claim.certificate is not None)

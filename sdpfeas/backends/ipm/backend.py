@@ -1,0 +1,261 @@
+"""``spectral-ipm``: a structured primal–dual interior-point method of our own.
+
+It takes every set as it is (a SpectralBox costs two cones on one matrix, no extra rows), keeps low-rank
+rows low-rank, and heads for the centre of the points or of the certificates. No warm start: a centred
+start is what the method lives on. Calls back every few iterations, with an objective in every one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
+from sdpfeas.backends.ipm.embedding import CAREFUL, Embedding
+from sdpfeas.deadline import Deadline
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.reductions.presolve import Presolved, presolve
+from sdpfeas.problem.sets import PSD, Free, SpectralBox
+from sdpfeas.verifier import verify
+from sdpfeas.verifier.results import Claim, Stop, Verdict
+
+__all__ = ["SpectralIpm", "SpectralIpmOptions"]
+
+#: Steps shorter than this, this many times in a row, mean that the method is stuck.
+SHORT_STEP, SHORT_STEPS = 1e-3, 4
+
+#: Without one, the callback is called again when the complementarity has shrunk to this share: what it is
+#: shown before that is hardly better than what it saw.
+CALL_AGAIN = 0.1
+
+#: With an objective: iterations without improvement after which rounding has taken over.
+PATIENCE = 6
+
+
+@dataclass(frozen=True)
+class SpectralIpmOptions:
+    """Options of ``spectral-ipm``.
+
+    Attributes
+    ----------
+    max_iterations : int
+        Interior-point iterations at most.
+    residual : float
+        Row residual, relative, below which a point is worth a proof.
+    gap : float
+        With an objective: relative gap and row residual at which to stop.
+    """
+
+    max_iterations: int = 100
+    residual: float = 1e-7
+    gap: float = 1e-9
+
+    def __post_init__(self) -> None:
+        if self.max_iterations < 1:
+            raise ValueError("max_iterations must be at least 1")
+        if not (0.0 < self.residual < 1.0 and 0.0 < self.gap < 1.0):
+            raise ValueError("residual and gap must lie between 0 and 1")
+
+
+class SpectralIpm(FeasibilityBackend):
+    """Structured primal–dual interior-point method; certified stops, no extra rows for a box."""
+
+    name = "spectral-ipm"
+    sets = ALL_SETS
+    calls_back = True
+    maximises = True
+    Options = SpectralIpmOptions
+
+    def solve(
+        self,
+        problem: FeasibilityProblem,
+        *,
+        time_limit: float | None = None,
+        warm_start: WarmStart | None = None,
+        callback: Callback | None = None,
+    ) -> Claim:
+        """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
+        deadline = Deadline(time_limit)
+        small = presolve(problem)
+        if small.certificate is not None:
+            return Claim(certificate=small.certificate, raw_status="presolved")
+        if small.problem is None:
+            return Claim(point=small.point(()), raw_status="presolved")
+        with np.errstate(all="ignore"):
+            claim = self._run(Embedding(small.problem, None), small, deadline, callback)
+            stuck = claim.stop in (Stop.STALLED, Stop.NUMERICAL)
+            if not stuck or verify(problem, claim).verdict is not Verdict.UNDECIDED:
+                return claim
+            # Rounding took over before anything could be proved; shorter steps may get by.
+            again = self._run(Embedding(small.problem, None, pace=CAREFUL), small, deadline, callback)
+        return replace(again, iterations=(claim.iterations or 0) + (again.iterations or 0))
+
+    def _run(
+        self, embedding: Embedding, small: Presolved, deadline: Deadline, callback: Callback | None
+    ) -> Claim:
+        screen = _Screen(small, self.options.residual)
+        latest: list[Claim] = []
+        due = [np.inf]
+
+        def visit() -> Stop | None:
+            point, y = small.point(embedding.point()), small.multipliers(embedding.multipliers())
+            settled = screen.settled(embedding, point, y)
+            latest[:] = [settled or Claim(point, y)]
+            if settled is not None:
+                return Stop.FINISHED
+            if callback is not None and embedding.mu <= due[0]:
+                due[0] = CALL_AGAIN * embedding.mu
+                if callback(Progress(embedding.iteration, deadline.elapsed, point, y)):
+                    return Stop.CALLBACK
+            return None
+
+        stop = self._iterate(embedding, deadline, visit)
+        return self._claim(embedding, latest[0], stop)
+
+    def maximise(
+        self,
+        program: ConicProgram,
+        *,
+        time_limit: float | None = None,
+        callback: Callback | None = None,
+    ) -> Claim:
+        """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
+        deadline = Deadline(time_limit)
+        claim = Claim()
+        # A suggested start only has to help. On badly scaled data it may end short of what the callback
+        # wants, where one from far inside goes on.
+        starts = [program.start] if program.start is None else [program.start, None]
+        with np.errstate(all="ignore"):
+            for start in starts:
+                claim = self._maximise(
+                    replace(program, start=start), deadline, callback, claim.iterations or 0
+                )
+                satisfied = claim.stop is Stop.FINISHED and callback is None
+                if satisfied or claim.stop in (Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT):
+                    break
+        return claim
+
+    def _maximise(
+        self, program: ConicProgram, deadline: Deadline, callback: Callback | None, before: int
+    ) -> Claim:
+        """Run from the start that is suggested, or from far inside; a number of iterations came before."""
+        best = _Best()
+
+        def visit() -> Stop | None:
+            point, y = embedding.point(), embedding.multipliers() / embedding.tau
+            merit = _merit(embedding)
+            best.offer(merit, embedding.iteration, Claim(point, y))
+            progress = Progress(before + embedding.iteration, deadline.elapsed, point, y, merit)
+            if callback is not None and callback(progress):
+                best.claim = Claim(point, y)
+                return Stop.CALLBACK
+            if best.merit < self.options.gap:
+                return Stop.FINISHED
+            return Stop.STALLED if embedding.iteration >= best.iteration + PATIENCE else None
+
+        try:
+            cost = tuple(-c for c in program.objective)
+            embedding = Embedding(program.problem, cost, program.scale, program.start)
+        except (np.linalg.LinAlgError, ArithmeticError, ValueError):
+            # On wild numbers a suggested start may fail in any way.
+            return Claim(stop=Stop.UNSUPPORTED, raw_status="no interior to start from", iterations=before)
+        if not embedding.sane:
+            return Claim(stop=Stop.NUMERICAL, raw_status="the start overflows", iterations=before)
+        stop = self._iterate(embedding, deadline, visit)
+        claim = self._claim(embedding, best.claim, stop)
+        return replace(claim, iterations=before + embedding.iteration)
+
+    def _iterate(self, embedding: Embedding, deadline: Deadline, visit: Callable[[], Stop | None]) -> Stop:
+        """Take steps, visiting every iterate, until something says stop."""
+        short = 0
+        while True:
+            stop = visit()
+            if stop is not None:
+                return stop
+            if embedding.iteration >= self.options.max_iterations:
+                return Stop.ITERATION_LIMIT
+            if deadline.expired:
+                return Stop.TIME_LIMIT
+            try:
+                length = embedding.step()
+            except np.linalg.LinAlgError:
+                return Stop.NUMERICAL
+            if not embedding.sane:
+                return Stop.NUMERICAL
+            short = short + 1 if length < SHORT_STEP else 0
+            if short == SHORT_STEPS:
+                return Stop.STALLED
+
+    @staticmethod
+    def _claim(embedding: Embedding, latest: Claim, stop: Stop) -> Claim:
+        info = {"tau": float(embedding.tau), "kappa": float(embedding.kappa), "mu": float(embedding.mu)}
+        return replace(latest, raw_status=str(stop), stop=stop, iterations=embedding.iteration, info=info)
+
+
+def _merit(embedding: Embedding) -> float:
+    """Relative gap or row residual, whichever is larger; rounding makes both grow again in the end."""
+    primal, dual = embedding.primal_value / embedding.tau, embedding.dual_value / embedding.tau
+    gap = abs(primal - dual) / max(abs(primal) + abs(dual), np.finfo(float).tiny)
+    merit = max(gap, embedding.row_residual)
+    return merit if np.isfinite(merit) else np.inf
+
+
+class _Best:
+    """The iterate of least merit so far."""
+
+    def __init__(self) -> None:
+        self.merit, self.iteration = np.inf, 0
+        self.claim = Claim()
+
+    def offer(self, merit: float, iteration: int, claim: Claim) -> None:
+        """Keep a claim if it is better than the one before."""
+        if merit < self.merit or self.claim.point is None:
+            self.merit, self.iteration, self.claim = merit, iteration, claim
+
+
+class _Screen:
+    """Cheap tests that say when a proof is worth trying, and the proof."""
+
+    def __init__(self, small: Presolved, residual: float) -> None:
+        self._problem = small.original
+        self._residual = residual
+        # A dual residual costs its size times the size of the set it acts on.
+        boxes = [s.nuclear_radius for s in self._problem.sets if isinstance(s, SpectralBox)]
+        unbounded = any(isinstance(s, (PSD, Free)) for s in self._problem.sets)
+        self._reach = 1e6 if unbounded else 2.0 * max([1.0, *boxes])
+        self._next_point = self._next_certificate = np.inf
+
+    def settled(self, embedding: Embedding, point: Point, y: FloatArray) -> Claim | None:
+        """The present point or multipliers, if the verifier grants a verdict on them."""
+        if embedding.mu <= self._next_point and self._promising_point(embedding):
+            claim = Claim(point=point)
+            if self._granted(claim):
+                return claim
+            self._next_point = 0.1 * embedding.mu
+        if embedding.mu <= self._next_certificate and self._promising_certificate(embedding):
+            claim = Claim(certificate=y)
+            if self._granted(claim):
+                return claim
+            self._next_certificate = 0.1 * embedding.mu
+        return None
+
+    def _granted(self, claim: Claim) -> bool:
+        check = verify(self._problem, claim, rigorous=True)
+        return check.verdict is not Verdict.UNDECIDED
+
+    def _promising_point(self, embedding: Embedding) -> bool:
+        values, tau = embedding.row_values / embedding.tau, embedding.tau
+        inside = np.all(values[embedding.low] > embedding.lower[embedding.low])
+        inside = inside and np.all(values[embedding.high] < embedding.upper[embedding.high])
+        if not inside:
+            return False
+        size = 1.0 + float(np.max(np.abs(embedding.lower[embedding.equal]), initial=0.0))
+        return float(np.max(np.abs(embedding.r_equal), initial=0.0)) <= self._residual * size * tau
+
+    def _promising_certificate(self, embedding: Embedding) -> bool:
+        gain = embedding.dual_value
+        return gain > 0.0 and embedding.dual_residual * self._reach <= gain

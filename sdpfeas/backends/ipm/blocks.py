@@ -1,0 +1,381 @@
+"""What each block contributes to the Newton system.
+
+Every block keeps its part of the iterate, inverts its own Hessian ``H``, and adds ``A H^-1 A*`` to the
+Schur complement. A SpectralBox has two cones on one matrix; its Hessian ``P1 . P1 + P2 . P2`` is inverted
+by one simultaneous diagonalisation instead of d(d+1)/2 extra rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends.ipm.centre import centred_pair, centred_spectrum
+from sdpfeas.backends.ipm.cone import Cone
+from sdpfeas.backends.ipm.images import image_of, scaled_gram
+from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.rows.columns import vector_columns
+from sdpfeas.problem.sets import PSD, SpectralBox
+
+__all__ = ["Block", "MatrixBlock", "NonnegBlock"]
+
+#: From this share of non-zeros on the columns of a vector block are stored as an array.
+FILLED = 0.25
+
+
+class Block(ABC):
+    """One block that is eliminated from the Newton system.
+
+    Its Hessian ``H`` is diagonal in coordinates of its own, which change with every step: the image of a
+    dual matrix g is ``T g T'``, that of a direction is x with ``X = T' x T``.
+
+    Parameters
+    ----------
+    rows : Rows, optional
+        The rows on the block; None if there are none.
+    cost : ndarray
+        The block's part of the objective, to be minimised.
+    """
+
+    def __init__(self, rows: Rows | None, cost: FloatArray) -> None:
+        self.rows, self.cost = rows, cost
+        self.x: FloatArray
+        #: How the size of the set enters stationarity, as an image; None if it does not.
+        self.size_gradient: FloatArray | None = None
+
+    @property
+    @abstractmethod
+    def degree(self) -> int:
+        """How many complementary pairs the block has."""
+
+    @property
+    @abstractmethod
+    def complementarity(self) -> float:
+        """Inner product of its slacks and duals."""
+
+    @property
+    @abstractmethod
+    def dual(self) -> FloatArray:
+        """The block's part of the dual slack in the stationarity equation."""
+
+    @abstractmethod
+    def cost_image(self) -> FloatArray:
+        """Image of the cost."""
+
+    @abstractmethod
+    def apply_image(self, x: FloatArray) -> FloatArray:
+        """Row values of a direction given by its image."""
+
+    @abstractmethod
+    def adjoint_image(self, y: FloatArray) -> FloatArray:
+        """Image of ``A*y``."""
+
+    @abstractmethod
+    def schur(self, q: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """``A H^-1 A*``, and one row ``A H^-1 q`` for every image q."""
+
+    @abstractmethod
+    def invert(self, g: FloatArray) -> FloatArray:
+        """``H^-1 g``, image to image."""
+
+    @abstractmethod
+    def aim(self, centre: float, corrected: bool, eta: float) -> FloatArray:
+        """Fix the complementarity targets; return their image plus ``eta`` times that of the dual."""
+
+    @abstractmethod
+    def set_direction(self, x: FloatArray, drho: float) -> None:
+        """Take the image of the direction of the block and derive the directions of its slacks."""
+
+    @abstractmethod
+    def step_limit(self) -> float:
+        """Longest step that stays inside."""
+
+    @abstractmethod
+    def propose(self, step: float, drho: float) -> None:
+        """Prepare a step, the size of the set changing by ``step·drho``; nothing moves before :meth:`accept`.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the step leaves the block.
+        """
+
+    @abstractmethod
+    def accept(self) -> None:
+        """Take the step that was proposed last."""
+
+    @abstractmethod
+    def place(self, primal: float, dual: float) -> None:
+        """Go far inside: multiples of the identity of these sizes, the middle of a box."""
+
+    @abstractmethod
+    def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
+        """Go to the point of the central path that belongs to a dual matrix.
+
+        Parameters
+        ----------
+        g : ndarray
+            ``A*y - cost``, without the row of the trace.
+        mu : float
+            Where on the path.
+        size : float
+            Size of the set.
+        hint : ndarray
+            Where the block may be; taken where ``g`` says little.
+
+        Returns
+        -------
+        float
+            The multiplier of the trace row; zero if there is none.
+        """
+
+    def size_trace(self) -> float:
+        """``sum_j offset_j tr U_j``: how the duals act on the size of the set."""
+        return 0.0
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """``A*y``."""
+        return np.zeros(self.x.shape) if self.rows is None else self.rows.adjoint(y)
+
+
+class MatrixBlock(Block):
+    """A PSD block (one cone) or a SpectralBox (two cones on one matrix)."""
+
+    def __init__(self, block: PSD | SpectralBox, rows: Rows | None, cost: FloatArray) -> None:
+        super().__init__(rows, cost)
+        self._set = block
+        #: Sign and offset of the slack of every cone.
+        self._kinds = [(1.0, 0.0)] if isinstance(block, PSD) else [(1.0, -block.lower), (-1.0, block.upper)]
+        self._has_cost = bool(np.any(cost))
+
+    def place(self, primal: float, dual: float) -> None:
+        """Start from a multiple of the identity, or from the middle of the box."""
+        block, n = self._set, self._set.n
+        if isinstance(block, PSD):
+            slacks = [np.full(n, primal)]
+        else:
+            middle = np.diagonal(block.interior_point())
+            slacks = [middle - block.lower, block.upper - middle]
+        self._begin(np.eye(n), [(slack, np.full(n, dual)) for slack in slacks], 1.0)
+
+    def _begin(self, vec: FloatArray, pairs: list[tuple[FloatArray, FloatArray]], size: float) -> None:
+        """Take eigenvectors of all slacks and duals, and their eigenvalues, cone by cone."""
+        self.cones = [
+            Cone.diagonal(vec, *kind, slack, dual)
+            for kind, (slack, dual) in zip(self._kinds, pairs, strict=True)
+        ]
+        sign, offset = self._kinds[0]
+        self.x = sign * (self.cones[0].slack - offset * size * np.eye(vec.shape[0]))
+        self._direction = np.zeros_like(self.x)
+        self._proposed = self.x, self.cones
+        self._align()
+
+    @property
+    def degree(self) -> int:
+        """Sum of the sides of its cones."""
+        return len(self._kinds) * self._set.n
+
+    @property
+    def complementarity(self) -> float:
+        """Inner product of its slacks and duals."""
+        return sum(cone.complementarity for cone in self.cones)
+
+    @property
+    def dual(self) -> FloatArray:
+        """``sum_j sign_j U_j``."""
+        return np.asarray(sum(cone.sign * cone.dual for cone in self.cones))
+
+    def _align(self) -> None:
+        """Find the coordinates in which the Hessian of all cones is diagonal."""
+        first = self.cones[0]
+        self._transform = first.scaling.T
+        self._kernel: FloatArray | None = None
+        if len(self.cones) == 2:
+            second = self.cones[1]
+            mixed = second.inverse @ first.scaling
+            _, vec = eigh(mixed.T @ mixed)
+            self._transform = vec.T @ self._transform
+            first.basis, second.basis = vec, mixed @ vec
+            ratio = np.einsum("ij,ij->j", second.basis, second.basis)
+            self._kernel = 1.0 + ratio[:, None] * ratio[None, :]
+        self._rows = None if self.rows is None else image_of(self.rows, self._transform)
+        gradient = [g for g in (cone.size_gradient() for cone in self.cones) if g is not None]
+        # -sum_j sign_j offset_j P_j²
+        self.size_gradient = -np.asarray(sum(gradient)) if gradient else None
+
+    def cost_image(self) -> FloatArray:
+        """``T cost T'``."""
+        return self._transform @ self.cost @ self._transform.T if self._has_cost else self.cost
+
+    def apply_image(self, x: FloatArray) -> FloatArray:
+        """Row values of a direction given by its image."""
+        return np.zeros(0) if self._rows is None else self._rows.apply(x)
+
+    def adjoint_image(self, y: FloatArray) -> FloatArray:
+        """Image of ``A*y``."""
+        return np.zeros(self.x.shape) if self._rows is None else self._rows.adjoint(y)
+
+    def schur(self, q: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Sum up the scaled Gram matrix."""
+        assert self._rows is not None
+        return scaled_gram(self._rows, self._kernel, q)
+
+    def invert(self, g: FloatArray) -> FloatArray:
+        """Divide by the diagonal of H."""
+        return g if self._kernel is None else g / self._kernel
+
+    def aim(self, centre: float, corrected: bool, eta: float) -> FloatArray:
+        """Fix the targets of all cones."""
+        for cone in self.cones:
+            cone.aim(centre, corrected)
+        return np.asarray(sum(cone.sign * cone.pulled(eta) for cone in self.cones))
+
+    def set_direction(self, x: FloatArray, drho: float) -> None:
+        """Derive the scaled directions of all cones."""
+        self._direction = x
+        for cone in self.cones:
+            cone.set_direction(x, drho)
+
+    def step_limit(self) -> float:
+        """Longest step that stays inside all cones."""
+        return min(cone.step_limit() for cone in self.cones)
+
+    def propose(self, step: float, drho: float) -> None:
+        """Prepare a step of all cones."""
+        dx = symmetrize(self._transform.T @ self._direction @ self._transform)
+        self._proposed = self.x + step * dx, [cone.moved(step, dx, drho) for cone in self.cones]
+
+    def accept(self) -> None:
+        """Take the step and find the coordinates that belong to it."""
+        self.x, self.cones = self._proposed
+        self._align()
+
+    def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
+        """Diagonalise ``g``; the rest is a matter of single numbers."""
+        lam, vec = eigh(g)
+        block, n = self._set, g.shape[0]
+        if isinstance(block, PSD):
+            theta = 0.0
+            self._begin(vec, [centred_pair(lam, mu)], size)
+        else:
+            shift, width = block.lower * size, (block.upper - block.lower) * size
+            total = None if block.trace is None else block.trace * size - n * shift
+            low, high, theta = centred_spectrum(lam, mu, width, total)
+            self._begin(vec, [(low, mu / low), (high, mu / high)], size)
+        return -theta
+
+    def size_trace(self) -> float:
+        """``sum_j offset_j tr U_j``."""
+        return float(sum(cone.offset * np.trace(cone.dual) for cone in self.cones if cone.offset))
+
+    def size_curvature(self) -> float:
+        """``sum_j offset_j² tr P_j²``."""
+        return sum(cone.size_curvature() for cone in self.cones)
+
+    def size_target(self) -> float:
+        """``sum_j offset_j tr(P_j d_j P_j)`` of the present targets."""
+        return sum(cone.size_target() for cone in self.cones)
+
+
+class NonnegBlock(Block):
+    """A block of non-negative numbers."""
+
+    def __init__(self, n: int, rows: Rows | None, cost: FloatArray) -> None:
+        super().__init__(rows, cost)
+        self.x, self.u = np.ones(n), np.ones(n)
+        self.dx, self.du = np.zeros(n), np.zeros(n)
+        self._target = np.zeros(n)
+        self._proposed = self.x, self.u
+        self._columns: Any = None if rows is None else _packed(vector_columns(rows))
+
+    @property
+    def degree(self) -> int:
+        """Its length."""
+        return self.x.size
+
+    @property
+    def complementarity(self) -> float:
+        """Inner product of the numbers and their duals."""
+        return float(self.x @ self.u)
+
+    @property
+    def dual(self) -> FloatArray:
+        """The duals."""
+        return self.u
+
+    def place(self, primal: float, dual: float) -> None:
+        """Start from equal numbers."""
+        self.x, self.u = np.full(self.x.size, primal), np.full(self.x.size, dual)
+
+    def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
+        """Stay at the hint where it is positive."""
+        x, _ = centred_pair(g, mu)
+        self.x = np.where(hint > 0.0, hint, x)
+        self.u = mu / self.x
+        return 0.0
+
+    def cost_image(self) -> FloatArray:
+        """Return the cost itself."""
+        return self.cost
+
+    def apply_image(self, x: FloatArray) -> FloatArray:
+        """Row values."""
+        return np.zeros(0) if self.rows is None else self.rows.apply(x)
+
+    def adjoint_image(self, y: FloatArray) -> FloatArray:
+        """``A*y`` itself."""
+        return self.adjoint(y)
+
+    def schur(self, q: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """``A diag(x / u) A'``."""
+        assert self.rows is not None
+        mixed = np.array([self.rows.apply(self.invert(part)) for part in q])
+        if sp.issparse(self._columns):
+            product = self._columns @ sp.diags_array(self.x / self.u) @ self._columns.T
+            return product.toarray(), mixed
+        return (self._columns * (self.x / self.u)) @ self._columns.T, mixed
+
+    def invert(self, g: FloatArray) -> FloatArray:
+        """Multiply by ``x / u``."""
+        return g * self.x / self.u
+
+    def aim(self, centre: float, corrected: bool, eta: float) -> FloatArray:
+        """Fix the targets of all products."""
+        self._target = centre - self.x * self.u
+        if corrected:
+            self._target = self._target - self.dx * self.du
+        return self._target / self.x + eta * self.u
+
+    def set_direction(self, x: FloatArray, drho: float) -> None:
+        """Take the direction and derive that of the duals."""
+        self.dx = x
+        self.du = (self._target - self.u * x) / self.x
+
+    def step_limit(self) -> float:
+        """Longest step that stays positive."""
+        return min(ratio_limit(self.x, self.dx), ratio_limit(self.u, self.du))
+
+    def propose(self, step: float, drho: float) -> None:
+        """Prepare a step."""
+        self._proposed = self.x + step * self.dx, self.u + step * self.du
+
+    def accept(self) -> None:
+        """Take the step."""
+        self.x, self.u = self._proposed
+
+
+def _packed(columns: Any) -> Any:
+    """Columns as an array where they are mostly filled; so is then the product of any two of them."""
+    full = sp.issparse(columns) and columns.nnz > FILLED * columns.shape[0] * columns.shape[1]
+    return columns.toarray() if full else columns
+
+
+def ratio_limit(x: FloatArray, dx: FloatArray) -> float:
+    """Longest step along ``dx`` that keeps ``x`` non-negative."""
+    falling = dx < 0.0
+    return float(np.min(-x[falling] / dx[falling], initial=np.inf))

@@ -1,0 +1,300 @@
+"""Rows in the coordinates of a block: ``T A_i T'``, keeping the structure of every kind.
+
+The Newton system of a block asks for ``<A_i, H^-1 A_j>`` with ``H^-1(G) = T'·((T G T') / K)·T`` elementwise:
+the Gram matrix of the images ``T A_i T' / sqrt(K)``. It is summed up over strips of that matrix, so that
+memory stays bounded however many rows there are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends.ipm.pairs import differences_of, pair_gram
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
+
+__all__ = ["Image", "image_of", "mirrored", "scaled_gram"]
+
+#: Floats in one strip: 6.4 MB, which stay in the cache while the strip is worked on.
+STRIP_SIZE = 800_000
+
+
+class Image(ABC):
+    """The images of some rows."""
+
+    #: Number of rows, and side of the matrices.
+    m: int
+    n: int
+
+    def expand(self) -> tuple[list[Image], list[Any]]:
+        """Return images that are no combinations, and the coefficients (None for 1) of these ones in them."""
+        return [self], [None]
+
+    @abstractmethod
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Inner products ``<T A_i T', x>``."""
+
+    @abstractmethod
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """``sum_i y_i T A_i T'``."""
+
+    @abstractmethod
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        """Write rows ``start:stop`` and columns from ``start`` on of every image."""
+
+
+def image_of(rows: Rows, transform: FloatArray) -> Image:
+    """Return the images of rows on a matrix block."""
+    if isinstance(rows, Stacked):
+        return _Stacked([image_of(part, transform) for part in rows.parts])
+    if isinstance(rows, Combined):
+        return _Combined(rows.coefficients, image_of(rows.base, transform))
+    if isinstance(rows, PairwiseDifference):
+        return _Pairwise(rows.transformed(transform))
+    if isinstance(rows, LowRank):
+        return _LowRank(rows.transformed(transform))
+    assert isinstance(rows, (Dense, Sparse))
+    return _Full(rows, transform)
+
+
+def scaled_gram(
+    image: Image, kernel: FloatArray | None, extra: Sequence[FloatArray] = ()
+) -> tuple[FloatArray, FloatArray]:
+    """Gram matrix of images in the inner product of a block.
+
+    Parameters
+    ----------
+    image : Image
+        The images.
+    kernel : ndarray, optional
+        The matrix K; None for all ones.
+    extra : sequence of ndarray
+        More matrices in the coordinates of the block.
+
+    Returns
+    -------
+    gram : ndarray
+        Inner products of the images with each other.
+    mixed : ndarray
+        One row for each extra matrix: its inner products with the images.
+    """
+    leaves, coefficients = image.expand()
+    products = _products(leaves, kernel, extra, image.n)
+    m = products.shape[0] - len(extra)
+    known = list(zip(leaves, coefficients, strict=True))
+    if all(c is None or _only_scales(c) for c in coefficients):
+        # By far the most frequent case, and worth no copy of a large matrix.
+        scale = np.concatenate([np.ones(leaf.m) if c is None else c.data for leaf, c in known])
+        products[:m] *= scale[:, None]
+        products[:, :m] *= scale
+        return products[:m, :m], products[m:, :m]
+    combine = sp.block_diag([sp.eye_array(leaf.m) if c is None else c for leaf, c in known], format="csr")
+    inner = np.asarray(combine @ (combine @ products[:m, :m]).T)
+    return inner, np.asarray(combine @ products[:m, m:]).T
+
+
+def _only_scales(coefficients: Any) -> bool:
+    count = coefficients.shape[0]
+    square = coefficients.shape[1] == coefficients.nnz == count
+    return bool(square and np.array_equal(coefficients.indices, np.arange(count)))
+
+
+def _products(
+    leaves: Sequence[Image], kernel: FloatArray | None, extra: Sequence[FloatArray], n: int
+) -> FloatArray:
+    """Inner products of all leaves, and of the extra matrices after them."""
+    edges = np.cumsum([0, *(leaf.m for leaf in leaves)])
+    size = int(edges[-1]) + len(extra)
+    pairs = [k for k, leaf in enumerate(leaves) if isinstance(leaf, _Pairwise)]
+    if not pairs:
+        return _by_strips(leaves, np.zeros((0, n)), kernel, extra, n)[0]
+    # All rows of one kind go by their means; what may be left of that kind goes with the others.
+    chosen = max(pairs, key=lambda k: leaves[k].m)
+    leaf, here = leaves[chosen], slice(edges[chosen], edges[chosen + 1])
+    assert isinstance(leaf, _Pairwise)
+    others = [other for k, other in enumerate(leaves) if k != chosen]
+    inner, forms = _by_strips(others, leaf.means, kernel, extra, n)
+    cross = differences_of(forms)
+    rest = np.concatenate([np.arange(here.start), np.arange(here.stop, size)])
+    out = np.empty((size, size))
+    out[np.ix_(rest, rest)] = inner
+    out[rest, here], out[here, rest] = cross, cross.T
+    pair_gram(leaf.means, np.ones((n, n)) if kernel is None else 1.0 / kernel, out[here, here])
+    return out
+
+
+def mirrored(weight: FloatArray) -> FloatArray:
+    """Weigh a strip, in place: entries right of its diagonal block stand for their mirror images too.
+
+    Parameters
+    ----------
+    weight : ndarray
+        Square roots of the weights of the strip's entries.
+    """
+    weight[:, weight.shape[0] :] *= np.sqrt(2.0)
+    return weight
+
+
+def _by_strips(
+    leaves: Sequence[Image],
+    means: FloatArray,
+    kernel: FloatArray | None,
+    extra: Sequence[FloatArray],
+    n: int,
+) -> tuple[FloatArray, FloatArray]:
+    """Gram matrix of images and extra matrices X, and the forms ``M (X / K) M'`` of the means."""
+    m, c = sum(leaf.m for leaf in leaves), means.shape[0]
+    size = m + len(extra)
+    gram, forms = np.zeros((size, size)), np.zeros((size, c, c))
+    width = max(1, min(n, STRIP_SIZE // max(size * n, 1)))
+    for start in range(0, n, width):
+        stop = min(start + width, n)
+        strip = np.empty((size, stop - start, n - start))
+        place = 0
+        for leaf in leaves:
+            leaf.strip(start, stop, strip[place : place + leaf.m])
+            place += leaf.m
+        for out, matrix in zip(strip[m:], extra, strict=True):
+            out[:] = matrix[start:stop, start:]
+        weight = np.ones(strip.shape[1:]) if kernel is None else 1.0 / np.sqrt(kernel[start:stop, start:])
+        strip *= mirrored(weight)
+        flat = strip.reshape(size, -1)
+        gram += flat @ flat.T
+        if c:
+            strip *= weight
+            forms += (means[:, start:stop] @ strip) @ means[:, start:].T
+    return gram, forms
+
+
+class _Stacked(Image):
+    def __init__(self, parts: list[Image]) -> None:
+        self.parts, self.n = parts, parts[0].n
+        edges = np.cumsum([0, *(part.m for part in parts)])
+        self.m = int(edges[-1])
+        self._places = [slice(a, b) for a, b in pairwise(edges)]
+
+    def expand(self) -> tuple[list[Image], list[Any]]:
+        both = [part.expand() for part in self.parts]
+        return [leaf for leaves, _ in both for leaf in leaves], [c for _, cs in both for c in cs]
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        return np.concatenate([part.apply(x) for part in self.parts])
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        return np.asarray(sum(p.adjoint(y[place]) for p, place in zip(self.parts, self._places, strict=True)))
+
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        for part, place in zip(self.parts, self._places, strict=True):
+            part.strip(start, stop, out[place])
+
+
+class _Combined(Image):
+    def __init__(self, coefficients: Any, base: Image) -> None:
+        self.coefficients, self.base = coefficients, base
+        self.m, self.n = coefficients.shape[0], base.n
+        self._scale = coefficients.data if _only_scales(coefficients) else None
+
+    def expand(self) -> tuple[list[Image], list[Any]]:
+        leaves, inner = self.base.expand()
+        if len(leaves) > 1:
+            return [self], [None]
+        return leaves, [self.coefficients if inner[0] is None else self.coefficients @ inner[0]]
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        values = self.base.apply(x)
+        return np.asarray(self.coefficients @ values if self._scale is None else self._scale * values)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        return self.base.adjoint(self.coefficients.T @ y if self._scale is None else self._scale * y)
+
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        inner = np.empty((self.base.m, *out.shape[1:]))
+        self.base.strip(start, stop, inner)
+        out[:] = np.asarray(self.coefficients @ inner.reshape(self.base.m, -1)).reshape(out.shape)
+
+
+class _Pairwise(Image):
+    def __init__(self, rows: PairwiseDifference) -> None:
+        self._rows, self.means = rows, rows.means
+        self.m, self.n = rows.m, rows.n
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        return self._rows.apply(x)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        return self._rows.adjoint(y)
+
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        v = self._rows.differences()
+        np.multiply(v[:, start:stop, None], v[:, None, start:], out=out)
+
+
+class _LowRank(Image):
+    def __init__(self, rows: LowRank) -> None:
+        self._rows = rows
+        self.m, self.n = rows.m, rows.n
+        counts = np.bincount(rows.owner, minlength=rows.m)
+        self._slices = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]))]
+        self._rank_one = bool(np.all(counts == 1))
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        return self._rows.apply(x)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        return self._rows.adjoint(y)
+
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        factors = self._rows.factors[:, start:]
+        left = factors[:, : stop - start] * self._rows.signs[:, None]
+        if self._rank_one:
+            np.multiply(left[:, :, None], factors[:, None, :], out=out)
+            return
+        for k, place in enumerate(self._slices):
+            np.matmul(left[place].T, factors[place], out=out[k])
+
+
+class _Full(Image):
+    """Rows without low rank: their images are formed, as strips need them."""
+
+    def __init__(self, rows: Dense | Sparse, transform: FloatArray) -> None:
+        self._rows, self._transform = rows, transform
+        self.m, self.n = rows.m, rows.n
+
+    @cached_property
+    def _images(self) -> FloatArray:
+        rows, transform = self._rows, self._transform
+        if isinstance(rows, Dense):
+            return np.asarray(transform @ rows.array @ transform.T)
+        if rows.m == 1 and _is_identity(rows):
+            return (transform @ transform.T)[None]
+        stacked = rows.array.reshape((rows.m * rows.n, rows.n)).tocsr()
+        half = (stacked @ transform.T).reshape(rows.m, rows.n, rows.n)
+        return np.asarray(transform @ half)
+
+    # Few rows are faster by their images, many by the rows themselves.
+    def apply(self, x: FloatArray) -> FloatArray:
+        if self.m < self.n:
+            return self._images.reshape(self.m, -1) @ x.reshape(-1)
+        return self._rows.apply(self._transform.T @ x @ self._transform)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        if self.m < self.n:
+            return (y @ self._images.reshape(self.m, -1)).reshape(self.n, self.n)
+        return self._transform @ self._rows.adjoint(y) @ self._transform.T
+
+    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        out[:] = self._images[:, start:stop, start:]
+
+
+def _is_identity(rows: Sparse) -> bool:
+    """Whether a single row is that of the trace."""
+    entries = rows.array
+    places = np.arange(rows.n) * (rows.n + 1)
+    return bool(np.array_equal(entries.indices, places) and np.all(entries.data == 1.0))

@@ -1,0 +1,270 @@
+"""Finding backends by name, card or file.
+
+A solver is named by: a path to a card (``.toml``) or a drop-in backend (``.py``); a name for which
+``./solvers/NAME.toml`` or ``./solvers/NAME.py`` exists; a card shipped with the library; a backend
+registered under the entry-point group ``sdpfeas.backends``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.cards.toml import find_card, read_card, shipped_cards
+from sdpfeas.errors import BackendError, CardError, OptionError, hint
+
+__all__ = [
+    "BackendInfo",
+    "Solver",
+    "backends",
+    "defined_in",
+    "find_solver",
+    "load_backend_file",
+    "load_module",
+    "shipped_cards",
+]
+
+GROUP = "sdpfeas.backends"
+
+#: Backends that ship with the library; imported when asked for.
+BUILT_IN = {
+    "admm": "sdpfeas.backends.admm:Admm",
+    "auto": "sdpfeas.backends.auto:Auto",
+    "clarabel": "sdpfeas.backends.clarabel:Clarabel",
+    "cvxpy": "sdpfeas.backends.cvxpy:Cvxpy",
+    "dual-lbfgs": "sdpfeas.backends.dual.lbfgs:DualLbfgs",
+    "scs": "sdpfeas.backends.scs:Scs",
+    "spectral-ipm": "sdpfeas.backends.ipm.backend:SpectralIpm",
+}
+
+
+@dataclass(frozen=True)
+class BackendInfo:
+    """What is known about a registered backend without running it."""
+
+    name: str
+    available: bool
+    reason: str
+    sets: tuple[str, ...] = ()
+    warm_starts: bool = False
+    calls_back: bool = False
+    version: str = ""
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A backend with its settings.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in tables.
+    kind : type
+        The backend class.
+    options : mapping
+        Options that differ from the defaults.
+    source : str
+        The entry-point name or file the class came from; enough to find it again in another process.
+    text : str
+        The text of the card, if it came from one.
+    """
+
+    name: str
+    kind: type[FeasibilityBackend]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+    text: str = ""
+
+    def make(self, **options: Any) -> FeasibilityBackend:
+        """Build the backend; further options win over the card's."""
+        return self.kind(**{**self.options, **options})
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    ours = {name: EntryPoint(name, target, GROUP) for name, target in BUILT_IN.items()}
+    # Ours win: nothing that is installed beside the library can take the place of a built-in backend.
+    return {point.name: point for point in entry_points(group=GROUP)} | ours
+
+
+def _load_entry(name: str) -> type[FeasibilityBackend]:
+    try:
+        loaded = _entry_points()[name].load()
+    except Exception as error:
+        raise BackendError(f"backend {name!r} could not be loaded: {_brief(error)}") from error
+    if not (isinstance(loaded, type) and issubclass(loaded, FeasibilityBackend)):
+        raise BackendError(f"backend {name!r} is not a FeasibilityBackend subclass")
+    return loaded
+
+
+def backends() -> dict[str, BackendInfo]:
+    """All registered backends: whether each can run here, and what it can do."""
+    out = {}
+    for name in sorted(_entry_points()):
+        try:
+            kind = _load_entry(name)
+        except BackendError as error:
+            out[name] = BackendInfo(name, False, str(error))
+            continue
+        out[name] = describe(kind)
+    return out
+
+
+def describe(kind: type[FeasibilityBackend]) -> BackendInfo:
+    """What a backend class says about itself."""
+    fine, reason = kind.available()
+    summary = (kind.__doc__ or "").strip().split("\n")[0]
+    return BackendInfo(
+        name=kind.name,
+        available=fine,
+        reason=reason,
+        sets=tuple(sorted(s.kind for s in kind.sets)),
+        warm_starts=kind.warm_starts,
+        calls_back=kind.calls_back,
+        version=kind.version() if fine else "",
+        summary=summary,
+    )
+
+
+def find_solver(spec: str | Path | type[FeasibilityBackend] | Solver) -> Solver:
+    """Find a solver.
+
+    Parameters
+    ----------
+    spec : str, Path, type or Solver
+        A path, a name, a backend class, or a solver (returned as it is).
+
+    Raises
+    ------
+    BackendError
+        If nothing of that name exists, or it cannot be loaded.
+    CardError
+        If a card is malformed.
+    """
+    if isinstance(spec, Solver):
+        return spec
+    if isinstance(spec, type) and issubclass(spec, FeasibilityBackend):
+        return Solver(spec.name, spec, source=f"{spec.__module__}:{spec.__qualname__}")
+    if not isinstance(spec, (str, Path)):
+        raise BackendError(f"a solver is a name, a path or a backend class, got {type(spec).__name__}")
+    text = str(spec)
+    if isinstance(spec, Path) or text.endswith((".toml", ".py")) or "/" in text:
+        return _from_path(Path(spec))
+    path = find_card(text, "solvers")
+    if path is not None:
+        return _from_path(path)
+    if text in _entry_points():
+        return Solver(text, _load_entry(text), source=text)
+    known = sorted({*_entry_points(), *(p.stem for p in shipped_cards("solvers").glob("*.toml"))})
+    raise BackendError(f"no solver named {text!r}; {hint(text, known)}")
+
+
+def _from_path(path: Path) -> Solver:
+    if not path.is_file():
+        raise BackendError(f"{path}: no such file")
+    if path.suffix == ".py":
+        kind = load_backend_file(path)
+        return Solver(kind.name, kind, source=str(path.resolve()))
+    if path.suffix == ".toml":
+        return _from_card(path)
+    raise BackendError(f"{path}: a solver is a .toml card or a .py file")
+
+
+def _from_card(path: Path) -> Solver:
+    card, text = read_card(path)
+    unknown = set(card) - {"backend", "options", "name", "description"}
+    if unknown:
+        raise CardError(f"{path}: unknown key {sorted(unknown)[0]!r}; a solver card has backend, options, "
+                        "name and description")  # fmt: skip
+    if not isinstance(card.get("backend"), str):
+        raise CardError(f'{path}: a solver card needs backend = "NAME"')
+    options = card.get("options", {})
+    if not isinstance(options, dict):
+        raise CardError(f"{path}: options must be a table")
+    if card["backend"] in _entry_points():
+        base = Solver(card["backend"], _load_entry(card["backend"]), source=card["backend"])
+    else:
+        beside = path.parent / f"{card['backend']}.py"
+        base = _from_path(beside) if beside.is_file() else find_solver(card["backend"])
+    try:
+        base.make(**options)
+    except OptionError as error:
+        raise CardError(f"{path}: {error}") from None
+    return Solver(str(card.get("name", path.stem)), base.kind, options, base.source, text)
+
+
+def load_backend_file(path: Path) -> type[FeasibilityBackend]:
+    """Load the one backend class a drop-in file defines."""
+    module = load_module(path.resolve())
+    found = defined_in(module, FeasibilityBackend)
+    if len(found) != 1:
+        names = ", ".join(item.__name__ for item in found) or "none"
+        raise BackendError(f"{path}: a drop-in file defines exactly one backend class; found: {names}")
+    if not isinstance(getattr(found[0], "name", None), str):
+        raise BackendError(f"{path}: class {found[0].__name__} has no name")
+    return found[0]
+
+
+def defined_in(module: ModuleType, base: type) -> list[type[Any]]:
+    """Classes of a kind that a module defines itself and that can be made.
+
+    Parameters
+    ----------
+    module : module
+        The module.
+    base : type
+        What they derive from.
+    """
+    return [
+        item
+        for item in vars(module).values()
+        if isinstance(item, type)
+        and issubclass(item, base)
+        and item.__module__ == module.__name__
+        and not getattr(item, "__abstractmethods__", None)
+    ]
+
+
+def load_module(path: Path) -> ModuleType:
+    """Import a Python file; an edited one is loaded afresh.
+
+    Parameters
+    ----------
+    path : Path
+        The file, as an absolute path.
+
+    Raises
+    ------
+    BackendError
+        If it cannot be loaded.
+    """
+    # The content is part of the name, so that an edited file is loaded afresh.
+    digest = hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:12]
+    name = f"_sdpfeas_dropin_{path.stem}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BackendError(f"{path}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # a stranger's file may raise anything
+        del sys.modules[name]
+        raise BackendError(f"{path}: could not be loaded: {_brief(error)}") from error
+    return module
+
+
+def _brief(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"

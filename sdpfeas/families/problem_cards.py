@@ -1,0 +1,341 @@
+"""Problem cards: a family and its parameters, or a file, in a few lines of TOML.
+
+.. code-block:: toml
+
+    family = "wlda"
+    [data]
+    dataset = "yale"
+    pca = 50
+    [sweep]
+    classes = [9, 11, 13, 15]
+
+A problem is named by: a path to a card (``.toml``), a drop-in family (``.py``) or a problem file; a name for
+which ``./problems/NAME.toml`` or ``./problems/NAME.py`` exists; a card shipped with the library; a built-in
+family.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+from sdpfeas.cards.options import parse_options
+from sdpfeas.cards.toml import card_folders, find_card, read_card
+from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint
+from sdpfeas.families.base import Family, ParametricFamily
+from sdpfeas.families.lookup import family_names, find_family, load_family_file
+from sdpfeas.problem.problem import FeasibilityProblem
+
+__all__ = ["ProblemCard", "ProblemMember", "find_problem"]
+
+#: Endings of files that hold a problem.
+PROBLEM_FILES = (".npz", ".dat-s", ".dat-s.gz")
+
+#: Keys of a card, with the type each must have.
+KEYS: dict[str, tuple[type, str]] = {
+    "family": (str, "a string"),
+    "file": (str, "a string"),
+    "side": (str, "a string"),
+    "name": (str, "a string"),
+    "description": (str, "a string"),
+    "delta": (float, "a number"),
+    "data": (dict, "a table"),
+    "options": (dict, "a table"),
+    "sweep": (dict, "a table"),
+}
+
+
+@dataclass(frozen=True)
+class ProblemMember:
+    """One member of a card, before it is built.
+
+    Attributes
+    ----------
+    name : str
+        The name of the card.
+    parameters : mapping
+        The values of the sweep this member has; empty without a sweep.
+    card : ProblemCard
+        The card.
+    """
+
+    name: str
+    parameters: Mapping[str, Any]
+    card: ProblemCard
+
+    @property
+    def label(self) -> str:
+        """Name and parameters in one string."""
+        inside = ", ".join(f"{key}={value}" for key, value in self.parameters.items())
+        return f"{self.name}[{inside}]" if inside else self.name
+
+    @property
+    def text(self) -> str:
+        """The text of the card, or a line that identifies the file."""
+        return self.card.text
+
+    @property
+    def origin(self) -> str:
+        """The file it came from, for messages."""
+        return self.card.source
+
+    @property
+    def seeded(self) -> bool:
+        """Whether another seed gives another problem."""
+        return self.card.seeded(self.parameters)
+
+    def build(self, seed: int = 0) -> FeasibilityProblem | ParametricFamily:
+        """Build the problem or the family.
+
+        Parameters
+        ----------
+        seed : int
+            Used where the card leaves the seed open.
+        """
+        extra = {"seed": seed} if self.seeded else {}
+        return self.card.make(**{**extra, **self.parameters})
+
+
+@dataclass(frozen=True)
+class ProblemCard:
+    """A family with its parameters, or a problem file.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in tables.
+    family : type or None
+        The family; None for a file.
+    parameters : mapping
+        Its parameters.
+    sweep : mapping
+        Parameters with several values each; every combination is a member.
+    delta : float or None
+        Take a parametric family at this value, which makes it a plain problem.
+    file : Path or None
+        The problem file.
+    side : str
+        For an SDPA file, the side to read.
+    description : str
+        What it is.
+    source : str
+        The file the card came from.
+    text : str
+        The text of the card.
+    """
+
+    name: str
+    family: type[Family] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Mapping[str, list[Any]] = field(default_factory=dict)
+    delta: float | None = None
+    file: Path | None = None
+    side: Literal["primal", "lmi"] = "primal"
+    description: str = ""
+    source: str = ""
+    text: str = ""
+
+    def members(self) -> Iterator[ProblemMember]:
+        """All members of the sweep; the card itself if there is none."""
+        for values in product(*self.sweep.values()):
+            yield ProblemMember(self.name, dict(zip(self.sweep, values, strict=True)), self)
+
+    def make(self, **parameters: Any) -> FeasibilityProblem | ParametricFamily:
+        """Build the problem or the family; further parameters win over the card's.
+
+        Parameters
+        ----------
+        **parameters
+            Parameters of the family, or ``delta``.
+
+        Raises
+        ------
+        CardError
+            If a parameter does not fit, or the data do not.
+        """
+        if self.family is None:
+            return self._read()
+        values = {**self.parameters, **parameters}
+        delta = values.pop("delta", self.delta)
+        try:
+            made = self.family.make(**values)
+        except OptionError as error:
+            raise CardError(f"{self.source}: {error}") from None
+        if delta is None:
+            return made
+        if not isinstance(made, ParametricFamily):
+            raise CardError(f"{self.source}: family {self.family.name!r} has no delta")
+        return made.at(delta)
+
+    def seeded(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether another seed gives another problem.
+
+        Parameters
+        ----------
+        parameters : mapping
+            The values of the sweep.
+        """
+        values = {**self.parameters, **parameters}
+        values.pop("delta", None)
+        if self.family is None or "seed" in values:
+            return False
+        options: Any = parse_options(self.family.Options, values, f"family {self.family.name!r}")
+        return self.family.seeded(options)
+
+    def _read(self) -> FeasibilityProblem:
+        assert self.file is not None
+        if self.file.name.endswith(".npz"):
+            return FeasibilityProblem.load(self.file)
+        from sdpfeas.io import sdpa
+
+        return sdpa.read_sdpa(self.file, side=self.side)
+
+
+def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
+    """Find a problem.
+
+    Parameters
+    ----------
+    spec : str, Path or ProblemCard
+        A path, a name, or a card (returned as it is).
+
+    Raises
+    ------
+    CardError
+        If nothing of that name exists, or a card is malformed.
+    """
+    if isinstance(spec, ProblemCard):
+        return spec
+    if not isinstance(spec, (str, Path)):
+        raise CardError(f"a problem is a name, a path or a card, got {type(spec).__name__}")
+    text = str(spec)
+    if isinstance(spec, Path) or text.endswith((".toml", ".py", *PROBLEM_FILES)) or "/" in text:
+        return _from_path(Path(spec))
+    path = find_card(text, "problems")
+    if path is not None:
+        return _from_path(path)
+    names = family_names()
+    if text in names:
+        family = find_family(text)
+        return ProblemCard(
+            text, family, description=_summary(family), source=text, text=f'family = "{text}"\n'
+        )
+    cards = [p.stem for folder in card_folders("problems") for p in folder.glob("*.toml")]
+    known = sorted({*cards, *names})
+    raise CardError(f"no problem named {text!r}; {hint(text, known)}")
+
+
+def _from_path(path: Path) -> ProblemCard:
+    if not path.is_file():
+        raise CardError(f"{path}: no such file")
+    if path.suffix == ".toml":
+        return _from_card(path)
+    if path.suffix == ".py":
+        family = load_family_file(path)
+        text = path.read_text(encoding="utf-8")
+        return ProblemCard(family.name, family, description=_summary(family), source=str(path), text=text)
+    if path.name.endswith(PROBLEM_FILES):
+        return ProblemCard(_stem(path), file=path, source=str(path), text=_identified(path))
+    raise CardError(
+        f"{path}: a problem is a .toml card, a .py file, or a file ending in {', '.join(PROBLEM_FILES)}"
+    )
+
+
+def _from_card(path: Path) -> ProblemCard:
+    card, text = read_card(path)
+    for key, value in card.items():
+        if key not in KEYS:
+            raise CardError(f"{path}: unknown key {key!r}; {hint(key, KEYS, 'a problem card has')}")
+        kind, spelled = KEYS[key]
+        fits = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
+        if not fits:
+            raise CardError(f"{path}: {key} must be {spelled}, got {value!r}")
+    if ("family" in card) == ("file" in card):
+        raise CardError(f'{path}: a problem card needs either family = "NAME" or file = "PATH"')
+    name = card.get("name", path.stem)
+    about = card.get("description", "")
+    if "file" in card:
+        return _file_card(path, card, name, about, text)
+    return _family_card(path, card, name, about, text)
+
+
+def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: str) -> ProblemCard:
+    for key in ("data", "options", "sweep", "delta"):
+        if key in card:
+            raise CardError(f"{path}: {key} goes with a family, not with a file")
+    if card.get("side", "primal") not in ("primal", "lmi"):
+        raise CardError(f"{path}: side must be 'primal' or 'lmi', got {card['side']!r}")
+    places = [path.parent / card["file"]]
+    if os.environ.get("SDPFEAS_DATA"):
+        places.append(Path(os.environ["SDPFEAS_DATA"]) / card["file"])
+    for place in places:
+        if place.is_file():
+            if not place.name.endswith(PROBLEM_FILES):
+                raise CardError(
+                    f"{path}: {place.name} is no problem file; it must end in {', '.join(PROBLEM_FILES)}"
+                )
+            marked = f"{text}# {_identified(place)}\n"
+            side = card.get("side", "primal")
+            return ProblemCard(name, file=place, side=side, description=about, source=str(path), text=marked)
+    tried = " nor ".join(str(place) for place in places)
+    raise CardError(f"{path}: there is no file {tried}; set SDPFEAS_DATA to the folder with the data")
+
+
+def _family_card(path: Path, card: dict[str, Any], name: str, about: str, text: str) -> ProblemCard:
+    if "side" in card:
+        raise CardError(f"{path}: side goes with a file, not with a family")
+    try:
+        family = find_family(card["family"], beside=path.parent)
+    except CardError as error:
+        raise CardError(f"{path}: {error}") from None
+    data, options, sweep = (card.get(key, {}) for key in ("data", "options", "sweep"))
+    twice = sorted(set(data) & set(options))
+    if twice:
+        raise CardError(f"{path}: {twice[0]!r} is given in [data] and in [options]")
+    parameters = {**data, **options}
+    known = [*(item.name for item in fields(family.Options)), "delta"]
+    for key, values in sweep.items():
+        if not isinstance(values, list) or not values:
+            raise CardError(f"{path}: sweep.{key} must be a list of values, got {values!r}")
+        if key not in known:
+            raise CardError(
+                f"{path}: sweep.{key} is no parameter of family {family.name!r}; {hint(key, known)}"
+            )
+    delta = card.get("delta")
+    made = ProblemCard(
+        name, family, parameters, sweep, None if delta is None else float(delta), description=about,
+        source=str(path), text=text,
+    )  # fmt: skip
+    for member in made.members():
+        _check_member(path, family, {**parameters, **member.parameters})
+    return made
+
+
+def _check_member(path: Path, family: type[Family], values: dict[str, Any]) -> None:
+    delta = values.pop("delta", 0.0)
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)):
+        raise CardError(f"{path}: delta must be a number, got {delta!r}")
+    try:
+        parse_options(family.Options, values, f"family {family.name!r}")
+    except SdpfeasError as error:
+        raise CardError(f"{path}: {error}") from None
+
+
+def _summary(family: type[Family]) -> str:
+    return (family.__doc__ or "").strip().split("\n")[0]
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    for suffix in sorted(PROBLEM_FILES, key=len, reverse=True):
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _identified(path: Path) -> str:
+    return f"{path.name} sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"

@@ -1,6 +1,0 @@
-"""A structured primal–dual interior-point method over PSD, Nonneg, Free and SpectralBox blocks.
-
-``cone`` holds one pair of semidefinite slacks with its Nesterov–Todd scaling, ``blocks`` what one block
-contributes to the Newton system, ``schur`` the Schur complement over the rows, ``embedding`` the
-homogeneous self-dual method itself.
-"""

@@ -1,0 +1,1 @@
+"""Linear algebra, and proofs in floating-point arithmetic; knows nothing of problems."""

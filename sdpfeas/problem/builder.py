@@ -1,0 +1,136 @@
+"""Build a problem row by row, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows import Dense, Sparse
+from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.validation import RowError, float_array, real_number
+
+__all__ = ["ProblemBuilder"]
+
+
+class ProblemBuilder:
+    """Collect named blocks and rows, then :meth:`build` the problem.
+
+    Examples
+    --------
+    >>> import numpy as np, sdpfeas as sf
+    >>> builder = sf.ProblemBuilder()
+    >>> builder.block("X", sf.PSD(2))
+    >>> builder.row("unit trace", {"X": np.eye(2)}, equal=1.0)
+    >>> builder.row("off-diagonal", {"X": [[0, 0.5], [0.5, 0]]}, lower=0.25)
+    >>> builder.build().m
+    2
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, BlockSet] = {}
+        self._rows: dict[str, tuple[dict[str, Any], float, float]] = {}
+
+    def block(self, name: str, block: BlockSet) -> None:
+        """Add a block.
+
+        Parameters
+        ----------
+        name : str
+            A name no other block has.
+        block : BlockSet
+            The set its value lies in.
+        """
+        _require_new(name, self._blocks, "block")
+        if not isinstance(block, BlockSet):
+            raise ProblemError(f"block {name}: expected a set, got {type(block).__name__}")
+        self._blocks[name] = block
+
+    def row(
+        self,
+        name: str,
+        terms: Mapping[str, ArrayLike | Any],
+        *,
+        lower: float = -np.inf,
+        upper: float = np.inf,
+        equal: float | None = None,
+    ) -> None:
+        """Add a row ``lower <= sum_b <terms[b], X_b> <= upper``.
+
+        Parameters
+        ----------
+        name : str
+            A name no other row has.
+        terms : mapping
+            For each block that takes part, by name, its coefficients: an (n, n) symmetric matrix or an
+            (n,) vector, dense or sparse.
+        lower, upper : float
+            Bounds.
+        equal : float, optional
+            Both bounds at once.
+        """
+        _require_new(name, self._rows, "row")
+        low, high = real_number(lower, f"row {name}: lower"), real_number(upper, f"row {name}: upper")
+        if equal is not None:
+            if low != -np.inf or high != np.inf:
+                raise ProblemError(f"row {name}: give either equal or lower and upper, not both")
+            low = high = real_number(equal, f"row {name}: equal")
+        if not isinstance(terms, Mapping):
+            raise ProblemError(
+                f"row {name}: terms must map names of blocks to coefficients, got {type(terms).__name__}"
+            )
+        kept: dict[str, Any] = {}
+        for block_name, coefficients in terms.items():
+            if block_name not in self._blocks:
+                known = ", ".join(map(repr, self._blocks)) or "none"
+                raise ProblemError(f"row {name}: no block named {block_name!r}; blocks: {known}")
+            block = self._blocks[block_name]
+            try:
+                kept[block_name] = _one_row(coefficients, block)
+            except RowError as error:
+                raise ProblemError(f"row {name}, block {block_name}: {error.detail}") from None
+            except ProblemError as error:
+                raise ProblemError(f"row {name}, block {block_name}: {error}") from None
+        self._rows[name] = (kept, low, high)
+
+    def build(self) -> FeasibilityProblem:
+        """Return the problem."""
+        rows: list[Any] = []
+        for block_name, block in self._blocks.items():
+            parts = [terms.get(block_name) for terms, _, _ in self._rows.values()]
+            if all(part is None for part in parts):
+                rows.append(None)
+                continue
+            empty = sp.csr_array((1, int(np.prod(block.shape))))
+            stacked = sp.vstack([empty if part is None else part for part in parts], format="csr")
+            rows.append(Sparse(stacked, block.n, block.matrix))
+        return FeasibilityProblem(
+            list(self._blocks.values()),
+            rows,
+            np.array([low for _, low, _ in self._rows.values()], dtype=np.float64),
+            np.array([high for _, _, high in self._rows.values()], dtype=np.float64),
+            list(self._rows),
+            list(self._blocks),
+        )
+
+
+def _require_new(name: Any, taken: Mapping[str, Any], what: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise ProblemError(f"the name of a {what} must be a non-empty string, got {name!r}")
+    if name in taken:
+        raise ProblemError(f"there is a {what} named {name!r} already")
+
+
+def _one_row(coefficients: Any, block: BlockSet) -> Any:
+    sparse = sp.issparse(coefficients)
+    array = coefficients if sparse else float_array(coefficients, "coefficients")
+    if array.shape != block.shape and not (sparse and array.shape == (1, *block.shape)):
+        raise ProblemError(f"coefficients have shape {array.shape}, expected {block.shape}")
+    if sparse:
+        return Sparse(sp.coo_array(array).reshape((1, -1)), block.n, block.matrix).array
+    return sp.csr_array(Dense(array[None]).array.reshape(1, -1))

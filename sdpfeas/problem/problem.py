@@ -1,0 +1,384 @@
+"""Feasibility problems: sets, rows and bounds, validated once and immutable ever after."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from sdpfeas.errors import ClaimError, ProblemError
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.rounding import inflate
+from sdpfeas.problem.rows import Rows, as_rows
+from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.validation import RowError, float_array, listed, row_index
+
+if TYPE_CHECKING:
+    from sdpfeas.problem.reductions.lifting import Lift
+    from sdpfeas.problem.reductions.scaling import Scaling
+
+#: A point: one array per set.
+Point = tuple[FloatArray, ...]
+
+__all__ = ["FeasibilityProblem", "Point"]
+
+
+class FeasibilityProblem:
+    """Find ``X = (X_1, ..., X_p)``, ``X_b`` in its set, with ``lower <= A(X) <= upper`` row by row.
+
+    Parameters
+    ----------
+    sets : sequence of BlockSet
+        One set per block: ``PSD``, ``Nonneg``, ``Free`` or ``SpectralBox``.
+    rows : sequence
+        One entry per set: ``None`` (no row touches the block); an array of shape (m, n, n), or (m, n) for
+        a vector block; a sparse (m, n²) matrix of full symmetric matrices, or (m, n); or one of
+        ``LowRank``, ``PairwiseDifference``, ``Stacked``, ``Combined``.
+    lower, upper : array_like
+        Bounds of the rows, shape (m,); infinite where there is none, equal for an equality row.
+    row_names, block_names : sequence of str, optional
+        Distinct names, used in messages and explanations.
+
+    Raises
+    ------
+    ProblemError
+        If anything is malformed; the message names the block and the row.
+    """
+
+    sets: tuple[BlockSet, ...]
+    rows: tuple[Rows | None, ...]
+    lower: FloatArray
+    upper: FloatArray
+    row_names: tuple[str, ...] | None
+    block_names: tuple[str, ...] | None
+
+    def __init__(
+        self,
+        sets: Sequence[BlockSet],
+        rows: Sequence[Any],
+        lower: ArrayLike,
+        upper: ArrayLike,
+        row_names: Sequence[str] | None = None,
+        block_names: Sequence[str] | None = None,
+    ) -> None:
+        set_list = _per_block(sets, "sets")
+        if not set_list:
+            raise ProblemError("a problem needs at least one set")
+        for b, block in enumerate(set_list):
+            if not isinstance(block, BlockSet):
+                raise ProblemError(f"block {b}: expected a set such as PSD(3), got {type(block).__name__}")
+        put = object.__setattr__
+        put(self, "sets", tuple(set_list))
+        put(self, "block_names", _names(block_names, len(set_list), "block"))
+        low, high = _bounds(lower, "lower"), _bounds(upper, "upper")
+        if low.shape != high.shape:
+            raise ProblemError(
+                f"lower has {low.size} entries and upper {high.size}; one each per row is needed"
+            )
+        put(self, "row_names", _names(row_names, low.size, "row"))
+        row_list = _per_block(rows, "rows")
+        if len(row_list) != len(set_list):
+            raise ProblemError(
+                f"rows has {len(row_list)} entries for {len(set_list)} sets; give one per set, "
+                "None where no row touches the block"
+            )
+        put(self, "rows", tuple(self._checked_rows(b, e, low.size) for b, e in enumerate(row_list)))
+        self._check_bounds(low, high)
+        for name, array in (("lower", low), ("upper", high)):
+            array.setflags(write=False)
+            put(self, name, array)
+
+    def _checked_rows(self, b: int, entry: Any, m: int) -> Rows | None:
+        try:
+            rows = as_rows(entry, self.sets[b])
+            if rows is not None:
+                rows.require_representable()
+        except RowError as error:
+            row = self.row_name(error.row) if error.row < m else error.row
+            raise ProblemError(f"block {self.block_name(b)}, row {row}: {error.detail}") from None
+        except ProblemError as error:
+            raise ProblemError(f"block {self.block_name(b)}: {error}") from None
+        if rows is not None and rows.m != m:
+            raise ProblemError(
+                f"block {self.block_name(b)}: {rows.m} rows, but lower and upper have {m} entries"
+            )
+        return rows
+
+    def _check_bounds(self, low: FloatArray, high: FloatArray) -> None:
+        for name, array, wrong in (("lower", low, np.inf), ("upper", high, -np.inf)):
+            for bad, what in ((np.isnan(array), "NaN"), (array == wrong, f"{wrong:+}")):
+                if bad.any():
+                    place = self.row_name(int(np.argmax(bad)))
+                    raise ProblemError(f"row {place}: {name} is {what}, which no point can meet")
+        crossed = low > high
+        if crossed.any():
+            i = int(np.argmax(crossed))
+            raise ProblemError(
+                f"row {self.row_name(i)}: lower = {low[i]} exceeds upper = {high[i]}; "
+                f"{int(crossed.sum())} such row(s)"
+            )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: problems are immutable."""
+        raise AttributeError(f"FeasibilityProblem is immutable; cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        """Refuse: problems are immutable."""
+        raise AttributeError(f"FeasibilityProblem is immutable; cannot delete {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild through the constructor, so that unpickled problems are validated too."""
+        args = (self.sets, self.rows, self.lower, self.upper, self.row_names, self.block_names)
+        return type(self), args
+
+    @property
+    def m(self) -> int:
+        """Number of rows."""
+        return int(self.lower.size)
+
+    @cached_property
+    def equality(self) -> np.ndarray:
+        """Mask of the equality rows."""
+        mask = self.lower == self.upper
+        mask.setflags(write=False)
+        return mask
+
+    @cached_property
+    def norms(self) -> FloatArray:
+        """Frobenius norm of every row over all blocks."""
+        with np.errstate(over="ignore"):
+            out = np.hypot.reduce(self.block_norms, axis=0)
+        out.setflags(write=False)
+        return out
+
+    @cached_property
+    def block_norms(self) -> FloatArray:
+        """Frobenius norm of every row on every block, shape (blocks, m)."""
+        out = np.array([np.zeros(self.m) if r is None else r.norms() for r in self.rows])
+        out = out.reshape(len(self.sets), self.m)
+        out.setflags(write=False)
+        return out
+
+    @cached_property
+    def upper_norms(self) -> FloatArray:
+        """Proven upper bounds of ``block_norms``."""
+        out = np.zeros((len(self.sets), self.m))
+        for b, rows in enumerate(self.rows):
+            if rows is not None:
+                out[b] = inflate(rows.magnitude_norms(), rows.gram_depth)
+        out.setflags(write=False)
+        return out
+
+    def row_name(self, i: int) -> str:
+        """Name of row ``i``; its index where rows have no names."""
+        return str(i) if self.row_names is None else self.row_names[i]
+
+    def block_name(self, b: int) -> str:
+        """Name of block ``b``; its index where blocks have no names."""
+        return str(b) if self.block_names is None else self.block_names[b]
+
+    def point(self, values: Any) -> Point:
+        """Check the shape of a point and symmetrise it.
+
+        Raises
+        ------
+        ClaimError
+            If there is not one real array of the right shape per set. NaN passes: it is for the verifier
+            to refuse.
+        """
+        parts = listed(values, "a point is a tuple with one array per set", ClaimError)
+        if len(parts) != len(self.sets):
+            raise ClaimError(f"the point has {len(parts)} blocks, the problem {len(self.sets)}")
+        out = []
+        for b, (part, block) in enumerate(zip(parts, self.sets, strict=True)):
+            array = _claim_array(part, f"block {self.block_name(b)} of the point", block.shape)
+            out.append(symmetrize(array) if block.matrix else array)
+        return tuple(out)
+
+    def multipliers(self, values: Any) -> FloatArray:
+        """Check the shape of a certificate.
+
+        Raises
+        ------
+        ClaimError
+            If it is not a real vector with one entry per row.
+        """
+        return _claim_array(values, "the certificate", (self.m,))
+
+    def apply(self, point: Point) -> FloatArray:
+        """Row values ``A(X)``."""
+        total = np.zeros(self.m)
+        for rows, x in zip(self.rows, point, strict=True):
+            if rows is not None:
+                total += rows.apply(x)
+        return total
+
+    def adjoint(self, y: FloatArray) -> Point:
+        """Weighted sum of the rows, ``A*y``, one array per block."""
+        return tuple(
+            np.zeros(block.shape) if rows is None else rows.adjoint(y)
+            for block, rows in zip(self.sets, self.rows, strict=True)
+        )
+
+    def beta_terms(self, y: FloatArray) -> FloatArray:
+        """Terms ``lo_i y_i`` (where ``y_i > 0``) or ``hi_i y_i`` (where ``y_i < 0``), with 0·inf = 0."""
+        out = np.zeros(self.m)
+        up, down = y > 0.0, y < 0.0
+        out[up] = self.lower[up] * y[up]
+        out[down] = self.upper[down] * y[down]
+        return out
+
+    def lift(self) -> Lift:
+        """Replace every SpectralBox by two PSD blocks and equality rows."""
+        from sdpfeas.problem.reductions.lifting import lift
+
+        return lift(self)
+
+    def scaled(self) -> Scaling:
+        """Scale rows to norm about one by powers of two; see :mod:`sdpfeas.problem.reductions.scaling`."""
+        from sdpfeas.problem.reductions.scaling import scale_rows
+
+        return scale_rows(self)
+
+    def select_rows(self, index: ArrayLike) -> FeasibilityProblem:
+        """Return the problem with only the rows of the given indices, or those a mask marks."""
+        index = row_index(index, self.m)
+        names = None if self.row_names is None else [self.row_names[i] for i in index]
+        rows = [None if r is None or index.size == 0 else r.select(index) for r in self.rows]
+        return FeasibilityProblem(
+            self.sets, rows, self.lower[index], self.upper[index], names, self.block_names
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the problem to one file (NumPy's ``.npz``, no pickle)."""
+        from sdpfeas.io.problems import save_problem
+
+        save_problem(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> FeasibilityProblem:
+        """Read a problem written by :meth:`save`.
+
+        Raises
+        ------
+        FileFormatError
+            If the file is not such a problem.
+        """
+        from sdpfeas.io.problems import load_problem
+
+        return load_problem(path)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of everything the problem holds; the same in every process and on every machine."""
+        digest = hashlib.sha256(b"sdpfeas problem 1\n")
+        header = {
+            "sets": [block.spec() for block in self.sets],
+            "row_names": self.row_names,
+            "block_names": self.block_names,
+        }
+        digest.update(json.dumps(header, sort_keys=True).encode())
+        for array in (self.lower, self.upper):
+            _hash_array(digest, array)
+        for rows in self.rows:
+            _hash_rows(digest, rows)
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other problem holds the same data."""
+        if not isinstance(other, FeasibilityProblem):
+            return NotImplemented
+        return self.content_hash == other.content_hash
+
+    def __hash__(self) -> int:
+        """Hash of the content."""
+        return hash(self.content_hash)
+
+    def __repr__(self) -> str:
+        """Sets, rows and their kinds, in a few lines."""
+        equal = int(self.equality.sum())
+        head = f"FeasibilityProblem: {len(self.sets)} block(s), {self.m} row(s)"
+        lines = [f"{head} ({equal} equality, {self.m - equal} inequality)"]
+        for b, (block, rows) in enumerate(zip(self.sets, self.rows, strict=True)):
+            touch = "no rows" if rows is None else f"{rows.kind} rows"
+            spec = [f"{v:g}" for k, v in block.spec().items() if k not in ("kind", "n") and v is not None]
+            lines.append(f"  {self.block_name(b)}: {block.kind}({', '.join([str(block.n), *spec])}), {touch}")
+        return "\n".join(lines)
+
+
+def sign_violation(problem: FeasibilityProblem, y: FloatArray) -> FloatArray:
+    """How far each multiplier is on the side its row forbids: above 0 without a lower bound, or below 0
+    without an upper bound.
+    """  # noqa: D205
+    wrong_up = np.where(np.isneginf(problem.lower), np.maximum(y, 0.0), 0.0)
+    wrong_down = np.where(np.isposinf(problem.upper), np.maximum(-y, 0.0), 0.0)
+    return wrong_up + wrong_down
+
+
+def largest_bound(problem: FeasibilityProblem) -> FloatArray:
+    """Magnitude of the larger finite bound of every row."""
+    low = np.where(np.isfinite(problem.lower), np.abs(problem.lower), 0.0)
+    return np.maximum(low, np.where(np.isfinite(problem.upper), np.abs(problem.upper), 0.0))
+
+
+def _per_block(values: Any, what: str) -> list[Any]:
+    demand = f"{what} must be a list with one entry per block"
+    if isinstance(values, np.ndarray) or sp.issparse(values):
+        raise ProblemError(f"{demand}, got an array")
+    return listed(values, demand)
+
+
+def _names(names: Any, count: int, what: str) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    out = tuple(listed(names, f"{what}_names must be a list of strings"))
+    if len(out) != count:
+        raise ProblemError(f"{what}_names has {len(out)} entries for {count} {what}s")
+    seen: dict[str, int] = {}
+    for i, name in enumerate(out):
+        if not isinstance(name, str) or not name:
+            raise ProblemError(f"{what} {i}: a name must be a non-empty string, got {name!r}")
+        if name in seen:
+            raise ProblemError(f"{what}s {seen[name]} and {i} have the same name {name!r}")
+        seen[name] = i
+    return out
+
+
+def _bounds(values: Any, what: str) -> FloatArray:
+    array = float_array(values, what) + 0.0
+    if array.ndim != 1:
+        raise ProblemError(f"{what} must be a vector with one entry per row, got shape {array.shape}")
+    return array
+
+
+def _claim_array(values: Any, what: str, shape: tuple[int, ...]) -> FloatArray:
+    array = float_array(values, what, ClaimError)
+    if array.shape != shape:
+        raise ClaimError(f"{what} has shape {array.shape}, expected {shape}")
+    return array
+
+
+def _hash_array(digest: Any, array: np.ndarray) -> None:
+    kind = "<f8" if array.dtype.kind == "f" else "<i8"
+    digest.update(f"{kind}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
+
+
+def _hash_rows(digest: Any, rows: Rows | None) -> None:
+    if rows is None:
+        digest.update(b"none")
+        return
+    numbers, arrays, children = rows.state()
+    digest.update(f"{rows.kind}{json.dumps(numbers, sort_keys=True)}{len(children)}".encode())
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        _hash_array(digest, arrays[name])
+    for child in children:
+        _hash_rows(digest, child)

@@ -1,0 +1,56 @@
+"""Feasibility problems with a linear objective, for backends that can optimise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.sets import Nonneg, SpectralBox
+
+__all__ = ["ConicProgram"]
+
+
+@dataclass(frozen=True)
+class ConicProgram:
+    """Maximise ``sum_b <objective_b, X_b>`` over the points of a problem.
+
+    Attributes
+    ----------
+    problem : FeasibilityProblem
+        Sets and rows.
+    objective : tuple of ndarray
+        One array per set.
+    scale : int, optional
+        Index of a ``Nonneg(1)`` block tau by which every SpectralBox is multiplied:
+        ``lower·tau·I <= Z <= upper·tau·I`` and ``tr Z = trace·tau``. None: boxes as they are.
+    start : tuple of (tuple of ndarray, ndarray), optional
+        A point and multipliers that may be near the best ones.
+    """
+
+    problem: FeasibilityProblem
+    objective: Point
+    scale: int | None = None
+    start: tuple[Point, FloatArray] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "objective", self.problem.point(self.objective))
+        if self.scale is not None:
+            if not 0 <= self.scale < len(self.problem.sets) or self.problem.sets[self.scale] != Nonneg(1):
+                raise ProblemError(f"scale must be the index of a Nonneg(1) block, got {self.scale}")
+            if not any(isinstance(block, SpectralBox) for block in self.problem.sets):
+                raise ProblemError("scale is given, but there is no SpectralBox to scale")
+
+    def value(self, point: Point) -> float:
+        """Objective at a point."""
+        return float(sum(np.vdot(c, x) for c, x in zip(self.objective, point, strict=True)))
+
+    def unit_point(self, point: Point) -> tuple[FloatArray, ...]:
+        """Divide a point by tau, so that its boxes have their own size again."""
+        if self.scale is None:
+            return point
+        tau = float(point[self.scale][0])
+        return tuple(x / tau for x in point)

@@ -1,0 +1,1 @@
+"""Problems made from problems, with the way back for points and multipliers."""

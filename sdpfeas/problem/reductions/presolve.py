@@ -1,0 +1,92 @@
+"""Take out what an interior-point method cannot have: empty rows, and boxes without interior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.sets import SpectralBox
+
+__all__ = ["Presolved", "presolve"]
+
+
+@dataclass(frozen=True)
+class Presolved:
+    """A smaller problem, or an answer already found, and the way back.
+
+    Attributes
+    ----------
+    problem : FeasibilityProblem or None
+        What is left to solve; None if nothing is.
+    certificate : ndarray or None
+        Multipliers of the original problem that settle it, where a row without terms contradicts itself.
+    """
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem | None
+    certificate: FloatArray | None
+    _rows: np.ndarray
+    _blocks: tuple[int, ...]
+    _fixed: Point
+
+    def point(self, point: Point) -> Point:
+        """Map a point of the smaller problem back."""
+        out = list(self._fixed)
+        for b, x in zip(self._blocks, point, strict=True):
+            out[b] = x
+        return tuple(out)
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Map multipliers of the smaller problem back."""
+        out = np.zeros(self.original.m)
+        out[self._rows] = y
+        return out
+
+
+def presolve(problem: FeasibilityProblem) -> Presolved:
+    """Fix boxes that hold a single matrix, and drop rows without terms or without bounds.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem.
+    """
+    fixed = tuple(block.interior_point() for block in problem.sets)
+    blocks = tuple(b for b, block in enumerate(problem.sets) if not _single(block))
+    shift = np.zeros(problem.m)
+    norms = np.zeros(problem.m)
+    for b, rows in enumerate(problem.rows):
+        if rows is None:
+            continue
+        if b in blocks:
+            norms = np.maximum(norms, problem.block_norms[b])
+        else:
+            shift += rows.apply(fixed[b])
+    lower, upper = problem.lower - shift, problem.upper - shift
+    empty = norms == 0.0
+    against = np.flatnonzero(empty & ((lower > 0.0) | (upper < 0.0)))
+    bounded = np.isfinite(lower) | np.isfinite(upper)
+    keep = np.flatnonzero(~empty & bounded)
+    if against.size:
+        y = np.zeros(problem.m)
+        worst = int(against[0])
+        y[worst] = 1.0 if lower[worst] > 0.0 else -1.0
+        return Presolved(problem, None, y, keep, blocks, fixed)
+    if not blocks:
+        return Presolved(problem, None, None, keep, blocks, fixed)
+    left = [problem.rows[b] for b in blocks]
+    if keep.size < problem.m:
+        left = [None if r is None or keep.size == 0 else r.select(keep) for r in left]
+    smaller = FeasibilityProblem([problem.sets[b] for b in blocks], left, lower[keep], upper[keep])
+    return Presolved(problem, smaller, None, keep, blocks, fixed)
+
+
+def _single(block: object) -> bool:
+    """Whether a box holds a single matrix, or as good as one."""
+    if not isinstance(block, SpectralBox):
+        return False
+    depth = block.depth(block.interior_point())
+    return depth <= 1e-12 * max(abs(block.lower), abs(block.upper))

@@ -1,0 +1,104 @@
+"""Row scaling by powers of two: exact both ways in floating point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import TINY
+from sdpfeas.problem.rows.arrays import value_range
+
+if TYPE_CHECKING:
+    from sdpfeas.problem.problem import FeasibilityProblem
+
+__all__ = ["Scaling", "power_of_two", "scale_rows"]
+
+#: Largest exponents to scale by, in the order they are tried.
+EXPONENTS = (500, 100, 20, 0)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A problem with scaled rows, and the way back.
+
+    Attributes
+    ----------
+    original, problem : FeasibilityProblem
+        The problem before and after scaling; they have the same points.
+    factors : ndarray
+        The power of two each row was multiplied by.
+    """
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    factors: FloatArray
+
+    def certificate(self, y: FloatArray) -> FloatArray:
+        """Map a certificate of the original problem to the scaled one."""
+        return self.original.multipliers(y) / self.factors
+
+    def unscale_certificate(self, y: FloatArray) -> FloatArray:
+        """Map a certificate of the scaled problem to the original one."""
+        return self.problem.multipliers(y) * self.factors
+
+
+def power_of_two(sizes: FloatArray, most: int = EXPONENTS[0]) -> FloatArray:
+    """Powers of two that bring positive ``sizes`` into [1/2, 2); 1 where a size is zero.
+
+    Parameters
+    ----------
+    sizes : ndarray
+        Non-negative numbers.
+    most : int
+        Largest exponent to use, up or down.
+    """
+    out = np.ones_like(sizes)
+    positive = sizes > 0.0
+    out[positive] = 2.0 ** np.clip(-np.floor(np.log2(sizes[positive])), -most, most)
+    return out
+
+
+def _exact_factors(problem: FeasibilityProblem) -> FloatArray:
+    """Powers of two by which every number of the problem can be multiplied without rounding."""
+    bounds = np.concatenate([problem.lower, problem.upper])
+    ranges = [rows.value_range for rows in problem.rows if rows is not None]
+    ranges.append(value_range(bounds[np.isfinite(bounds)]))
+    smallest, largest = min(r[0] for r in ranges), max(r[1] for r in ranges)
+    for most in EXPONENTS:
+        factors = power_of_two(problem.norms, most)
+        low, high = np.min(factors, initial=1.0), np.max(factors, initial=1.0)
+        if smallest * low >= TINY and largest <= np.finfo(np.float64).max / high:
+            break
+    factors.setflags(write=False)
+    return factors
+
+
+def scale_rows(problem: FeasibilityProblem) -> Scaling:
+    """Scale the rows of a problem to norm about one.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem.
+
+    Returns
+    -------
+    Scaling
+        The scaled problem; points are the same, certificates are mapped exactly.
+    """
+    from sdpfeas.problem.problem import FeasibilityProblem
+
+    factors = _exact_factors(problem)
+    rows = [None if r is None else r.scaled(factors) for r in problem.rows]
+    scaled = FeasibilityProblem(
+        problem.sets,
+        rows,
+        problem.lower * factors,
+        problem.upper * factors,
+        problem.row_names,
+        problem.block_names,
+    )
+    return Scaling(problem, scaled, factors)

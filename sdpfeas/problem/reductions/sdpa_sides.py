@@ -1,0 +1,428 @@
+"""Problems in the two forms an SDPA file can hold, and other problems brought into them.
+
+See :mod:`sdpfeas.io.sdpa` for what the two sides of a file are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import FileFormatError, ProblemError
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+
+__all__ = ["EqualityForm", "LmiForm", "SdpaData", "equality_form", "lmi_form", "primal_data"]
+
+#: Problems whose points, or rows on the LMI side, would hold more numbers than this are refused.
+MAX_ENTRIES = 10**8
+MAX_LMI_ROWS = 10**7
+
+#: Where entries stand: matrix (or row of a problem), row, column, value.
+Entries = tuple[np.ndarray, np.ndarray, np.ndarray, FloatArray]
+
+
+@dataclass(frozen=True)
+class SdpaData:
+    """The content of a file: block sizes (negative if diagonal), c, and the entries, counted from zero.
+
+    Attributes
+    ----------
+    sizes : ndarray of int
+        One per block.
+    c : ndarray
+        One number per matrix ``F_1, ..., F_m``.
+    matrix, block, row, column : ndarray of int
+        Where each entry stands; matrix 0 is ``F_0``, and ``row <= column``.
+    value : ndarray
+        The entries.
+    """
+
+    sizes: np.ndarray
+    c: FloatArray
+    matrix: np.ndarray
+    block: np.ndarray
+    row: np.ndarray
+    column: np.ndarray
+    value: FloatArray
+
+    def sets(self) -> list[BlockSet]:
+        """Return one set per block."""
+        return [PSD(int(n)) if n > 0 else Nonneg(int(-n)) for n in self.sizes]
+
+    def _by_block(self) -> Iterator[tuple[BlockSet, np.ndarray]]:
+        """Every set with the indices of its entries."""
+        order = np.argsort(self.block, kind="stable")
+        edges = np.searchsorted(self.block[order], np.arange(self.sizes.size + 1))
+        for b, block in enumerate(self.sets()):
+            yield block, order[edges[b] : edges[b + 1]]
+
+    def primal(self, name: str) -> FeasibilityProblem:
+        """Find Y with ``<F_i, Y> = c_i``."""
+        m = self.c.size
+        used = np.unique(self.block[self.matrix > 0]).size
+        self._refuse(name, used * (m + 1), MAX_ENTRIES, "rows times blocks")
+        rows: list[Rows | None] = []
+        for block, entries in self._by_block():
+            index = entries[self.matrix[entries] > 0]
+            if index.size == 0:
+                rows.append(None)
+                continue
+            i, j, value = self.row[index], self.column[index], self.value[index]
+            which = self.matrix[index] - 1
+            if not block.matrix:
+                rows.append(Sparse(sp.csr_array((value, (which, i)), shape=(m, block.n)), block.n, False))
+                continue
+            off = i != j
+            place = np.concatenate([i * block.n + j, (j * block.n + i)[off]])
+            both = np.concatenate([value, value[off]]), (np.concatenate([which, which[off]]), place)
+            rows.append(Sparse(sp.csr_array(both, shape=(m, block.n**2)), block.n))
+        return FeasibilityProblem(
+            self.sets(),
+            rows,
+            self.c,
+            self.c,
+            row_names=[f"F{k + 1}" for k in range(m)],
+            block_names=[f"Y{b + 1}" for b in range(self.sizes.size)],
+        )
+
+    def lmi(self, name: str) -> FeasibilityProblem:
+        """Find x with ``sum_k x_k F_k - F_0`` positive semidefinite."""
+        counts = np.where(self.sizes > 0, self.sizes * (self.sizes + 1) // 2, -self.sizes)
+        total, m = int(counts.sum()), self.c.size
+        self._refuse(name, total, MAX_LMI_ROWS, "entries on or above the diagonal, one row each")
+        self._refuse(name, total * self.sizes.size, MAX_ENTRIES, "rows times blocks")
+        starts = np.cumsum(counts) - counts
+        size = np.abs(self.sizes)[self.block]
+        offset = np.where(
+            self.sizes[self.block] > 0,
+            self.row * size - self.row * (self.row + 1) // 2 + self.column,
+            self.row,
+        )
+        place = starts[self.block] + offset
+        constant = self.matrix == 0
+        right = np.bincount(place[constant], weights=self.value[constant], minlength=total)
+        rest = ~constant
+        columns = sp.csr_array((self.value[rest], (place[rest], self.matrix[rest] - 1)), shape=(total, m))
+        rows: list[Rows] = [Sparse(columns, m, matrix=False)]
+        for block, start in zip(self.sets(), starts, strict=True):
+            rows.append(_entry_rows(block, int(start), total))
+        return FeasibilityProblem(
+            [Free(m), *self.sets()],
+            rows,
+            right,
+            right,
+            block_names=["x", *(f"X{b + 1}" for b in range(self.sizes.size))],
+        )
+
+    @staticmethod
+    def _refuse(name: str, count: int, limit: int, what: str) -> None:
+        if count > limit:
+            raise FileFormatError(f"{name}: too large: {count} {what}; the limit is {limit}")
+
+    def text(self, comment: str) -> bytes:
+        """Return the file."""
+        head = [
+            f'"{comment}"',
+            str(self.c.size),
+            str(self.sizes.size),
+            " ".join(map(str, self.sizes.tolist())),
+            " ".join(map(repr, self.c.tolist())),
+        ]
+        columns = (self.matrix, self.block + 1, self.row + 1, self.column + 1, self.value)
+        lines = [
+            "%d %d %d %d %r" % entry  # noqa: UP031 - the fastest way, and there may be millions
+            for entry in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+        return "\n".join([*head, *lines, ""]).encode()
+
+
+def _entry_rows(block: BlockSet, start: int, total: int) -> Sparse:
+    """Rows ``-X_ij``, one for every entry on or above the diagonal, from row ``start`` on."""
+    if not block.matrix:
+        k = np.arange(block.n)
+        return Sparse(
+            sp.csr_array((np.full(block.n, -1.0), (start + k, k)), (total, block.n)), block.n, False
+        )
+    i, j = np.triu_indices(block.n)
+    k = start + np.arange(i.size)
+    places = np.concatenate([i * block.n + j, j * block.n + i])
+    # On the diagonal the two halves fall on one entry.
+    halves = sp.csr_array((np.full(places.size, -0.5), (np.concatenate([k, k]), places)), (total, block.n**2))
+    return Sparse(halves, block.n)
+
+
+# ---------------------------------------------------------------- the primal side
+
+
+def _sparse(rows: Rows | None, block: BlockSet, m: int) -> Any:
+    """Return the rows on a block as one sparse matrix, flattened."""
+    if rows is None:
+        return sp.csr_array((m, block.n**2 if block.matrix else block.n))
+    if isinstance(rows, Sparse):
+        return rows.array
+    if isinstance(rows, Dense):
+        return sp.csr_array(rows.array.reshape(m, -1))
+    return sp.vstack([sp.csr_array(rows.adjoint(unit).reshape(1, -1)) for unit in np.eye(m)], format="csr")
+
+
+def _upper(rows: Rows | None, block: BlockSet, m: int) -> Entries:
+    """Entries of the rows on or above the diagonal."""
+    coo = _sparse(rows, block, m).tocoo()
+    which, place = coo.coords
+    i, j = np.divmod(place, block.n) if block.matrix else (place, place)
+    keep = i <= j
+    return which[keep], i[keep], j[keep], coo.data[keep]
+
+
+def _sizes(sets: Sequence[BlockSet]) -> np.ndarray:
+    return np.array([s.n if s.matrix else -s.n for s in sets], dtype=np.int64)
+
+
+def primal_data(problem: FeasibilityProblem) -> SdpaData:
+    """Return the file whose primal side is the problem.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        PSD and Nonneg blocks and equality rows only.
+
+    Raises
+    ------
+    ProblemError
+        If there are others; the message says where.
+    """
+    for b, block in enumerate(problem.sets):
+        if not isinstance(block, (PSD, Nonneg)):
+            raise ProblemError(
+                f"block {problem.block_name(b)} is a {block.kind}; on its primal side an SDPA file takes PSD "
+                "and Nonneg blocks (equality_form brings any problem into that form)"
+            )
+    if not problem.equality.all():
+        i = int(np.argmin(problem.equality))
+        raise ProblemError(
+            f"row {problem.row_name(i)} is an inequality; on its primal side an SDPA file takes equality "
+            "rows (equality_form adds slack variables)"
+        )
+    if problem.m == 0:
+        raise ProblemError("an SDPA file needs at least one row")
+    parts = [_upper(rows, s, problem.m) for s, rows in zip(problem.sets, problem.rows, strict=True)]
+    block_of = np.concatenate([np.full(part[0].size, b) for b, part in enumerate(parts)])
+    which, row, column, value = (np.concatenate([part[k] for part in parts]) for k in range(4))
+    return _ordered(_sizes(problem.sets), problem.lower, which + 1, block_of, row, column, value)
+
+
+def _ordered(
+    sizes: np.ndarray,
+    c: FloatArray,
+    matrix: np.ndarray,
+    block: np.ndarray,
+    row: np.ndarray,
+    column: np.ndarray,
+    value: FloatArray,
+) -> SdpaData:
+    """Sort the entries, matrix by matrix and block by block."""
+    order = np.lexsort((column, row, block, matrix))
+    return SdpaData(sizes, c, matrix[order], block[order], row[order], column[order], value[order])
+
+
+@dataclass(frozen=True)
+class EqualityForm:
+    """A problem made of PSD and Nonneg blocks and equality rows, with the way back.
+
+    Attributes
+    ----------
+    original, problem : FeasibilityProblem
+        The problem before and after.
+    """
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    _rows: np.ndarray
+
+    def point(self, point: Point) -> Point:
+        """Map a point back: differences of split blocks, slack variables dropped."""
+        return tuple(
+            part[: block.n] - part[block.n :] if isinstance(block, Free) else part
+            for part, block in zip(point, self.original.sets, strict=False)
+        )
+
+    def certificate(self, y: FloatArray) -> FloatArray:
+        """Map a certificate back: the multipliers of the original rows."""
+        out = np.zeros(self.original.m)
+        out[self._rows] = y[: self._rows.size]
+        return out
+
+
+def equality_form(problem: FeasibilityProblem) -> EqualityForm:
+    """Bring a problem into the form of the primal side of an SDPA file.
+
+    A Free block becomes the difference of two halves of a Nonneg block. A row with one bound gets a slack
+    variable; one with two gets two and a further row for the width between the bounds; one without any is
+    dropped.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        A problem without SpectralBox; :meth:`FeasibilityProblem.lift` replaces those.
+    """
+    for b, block in enumerate(problem.sets):
+        if isinstance(block, SpectralBox):
+            raise ProblemError(f"block {problem.block_name(b)} is a SpectralBox; lift() the problem first")
+    low, high = np.isfinite(problem.lower), np.isfinite(problem.upper)
+    index = np.flatnonzero(low | high)
+    low, high = low[index], high[index]
+    lower, upper = problem.lower[index], problem.upper[index]
+    ranged = np.flatnonzero(low & high & (lower < upper))
+    m, extra = index.size, ranged.size
+    sets: list[BlockSet] = []
+    rows: list[Rows | None] = []
+    for block, old in zip(problem.sets, problem.rows, strict=True):
+        part = None if old is None or m == 0 else old.select(index)
+        sets.append(Nonneg(2 * block.n) if isinstance(block, Free) else block)
+        if part is not None and isinstance(block, Free):
+            columns = _sparse(part, block, m)
+            part = Sparse(sp.hstack([columns, -columns]), 2 * block.n, matrix=False)
+        rows.append(None if part is None else _padded(part, extra))
+    open_rows = np.flatnonzero(~((low & high) & (lower == upper)))
+    if open_rows.size:
+        # A(X) - s = lower or A(X) + s = upper; and s + t = upper - lower where there are both.
+        k = np.arange(open_rows.size)
+        sign = np.where(low[open_rows], -1.0, 1.0)
+        second = np.searchsorted(open_rows, ranged)
+        width = open_rows.size + extra
+        e = np.arange(extra)
+        places = (
+            np.concatenate([open_rows, m + e, m + e]),
+            np.concatenate([k, second, open_rows.size + e]),
+        )
+        values = np.concatenate([sign, np.ones(2 * extra)])
+        sets.append(Nonneg(width))
+        rows.append(Sparse(sp.csr_array((values, places), shape=(m + extra, width)), width, matrix=False))
+    right = np.concatenate([np.where(low, lower, upper), (upper - lower)[ranged]])
+    return EqualityForm(problem, FeasibilityProblem(sets, rows, right, right), index)
+
+
+def _padded(rows: Rows, extra: int) -> Rows:
+    """Rows followed by rows of zeros."""
+    if extra == 0:
+        return rows
+    width = rows.n**2 if rows.matrix else rows.n
+    return Stacked([rows, Sparse(sp.csr_array((extra, width)), rows.n, rows.matrix)])
+
+
+@dataclass(frozen=True)
+class LmiForm:
+    """A problem seen as the LMI side of an SDPA file, with the way back.
+
+    Attributes
+    ----------
+    original : FeasibilityProblem
+        The problem.
+    data : SdpaData
+        The file; its ``c`` is zero.
+    """
+
+    original: FeasibilityProblem
+    data: SdpaData
+    #: For every row of the problem, the slack entry it defines, and the coefficient of that.
+    _block: np.ndarray
+    _row: np.ndarray
+    _column: np.ndarray
+    _coefficient: FloatArray
+
+    def point(self, x: FloatArray, slack: list[FloatArray]) -> Point:
+        """Map ``x`` and the blocks of ``X`` to a point of the problem."""
+        out: list[FloatArray] = []
+        start, k = 0, 0
+        for block in self.original.sets:
+            if isinstance(block, Free):
+                out.append(x[start : start + block.n])
+                start += block.n
+            else:
+                out.append(slack[k])
+                k += 1
+        return tuple(out)
+
+    def certificate(self, y: list[FloatArray]) -> FloatArray:
+        """Map ``Y`` with ``<F_k, Y> = 0`` and ``<F_0, Y> > 0``, block by block, to a certificate."""
+        weight = np.where(self._row == self._column, 1.0, 2.0)
+        entries = np.empty(self.original.m)
+        for b, part in enumerate(y):
+            here = self._block == b
+            i, j = self._row[here], self._column[here]
+            entries[here] = part[i, j] if part.ndim == 2 else part[i]
+        return -weight * entries / self._coefficient
+
+
+def lmi_form(problem: FeasibilityProblem) -> LmiForm:
+    """See a problem as a linear matrix inequality: Free blocks, and slack blocks that the rows define.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Equality rows only, at least one Free block, and PSD and Nonneg blocks such that every row holds
+        exactly one of their entries and every entry stands in exactly one row. Rows may come in any order
+        and are divided by the coefficient of that entry, if it is not one.
+
+    Raises
+    ------
+    ProblemError
+        If the problem is not of this form; the message says where.
+    """
+    free = [b for b, block in enumerate(problem.sets) if isinstance(block, Free)]
+    if not free:
+        raise ProblemError("a linear matrix inequality needs a Free block")
+    if not problem.equality.all():
+        i = int(np.argmin(problem.equality))
+        raise ProblemError(f"row {problem.row_name(i)} is an inequality; an LMI has equality rows only")
+    slack = [b for b in range(len(problem.sets)) if b not in free]
+    block, row, column, coefficient = _slack_entries(problem, slack)
+    columns = sp.hstack([_sparse(problem.rows[b], problem.sets[b], problem.m) for b in free], format="coo")
+    entry, k = columns.coords
+    constant = -problem.lower / coefficient
+    kept = np.flatnonzero(constant)
+    place = np.concatenate([kept, entry])
+    data = _ordered(
+        _sizes([problem.sets[b] for b in slack]),
+        np.zeros(columns.shape[1]),
+        np.concatenate([np.zeros(kept.size, dtype=np.int64), k + 1]),
+        block[place],
+        row[place],
+        column[place],
+        np.concatenate([constant[kept], -columns.data / coefficient[entry]]),
+    )
+    return LmiForm(problem, data, block, row, column, coefficient)
+
+
+def _slack_entries(problem: FeasibilityProblem, slack: list[int]) -> Entries:
+    """Find the entry of a slack block every row defines (block, row, column) and its coefficient."""
+    m = problem.m
+    count, block, row, column = (np.zeros(m, dtype=np.int64) for _ in range(4))
+    coefficient = np.ones(m)
+    for k, b in enumerate(slack):
+        own = problem.sets[b]
+        if not isinstance(own, (PSD, Nonneg)):
+            raise ProblemError(f"block {problem.block_name(b)} is a {own.kind}; lift() the problem first")
+        which, i, j, value = _upper(problem.rows[b], own, m)
+        entries = own.n * (own.n + 1) // 2 if own.matrix else own.n
+        if which.size != entries or np.unique(i * own.n + j).size != entries:
+            raise ProblemError(
+                f"block {problem.block_name(b)}: in an LMI every entry stands in exactly one row"
+            )
+        np.add.at(count, which, 1)
+        block[which], row[which], column[which] = k, i, j
+        # The row holds an entry off the diagonal twice.
+        coefficient[which] = np.where(i == j, 1.0, 2.0) * value
+    if np.any(count != 1):
+        r = int(np.argmax(count != 1))
+        raise ProblemError(
+            f"row {problem.row_name(r)} holds {count[r]} entries of PSD and Nonneg blocks, in an LMI just one"
+        )
+    return block, row, column, coefficient

@@ -1,0 +1,65 @@
+"""Helpers the storage kinds share: freezing arrays and handling sparse ones."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.validation import RowError, float_array
+
+
+def value_range(array: FloatArray) -> tuple[float, float]:
+    """Smallest non-zero and largest magnitude."""
+    size = np.abs(array)
+    return float(np.min(size, initial=np.inf, where=size > 0.0)), float(np.max(size, initial=0.0))
+
+
+def frozen(array: FloatArray) -> FloatArray:
+    """Contiguous, read-only copy."""
+    # Adding zero turns -0.0 into 0.0, so that equal data hash equally.
+    out = np.ascontiguousarray(array + 0.0)
+    out.setflags(write=False)
+    return out
+
+
+def fractions(array: FloatArray) -> np.ndarray:
+    """Entries as exact fractions, in an object array."""
+    return np.vectorize(lambda v: Fraction(float(v)), otypes=[object])(array)
+
+
+def canonical_csr(values: Any, what: str) -> Any:
+    """Copy to a CSR array of finite floats without duplicates or stored zeros, sorted."""
+    # SciPy would take a pair of numbers for a shape.
+    array = values if sp.issparse(values) else float_array(values, what)
+    if array.dtype.kind not in "biuf":
+        raise ProblemError(f"{what} must be real, got dtype {array.dtype}")
+    if array.ndim != 2:
+        raise ProblemError(f"{what} must have two dimensions, got shape {array.shape}")
+    csr = sp.csr_array(array, dtype=np.float64, copy=True)
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    csr.sort_indices()
+    finite = np.isfinite(csr.data)
+    if not finite.all():
+        row = int(np.searchsorted(csr.indptr, int(np.argmin(finite)), side="right")) - 1
+        raise RowError(row, f"{what} hold NaN or infinity")
+    return csr
+
+
+def frozen_csr(array: Any) -> Any:
+    """Make a CSR array read-only, in place; one index width, so that equal rows hash equally."""
+    array.indices = array.indices.astype(np.int64)
+    array.indptr = array.indptr.astype(np.int64)
+    for part in (array.data, array.indices, array.indptr):
+        part.setflags(write=False)
+    return array
+
+
+def csr_parts(array: Any) -> dict[str, np.ndarray]:
+    """Return the three arrays of the CSR format, by name."""
+    return {"data": array.data, "indices": array.indices, "indptr": array.indptr}

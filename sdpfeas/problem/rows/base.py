@@ -1,0 +1,213 @@
+"""What every storage kind of rows has in common."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import TINY, gamma, inflate
+from sdpfeas.problem.rows.arrays import value_range
+from sdpfeas.problem.validation import RowError, row_index
+
+__all__ = ["Rows", "State"]
+
+#: A product whose factors, the smaller ones multiplied up and the larger ones too, stay within these bounds
+#: neither underflows nor overflows on its way, whatever the order, and has room to spare for cancellation.
+SAFE_SMALL, SAFE_LARGE = 1e-250, 1e250
+
+#: Norms outside these bounds may have lost terms to underflow or overflow when they were squared.
+NORM_SMALL, NORM_LARGE = 1e-140, 1e150
+
+#: Rows made of numbers no larger than this have norms far from overflow, however they are composed.
+NORM_SAFE = 1e30
+
+#: What one kind stores: plain numbers, arrays by name, and other rows it is made of.
+State = tuple[dict[str, Any], dict[str, np.ndarray], list["Rows"]]
+
+
+class Rows(ABC):
+    """The part of ``m`` rows that acts on one block; the base class of every storage kind. Immutable."""
+
+    kind: ClassVar[str]
+    #: Number of rows.
+    m: int
+    #: Side of the matrix, or length of the vector.
+    n: int
+    #: Whether the block is a matrix.
+    matrix: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the block's array."""
+        return (self.n, self.n) if self.matrix else (self.n,)
+
+    @abstractmethod
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Inner products ``<A_i, x>`` for every row."""
+
+    @abstractmethod
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """Weighted sum ``sum_i y_i A_i``."""
+
+    def norms(self) -> FloatArray:
+        """Frobenius norm of every row."""
+        with np.errstate(all="ignore"):
+            out = self._plain_norms()
+            for i in np.flatnonzero(~((out > NORM_SMALL) & (out < NORM_LARGE))):
+                out[i] = math.hypot(*self._entries(int(i)))
+        return out
+
+    @abstractmethod
+    def _plain_norms(self) -> FloatArray:
+        """Frobenius norm of every row, where squares neither underflow nor overflow."""
+
+    def _entries(self, i: int) -> FloatArray:
+        """All entries of row ``i`` that are not zero, and maybe some that are."""
+        return self._row(i).ravel()
+
+    @abstractmethod
+    def _row(self, i: int) -> FloatArray:
+        """Row ``i`` as an array, up to rounding of its own entries."""
+
+    def require_representable(self) -> None:
+        """Refuse rows whose norm is beyond the largest floating-point number."""
+        if self.value_range[1] <= NORM_SAFE:
+            return
+        with np.errstate(all="ignore"):
+            bad = ~np.isfinite(self.magnitude_norms())
+        if bad.any():
+            raise RowError(int(np.argmax(bad)), "the row is too large for floating point, its norm overflows")
+
+    def select(self, index: Any) -> Rows:
+        """Return the rows with the given indices, in that order, or those a mask marks."""
+        return self._select(row_index(index, self.m))
+
+    @abstractmethod
+    def _select(self, index: np.ndarray) -> Rows:
+        """``select`` for an array of valid row numbers."""
+
+    @abstractmethod
+    def scaled(self, factors: FloatArray) -> Rows:
+        """Return the rows multiplied by ``factors`` (exactly, if these are powers of two)."""
+
+    @abstractmethod
+    def exact_row(self, i: int) -> np.ndarray:
+        """Row ``i`` in rational arithmetic, as an object array of ``Fraction``."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """Return what the kind stores, for files and hashes."""
+
+    @abstractmethod
+    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+        """Bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
+
+    @abstractmethod
+    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        """Entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
+
+    def magnitude_norms(self) -> FloatArray:
+        """Bound of the Frobenius norm of the entrywise bound behind ``_magnitude_apply``, up to rounding.
+
+        At least ``norms()``; zero only where the row is.
+        """
+        return self.norms()
+
+    @property
+    @abstractmethod
+    def _depths(self) -> tuple[int, int]:
+        """How many roundings are chained in one entry of ``apply`` and of ``adjoint``."""
+
+    @property
+    @abstractmethod
+    def _factors_stored(self) -> int:
+        """How many stored numbers are multiplied in one term of ``apply``."""
+
+    def _stable_apply(self, x: FloatArray) -> FloatArray:
+        """``apply`` by the route that the bound of ``_depths`` is for."""
+        return self.apply(x)
+
+    def _stable_adjoint(self, y: FloatArray) -> FloatArray:
+        """``adjoint`` by the route that the bound of ``_depths`` is for."""
+        return self.adjoint(y)
+
+    def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``apply`` with a proven radius for every row."""
+        size = np.abs(x)
+        radius = self._radius(self._magnitude_apply(size), self._depths[0], size)
+        return self._stable_apply(x), radius
+
+    def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``adjoint`` with a proven radius for every entry."""
+        size = np.abs(y)
+        radius = self._radius(self._magnitude_adjoint(size), self._depths[1], size)
+        return self._stable_adjoint(y), radius
+
+    def _radius(self, magnitude: FloatArray, depth: int, argument: FloatArray) -> FloatArray:
+        """Error bound of a sum of products with one factor from ``argument`` and that magnitude."""
+        radius = gamma(depth) * magnitude * (1.0 + 4.0 * gamma(depth + 4))
+        return radius + self._underflow(depth, argument)
+
+    def _magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
+        """Proven entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``."""
+        depth = self._depths[1]
+        return inflate(self._magnitude_adjoint(w), depth) + self._underflow(depth, w)
+
+    def _underflow(self, depth: int, argument: FloatArray) -> float:
+        """Bound of what underflow may take from one sum; zero where no product can underflow."""
+        low, high = self.value_range
+        smallest, largest = value_range(argument)
+        worst = 1.0 + largest
+        for _ in range(self._factors_stored):
+            # Python's own powers would raise where these become infinite.
+            smallest *= min(low, 1.0)
+            largest *= max(high, 1.0)
+            worst *= 1.0 + high
+        if smallest >= SAFE_SMALL and largest <= SAFE_LARGE:
+            return 0.0
+        return depth * TINY * worst
+
+    @cached_property
+    def value_range(self) -> tuple[float, float]:
+        """Smallest non-zero and largest magnitude of all stored numbers."""
+        _, arrays, children = self.state()
+        ranges = [value_range(a) for a in arrays.values() if a.dtype.kind == "f"]
+        ranges += [child.value_range for child in children]
+        return min(r[0] for r in ranges), max(r[1] for r in ranges)
+
+    @abstractmethod
+    def gram(self) -> FloatArray:
+        """Matrix of inner products ``<A_i, A_j>``.
+
+        An entry is off by at most ``gamma(gram_depth)`` times the ``magnitude_norms`` of its two rows.
+        """
+
+    @property
+    def gram_depth(self) -> int:
+        """How many roundings are chained in one entry of ``gram``, at the most."""
+        return sum(self._depths) + int(np.prod(self.shape)) + 8
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute once, in the constructor, and never again."""
+        if name in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} rows are immutable; cannot set {name!r}")
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """Refuse: rows are immutable."""
+        raise AttributeError(f"{type(self).__name__} rows are immutable; cannot delete {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild through the constructor: arrays come out of a pickle writeable."""
+        from sdpfeas.problem.rows.convert import rows_from_state
+
+        return rows_from_state, (self.kind, *self.state())
+
+    def __repr__(self) -> str:
+        """Kind and sizes."""
+        return f"{self.kind}(m={self.m}, n={self.n})"

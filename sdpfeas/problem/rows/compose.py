@@ -1,0 +1,304 @@
+"""Rows made of other rows: stacked one after the other, or combined linearly."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations_with_replacement, pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import TINY, gamma, inflate
+from sdpfeas.problem.rows.arrays import canonical_csr, csr_parts, frozen_csr
+from sdpfeas.problem.rows.base import Rows, State
+from sdpfeas.problem.validation import listed
+
+__all__ = ["Combined", "Stacked", "selection"]
+
+
+class Stacked(Rows):
+    """The rows of several kinds, one after the other.
+
+    Parameters
+    ----------
+    parts : sequence of Rows
+        At least one; all for the same block.
+    """
+
+    kind = "stacked"
+
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        self.parts = tuple(listed(parts, "stacked rows must be a list of Rows"))
+        if not self.parts:
+            raise ProblemError("stacked rows need at least one part")
+        for k, part in enumerate(self.parts):
+            if not isinstance(part, Rows):
+                raise ProblemError(f"part {k} of stacked rows is {type(part).__name__}, not Rows")
+            if (part.n, part.matrix) != (self.parts[0].n, self.parts[0].matrix):
+                raise ProblemError(
+                    f"part {k} of stacked rows is for a block of shape {part.shape}, "
+                    f"part 0 for one of shape {self.parts[0].shape}"
+                )
+        self.n, self.matrix = self.parts[0].n, self.parts[0].matrix
+        self.m = sum(part.m for part in self.parts)
+        self._splits = np.cumsum([part.m for part in self.parts])[:-1]
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Inner products with every row."""
+        return np.concatenate([part.apply(x) for part in self.parts])
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """Weighted sum of the rows."""
+        out = np.zeros(self.shape)
+        for part, weights in zip(self.parts, np.split(y, self._splits), strict=True):
+            out += part.adjoint(weights)
+        return out
+
+    def norms(self) -> FloatArray:
+        """Frobenius norm of every row."""
+        return self._plain_norms()
+
+    def _plain_norms(self) -> FloatArray:
+        return np.concatenate([part.norms() for part in self.parts])
+
+    def magnitude_norms(self) -> FloatArray:
+        """Magnitude norms of the parts."""
+        return np.concatenate([part.magnitude_norms() for part in self.parts])
+
+    def _row(self, i: int) -> FloatArray:
+        part, k = self._locate(i)
+        return part._row(k)
+
+    def _locate(self, i: int) -> tuple[Rows, int]:
+        """Part that row ``i`` belongs to, and its number there."""
+        for part in self.parts:
+            if i < part.m:
+                return part, i
+            i -= part.m
+        raise IndexError(i)
+
+    def gram(self) -> FloatArray:
+        """Matrix of inner products between rows."""
+        out = np.empty((self.m, self.m))
+        edges = [0, *(int(k) for k in self._splits), self.m]
+        places = [slice(a, b) for a, b in pairwise(edges)]
+        for (first, here), (second, there) in combinations_with_replacement(
+            zip(self.parts, places, strict=True), 2
+        ):
+            block = first.gram() if here == there else _cross_gram(first, second)
+            out[here, there] = block
+            out[there, here] = block.T
+        return out
+
+    def _select(self, index: np.ndarray) -> Rows:
+        if index.size and np.all(np.diff(index) > 0):
+            edges = [0, *self._splits, self.m]
+            picks = [
+                (part, index[(index >= a) & (index < b)] - a)
+                for part, a, b in zip(self.parts, edges[:-1], edges[1:], strict=True)
+            ]
+            chosen = [part._select(pick) for part, pick in picks if pick.size]
+            return chosen[0] if len(chosen) == 1 else Stacked(chosen)
+        return selection(self, index)
+
+    def scaled(self, factors: FloatArray) -> Rows:
+        """Return the rows multiplied by factors."""
+        weights = np.split(factors, self._splits)
+        return Stacked([part.scaled(w) for part, w in zip(self.parts, weights, strict=True)])
+
+    def exact_row(self, i: int) -> np.ndarray:
+        """Row ``i`` in rational arithmetic."""
+        part, k = self._locate(i)
+        return part.exact_row(k)
+
+    def state(self) -> State:
+        """Return the parts."""
+        return {}, {}, list(self.parts)
+
+    def _stable_apply(self, x: FloatArray) -> FloatArray:
+        return np.concatenate([part._stable_apply(x) for part in self.parts])
+
+    def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``apply`` with a proven radius for every row."""
+        both = [part.enclose_apply(x) for part in self.parts]
+        return np.concatenate([v for v, _ in both]), np.concatenate([r for _, r in both])
+
+    def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``adjoint`` with a proven radius for every entry."""
+        total, radius, size = np.zeros(self.shape), np.zeros(self.shape), np.zeros(self.shape)
+        for part, weights in zip(self.parts, np.split(y, self._splits), strict=True):
+            value, error = part.enclose_adjoint(weights)
+            total += value
+            size += np.abs(value)
+            radius += error
+        k = len(self.parts) + 2
+        return total, inflate(radius + gamma(k) * size, k)
+
+    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+        return np.concatenate([part._magnitude_apply(x) for part in self.parts])
+
+    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        out = np.zeros(self.shape)
+        for part, weights in zip(self.parts, np.split(w, self._splits), strict=True):
+            out += part._magnitude_adjoint(weights)
+        return out
+
+    @property
+    def _factors_stored(self) -> int:
+        return max(part._factors_stored for part in self.parts)
+
+    @property
+    def _depths(self) -> tuple[int, int]:
+        apply, adjoint = zip(*(part._depths for part in self.parts), strict=True)
+        return max(apply), max(adjoint) + len(self.parts)
+
+
+class Combined(Rows):
+    """Sparse linear combinations of other rows: row ``i`` is ``sum_k C_ik B_k``.
+
+    Many rows made of few (all differences ``S_ij - delta S_k``, scaled rows, a selection) cost only the few.
+
+    Parameters
+    ----------
+    coefficients : sparse array
+        The matrix C, shape (m, base.m).
+    base : Rows
+        The rows B that are combined.
+    """
+
+    kind = "combined"
+
+    def __init__(self, coefficients: Any, base: Rows) -> None:
+        csr = canonical_csr(coefficients, "coefficients of combined rows")
+        if not isinstance(base, Rows):
+            raise ProblemError(f"base of combined rows is {type(base).__name__}, not Rows")
+        if csr.shape[1] != base.m:
+            raise ProblemError(
+                f"coefficients of combined rows have shape {csr.shape}, but the base has {base.m} rows"
+            )
+        self._csr, self.base = frozen_csr(csr), base
+        self.m, self.n, self.matrix = csr.shape[0], base.n, base.matrix
+
+    @property
+    def coefficients(self) -> Any:
+        """The matrix C as a CSR array with read-only parts."""
+        return copy.copy(self._csr)
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Inner products with every row."""
+        return np.asarray(self._csr @ self.base.apply(x))
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """Weighted sum of the rows."""
+        return self.base.adjoint(np.asarray(self._csr.T @ y))
+
+    def _plain_norms(self) -> FloatArray:
+        sizes = np.diff(self._csr.indptr)
+        if np.all(sizes <= 1):
+            out = np.zeros(self.m)
+            filled = sizes == 1
+            out[filled] = np.abs(self._csr.data) * self.base.norms()[self._csr.indices]
+            return out
+        product = sp.csr_array(self._csr @ self.base.gram())
+        squared = np.asarray(self._csr.multiply(product).sum(axis=1)).ravel()
+        return np.sqrt(np.maximum(squared, 0.0))
+
+    def magnitude_norms(self) -> FloatArray:
+        """Magnitude norms of the base, combined without signs."""
+        base = self.base.magnitude_norms()
+        return np.asarray(abs(self._csr) @ base) + self._touched(self._csr, base) * TINY
+
+    def _row(self, i: int) -> FloatArray:
+        out = np.zeros(self.shape)
+        for k in range(self._csr.indptr[i], self._csr.indptr[i + 1]):
+            out += self._csr.data[k] * self.base._row(int(self._csr.indices[k]))
+        return out
+
+    def _select(self, index: np.ndarray) -> Rows:
+        return Combined(self._csr[index], self.base)
+
+    def scaled(self, factors: FloatArray) -> Rows:
+        """Return the rows multiplied by factors."""
+        return Combined(sp.diags_array(factors) @ self._csr, self.base)
+
+    def gram(self) -> FloatArray:
+        """Matrix of inner products between rows."""
+        return np.asarray(self._csr @ (self._csr @ self.base.gram()).T)
+
+    def exact_row(self, i: int) -> np.ndarray:
+        """Row ``i`` in rational arithmetic."""
+        out = np.full(self.shape, Fraction(0), dtype=object)
+        for k in range(self._csr.indptr[i], self._csr.indptr[i + 1]):
+            row = self.base.exact_row(int(self._csr.indices[k]))
+            out = out + Fraction(float(self._csr.data[k])) * row
+        return out
+
+    def state(self) -> State:
+        """Return the coefficients and the base."""
+        return {"m": self.m}, csr_parts(self._csr), [self.base]
+
+    def _stable_apply(self, x: FloatArray) -> FloatArray:
+        return np.asarray(self._csr @ self.base._stable_apply(x))
+
+    def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``apply`` with a proven radius for every row."""
+        value, radius = self.base.enclose_apply(x)
+        size = abs(self._csr)
+        k = int(np.max(np.diff(self._csr.indptr), initial=0)) + 2
+        error = np.asarray(size @ radius) + gamma(k) * np.asarray(size @ np.abs(value))
+        lost = 2.0 * TINY * self._touched(self._csr, np.abs(value) + radius)
+        return np.asarray(self._csr @ value), inflate(error + lost, k + 2)
+
+    def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``adjoint`` with a proven radius for every entry."""
+        transposed = self._csr.T.tocsr()
+        size = np.abs(y)
+        k = int(np.max(np.diff(transposed.indptr), initial=0)) + 2
+        lost = 2.0 * TINY * self._touched(transposed, size)
+        slip = inflate(gamma(k) * np.asarray(abs(transposed) @ size) + lost, k + 2)
+        value, radius = self.base.enclose_adjoint(np.asarray(transposed @ y))
+        return value, inflate(radius + self.base._magnitude_adjoint_upper(slip), 4)
+
+    @staticmethod
+    def _touched(matrix: Any, values: FloatArray) -> FloatArray:
+        """How many terms of ``matrix @ values`` are not zero, for every entry."""
+        return np.asarray((matrix != 0.0).astype(np.float64) @ (values != 0.0))
+
+    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+        return np.asarray(abs(self._csr) @ self.base._magnitude_apply(x))
+
+    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        return self.base._magnitude_adjoint(np.asarray(abs(self._csr.T) @ w))
+
+    @property
+    def _factors_stored(self) -> int:
+        return self.base._factors_stored + 1
+
+    @property
+    def _depths(self) -> tuple[int, int]:
+        apply, adjoint = self.base._depths
+        widest = int(np.max(np.diff(self._csr.indptr), initial=0))
+        tallest = int(np.max(np.bincount(self._csr.indices, minlength=1), initial=0))
+        return apply + widest + 2, adjoint + tallest + 2
+
+
+def selection(base: Rows, index: np.ndarray) -> Combined:
+    """Rows of ``base`` with the given indices, as a combination."""
+    index = np.asarray(index)
+    ones = np.ones(index.size)
+    return Combined(sp.csr_array((ones, (np.arange(index.size), index)), (index.size, base.m)), base)
+
+
+def _cross_gram(first: Rows, second: Rows) -> FloatArray:
+    """Inner products between the rows of two parts."""
+    if first.m > second.m:
+        return _cross_gram(second, first).T
+    out = np.empty((first.m, second.m))
+    for i in range(first.m):
+        out[i] = second._stable_apply(first._row(i))
+    return out

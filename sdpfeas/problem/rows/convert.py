@@ -1,0 +1,74 @@
+"""Rows from what users give and from what files hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.problem.rows.base import Rows
+from sdpfeas.problem.rows.compose import Combined, Stacked
+from sdpfeas.problem.rows.dense import Dense
+from sdpfeas.problem.rows.low_rank import LowRank
+from sdpfeas.problem.rows.pairwise import PairwiseDifference
+from sdpfeas.problem.rows.sparse import Sparse
+from sdpfeas.problem.sets import BlockSet
+
+__all__ = ["as_rows", "rows_from_state"]
+
+
+def as_rows(entry: Any, block: BlockSet) -> Rows | None:
+    """Turn what a user gives for one block into ``Rows``; ``None`` stays ``None``.
+
+    Parameters
+    ----------
+    entry : None, array_like, sparse array or Rows
+        See :class:`FeasibilityProblem`.
+    block : BlockSet
+        The set of the block the rows act on.
+    """
+    if entry is None:
+        return None
+    if isinstance(entry, Rows):
+        rows = entry
+    elif sp.issparse(entry):
+        rows = Sparse(entry, block.n, block.matrix)
+    else:
+        rows = Dense(entry)
+    if rows.shape != block.shape:
+        raise ProblemError(
+            f"rows are for a block of shape {rows.shape}, but the set {block.kind}({block.n}) "
+            f"has members of shape {block.shape}"
+        )
+    return rows
+
+
+def rows_from_state(
+    kind: str, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]
+) -> Rows:
+    """Build rows from what :meth:`Rows.state` returned."""
+    if kind == Dense.kind:
+        return Dense(arrays["array"])
+    if kind == Sparse.kind:
+        n, matrix = int(numbers["n"]), bool(numbers["matrix"])
+        return Sparse(_csr(arrays, int(numbers["m"]), n * n if matrix else n), n, matrix)
+    if kind == LowRank.kind:
+        return LowRank.from_stacked(arrays["factors"], arrays["signs"], arrays["owner"], int(numbers["m"]))
+    if kind == PairwiseDifference.kind:
+        return PairwiseDifference(arrays["means"])
+    if kind == Stacked.kind:
+        return Stacked(children)
+    if kind == Combined.kind:
+        return Combined(_csr(arrays, int(numbers["m"]), children[0].m), children[0])
+    raise ProblemError(f"unknown kind of rows {kind!r}")
+
+
+def _csr(arrays: dict[str, np.ndarray], m: int, width: int) -> Any:
+    try:
+        csr = sp.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(m, width))
+        csr.check_format(full_check=True)
+    except ValueError as error:
+        raise ProblemError(f"sparse rows are malformed: {error}") from None
+    return csr

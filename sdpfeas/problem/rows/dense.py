@@ -1,0 +1,106 @@
+"""Rows stored as arrays."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.problem.rows.arrays import fractions, frozen
+from sdpfeas.problem.rows.base import Rows, State
+from sdpfeas.problem.validation import RowError, float_array, require_symmetric
+
+__all__ = ["Dense"]
+
+
+class Dense(Rows):
+    """Rows stored as arrays.
+
+    Parameters
+    ----------
+    array : array_like
+        Shape (m, n, n), each matrix symmetric, or (m, n) for a vector block.
+    """
+
+    kind = "dense"
+    _factors_stored = 1
+
+    def __init__(self, array: ArrayLike) -> None:
+        data = float_array(array, "rows")
+        if data.ndim not in (2, 3) or (data.ndim == 3 and data.shape[1] != data.shape[2]):
+            raise ProblemError(
+                f"dense rows must have shape (m, n, n) or, for a vector block, (m, n); got {data.shape}"
+            )
+        bad = ~np.isfinite(data)
+        if bad.any():
+            row, *entry = (int(k) for k in np.argwhere(bad)[0])
+            raise RowError(row, f"dense rows hold NaN or infinity at entry {tuple(entry)}")
+        self.matrix = data.ndim == 3
+        self.m, self.n = data.shape[0], data.shape[1]
+        if self.matrix:
+            with np.errstate(over="ignore"):
+                skew = np.abs(data - np.swapaxes(data, 1, 2)).max(axis=(1, 2), initial=0.0)
+            if skew.any():
+                require_symmetric(skew, np.abs(data).max(axis=(1, 2), initial=0.0))
+                data = symmetrize(data)
+        self._array = frozen(data)
+        self._flat = self._array.reshape(self.m, math.prod(data.shape[1:]))
+
+    @property
+    def array(self) -> FloatArray:
+        """The rows, read-only."""
+        return self._array
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Inner products with every row."""
+        return self._flat @ x.reshape(-1)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """Weighted sum of the rows."""
+        total = (y @ self._flat).reshape(self.shape)
+        # BLAS may sum mirror entries in different orders.
+        return symmetrize(total) if self.matrix else total
+
+    def _plain_norms(self) -> FloatArray:
+        return np.asarray(np.linalg.norm(self._flat, axis=1), dtype=np.float64)
+
+    def _row(self, i: int) -> FloatArray:
+        return self._array[i]
+
+    def _select(self, index: np.ndarray) -> Rows:
+        return Dense(self._array[index])
+
+    def scaled(self, factors: FloatArray) -> Rows:
+        """Return the rows multiplied by factors."""
+        return Dense(self._array * factors.reshape((-1,) + (1,) * (self._array.ndim - 1)))
+
+    def gram(self) -> FloatArray:
+        """Matrix of inner products between rows."""
+        return self._flat @ self._flat.T
+
+    def exact_row(self, i: int) -> np.ndarray:
+        """Row ``i`` in rational arithmetic."""
+        return fractions(self._array[i])
+
+    def state(self) -> State:
+        """Return the array."""
+        return {}, {"array": self._array}, []
+
+    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+        flat = x.reshape(-1)
+        # Row by row: a copy of all magnitudes at once would double the memory of the problem.
+        return np.array([np.abs(row) @ flat for row in self._flat])
+
+    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        out = np.zeros(self._flat.shape[1])
+        for weight, row in zip(w, self._flat, strict=True):
+            if weight:
+                out += weight * np.abs(row)
+        return out.reshape(self.shape)
+
+    @property
+    def _depths(self) -> tuple[int, int]:
+        return self._flat.shape[1] + 2, self.m + 3

@@ -1,0 +1,227 @@
+"""Rows that are sums of a few signed rank-one matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.rounding import TINY
+from sdpfeas.problem.rows.arrays import fractions, frozen
+from sdpfeas.problem.rows.base import NORM_LARGE, NORM_SMALL, Rows, State
+from sdpfeas.problem.validation import float_array, listed, require_finite, row_index
+
+__all__ = ["LowRank"]
+
+
+class LowRank(Rows):
+    """Rows that are sums of a few signed rank-one matrices, ``A_i = sum_k s_ik f_ik f_ik'``.
+
+    Parameters
+    ----------
+    factors : sequence of array_like
+        One entry a row: an array of shape (n,) or (k, n) whose k vectors are the factors of that row.
+        An array of shape (m, n) therefore stands for m rank-one rows.
+    signs : sequence of array_like, optional
+        One entry a row: the k coefficients, usually ±1 (any real number will do). Default: all ones.
+    """
+
+    kind = "low-rank"
+    _factors_stored = 3
+
+    def __init__(self, factors: Sequence[ArrayLike] | np.ndarray, signs: Any = None) -> None:
+        entries = listed(factors, "factors must be a list with one entry per row")
+        blocks = [np.atleast_2d(float_array(f, f"row {i}: factors")) for i, f in enumerate(entries)]
+        if not blocks:
+            raise ProblemError("low-rank rows need at least one row; use None for a block no row touches")
+        n = blocks[0].shape[-1]
+        for i, block in enumerate(blocks):
+            if block.ndim != 2 or block.shape[1] != n:
+                raise ProblemError(
+                    f"row {i}: factors must have shape (k, {n}) like those of row 0, got {block.shape}"
+                )
+            require_finite(block, f"row {i}: factors")
+        counts = np.array([block.shape[0] for block in blocks])
+        if signs is None:
+            flat = np.ones(int(counts.sum()))
+        else:
+            coefficients = listed(signs, "signs must be a list with one entry per row")
+            if len(coefficients) != len(blocks):
+                raise ProblemError(f"signs has {len(coefficients)} entries for {len(blocks)} rows")
+            parts = [np.atleast_1d(float_array(s, f"row {i}: signs")) for i, s in enumerate(coefficients)]
+            for i, (part, count) in enumerate(zip(parts, counts, strict=True)):
+                if part.shape != (count,):
+                    raise ProblemError(f"row {i}: {count} factors but signs of shape {part.shape}")
+                require_finite(part, f"row {i}: signs")
+            flat = np.concatenate(parts)
+        self._set(np.concatenate(blocks), flat, np.repeat(np.arange(len(blocks)), counts), len(blocks))
+
+    def _set(self, factors: FloatArray, signs: FloatArray, owner: np.ndarray, m: int) -> None:
+        self.m, self.n, self.matrix = m, factors.shape[1], True
+        self._factors, self._signs = frozen(factors), frozen(signs)
+        self._owner = np.array(owner, dtype=np.int64)
+        self._owner.setflags(write=False)
+
+    @classmethod
+    def from_stacked(cls, factors: ArrayLike, signs: ArrayLike, owner: ArrayLike, m: int) -> LowRank:
+        """Build rows from the factors of all rows, one below the other.
+
+        Parameters
+        ----------
+        factors : array_like
+            Shape (k, n).
+        signs : array_like
+            The coefficient of every factor, shape (k,).
+        owner : array_like of int
+            The row every factor belongs to, ascending, shape (k,).
+        m : int
+            Number of rows.
+        """
+        all_factors, all_signs = float_array(factors, "factors"), float_array(signs, "signs")
+        owners = row_index(owner, m)
+        if all_factors.ndim != 2 or not all_signs.shape == owners.shape == all_factors.shape[:1]:
+            raise ProblemError(
+                f"factors of shape (k, n), k signs and k owners are needed, got shapes {all_factors.shape}, "
+                f"{all_signs.shape} and {owners.shape}"
+            )
+        if np.any(np.diff(owners) < 0):
+            raise ProblemError("owners must be ascending")
+        require_finite(all_factors, "factors")
+        require_finite(all_signs, "signs")
+        rows = cls.__new__(cls)
+        rows._set(all_factors, all_signs, owners, m)
+        return rows
+
+    def transformed(self, transform: FloatArray) -> LowRank:
+        """Rows ``T A_i T'``, unchecked.
+
+        Parameters
+        ----------
+        transform : ndarray
+            The matrix T.
+        """
+        rows = type(self).__new__(type(self))
+        rows.m, rows.n, rows.matrix = self.m, transform.shape[0], True
+        rows._factors, rows._signs, rows._owner = self._factors @ transform.T, self._signs, self._owner
+        return rows
+
+    @property
+    def factors(self) -> FloatArray:
+        """All factors of all rows, one below the other, read-only."""
+        return self._factors
+
+    @property
+    def signs(self) -> FloatArray:
+        """The coefficient of every factor, read-only."""
+        return self._signs
+
+    @property
+    def owner(self) -> np.ndarray:
+        """Index of the row each factor belongs to, ascending, read-only."""
+        return self._owner
+
+    def magnitude_norms(self) -> FloatArray:
+        """Sum of the norms of the rank-one parts of every row."""
+        sizes = np.abs(self._signs) * np.einsum("kn,kn->k", self._factors, self._factors)
+        for k in np.flatnonzero(~((sizes > NORM_SMALL) & (sizes < NORM_LARGE))):
+            length, sign = math.hypot(*self._factors[k]), abs(float(self._signs[k]))
+            sizes[k] = sign * length * length + (TINY if sign > 0.0 and length > 0.0 else 0.0)
+        return self._sum_by_row(sizes)
+
+    def _sum_by_row(self, values: FloatArray) -> FloatArray:
+        return np.bincount(self._owner, weights=values, minlength=self.m).astype(np.float64)
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Inner products with every row."""
+        # One triangle of a symmetric matrix is enough, at half the cost of a full product.
+        half = np.array(x)
+        half.flat[:: self.n + 1] *= 0.5
+        product = scipy.linalg.blas.dtrmm(2.0, half.T, self._factors.T, lower=0)
+        return self._sum_by_row(self._signs * np.einsum("nk,kn->k", product, self._factors))
+
+    def _stable_apply(self, x: FloatArray) -> FloatArray:
+        quadratic = np.einsum("kn,kn->k", self._factors @ x, self._factors)
+        return self._sum_by_row(self._signs * quadratic)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """Weighted sum of the rows."""
+        weights = self._signs * y[self._owner]
+        root = np.sqrt(np.abs(weights))[:, None] * self._factors
+        # A product of a matrix with its own transpose costs half and is symmetric by itself.
+        if not np.any(weights < 0.0):
+            return root.T @ root
+        if not np.any(weights > 0.0):
+            return -(root.T @ root)
+        plus, minus = root[weights > 0.0], root[weights < 0.0]
+        return plus.T @ plus - minus.T @ minus
+
+    def _stable_adjoint(self, y: FloatArray) -> FloatArray:
+        weights = self._signs * y[self._owner]
+        return symmetrize((self._factors.T * weights) @ self._factors)
+
+    def _plain_norms(self) -> FloatArray:
+        starts = np.searchsorted(self._owner, np.arange(self.m + 1))
+        out = np.zeros(self.m)
+        for i in range(self.m):
+            part = slice(starts[i], starts[i + 1])
+            f, s = self._factors[part], self._signs[part]
+            out[i] = np.sqrt(max(float(s @ ((f @ f.T) ** 2) @ s), 0.0))
+        return out
+
+    def _row(self, i: int) -> FloatArray:
+        start, stop = np.searchsorted(self._owner, [i, i + 1])
+        f = self._factors[start:stop]
+        return symmetrize((f.T * self._signs[start:stop]) @ f)
+
+    def _select(self, index: np.ndarray) -> Rows:
+        starts = np.searchsorted(self._owner, np.arange(self.m + 1))
+        picks = [np.arange(starts[i], starts[i + 1]) for i in index]
+        owner = np.repeat(np.arange(len(picks)), [p.size for p in picks])
+        flat = np.concatenate(picks) if picks else np.zeros(0, dtype=np.int64)
+        return self.from_stacked(self._factors[flat], self._signs[flat], owner, len(picks))
+
+    def scaled(self, factors: FloatArray) -> Rows:
+        """Return the rows multiplied by factors."""
+        return self.from_stacked(self._factors, self._signs * factors[self._owner], self._owner, self.m)
+
+    def gram(self) -> FloatArray:
+        """Matrix of inner products between rows."""
+        squared = (self._factors @ self._factors.T) ** 2
+        pick = sp.csr_array(
+            (self._signs, (self._owner, np.arange(self._owner.size))), (self.m, self._owner.size)
+        )
+        return np.asarray(pick @ (pick @ squared).T)
+
+    def exact_row(self, i: int) -> np.ndarray:
+        """Row ``i`` in rational arithmetic."""
+        out = np.full(self.shape, Fraction(0), dtype=object)
+        for k in np.flatnonzero(self._owner == i):
+            f = fractions(self._factors[k])
+            out = out + Fraction(float(self._signs[k])) * np.outer(f, f)
+        return out
+
+    def state(self) -> State:
+        """Return the stacked factors, their coefficients and owners."""
+        arrays = {"factors": self._factors, "signs": self._signs, "owner": self._owner}
+        return {"m": self.m}, arrays, []
+
+    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+        size = np.abs(self._factors)
+        return self._sum_by_row(np.abs(self._signs) * np.einsum("kn,kn->k", size @ x, size))
+
+    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        size = np.abs(self._factors)
+        return (size.T * (np.abs(self._signs) * w[self._owner])) @ size
+
+    @property
+    def _depths(self) -> tuple[int, int]:
+        most = int(np.max(np.bincount(self._owner, minlength=self.m), initial=0))
+        return 2 * self.n + most + 4, self._owner.size + 5

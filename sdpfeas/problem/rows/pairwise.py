@@ -1,0 +1,170 @@
+"""Rows made of the differences of all pairs of means."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property, lru_cache
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.rounding import TINY
+from sdpfeas.problem.rows.arrays import fractions, frozen
+from sdpfeas.problem.rows.base import NORM_LARGE, NORM_SMALL, Rows, State
+from sdpfeas.problem.rows.compose import Combined, selection
+from sdpfeas.problem.validation import float_array, require_finite
+
+__all__ = ["PairwiseDifference", "pair_indices"]
+
+
+@lru_cache(maxsize=32)
+def pair_indices(c: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices i < j of all pairs of c things in lexicographic order, read-only.
+
+    Parameters
+    ----------
+    c : int
+        How many things.
+    """
+    i, j = np.triu_indices(c, 1)
+    for index in (i, j):
+        index.setflags(write=False)
+    return i, j
+
+
+class PairwiseDifference(Rows):
+    """Rows ``(m_i - m_j)(m_i - m_j)'`` for all pairs i < j of the given means, in lexicographic order.
+
+    Applied to Z they are the squared distances of the projected means; the adjoint is ``M' L M`` with L the
+    graph Laplacian of the weights. Neither needs the rows themselves.
+
+    Parameters
+    ----------
+    means : array_like
+        Shape (c, n), one mean a row; c >= 2.
+    """
+
+    kind = "pairwise-difference"
+    _factors_stored = 2
+
+    def __init__(self, means: ArrayLike) -> None:
+        data = float_array(means, "means")
+        if data.ndim != 2 or data.shape[0] < 2 or data.shape[1] < 1:
+            raise ProblemError(f"means must have shape (c, n) with c >= 2, got {data.shape}")
+        require_finite(data, "means")
+        self._means = frozen(data)
+        self.c, self.n, self.matrix = data.shape[0], data.shape[1], True
+        self.m = self.c * (self.c - 1) // 2
+
+    def transformed(self, transform: FloatArray) -> PairwiseDifference:
+        """Rows ``T A_i T'``, unchecked; their means are centred.
+
+        Parameters
+        ----------
+        transform : ndarray
+            The matrix T.
+        """
+        rows = type(self).__new__(type(self))
+        rows.c, rows.m, rows.n, rows.matrix = self.c, self.m, transform.shape[0], True
+        rows._means = self._centred @ transform.T
+        return rows
+
+    @property
+    def means(self) -> FloatArray:
+        """The means, read-only."""
+        return self._means
+
+    @property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Indices i and j of every row, read-only."""
+        return pair_indices(self.c)
+
+    @cached_property
+    def _centred(self) -> FloatArray:
+        # Differences do not see a common shift, rounding does.
+        return self._means - self._means.mean(axis=0)
+
+    def differences(self) -> FloatArray:
+        """``m_i - m_j`` for every row, shape (m, n)."""
+        i, j = self.pairs
+        return self._means[i] - self._means[j]
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Squared distances of the means in the metric ``x``."""
+        gram = self._centred @ x @ self._centred.T
+        diagonal = np.diagonal(gram)
+        i, j = self.pairs
+        return diagonal[i] + diagonal[j] - gram[i, j] - gram[j, i]
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """Means in the Laplacian of the weights."""
+        i, j = self.pairs
+        laplacian = np.zeros((self.c, self.c))
+        laplacian[i, j] = laplacian[j, i] = -y
+        laplacian[np.diag_indices(self.c)] = -laplacian.sum(axis=1)
+        return symmetrize(self._centred.T @ laplacian @ self._centred)
+
+    def _stable_apply(self, x: FloatArray) -> FloatArray:
+        d = self.differences()
+        return np.einsum("kn,kn->k", d @ x, d)
+
+    def _stable_adjoint(self, y: FloatArray) -> FloatArray:
+        d = self.differences()
+        return symmetrize((d.T * y) @ d)
+
+    def _plain_norms(self) -> FloatArray:
+        # The squared distance of the two means.
+        return np.asarray(pdist(self._means, "sqeuclidean"), dtype=np.float64)
+
+    def magnitude_norms(self) -> FloatArray:
+        """Squared distances of the means."""
+        out = self._plain_norms()
+        i, j = self.pairs
+        for k in np.flatnonzero(~((out > NORM_SMALL) & (out < NORM_LARGE))):
+            length = math.dist(self._means[i[k]], self._means[j[k]])
+            out[k] = length * length + (TINY if length > 0.0 else 0.0)
+        return out
+
+    def _row(self, i: int) -> FloatArray:
+        a, b = self.pairs
+        d = self._means[a[i]] - self._means[b[i]]
+        return np.outer(d, d)
+
+    def _select(self, index: np.ndarray) -> Rows:
+        return selection(self, index)
+
+    def scaled(self, factors: FloatArray) -> Rows:
+        """Return the rows multiplied by factors, as a combination of these."""
+        return Combined(sp.diags_array(factors), self)
+
+    def gram(self) -> FloatArray:
+        """Matrix of inner products between rows."""
+        d = self.differences()
+        return (d @ d.T) ** 2
+
+    def exact_row(self, i: int) -> np.ndarray:
+        """Row ``i`` in rational arithmetic."""
+        a, b = self.pairs
+        d = fractions(self._means[a[i]]) - fractions(self._means[b[i]])
+        return np.outer(d, d)
+
+    def state(self) -> State:
+        """Return the means."""
+        return {}, {"means": self._means}, []
+
+    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+        size = np.abs(self.differences())
+        return np.einsum("kn,kn->k", size @ x, size)
+
+    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        size = np.abs(self.differences())
+        return (size.T * w) @ size
+
+    @property
+    def _depths(self) -> tuple[int, int]:
+        # Two roundings more than LowRank: each factor is itself a rounded difference.
+        return 2 * self.n + 6, self.m + 7

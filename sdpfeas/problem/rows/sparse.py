@@ -1,0 +1,127 @@
+"""Rows stored as one sparse matrix."""
+
+from __future__ import annotations
+
+import copy
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.rows.arrays import canonical_csr, csr_parts, frozen_csr
+from sdpfeas.problem.rows.base import Rows, State
+from sdpfeas.problem.validation import require_symmetric
+
+__all__ = ["Sparse"]
+
+
+class Sparse(Rows):
+    """Rows stored as one sparse matrix.
+
+    Parameters
+    ----------
+    array : sparse array
+        Shape (m, n²), row ``i`` being the full symmetric matrix ``A_i`` flattened, or (m, n) for a
+        vector block.
+    n : int
+        Side of the matrix or length of the vector.
+    matrix : bool
+        Whether the block is a matrix.
+    """
+
+    kind = "sparse"
+    _factors_stored = 1
+
+    def __init__(self, array: Any, n: int, matrix: bool = True) -> None:
+        csr = canonical_csr(array, "sparse rows")
+        width = n * n if matrix else n
+        if csr.shape[1] != width:
+            raise ProblemError(
+                f"sparse rows for a block of size n = {n} must have {'n²' if matrix else 'n'} = {width} "
+                f"columns; got shape {csr.shape}"
+            )
+        self.m, self.n, self.matrix = csr.shape[0], int(n), bool(matrix)
+        if matrix:
+            csr = self._symmetric(csr)
+        self._csr = frozen_csr(csr)
+
+    def _symmetric(self, csr: Any) -> Any:
+        coo = csr.tocoo()
+        i, j = np.divmod(coo.col, self.n)
+        mirror = sp.csr_array((coo.data, (coo.row, j * self.n + i)), shape=csr.shape)
+        skew = abs(csr - mirror).max(axis=1).toarray().ravel() if csr.nnz else np.zeros(self.m)
+        if not np.any(skew):
+            return csr
+        require_symmetric(skew, abs(csr).max(axis=1).toarray().ravel())
+        mean = sp.csr_array(0.5 * csr + 0.5 * mirror)
+        mean.sort_indices()
+        return mean
+
+    @property
+    def array(self) -> Any:
+        """The rows as a CSR array with read-only parts."""
+        return copy.copy(self._csr)
+
+    @cached_property
+    def _transposed(self) -> Any:
+        return self._csr.T.tocsr()
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Inner products with every row."""
+        return np.asarray(self._csr @ x.reshape(-1))
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """Weighted sum of the rows."""
+        return np.asarray(self._transposed @ y).reshape(self.shape)
+
+    def _plain_norms(self) -> FloatArray:
+        return np.sqrt(np.asarray(self._csr.multiply(self._csr).sum(axis=1)).ravel())
+
+    def _entries(self, i: int) -> FloatArray:
+        return np.asarray(self._csr.data[self._csr.indptr[i] : self._csr.indptr[i + 1]])
+
+    def _row(self, i: int) -> FloatArray:
+        return np.asarray(self._csr[[i]].toarray()).reshape(self.shape)
+
+    def _select(self, index: np.ndarray) -> Rows:
+        return Sparse(self._csr[index], self.n, self.matrix)
+
+    def scaled(self, factors: FloatArray) -> Rows:
+        """Return the rows multiplied by factors."""
+        return Sparse(sp.diags_array(factors) @ self._csr, self.n, self.matrix)
+
+    def sparse_gram(self) -> Any:
+        """Matrix of inner products between rows, as a sparse array."""
+        return sp.csr_array(self._csr @ self._csr.T)
+
+    def gram(self) -> FloatArray:
+        """Matrix of inner products between rows."""
+        return np.asarray(self.sparse_gram().toarray())
+
+    def exact_row(self, i: int) -> np.ndarray:
+        """Row ``i`` in rational arithmetic."""
+        out = np.full(self._csr.shape[1], Fraction(0), dtype=object)
+        start, stop = self._csr.indptr[i], self._csr.indptr[i + 1]
+        for k in range(start, stop):
+            out[self._csr.indices[k]] = Fraction(float(self._csr.data[k]))
+        return out.reshape(self.shape)
+
+    def state(self) -> State:
+        """Return the three arrays of the CSR format."""
+        return {"m": self.m, "n": self.n, "matrix": self.matrix}, csr_parts(self._csr), []
+
+    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+        return np.asarray(abs(self._csr) @ x.reshape(-1))
+
+    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        return np.asarray(abs(self._transposed) @ w).reshape(self.shape)
+
+    @property
+    def _depths(self) -> tuple[int, int]:
+        widest = int(np.max(np.diff(self._csr.indptr), initial=0))
+        tallest = int(np.max(np.diff(self._transposed.indptr), initial=0))
+        return widest + 2, tallest + 2

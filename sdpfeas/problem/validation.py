@@ -1,0 +1,123 @@
+"""Reading what users hand in: one place for the checks, so that every refusal sounds the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Set, Sized
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.errors import ProblemError, SdpfeasError
+from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
+
+__all__ = [
+    "RowError",
+    "finite_number",
+    "float_array",
+    "listed",
+    "require_finite",
+    "require_symmetric",
+    "row_index",
+]
+
+
+class RowError(ProblemError):
+    """One row is malformed; its index is kept apart, so that the problem can put a name in its place."""
+
+    def __init__(self, row: int, detail: str) -> None:
+        super().__init__(row, detail)
+        self.row, self.detail = row, detail
+
+    def __str__(self) -> str:
+        """Index and detail."""
+        return f"row {self.row}: {self.detail}"
+
+
+def listed(values: Any, what: str, error: type[SdpfeasError] = ProblemError) -> list[Any]:
+    """Turn an ordered collection into a list; ``what`` says what it must be.
+
+    A generator may never end and a set has no order, so neither will do.
+    """
+    if isinstance(values, (str, bytes, Mapping, Set)) or not (
+        isinstance(values, Sized) and isinstance(values, Iterable)
+    ):
+        raise error(f"{what}, got {type(values).__name__}")
+    try:
+        return list(values)
+    except TypeError:  # an array without dimensions claims to be iterable
+        raise error(f"{what}, got a single number") from None
+
+
+def float_array(values: Any, what: str, error: type[SdpfeasError] = ProblemError) -> FloatArray:
+    """Copy to an array of floats; ``what`` names it in messages."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"dtype {array.dtype}")
+        if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+            raise TypeError("entries are masked")
+        with np.errstate(over="ignore"):
+            return np.array(array, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as refusal:
+        raise error(f"{what} must be a real array: {refusal}") from None
+
+
+def finite_number(value: Any, what: str, hint: str = "") -> float:
+    """Read one finite number."""
+    number = real_number(value, what)
+    if not math.isfinite(number):
+        raise ProblemError(f"{what} must be finite, got {number}{hint}")
+    return number
+
+
+def real_number(value: Any, what: str) -> float:
+    """Read one number; text does not count, even if it looks like one."""
+    try:
+        if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:
+            raise TypeError
+        return float(value) + 0.0
+    except (TypeError, ValueError, OverflowError):
+        raise ProblemError(f"{what} must be a number, got {value!r}") from None
+
+
+def row_index(index: Any, m: int) -> np.ndarray:
+    """Read a mask or a list of row numbers as an array of row numbers."""
+    try:
+        array = np.asarray(index)
+    except ValueError as error:
+        raise ProblemError(f"row numbers must be a vector: {error}") from None
+    if array.ndim != 1:
+        raise ProblemError(f"row numbers must be a vector, got shape {array.shape}")
+    if array.dtype.kind == "b":
+        if array.size != m:
+            raise ProblemError(f"a mask over {m} rows must have that many entries, got {array.size}")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.dtype.kind not in "iu":
+        raise ProblemError(f"row numbers must be integers, got dtype {array.dtype}")
+    outside = (array < 0) | (array >= m)
+    if outside.any():
+        raise ProblemError(f"there is no row {array[np.argmax(outside)]}; rows are numbered 0 to {m - 1}")
+    return array.astype(np.int64)
+
+
+def require_finite(array: FloatArray, what: str) -> None:
+    """Refuse NaN and infinity."""
+    bad = ~np.isfinite(array)
+    if bad.any():
+        place = tuple(int(k) for k in np.argwhere(bad)[0])
+        raise ProblemError(f"{what} hold NaN or infinity at index {place}")
+
+
+def require_symmetric(skew: FloatArray, size: FloatArray) -> None:
+    """Refuse rows whose largest asymmetry ``skew`` is beyond rounding for their ``size``."""
+    bad = skew > SYMMETRY_TOLERANCE * size
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise RowError(
+            i,
+            f"the matrix is not symmetric, entries differ by {skew[i]:.3g} "
+            f"(largest entry {size[i]:.3g}); pass (A + A') / 2 if that is what you mean",
+        )

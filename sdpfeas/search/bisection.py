@@ -1,0 +1,300 @@
+"""From feasibility to optimal values: a proven bracket around the threshold of a family.
+
+:func:`bisect` asks any backend at a few values of ``delta`` and moves on proven bounds only: every point and
+every vector of multipliers a backend comes up with, during a solve or at its end, decided or not, is turned
+into a bound by the family. :func:`one_shot` does the same along a single program, for backends that take an
+objective. ``mode="paper"`` is the plain midpoint rule on what backends claim, and proves nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from sdpfeas.backends.contract import FeasibilityBackend, WarmStart
+from sdpfeas.backends.registry import Solver
+from sdpfeas.errors import BackendError, OptionError, ProblemError
+from sdpfeas.families.base import ParametricFamily
+from sdpfeas.search.bracket import Watch, relative_gap
+from sdpfeas.search.driver import BisectionResult, Search, Step
+from sdpfeas.search.midpoint import as_published
+from sdpfeas.search.solving import decide, solve_claim
+from sdpfeas.verifier.results import Proof, Verdict
+
+__all__ = ["BisectionResult", "Step", "bisect", "one_shot"]
+
+#: Where in the bracket to ask, while nothing is decided.
+PLACES = (0.5, 0.8, 0.2, 0.95, 0.05)
+
+#: A solve that told its gap and shrank the bracket to less than this share needs no refinement.
+MUCH = 0.2
+
+#: Solves at most, whatever happens.
+MAX_SOLVES = 200
+
+
+def bisect(
+    family: ParametricFamily,
+    solver: str | Path | type[FeasibilityBackend] | Solver = "auto",
+    tol: float = 1e-3,
+    lower: float | None = None,
+    upper: float | None = None,
+    mode: Literal["certified", "paper"] = "certified",
+    time_limit: float | None = None,
+    callback: Callable[[Step], Any] | None = None,
+    *,
+    absolute_tol: float = 1e-9,
+    refine: bool = True,
+    **options: Any,
+) -> BisectionResult:
+    """Bracket the threshold of a family.
+
+    Parameters
+    ----------
+    family : ParametricFamily
+        The family.
+    solver : str, Path, type or Solver
+        Which backend to ask.
+    tol : float
+        Ask for ``(upper - lower) / |upper|`` no larger than this.
+    lower, upper : float, optional
+        Start from these. They are taken on trust: an end that never moves is not proved.
+    mode : {"certified", "paper"}
+        Move on proven bounds, or by the paper's Algorithm 1 on what the backend claims.
+    time_limit : float, optional
+        Seconds in all.
+    callback : callable, optional
+        Called with every :class:`Step`; returning True ends the search.
+    absolute_tol : float
+        Also stop when the bracket is no wider than this; needed where the threshold is zero.
+    refine : bool
+        Let the family combine what the backend found into better bounds after every solve. Turn it off to
+        see what the backend does by itself.
+    **options
+        Options of the backend.
+
+    Returns
+    -------
+    BisectionResult
+        The bracket. If the backend stays undecided it is the one reached so far, and ``reason`` says so.
+    """
+    if mode not in ("certified", "paper"):
+        raise OptionError(f"mode must be 'certified' or 'paper', got {mode!r}")
+    search = Search(family, solver, tol, absolute_tol, time_limit, callback, options)
+    search.refines = refine
+    known = _known(search)
+    if known is not None:
+        return known
+    search.start(lower, upper)
+    return _certified(search) if mode == "certified" else as_published(search)
+
+
+def one_shot(
+    family: ParametricFamily,
+    solver: str | Path | type[FeasibilityBackend] | Solver = "spectral-ipm",
+    tol: float = 1e-6,
+    time_limit: float | None = None,
+    *,
+    absolute_tol: float = 1e-12,
+    **options: Any,
+) -> BisectionResult:
+    """Bracket the threshold of a family along one program, with a backend that takes an objective.
+
+    Parameters
+    ----------
+    family : ParametricFamily
+        A family with a :meth:`~ParametricFamily.homogenized` program.
+    solver : str, Path, type or Solver
+        Which backend to ask.
+    tol : float
+        Stop when ``(upper - lower) / |upper|`` is no larger than this.
+    time_limit : float, optional
+        Seconds in all.
+    absolute_tol : float
+        Also stop when the bracket is no wider than this.
+    **options
+        Options of the backend.
+
+    Returns
+    -------
+    BisectionResult
+        The proven bracket; its history is one row.
+
+    Raises
+    ------
+    BackendError
+        If the backend takes no objective.
+    ProblemError
+        If the family has no such program.
+    """
+    search = Search(family, solver, tol, absolute_tol, time_limit, None, options)
+    if not search.backend.maximises:
+        raise BackendError(f"backend {search.backend.name!r} takes no objective; use bisect")
+    known = _known(search)
+    if known is not None:
+        return known
+    program = family.homogenized()
+    if program is None:
+        raise ProblemError(f"family {family.name!r} has no single program; use bisect")
+    begin = time.perf_counter()
+    watch = Watch(search.bracket, None, family.program_point, family.program_multipliers)
+    claim = search.backend.maximise(program, time_limit=search.deadline.limit, callback=watch)
+    watch.finish(claim)
+    bracket = search.bracket
+    if not bracket.closed:
+        search.start(None, None)
+    spent = time.perf_counter() - begin
+    search.history.append(
+        Step(
+            bracket.lower,
+            Verdict.FEASIBLE if math.isfinite(bracket.lower) else Verdict.UNDECIDED,
+            Proof.RIGOROUS if math.isfinite(bracket.lower) else None,
+            bracket.lower,
+            bracket.upper,
+            claim.iterations,
+            spent,
+            str(claim.stop),
+        )
+    )
+    done = "the bracket is within the tolerance"
+    return search.result(done if bracket.closed else f"{claim.stop}; the bracket is wider than asked for")
+
+
+def _known(search: Search) -> BisectionResult | None:
+    """Return the answer where the data give it away; a solve only chooses the point."""
+    known = search.family.known
+    if known is None:
+        return None
+    point, history = known.point, tuple(search.history)
+    if known.substitute is not None:
+        inner = Search(
+            known.substitute,
+            search.solver,
+            max(search.bracket.tol, 1e-3),
+            0.0,
+            search.deadline.limit,
+            search.callback,
+            search.options,
+        )
+        found = _known(inner)
+        if found is None:
+            inner.start(None, None)
+            found = _certified(inner)
+        point, history = found.point, found.history
+        point = None if point is None else search.family.from_substitute(point)
+    return BisectionResult(
+        known.delta,
+        known.delta,
+        point,
+        None,
+        history,
+        proven=True,
+        converged=True,
+        reason=known.reason,
+        initial=(known.delta, known.delta),
+        time=search.deadline.elapsed,
+    )
+
+
+def _certified(search: Search) -> BisectionResult:
+    """Move on proven bounds only."""
+    bracket = search.bracket
+    stuck = 0
+    asked: list[float] = []
+    while True:
+        if bracket.lower > bracket.upper:
+            return search.result("the given bounds contradict what was proved")
+        if bracket.closed:
+            return search.result("the bracket is within the tolerance")
+        if search.deadline.expired:
+            return search.result("time limit")
+        if len(search.history) >= MAX_SOLVES:
+            return search.result(f"gave up after {MAX_SOLVES} solves")
+        if stuck == len(PLACES):
+            places = ", ".join(f"{delta:.6g}" for delta in asked[-stuck:])
+            return search.result(f"backend {search.backend.name!r} stays undecided at delta = {places}")
+        delta = _next_delta(search, stuck)
+        if delta is None:
+            return search.result("no further value of delta fits into the bracket")
+        asked.append(delta)
+        before = bracket.lower, bracket.upper
+        step = _ask(search, delta)
+        stuck = 0 if _progress(before, step) else stuck + 1
+        if search.callback is not None and search.callback(step):
+            return search.result("stopped by the callback")
+
+
+def _progress(before: tuple[float, float], step: Step) -> bool:
+    low, high = before
+    if step.verdict is not Verdict.UNDECIDED and step.proof in (Proof.RIGOROUS, Proof.EXACT):
+        return True
+    if math.isinf(low) or math.isinf(high):
+        return (math.isinf(low) and math.isfinite(step.lower)) or (
+            math.isinf(high) and math.isfinite(step.upper)
+        )
+    return step.upper - step.lower <= 0.9 * (high - low)
+
+
+def _next_delta(search: Search, stuck: int) -> float | None:
+    bracket = search.bracket
+    low, high = bracket.lower, bracket.upper
+    if math.isinf(low) or math.isinf(high):
+        return _expanding(search, low, high, stuck)
+    delta = low + PLACES[stuck] * (high - low)
+    return delta if low < delta < high else None
+
+
+def _expanding(search: Search, low: float, high: float, stuck: int) -> float:
+    unit = search.family.unit
+    reach = 4.0 ** (len(search.history) + stuck)
+    if math.isinf(low) and math.isinf(high):
+        return 0.0 if not search.history else -unit * reach
+    if math.isinf(high):
+        return low + max(abs(low), unit * reach)
+    return high - max(abs(high), unit * reach)
+
+
+def _ask(search: Search, delta: float) -> Step:
+    begin = time.perf_counter()
+    bracket = search.bracket
+    problem = search.family.at(delta)
+    bracket.fresh = False
+    before = relative_gap(bracket.lower, bracket.upper)
+    watch = Watch(bracket, delta)
+    claim = solve_claim(
+        search.backend, problem, time_limit=search.deadline.limit, warm_start=search.warm, callback=watch
+    )
+    claim = search.sound(claim, delta)
+    verdict, proof, reason = Verdict.UNDECIDED, None, str(claim.stop)
+    watch.finish(claim)
+    if search.refines and not (watch.told and relative_gap(bracket.lower, bracket.upper) < MUCH * before):
+        bracket.refine()
+    if bracket.lower >= delta:
+        verdict, proof = Verdict.FEASIBLE, Proof.RIGOROUS
+    elif bracket.upper <= delta:
+        verdict, proof = Verdict.INFEASIBLE, Proof.RIGOROUS
+    elif not bracket.closed:
+        check = decide(problem, claim)
+        verdict, proof, reason = check.verdict, check.proof, f"{claim.stop}; {check.reason}"
+        # A proof about bounds that were rounded is one about a value next to delta.
+        if proof in (Proof.RIGOROUS, Proof.EXACT) and search.family.exact_at(delta):
+            if verdict is Verdict.FEASIBLE:
+                bracket.lower, bracket.point, bracket.lower_proven = delta, check.point, True
+            else:
+                bracket.upper, bracket.certificate, bracket.upper_proven = delta, check.certificate, True
+    search.warm = WarmStart(claim.point, claim.certificate)
+    step = Step(
+        delta,
+        verdict,
+        proof,
+        bracket.lower,
+        bracket.upper,
+        claim.iterations,
+        time.perf_counter() - begin,
+        reason,
+    )
+    search.history.append(step)
+    return step

@@ -1,0 +1,225 @@
+"""A proven bracket, and the callback that tightens it while a backend runs."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sdpfeas.backends.contract import Progress
+from sdpfeas.errors import ClaimError
+from sdpfeas.families.base import ParametricFamily
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import Point
+from sdpfeas.verifier.results import Claim
+
+__all__ = ["Bracket", "Watch", "relative_gap"]
+
+#: Bounds are taken from the first so many candidates of a solve, then ever more rarely. A schedule by count,
+#: not by the clock, gives the same bracket on every machine.
+EAGER = 20
+
+#: How many candidates that were passed over are looked at when a solve has ended; the last may be spoilt.
+LOOK_BACK = 4
+
+#: Share of the tolerance that a bound may give away for a cheaper proof.
+GIVEN_AWAY = 0.05
+
+#: Where a backend tells its own gap: look again when it has shrunk to this share, or less if the bracket is
+#: still far from closed.
+NEXT_LOOK = 0.25
+
+#: A solve at one value of the parameter tells about the threshold up to about the square of its distance
+#: from there, so nothing is gained by going on when its own gap is below this share of that square, ...
+WORTHWHILE = 0.25
+#: ... unless the distance is within the tolerance; then a gap of this share of the tolerance should do.
+CLOSING = 0.7
+
+#: How many points and multipliers are kept for refinement.
+POOL = 12
+
+
+def relative_gap(lower: float, upper: float) -> float:
+    """Width of a bracket relative to its upper end; zero where both ends agree."""
+    if lower == upper:
+        return 0.0
+    if not (math.isfinite(lower) and math.isfinite(upper)) or upper == 0.0:
+        return math.inf
+    return (upper - lower) / abs(upper)
+
+
+@dataclass
+class Bracket:
+    """The best proven bounds so far; whatever is offered can only tighten it."""
+
+    family: ParametricFamily
+    tol: float
+    floor: float
+    lower: float = -math.inf
+    upper: float = math.inf
+    point: Point | None = None
+    certificate: FloatArray | None = None
+    lower_proven: bool = True
+    upper_proven: bool = True
+    #: Whether anything was proved by what was offered since the last refinement.
+    fresh: bool = False
+    _points: deque[Point] = field(default_factory=lambda: deque(maxlen=POOL))
+    _multipliers: deque[FloatArray] = field(default_factory=lambda: deque(maxlen=POOL))
+
+    @property
+    def closed(self) -> bool:
+        """Whether the bracket is within the tolerance."""
+        return relative_gap(self.lower, self.upper) <= self.tol or self.upper - self.lower <= self.floor
+
+    def offer_point(self, point: Point | None) -> None:
+        """Take a lower bound from a point."""
+        if point is None:
+            return
+        bound = self.family.prove_lower(point, self.lower)
+        if bound is None:
+            return
+        self.fresh = True
+        self._points.append(bound.evidence)
+        if bound.delta >= self.lower:
+            if bound.delta > self.lower:
+                self.lower_proven = True
+            self.lower, self.point = bound.delta, bound.evidence
+
+    def offer_multipliers(self, y: FloatArray | None) -> None:
+        """Take an upper bound from multipliers, and a lower bound from the points they suggest."""
+        if y is None or not np.any(y):
+            return
+        near = self.lower if math.isfinite(self.lower) else None
+        bound = self.family.prove_upper(y, near, GIVEN_AWAY * self.tol, self.upper)
+        if bound is None:
+            return
+        self.fresh = True
+        self._multipliers.append(bound.evidence)
+        if bound.delta <= self.upper:
+            if bound.delta < self.upper:
+                self.upper_proven = True
+            self.upper, self.certificate = bound.delta, bound.evidence
+
+    def recover(self, y: FloatArray | None) -> None:
+        """Take lower bounds from the points that multipliers suggest."""
+        if y is not None and np.isfinite(y).all() and np.any(y):
+            near = self.upper if math.isfinite(self.upper) else None
+            for point in self.family.recovered_points(y, near):
+                self.offer_point(point)
+
+    def refine(self) -> None:
+        """Let the family improve on what was offered, if anything of it was worth something."""
+        if self.closed or not self.fresh or not self._multipliers:
+            return
+        points, multipliers = list(self._points), list(self._multipliers)
+        if self.point is not None:
+            points.append(self.point)
+        if self.certificate is not None:
+            multipliers.append(self.certificate)
+        points, multipliers = self.family.refine(points, multipliers, self.tol)
+        for point in points:
+            self.offer_point(point)
+        for y in multipliers:
+            self.offer_multipliers(y)
+        self.fresh = False
+
+
+class Watch:
+    """The callback of a solve: turns candidates into bounds, and stops the solve once it is decided.
+
+    Parameters
+    ----------
+    bracket : Bracket
+        What the candidates are offered to.
+    delta : float, optional
+        Where the family is asked; None if it is not a question of one value.
+    point, multipliers : callable, optional
+        Map the candidates of the solve to those of the family.
+    """
+
+    #: A proof is not enough: backends may go on to the largest margin, and tell how far away it is.
+    patient = True
+
+    def __init__(
+        self,
+        bracket: Bracket,
+        delta: float | None,
+        point: Callable[[Point], Point] | None = None,
+        multipliers: Callable[[FloatArray], FloatArray] | None = None,
+    ) -> None:
+        self._bracket = bracket
+        self._delta = delta
+        self._point = point
+        self._multipliers = multipliers
+        self._calls = self._next = 0
+        #: Whether the backend tells how far it believes to be from the optimum.
+        self.told = False
+        self._least = math.inf
+        self._wanted = bracket.tol if bracket.tol > 0.0 else math.inf
+        self._skipped: deque[Progress] = deque(maxlen=LOOK_BACK)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the solve has nothing left to tell."""
+        bracket, delta = self._bracket, self._delta
+        if bracket.closed:
+            return True
+        return delta is not None and (bracket.lower >= delta or bracket.upper <= delta)
+
+    def __call__(self, progress: Progress) -> bool:
+        """Offer the candidates if it is their turn."""
+        if self._due(progress):
+            self._skipped.clear()
+            # Where a backend tells its gap, both candidates are about as good.
+            self.told = progress.gap is not None
+            self._offer(progress.point, progress.certificate, recover=not self.told, both=self.told)
+            self._plan(progress)
+        else:
+            self._skipped.append(progress)
+        self._calls += 1
+        return self.decided
+
+    def _due(self, progress: Progress) -> bool:
+        if progress.gap is None:
+            return self._calls >= self._next
+        if self._delta is None or progress.point is None:
+            return progress.gap <= self._wanted
+        if progress.gap > self._least:
+            return False
+        try:
+            away = abs(self._bracket.family.estimate(progress.point) - self._delta) / abs(self._delta or 1.0)
+        except (ValueError, IndexError, TypeError):
+            return True  # of the wrong shape; whoever it is offered to will say so
+        return progress.gap <= max(CLOSING * self._bracket.tol, WORTHWHILE * away * away)
+
+    def _plan(self, progress: Progress) -> None:
+        """Say when to look next."""
+        self._next = self._calls + 1 + self._calls // EAGER
+        if progress.gap is not None:
+            self._least = NEXT_LOOK * progress.gap
+            width = relative_gap(self._bracket.lower, self._bracket.upper)
+            self._wanted = progress.gap * min(NEXT_LOOK, 2.0 * self._bracket.tol / width if width else 0.0)
+
+    def finish(self, claim: Claim) -> None:
+        """Offer what the solve ended with, and what it passed over last."""
+        candidates = [(claim.point, claim.certificate)]
+        candidates += [(progress.point, progress.certificate) for progress in reversed(self._skipped)]
+        for point, y in candidates:
+            if not self.decided:
+                self._offer(point, y, recover=True)
+
+    def _offer(self, point: Point | None, y: FloatArray | None, recover: bool, both: bool = False) -> None:
+        # A candidate of the wrong shape is worth nothing, like any other wrong one.
+        with suppress(ClaimError):
+            if point is not None:
+                self._bracket.offer_point(point if self._point is None else self._point(point))
+        with suppress(ClaimError):
+            if y is not None and not (self._bracket.closed if both else self.decided):
+                y = y if self._multipliers is None else self._multipliers(y)
+                self._bracket.offer_multipliers(y)
+                if recover and not self.decided:
+                    self._bracket.recover(y)

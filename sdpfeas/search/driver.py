@@ -1,0 +1,235 @@
+"""The state of a search for the threshold of a family, and what comes out of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.backends.contract import FeasibilityBackend, WarmStart
+from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.deadline import Deadline
+from sdpfeas.errors import BackendError, OptionError, ProblemError
+from sdpfeas.families.base import ParametricFamily
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import Point
+from sdpfeas.search.bracket import Bracket, relative_gap
+from sdpfeas.verifier.results import Claim, Proof, Verdict
+
+__all__ = ["BisectionResult", "Search", "Step"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One solve of a search.
+
+    Attributes
+    ----------
+    delta : float
+        Where the family was asked.
+    verdict : Verdict
+        What came out; in paper mode, what the backend claimed.
+    proof : Proof or None
+        How the verdict was granted; None if it was not.
+    lower, upper : float
+        The bracket after the step.
+    iterations : int or None
+        Iterations of the backend.
+    time : float
+        Seconds, bounds included.
+    reason : str
+        Why the backend stopped.
+    """
+
+    delta: float
+    verdict: Verdict
+    proof: Proof | None
+    lower: float
+    upper: float
+    iterations: int | None
+    time: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class BisectionResult:
+    """A bracket around the threshold of a family, with its evidence.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The bracket.
+    point : tuple of ndarray or None
+        A point at ``lower``.
+    certificate : ndarray or None
+        A certificate at ``upper``.
+    history : tuple of Step
+        One row a solve.
+    proven : bool
+        Whether both ends are proved.
+    converged : bool
+        Whether the bracket is within the tolerance.
+    reason : str
+        Why the search ended.
+    initial : tuple of float
+        The bracket before the first solve.
+    time : float
+        Seconds.
+    """
+
+    lower: float
+    upper: float
+    point: Point | None
+    certificate: FloatArray | None
+    history: tuple[Step, ...]
+    proven: bool
+    converged: bool
+    reason: str
+    initial: tuple[float, float] = (-math.inf, math.inf)
+    time: float = 0.0
+
+    @property
+    def solves(self) -> int:
+        """Number of solves."""
+        return len(self.history)
+
+    @property
+    def gap(self) -> float:
+        """Width of the bracket relative to its upper end; zero where both ends agree."""
+        return relative_gap(self.lower, self.upper)
+
+
+class Search:
+    """State of a search: what is asked of whom, and the bracket so far.
+
+    Parameters
+    ----------
+    family, solver, tol, absolute_tol, time_limit, callback
+        As for :func:`sdpfeas.bisect`.
+    options : dict
+        Options of the backend.
+    """
+
+    def __init__(
+        self,
+        family: ParametricFamily,
+        solver: str | Path | type[FeasibilityBackend] | Solver,
+        tol: float,
+        absolute_tol: float,
+        time_limit: float | None,
+        callback: Callable[[Step], Any] | None,
+        options: dict[str, Any],
+    ) -> None:
+        if not isinstance(family, ParametricFamily):
+            raise ProblemError(f"a search needs a ParametricFamily, got {type(family).__name__}")
+        for name, value in (("tol", tol), ("absolute_tol", absolute_tol)):
+            if not _is_number(value) or not 0.0 <= value < 1.0:
+                raise OptionError(f"{name} must be a number of at least 0 and below 1, got {value!r}")
+        if not (tol > 0.0 or absolute_tol > 0.0):
+            raise OptionError("tol and absolute_tol must not both be zero")
+        self.family = family
+        self.solver = find_solver(solver)
+        self.options = options
+        self.backend = self.solver.make(**options)
+        fine, why = self.backend.available()
+        if not fine:
+            raise BackendError(f"backend {self.backend.name!r} is not available: {why}")
+        self.deadline = Deadline(time_limit)
+        self.callback = callback
+        self.bracket = Bracket(family, tol, absolute_tol, *family.bracket)
+        self.history: list[Step] = []
+        self.warm: WarmStart | None = None
+        self.initial = family.bracket
+        self.refines = True
+
+    def start(self, lower: float | None, upper: float | None) -> None:
+        """Find the initial bracket: what is given, else what the family can prove without a solve.
+
+        Parameters
+        ----------
+        lower, upper : float, optional
+            Ends to take on trust.
+        """
+        bracket = self.bracket
+        for name, value in (("lower", lower), ("upper", upper)):
+            if value is None:
+                continue
+            if not _is_number(value):
+                raise OptionError(f"{name} must be a number, got {value!r}")
+        if lower is not None and lower > bracket.lower:
+            bracket.lower, bracket.lower_proven = float(lower), False
+        if upper is not None and upper < bracket.upper:
+            bracket.upper, bracket.upper_proven = float(upper), False
+        if bracket.lower > bracket.upper:
+            raise OptionError(f"lower = {bracket.lower} exceeds upper = {bracket.upper}")
+        if lower is None:
+            # The best first: the others then need no proof.
+            for point in sorted(self.family.initial_points(), key=self.family.estimate, reverse=True):
+                bracket.offer_point(point)
+        if upper is None:
+            for y in self.family.initial_multipliers():
+                bracket.offer_multipliers(y)
+                if lower is None:
+                    bracket.recover(y)
+        self.initial = (bracket.lower, bracket.upper)
+
+    def sound(self, claim: Claim, delta: float) -> Claim:
+        """Drop what does not even have the right shape, or is not finite.
+
+        Parameters
+        ----------
+        claim : Claim
+            What the backend handed in.
+        delta : float
+            Where it was asked.
+        """
+        template = self.family.at(delta)
+        point, y = claim.point, claim.certificate
+        try:
+            point = None if point is None else template.point(point)
+            if point is not None and not all(np.isfinite(x).all() for x in point):
+                point = None
+        except ValueError:
+            point = None
+        try:
+            y = None if y is None else template.multipliers(y)
+            if y is not None and not np.isfinite(y).all():
+                y = None
+        except ValueError:
+            y = None
+        return replace(claim, point=point, certificate=y)
+
+    def result(self, reason: str) -> BisectionResult:
+        """Return the bracket there is.
+
+        Parameters
+        ----------
+        reason : str
+            Why the search ends.
+        """
+        bracket = self.bracket
+        if self.family.caveat and not bracket.closed:
+            reason += f"; {self.family.caveat}"
+        given = [name for name in ("lower", "upper") if not getattr(bracket, f"{name}_proven")]
+        if given:
+            reason += f"; the {' and the '.join(given)} end is as given, not proved"
+        return BisectionResult(
+            bracket.lower,
+            bracket.upper,
+            bracket.point,
+            bracket.certificate,
+            tuple(self.history),
+            proven=not given and bracket.lower <= bracket.upper,
+            converged=bracket.closed,
+            reason=reason,
+            initial=self.initial,
+            time=self.deadline.elapsed,
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)

@@ -1,0 +1,25 @@
+"""Exact mode: proofs in rational arithmetic, for small problems.
+
+A claim is rounded to small denominators (which repairs what was meant to be a round number), made to meet
+its equations exactly, and checked with an exact LDL' factorisation. Floating-point data are rationals too,
+so every small problem qualifies.
+
+``rationals`` holds the numbers and ``algebra`` what is computed with them, ``rows`` a problem in rational
+arithmetic, ``eligible`` which problems are worth it, ``candidates`` what is tried in place of a claim, and
+``points`` and ``multipliers`` the proofs.
+"""
+
+from sdpfeas.verifier.exact.algebra import semidefinite_exact
+from sdpfeas.verifier.exact.candidates import DENOMINATORS
+from sdpfeas.verifier.exact.eligible import is_round, small_enough
+from sdpfeas.verifier.exact.multipliers import exact_certificate
+from sdpfeas.verifier.exact.points import exact_point
+
+__all__ = [
+    "DENOMINATORS",
+    "exact_certificate",
+    "exact_point",
+    "is_round",
+    "semidefinite_exact",
+    "small_enough",
+]

@@ -1,0 +1,67 @@
+"""Which problems rational arithmetic is for: small ones, and of numbers that somebody meant."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows import Rows
+from sdpfeas.verifier.exact import rationals
+
+__all__ = ["is_round", "small_enough"]
+
+#: Rational operations a proof may take; about a second.
+MAX_OPERATIONS = 200_000
+
+#: The same without python-flint.
+MAX_SLOW_OPERATIONS = 20_000
+
+#: Significant decimal digits of a number that somebody may have meant.
+ROUND_DIGITS = 9
+
+
+def small_enough(problem: FeasibilityProblem) -> bool:
+    """Whether a problem is small enough for exact mode."""
+    entries = sum(math.prod(block.shape) for block in problem.sets)
+    equations = int(problem.equality.sum())
+    cubes = sum(3 * block.n**3 for block in problem.sets if block.matrix)
+    limit = MAX_OPERATIONS if rationals.HAS_FLINT else MAX_SLOW_OPERATIONS
+    return problem.m * entries + equations**2 * (entries + equations) + cubes <= limit
+
+
+def is_round(problem: FeasibilityProblem) -> bool:
+    """Whether every number of a problem is a short decimal, as numbers are that somebody meant.
+
+    Of numbers that were themselves rounded, rational arithmetic can prove what the next bit would disprove:
+    a weakly infeasible problem in rotated coordinates is feasible or infeasible by chance.
+    """
+    found = problem.__dict__.get("_is_round")
+    if found is None:
+        bounds = np.concatenate([problem.lower, problem.upper])
+        numbers = [bounds[np.isfinite(bounds)]]
+        numbers.append(np.array([v for s in problem.sets for v in s.spec().values() if isinstance(v, float)]))
+        for rows in problem.rows:
+            if rows is not None:
+                numbers += _stored(rows)
+        mantissas, _ = np.frexp(np.concatenate([a.reshape(-1) for a in numbers]))
+        found = all(_is_short(v) for v in np.unique(np.abs(mantissas)).tolist())
+        problem.__dict__["_is_round"] = found
+    return bool(found)
+
+
+def _is_short(mantissa: float) -> bool:
+    """Whether a number is a short decimal, whatever power of two it was scaled by."""
+    return any(
+        float(f"{v:.{ROUND_DIGITS}g}") == v for v in (math.ldexp(mantissa, k) for k in (0, *range(-20, 40)))
+    )
+
+
+def _stored(rows: Rows) -> list[FloatArray]:
+    _, arrays, children = rows.state()
+    out = [a for a in arrays.values() if a.dtype.kind == "f"]
+    for child in children:
+        out += _stored(child)
+    return out

@@ -1,0 +1,207 @@
+"""Exact proofs that multipliers rule out every point."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
+from sdpfeas.problem.problem import FeasibilityProblem, sign_violation
+from sdpfeas.problem.reductions.scaling import power_of_two
+from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
+from sdpfeas.verifier.exact.algebra import exact_step, semidefinite_exact
+from sdpfeas.verifier.exact.candidates import DENOMINATORS, SLIP, candidates
+from sdpfeas.verifier.exact.eligible import small_enough
+from sdpfeas.verifier.exact.rationals import eye, number, to_float, to_floats, to_fractions, to_rationals
+from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
+from sdpfeas.verifier.outcome import Outcome, refuse
+from sdpfeas.verifier.stable import stable_adjoint
+
+__all__ = ["exact_certificate"]
+
+
+def exact_certificate(
+    problem: FeasibilityProblem,
+    y: FloatArray,
+    *,
+    repair: bool = True,
+    denominators: tuple[int, ...] = DENOMINATORS,
+) -> Outcome:
+    """Prove in rational arithmetic that multipliers, or rounder ones next to them, rule out every point.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        A small problem.
+    y : ndarray
+        One multiplier per row.
+    repair : bool
+        Round to small denominators and clear the Free blocks; else take the multipliers as they are.
+    denominators : tuple of int
+        The denominators to round to.
+    """
+    if not small_enough(problem):
+        return refuse("the problem is too large for exact mode")
+    if not np.isfinite(y).all() or not y.any():
+        return refuse("the certificate is zero or holds NaN or infinity")
+    last = refuse("no rational certificate near the given one holds")
+    open_still = _may_be_certificate(problem, y)
+    if not open_still:
+        last = refuse("the two sides of the certificate, or A*y, are off by more than rounding")
+        if not repair:
+            return last
+    rows = exact_rows(problem)
+    if open_still:
+        last = _certificate_holds(rows, to_rationals(y))
+        if last.proven or not repair:
+            return last
+    # In the units of their rows, up to powers of two, so that the units of a row do not matter.
+    factors = power_of_two(problem.norms)
+    plain = y / factors
+    size = np.abs(plain)
+    largest = float(np.max(size))
+    significant = float(np.min(size[size > 1e-6 * largest], initial=largest))
+    back = to_rationals(factors)
+    # Multipliers are meant up to a factor: let the largest, or the smallest that counts, be one.
+    for unit in dict.fromkeys((largest, significant)):
+        scaled = plain / unit
+        if not np.isfinite(scaled).all():
+            continue
+        for candidate, said in candidates(scaled, to_rationals(scaled), denominators):
+            if not any(v != 0 for v in candidate):
+                continue
+            exact, done = _clear_free(rows, candidate * back)
+            near = to_floats(exact)
+            if not _may_be_certificate(problem, near):
+                continue
+            outcome = _certificate_holds(rows, exact)
+            if outcome.proven:
+                return replace(outcome, evidence=near, repairs=said + done)
+            last = outcome
+    return last
+
+
+def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
+    """Whether floating-point numbers leave it open: what misses by more than rounding needs no proof."""
+    if not np.isfinite(y).all():
+        return False
+    if np.any(sign_violation(problem, y) > 0.0):
+        return False
+    terms = problem.beta_terms(y)
+    gap, scale = float(np.sum(terms)), float(np.sum(np.abs(terms)))
+    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        if rows is None:
+            continue
+        g = stable_adjoint(rows, y)
+        size = float(np.abs(y) @ problem.block_norms[b])
+        if not (np.isfinite(g).all() and math.isfinite(size)):
+            return True
+        lam = np.abs(g) if isinstance(block, Free) else block.spectrum(g)
+        if isinstance(block, SpectralBox):
+            gap -= block.support_spectrum(lam)
+            scale += block.nuclear_radius * size
+        elif float(np.max(lam)) > SLIP * size:
+            return False
+    return not gap < -SLIP * scale
+
+
+def _clear_free(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Correct multipliers so that ``A*y`` vanishes on the Free blocks, where that can be done."""
+    problem = rows.problem
+    free = np.concatenate([np.full(math.prod(s.shape), isinstance(s, Free)) for s in problem.sets])
+    if not free.any():
+        return y, ()
+    columns = rows.matrix[:, free]
+    off = columns.T.dot(y)
+    if not any(v != 0 for v in off):
+        return y, ()
+    movable = np.array(
+        [(np.isfinite(lo) and np.isfinite(hi)) or v != 0
+         for lo, hi, v in zip(problem.lower, problem.upper, y, strict=True)]
+    )  # fmt: skip
+    part = columns[movable].T
+    size = np.abs(to_floats(y[movable]))
+    unit = power_of_two(problem.norms[movable])
+    signed = ~(np.isfinite(problem.lower) & np.isfinite(problem.upper))[movable]
+    weight = np.where(signed, size, float(np.max(size / unit, initial=0.0)) * unit)
+    step = exact_step(part, to_floats(part), weight, off)
+    if step is None:
+        return y, ()
+    out = np.array(y)
+    out[movable] = out[movable] - step
+    return out, ("made A*y vanish on the free blocks",)
+
+
+def _certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
+    problem = rows.problem
+    gap, scale = number(Fraction(0)), 0.0
+    for i, weight in enumerate(y):
+        if weight == 0:
+            continue
+        bound = problem.lower[i] if weight > 0 else problem.upper[i]
+        if not np.isfinite(bound):
+            return refuse(f"the multiplier of row {problem.row_name(i)} has a forbidden sign")
+        term = weight * number(Fraction(float(bound)))
+        gap += term
+        scale += abs(to_float(term))
+    gradient = rows.matrix.T.dot(y)
+    for b, (block, g) in enumerate(zip(problem.sets, rows.blocks(gradient), strict=True)):
+        if isinstance(block, SpectralBox):
+            support = _box_support(block, g)
+            if support is None:
+                return refuse(f"block {problem.block_name(b)}: support function not bounded exactly")
+            gap -= support
+            scale += abs(to_float(support))
+            continue
+        polar = (
+            semidefinite_exact(-g)
+            if isinstance(block, PSD)
+            else all(v <= 0 for v in g)
+            if isinstance(block, Nonneg)
+            else all(v == 0 for v in g)
+        )
+        if not polar:
+            return refuse(f"A*y is not in the polar of block {problem.block_name(b)} exactly")
+    if not gap > 0:
+        return refuse("the two sides of the certificate do not differ in exact arithmetic")
+    return Outcome(
+        True,
+        min(to_float(gap) / scale, 1.0) if scale > 0.0 else 1.0,
+        "the multipliers, taken as rational numbers, rule out every point exactly",
+        rational=to_fractions(y),
+    )
+
+
+def _box_support(box: SpectralBox, g: np.ndarray) -> Any | None:
+    """Rational upper bound of the support function, from ``g = theta·I + P - N``, P and N semidefinite.
+
+    Then ``<g, Z> <= theta·trace + upper·tr P - lower·tr N``; theta is zero where no trace is prescribed.
+    """
+    approximate = to_floats(g)
+    if not np.isfinite(approximate).all():
+        return None
+    lam, vec = eigh(approximate)
+    theta = 0.0
+    if box.trace is not None:
+        theta = float(lam[::-1][min(max(int(box.rank), 0), box.n - 1)])
+    spread = float(np.max(np.abs(lam - theta), initial=0.0))
+    rounded = spectral_matrix(vec, np.maximum(lam - theta, 0.0))
+    if not (math.isfinite(spread) and np.isfinite(rounded).all()):
+        return None
+    split = to_rationals(rounded)
+    shift = number(Fraction(theta))
+    # A little lift makes both parts semidefinite whatever the rounding; diagonal ones need none.
+    for lift in (Fraction(0), Fraction(spread) * Fraction(1, 2**44) * box.n):
+        positive = split + eye(box.n, lift)
+        negative = positive - g + shift * eye(box.n, Fraction(1))
+        if semidefinite_exact(positive) and semidefinite_exact(negative):
+            total = number(Fraction(box.upper)) * np.trace(positive)
+            total -= number(Fraction(box.lower)) * np.trace(negative)
+            if box.trace is not None:
+                total += shift * number(Fraction(box.trace))
+            return total
+    return None

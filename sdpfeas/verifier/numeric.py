@@ -1,0 +1,267 @@
+"""Numeric mode: recomputed, scale-free residuals against named tolerances.
+
+What a residual is compared with decides whether it means anything:
+
+* On a bounded block a row is compared with the size of its terms. A small residual then says that a small
+  change of the data makes the claim exact, and that is what a numeric verdict says.
+* On an unbounded block the terms can be made as large as one likes, and so can the residual they excuse. A
+  vector block excuses rounding only.
+* On an unbounded PSD block not even that is enough: weakly infeasible problems have points with residuals as
+  small as one likes, and weakly feasible ones have such certificates. There the claim must lie in the
+  interior by more than rounding can fake, which is the existence argument of the rigorous mode; only rows
+  that follow from others are then left out.
+
+A block that is slightly outside its set is charged for that in every row: moving it inside moves the row by
+up to that distance times the norm of the row.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import TINY, UNIT, gamma
+from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
+from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.sets import PSD, BlockSet, Free, SpectralBox
+from sdpfeas.verifier.equality import without_redundant_columns, without_redundant_rows
+from sdpfeas.verifier.outcome import Outcome, refuse
+from sdpfeas.verifier.rigorous import prove_certificate, prove_point
+from sdpfeas.verifier.stable import stable_adjoint, stable_apply
+from sdpfeas.verifier.tolerances import Tolerances
+
+__all__ = ["check_certificate", "check_point"]
+
+
+def check_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances) -> Outcome:
+    """Check the residuals of a point, and where there are unbounded PSD blocks its depth.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem, in its own units.
+    point : tuple of ndarray
+        One array per set.
+    tolerances : Tolerances
+        ``residual``, ``rounding`` and ``membership`` are used.
+    """
+    if not all(np.isfinite(x).all() for x in point):
+        return refuse("the point holds NaN or infinity")
+    value, excused = np.zeros(problem.m), largest_bound(problem)
+    drift, noise = np.zeros(problem.m), np.zeros(problem.m)
+    for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
+        lam = block.spectrum(x)
+        apart = _norm(lam - block.project_spectrum(lam))
+        if apart != 0.0:  # or not a number
+            size = _size(block, x)
+            if not (apart <= tolerances.membership * size and math.isfinite(size)):
+                share = apart / size if size > 0.0 else math.inf
+                return refuse(f"block {problem.block_name(b)} is outside its set by {share:.3g} of its size")
+            drift += apart * problem.upper_norms[b]
+        if rows is not None:
+            part = stable_apply(rows, x)
+            value += part
+            noise += gamma(rows._depths[0]) * _norm(x) * problem.upper_norms[b]
+            if block.matrix and block.n > 1:
+                excused = excused + np.abs(part)
+    if not np.isfinite(value).all():
+        return refuse("the row values overflow")
+    violation = np.maximum(problem.lower - value, value - problem.upper) + drift
+    bad = ~(violation <= tolerances.residual * excused)
+    if not (bad.any() and _hopeless(problem, point, np.flatnonzero(bad), violation, tolerances)):
+        # Where rounding in the values might matter it is bounded, row by row.
+        doubtful = np.flatnonzero(~(violation + noise <= tolerances.residual * excused))
+        violation[doubtful] += _rounding(problem, point, doubtful)
+        bad = ~(violation <= tolerances.residual * excused)
+        if bad.any():
+            excused = excused + _cancelled(problem, point, np.flatnonzero(bad), tolerances)
+            bad &= ~(violation <= tolerances.residual * excused)
+    if not np.isfinite(excused).all():
+        return refuse("the row values overflow")
+    if bad.any():
+        ratio = np.where(bad, violation / np.where(excused > 0.0, excused, np.finfo(float).tiny), 0.0)
+        i = int(np.argmax(ratio))
+        return refuse(
+            f"row {problem.row_name(i)} is violated by {ratio[i]:.3g} of the size of its terms "
+            f"(allowed: {tolerances.residual:g})"
+        )
+    if _has_unbounded_psd(problem):
+        outcome = prove_point(problem, point, tolerances)
+        if not outcome.proven:
+            reduced = without_redundant_rows(problem)
+            if reduced is not None:
+                outcome = prove_point(reduced, point, tolerances)
+        if not outcome.proven:
+            return refuse(
+                "numerically feasible, no interior found: the residuals are within the tolerances, but on "
+                f"an unbounded PSD block that is no evidence ({outcome.reason})"
+            )
+    left = -violation[~problem.equality]
+    scale = excused[~problem.equality]
+    relative = np.divide(left, scale, out=np.ones_like(left), where=(scale > 0.0) & np.isfinite(left))
+    margin = float(np.min(relative, initial=1.0))
+    return Outcome(True, margin, "every set and every row holds within the tolerances")
+
+
+def _rounding(problem: FeasibilityProblem, point: Point, index: np.ndarray) -> FloatArray:
+    """Bound of the rounding errors in the values of some rows."""
+    out = np.zeros(index.size)
+    if index.size:
+        for rows, x in zip(problem.rows, point, strict=True):
+            if rows is not None:
+                out += rows.select(index).enclose_apply(x)[1]
+    return out
+
+
+def _size(block: BlockSet, x: FloatArray) -> float:
+    size = _norm(x)
+    return max(size, abs(block.lower), abs(block.upper)) if isinstance(block, SpectralBox) else size
+
+
+def _norm(x: FloatArray) -> float:
+    """Frobenius norm, whatever the scale."""
+    largest = float(np.max(np.abs(x), initial=0.0))
+    return largest * float(np.linalg.norm(x / largest)) if 0.0 < largest < math.inf else largest
+
+
+def _hopeless(
+    problem: FeasibilityProblem,
+    point: Point,
+    index: np.ndarray,
+    violation: FloatArray,
+    tolerances: Tolerances,
+) -> bool:
+    """Whether some row is violated by more than ``_cancelled`` could ever excuse."""
+    most, slight = largest_bound(problem), _slight(tolerances)
+    for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
+        reach = problem.upper_norms[b] * _size(block, x) * (4.0 + math.sqrt(block.n))
+        most = most + (reach if isinstance(block, SpectralBox) else slight * reach)
+    return bool(np.any(violation[index] > tolerances.residual * most[index]))
+
+
+def _slight(tolerances: Tolerances) -> float:
+    """Rounding in units of the residual tolerance."""
+    return tolerances.rounding / tolerances.residual if tolerances.residual > 0.0 else 0.0
+
+
+def _cancelled(
+    problem: FeasibilityProblem, point: Point, index: np.ndarray, tolerances: Tolerances
+) -> FloatArray:
+    """Terms that cancelled inside a block, for some rows, in units of the residual tolerance.
+
+    On a box these are measured as ``||W^(1/2) A_i W^(1/2)||`` with W the block less its lower bound: the same
+    in any coordinates, congruent ones too, so that large entries of a row that the point avoids excuse
+    nothing. Elsewhere, and for equality rows up to the square root of the tolerance on a box, rounding is
+    excused: a few units of it times the norm of the row times that of the point.
+    """
+    out = np.zeros(problem.m)
+    slight = _slight(tolerances)
+    equal = problem.equality[index]
+    for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
+        if rows is None:
+            continue
+        reach = problem.upper_norms[b][index] * _size(block, x)
+        if isinstance(block, SpectralBox):
+            local = _local_sizes(rows.select(index), block, x)
+            loose = np.minimum(slight * reach, local / math.sqrt(tolerances.residual) if slight else 0.0)
+            out[index] += local + np.where(equal, loose, 0.0)
+        elif block.matrix and block.n > 1:
+            out[index] += slight * reach
+        else:
+            out[index] += slight * rows.select(index)._magnitude_apply(np.abs(x))
+    return out
+
+
+def _local_sizes(rows: Rows, box: SpectralBox, x: FloatArray) -> FloatArray:
+    eye = np.eye(box.n)
+    inner = x - box.lower * eye
+    out, unit = np.zeros(rows.m), np.zeros(rows.m)
+    for i in range(rows.m):
+        unit[i] = 1.0
+        a = rows.adjoint(unit)
+        unit[i] = 0.0
+        product = a @ inner
+        out[i] = math.sqrt(max(float(np.sum(product * product.T)), 0.0)) + abs(box.lower * float(np.trace(a)))
+    return out
+
+
+def check_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances) -> Outcome:
+    """Check the two sides of a certificate, and where there are unbounded PSD blocks its depth.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem, in its own units.
+    y : ndarray
+        One multiplier per row.
+    tolerances : Tolerances
+        ``rounding`` and ``margin`` are used.
+    """
+    if not np.isfinite(y).all():
+        return refuse("the certificate holds NaN or infinity")
+    if not y.any():
+        return refuse("the certificate is zero")
+    y = y / float(np.max(np.abs(y)))
+    wrong = sign_violation(problem, y)
+    if wrong.any():
+        name = problem.row_name(int(np.argmax(wrong)))
+        return refuse(f"the multiplier of row {name} has the sign its missing bound forbids")
+    if _has_unbounded_psd(problem):
+        outcome = prove_certificate(problem, y, tolerances)
+        if not outcome.proven and _free_residual(problem, y) <= tolerances.rounding:
+            reduced = without_redundant_columns(problem)
+            if reduced is not None:
+                outcome = prove_certificate(reduced, y, tolerances)
+        return outcome
+    terms = problem.beta_terms(y)
+    gap, scale, noise = float(np.sum(terms)), float(np.sum(np.abs(terms))), terms.size * TINY
+    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        if rows is None:
+            continue
+        g = stable_adjoint(rows, y)
+        if not np.isfinite(g).all():
+            return refuse("A*y overflows")
+        # Terms that cancelled when the rows were formed count for rounding too.
+        slip = 8.0 * UNIT * float(np.abs(y) @ problem.upper_norms[b])
+        if isinstance(block, SpectralBox):
+            lam = block.spectrum(g)
+            gap -= block.support_spectrum(lam)
+            scale += block.nuclear_radius * float(np.max(np.abs(lam)))
+            noise += block.nuclear_radius * 16.0 * slip
+            continue
+        size = float(np.abs(y) @ problem.block_norms[b])
+        excess = float(np.max(np.abs(g) if isinstance(block, Free) else g))
+        if not math.isfinite(size):
+            return refuse("A*y overflows")
+        if size > 0.0 and not excess + slip <= tolerances.rounding * size:
+            return refuse(
+                f"A*y is {'not zero' if isinstance(block, Free) else 'positive'} on block "
+                f"{problem.block_name(b)} by {(excess + slip) / size:.3g} of its size"
+            )
+    if not gap > tolerances.margin * scale + noise:
+        return refuse(f"the two sides of the certificate differ by {gap:.3g}, within the tolerance")
+    return Outcome(
+        True,
+        min(gap / scale, 1.0) if scale > 0.0 else 1.0,
+        "the rows contradict each other within the tolerances",
+    )
+
+
+def _has_unbounded_psd(problem: FeasibilityProblem) -> bool:
+    # A PSD block of side one is a non-negative number: no weak infeasibility there.
+    return any(
+        isinstance(block, PSD) and block.n > 1 and rows is not None
+        for block, rows in zip(problem.sets, problem.rows, strict=True)
+    )
+
+
+def _free_residual(problem: FeasibilityProblem, y: FloatArray) -> float:
+    """Largest entry of ``A*y`` on the Free blocks, relative to its terms."""
+    worst = 0.0
+    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        if isinstance(block, Free) and rows is not None:
+            size = float(np.abs(y) @ problem.block_norms[b])
+            worst = max(worst, float(np.max(np.abs(rows.adjoint(y)))) / size if size > 0.0 else 0.0)
+    return worst

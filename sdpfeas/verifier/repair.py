@@ -1,0 +1,450 @@
+"""Repairs: small changes to a claim that may turn it into evidence.
+
+A repaired claim is a new claim and is checked like any other, so nothing here has to be right: it only
+has to help. Each repair says in words what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+from scipy.sparse.linalg import LinearOperator, lsmr
+
+from sdpfeas.numerics.linalg import FloatArray, eigh, eigvalsh, spectral_matrix
+from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
+from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.rows.columns import vector_columns
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.verifier.equality import MAX_DENSE_ROWS, CorrectionSystem, FreeColumns, Movable
+from sdpfeas.verifier.tolerances import Tolerances
+
+__all__ = ["repaired_certificates", "repaired_points"]
+
+#: How far to pull a point towards the interior, from hardly to all the way.
+PULLS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 0.1, 0.5, 1.0)
+
+#: How many pulled points are handed to the prover at most; each costs a proof.
+MOST_PULLED = 2
+
+#: Vector blocks with more entries than this are not re-optimised.
+MAX_LP_COLUMNS = 2000
+
+#: A block closer to its set than this, relative to its size, is where rounding puts it.
+ROUNDING = 1e-14
+
+#: A relative slack above this leaves room for a proof.
+COMFORT = 1e-9
+
+
+def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple[Point, tuple[str, ...]]]:
+    """Points near the given one that are more likely to be provably feasible, with what was done.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    point : tuple of ndarray
+        A point that could not be proved as it is.
+    """
+    if not all(np.isfinite(x).all() for x in point):
+        return
+    done: tuple[str, ...] = ()
+    inside = tuple(_into(block, x) for block, x in zip(problem.sets, point, strict=True))
+    if any(a is not b for a, b in zip(inside, point, strict=True)):
+        done += ("moved the blocks onto their sets",)
+    system = _plain_system(problem, inside)
+    if system is not None:
+        inside = _onto_rows(problem, system, inside)
+        done += ("moved the point onto the equality rows",)
+    value = problem.apply(inside)
+    fitted = _fit_vectors(problem, inside, value)
+    if fitted is not None:
+        inside, value = fitted
+        done += ("chose the vector blocks anew for the largest slack",)
+    if done and _finite(inside):
+        yield inside, done
+    centre = _centre(problem, system, inside)
+    if centre is None or not _finite((*inside, *centre)):
+        return
+    for pull in _pulls(problem, (inside, value), (centre, problem.apply(centre))):
+        pulled = tuple((1.0 - pull) * x + pull * c for x, c in zip(inside, centre, strict=True))
+        yield pulled, (*done, f"pulled the point towards the interior (by {pull:g})")
+
+
+def _finite(arrays: tuple[FloatArray, ...]) -> bool:
+    return all(np.isfinite(x).all() for x in arrays)
+
+
+def _into(block: BlockSet, x: FloatArray) -> FloatArray:
+    """Return the projection onto the set, or ``x`` itself where that would only move it by rounding."""
+    if not block.matrix:
+        return x if np.array_equal(projected := block.project(x), x) else projected
+    lam, vec = eigh(x)
+    target = block.project_spectrum(lam)
+    size = max(float(np.max(np.abs(lam))), float(np.max(np.abs(target))))
+    if float(np.max(np.abs(lam - target))) <= ROUNDING * block.n * size:
+        return x
+    return spectral_matrix(vec, target)
+
+
+def _plain_system(problem: FeasibilityProblem, point: Point) -> CorrectionSystem | None:
+    """Correct all blocks in proportion to their size; nothing is proved about it."""
+    index = np.flatnonzero(problem.equality)
+    if not 0 < index.size <= MAX_DENSE_ROWS:
+        return None
+    parts = []
+    for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
+        if rows is None or not np.any(problem.block_norms[b][index] > 0.0):
+            continue
+        size = float(np.max(np.abs(x), initial=0.0))
+        size = size if size > 0.0 else 1.0
+        trace = None
+        weight: float | FloatArray = size
+        if isinstance(block, SpectralBox):
+            weight, trace = max(block.upper - block.lower, np.finfo(float).tiny), block.trace
+        elif isinstance(block, Nonneg):
+            weight = np.maximum(x, 1e-3 * size)
+        elif isinstance(block, Free):
+            weight = np.full(block.n, size)
+        parts.append(Movable(b, rows.select(index), weight, trace))
+    system = CorrectionSystem(parts, index.size) if parts else None
+    return system if system is not None and system.usable else None
+
+
+def _onto_rows(problem: FeasibilityProblem, system: CorrectionSystem, point: Point) -> Point:
+    for _ in range(2):
+        residual = (problem.lower - problem.apply(point))[problem.equality]
+        point = system.correct(point, residual)
+    return point
+
+
+def _centre(problem: FeasibilityProblem, system: CorrectionSystem | None, point: Point) -> Point | None:
+    """Return a point in the interior of every set that meets the equality rows, if one is easily found."""
+    start = []
+    for block, x in zip(problem.sets, point, strict=True):
+        if isinstance(block, PSD):
+            mean = float(np.trace(x)) / block.n
+            start.append((mean if mean > 0.0 else 1.0) * np.eye(block.n))
+        elif isinstance(block, Nonneg):
+            mean = float(np.mean(x))
+            start.append(np.full(block.n, mean if mean > 0.0 else 1.0))
+        elif isinstance(block, SpectralBox):
+            start.append(block.interior_point())
+        else:
+            start.append(x)
+    centre: Point = tuple(start)
+    if not _finite(centre):
+        return None
+    if system is not None:
+        centre = _onto_rows(problem, system, centre)
+        if not _finite(centre):
+            return None
+    fitted = _fit_vectors(problem, centre, problem.apply(centre))
+    if fitted is not None:
+        centre = fitted[0]
+    depths = [_depth(block, c) for block, c in zip(problem.sets, centre, strict=True)]
+    return centre if min(depths) > 0.0 else None
+
+
+def _depth(block: BlockSet, x: FloatArray) -> float:
+    if isinstance(block, SpectralBox) and block.lower == block.upper:
+        return np.inf  # there is only one member, and no interior to look for
+    return block.depth(x)
+
+
+def _slack(problem: FeasibilityProblem, value: FloatArray, size: FloatArray) -> float:
+    """Least slack of an inequality row, relative to its size; infinity without such rows."""
+    left = np.minimum(value - problem.lower, problem.upper - value)[~problem.equality]
+    return float(np.min(left / size[~problem.equality], initial=np.inf))
+
+
+def _pulls(
+    problem: FeasibilityProblem, inside: tuple[Point, FloatArray], centre: tuple[Point, FloatArray]
+) -> list[float]:
+    """Return the pulls that look feasible, those with the most room on all sides first."""
+    (start, first), (end, last) = inside, centre
+    size = np.maximum(np.abs(first) + np.abs(last) + largest_bound(problem), np.finfo(float).tiny)
+    depths = [
+        (_depth(block, x), _depth(block, c))
+        for block, x, c in zip(problem.sets, start, end, strict=True)
+        if not isinstance(block, Free)
+    ]
+    found = []
+    for pull in PULLS:
+        room = _slack(problem, (1.0 - pull) * first + pull * last, size)
+        deep = all((1.0 - pull) * near + pull * far > 0.0 for near, far in depths)
+        if room > 0.0 and deep:
+            found.append((min(room, pull), pull))
+    return [pull for _, pull in sorted(found, reverse=True)[:MOST_PULLED]]
+
+
+def _fit_vectors(
+    problem: FeasibilityProblem, point: Point, value: FloatArray
+) -> tuple[Point, FloatArray] | None:
+    """Choose the vector blocks for the largest relative slack, the matrix blocks fixed: a small LP.
+
+    Returns the point with its row values; None where there is nothing to choose or to gain.
+    """
+    vectors = {
+        b: rows
+        for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
+        if isinstance(block, (Nonneg, Free)) and rows is not None
+    }
+    blocks = list(vectors)
+    columns = sum(problem.sets[b].n for b in blocks)
+    if not 0 < columns <= MAX_LP_COLUMNS or not np.isfinite(value).all():
+        return None
+    touched = np.any(problem.block_norms[blocks] > 0.0, axis=0)
+    if np.any(touched & problem.equality):
+        return None
+    index = np.flatnonzero(touched)
+    if index.size == 0:
+        return None
+    parts = [vector_columns(rows) for rows in vectors.values()]
+    if columns == 1:
+        (part,) = parts
+        dense = np.asarray(part.toarray() if sp.issparse(part) else part)
+        matrix = dense[index]
+    else:
+        matrix = sp.hstack([sp.csr_array(part)[index] for part in parts], format="csr")
+    current = np.concatenate([point[b] for b in blocks])
+    fixed = value[index] - matrix @ current
+    size = np.abs(fixed) + abs(matrix) @ np.abs(current) + largest_bound(problem)[index]
+    size = np.where(size > 0.0, size, 1.0)
+    low, high = problem.lower[index], problem.upper[index]
+    room = np.min(np.minimum(value[index] - low, high - value[index]) / size)
+    signed = np.concatenate([np.full(problem.sets[b].n, isinstance(problem.sets[b], Nonneg)) for b in blocks])
+    if room > COMFORT or not np.isfinite(room):
+        return None
+    if columns == 1:
+        chosen = _best_number(matrix[:, 0] / size, (low - fixed) / size, (high - fixed) / size, signed[0])
+    else:
+        chosen = _best_vector(matrix, current, fixed, size, (low, high), signed)
+    if chosen is None:
+        return None
+    out = list(point)
+    start = 0
+    for b in blocks:
+        out[b] = chosen[start : start + problem.sets[b].n]
+        start += problem.sets[b].n
+    moved = np.array(value)
+    moved[index] = fixed + matrix @ chosen
+    return tuple(out), moved
+
+
+def _best_number(slope: FloatArray, low: FloatArray, high: FloatArray, signed: bool) -> FloatArray | None:
+    """Find ``t`` with the largest ``s`` such that ``low + s <= slope·t <= high - s``, by bisection on s."""
+    # As lines: s <= slope_k t + offset_k.
+    has_low, has_high = np.isfinite(low), np.isfinite(high)
+    slope = np.concatenate([slope[has_low], -slope[has_high]])
+    offset = np.concatenate([-low[has_low], high[has_high]])
+    up, down, flat = slope > 0.0, slope < 0.0, slope == 0.0
+    (rise, from_below), (fall, from_above) = ((1.0 / slope[k], offset[k] / slope[k]) for k in (up, down))
+
+    def interval(s: float) -> tuple[float, float]:
+        first = float((s * rise - from_below).max(initial=-np.inf))
+        last = float((s * fall - from_above).min(initial=np.inf))
+        return (max(first, 0.0) if signed else first), last
+
+    worst, best = -1.0, float(min(1.0, np.min(offset[flat], initial=1.0)))
+    first, last = interval(worst)
+    if not first <= last:
+        return None
+    for _ in range(40):
+        middle = 0.5 * (worst + best)
+        a, b = interval(middle)
+        if a <= b:
+            worst, first, last = middle, a, b
+        else:
+            best = middle
+    if np.isfinite(first) and np.isfinite(last):
+        return np.array([0.5 * (first + last)])
+    finite = first if np.isfinite(first) else last
+    return np.array([finite]) if np.isfinite(finite) else None
+
+
+def _best_vector(
+    matrix: sp.csr_array,
+    current: FloatArray,
+    fixed: FloatArray,
+    size: FloatArray,
+    bounds: tuple[FloatArray, FloatArray],
+    signed: np.ndarray,
+) -> FloatArray | None:
+    unit = np.where(np.abs(current) > 0.0, np.abs(current), 1.0)
+    scaled = sp.diags_array(1.0 / size) @ matrix @ sp.diags_array(unit)
+    parts, limits = [], []
+    for sign, bound in zip((-1.0, 1.0), bounds, strict=True):
+        has = np.isfinite(bound)
+        parts.append(sp.hstack([sign * scaled[has], np.ones((int(has.sum()), 1))]))
+        limits.append((sign * (bound - fixed) / size)[has])
+    table, right = sp.csr_array(sp.vstack(parts)), np.concatenate(limits)
+    if not (np.isfinite(table.data).all() and np.isfinite(right).all()):
+        return None
+    low = np.where(signed, 0.0, -np.inf)
+    limits_of = [(lo, None) for lo in low] + [(None, 1.0)]
+    objective = np.append(np.zeros(low.size), -1.0)
+    answer = linprog(objective, table, right, bounds=limits_of, method="highs")
+    if answer.x is None or not np.isfinite(answer.x).all():
+        return None
+    return np.maximum(answer.x[:-1] * unit, low)
+
+
+def repaired_certificates(
+    problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances
+) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
+    """Certificates near the given one that are more likely to hold, with what was done.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    y : ndarray
+        Multipliers that could not be proved as they are.
+    tolerances : Tolerances
+        Only ``sign`` is used.
+    """
+    if not np.isfinite(y).all() or not y.any():
+        return
+    done: tuple[str, ...] = ()
+    y = y / float(np.max(np.abs(y)))
+    wrong = sign_violation(problem, y)
+    if wrong.any():
+        weights = np.abs(y) * problem.norms
+        share = wrong * problem.norms > tolerances.sign * np.max(weights)
+        if np.any(share):
+            return
+        y = np.where(wrong > 0.0, 0.0, y)
+        done += ("set multipliers of the wrong sign to zero",)
+    free = FreeColumns(problem, y)
+    if not free.exact:
+        y = free.correct()
+        if not np.isfinite(y).all() or sign_violation(problem, y).any():
+            return
+        done += ("made A*y vanish on the free blocks",)
+    trimmed = _trim_nonneg(problem, y)
+    if trimmed is not None:
+        y = trimmed
+        done += ("reduced multipliers that make A*y positive on a non-negative block",)
+    if not float(np.sum(problem.beta_terms(y))) > _box_supports(problem, y):
+        return  # no small change can make up for that
+    if done:
+        yield y, done
+    direction = _definite_direction(problem)
+    if direction is None:
+        return
+    for push in (1.0, 1e2, 1e4):
+        shifted = _shift(problem, y, direction, push)
+        if shifted is not None:
+            yield shifted, (*done, "shifted the multipliers along a definite combination of rows")
+
+
+def _box_supports(problem: FeasibilityProblem, y: FloatArray) -> float:
+    return sum(
+        block.support(rows.adjoint(y))
+        for block, rows in zip(problem.sets, problem.rows, strict=True)
+        if isinstance(block, SpectralBox) and rows is not None
+    )
+
+
+def _trim_nonneg(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | None:
+    """Shrink the multipliers behind positive entries of ``A*y`` on Nonneg blocks until these vanish."""
+    changed = False
+    for block, rows in zip(problem.sets, problem.rows, strict=True):
+        if not isinstance(block, Nonneg) or rows is None:
+            continue
+        near = np.flatnonzero(rows.adjoint(y) > -1e-13 * (np.abs(y) @ np.asarray(rows.norms())))
+        if near.size == 0:
+            continue
+        columns = sp.csc_array(vector_columns(rows))
+        for j in near:
+            start, stop = columns.indptr[j], columns.indptr[j + 1]
+            index = columns.indices[start:stop]
+            terms = columns.data[start:stop] * y[index]
+            pushing = terms > 0.0
+            positive, negative = float(terms[pushing].sum()), -float(terms[~pushing].sum())
+            if not positive > 0.0:
+                continue
+            # A few units of rounding below balance, so that the proof has room.
+            target = negative * (1.0 - 1e-13 * (index.size + 4))
+            if target < positive:
+                y = np.array(y)
+                y[index[pushing]] *= target / positive
+                changed = True
+    return y if changed else None
+
+
+def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
+    """Return ``w`` with ``A*w`` definite on PSD blocks, positive on Nonneg, zero on Free; or None.
+
+    ``y - s·w`` may be formed for any ``s > 0``: where a row has no lower bound w is not negative, where it
+    has no upper bound not positive. Such a w is a bound on the trace that the rows imply.
+    """
+    parts = [
+        (block, rows)
+        for block, rows in zip(problem.sets, problem.rows, strict=True)
+        if rows is not None and not block.bounded
+    ]
+    if not any(isinstance(block, PSD) for block, _ in parts):
+        return None
+    below, above = np.isfinite(problem.lower), np.isfinite(problem.upper)
+    usable = (below | above) & (problem.norms > 0.0) & np.isfinite(problem.norms)
+    target = np.concatenate([block.interior_point().ravel() for block, _ in parts])
+    splits = np.cumsum([int(np.prod(block.shape)) for block, _ in parts])[:-1]
+    for _ in range(4):
+        if not usable.any():
+            return None
+        scale = np.where(usable, 1.0 / np.where(usable, problem.norms, 1.0), 0.0)
+
+        def adjoint(w: FloatArray, scale: FloatArray = scale) -> FloatArray:
+            return np.concatenate([rows.adjoint(scale * w.ravel()).ravel() for _, rows in parts])
+
+        def apply(x: FloatArray, scale: FloatArray = scale) -> FloatArray:
+            pieces = np.split(np.asarray(x).ravel(), splits)
+            total = sum(
+                rows.apply(p.reshape(block.shape)) for (block, rows), p in zip(parts, pieces, strict=True)
+            )
+            return scale * np.asarray(total)
+
+        operator = LinearOperator((target.size, problem.m), matvec=adjoint, rmatvec=apply, dtype=np.float64)
+        w = scale * lsmr(operator, target, atol=1e-13, btol=1e-13, maxiter=200)[0]
+        if not np.isfinite(w).all():
+            return None
+        wrong = (~below & (w < 0.0)) | (~above & (w > 0.0))
+        if not wrong.any():
+            return w if _is_definite(parts, w) else None
+        # Leave out the rows whose sign does not fit and try again without them.
+        usable &= ~wrong
+    return None
+
+
+def _is_definite(parts: list[tuple[BlockSet, Rows]], w: FloatArray) -> bool:
+    for block, rows in parts:
+        g = rows.adjoint(w)
+        if isinstance(block, PSD) and not eigvalsh(g)[0] > 1e-8 * np.max(np.abs(g)):
+            return False
+        if isinstance(block, Nonneg) and not np.min(g) > 0.0:
+            return False
+        if isinstance(block, Free) and np.any(np.abs(g) > 1e-10 * (np.abs(w) @ rows.norms())):
+            return False
+    return True
+
+
+def _shift(problem: FeasibilityProblem, y: FloatArray, w: FloatArray, push: float) -> FloatArray | None:
+    """Return ``y - s·w`` with the least ``s`` that makes ``A*y`` negative by more than rounding."""
+    step = 0.0
+    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        if rows is None or not isinstance(block, (PSD, Nonneg)):
+            continue
+        top = float(np.max(block.spectrum(rows.adjoint(y))))
+        bottom = float(np.min(block.spectrum(rows.adjoint(w))))
+        rounding = 1e-13 * block.n * float(np.abs(y) @ problem.block_norms[b])
+        if top > -rounding:
+            step = max(step, (top + push * rounding) / bottom)
+    shifted = y - step * w
+    if sign_violation(problem, shifted).any():
+        return None
+    return shifted if float(np.sum(problem.beta_terms(shifted))) > _box_supports(problem, shifted) else None

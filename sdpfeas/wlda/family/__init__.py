@@ -1,0 +1,1 @@
+"""WLDA as a parametric family: geometry of the data, formulations, bounds, degenerate cases."""

@@ -1,0 +1,63 @@
+"""Weights to begin with: of the pairs and classes that limit the ratio more than of the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdpfeas.families.roots import box_maximiser
+from sdpfeas.numerics.linalg import FloatArray, leading
+from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.sets import SpectralBox
+
+__all__ = ["balanced_weights"]
+
+#: Rounds. Every one costs a partial eigendecomposition; together they spare an interior-point method three to
+#: five steps of a dozen eigendecompositions each.
+ROUNDS = 20
+
+#: Weights are multiplied by this power of how far a row is from limiting the ratio, ...
+POWER = 0.5
+#: ... which is taken to be no further than this.
+FURTHEST = 1e-3
+
+
+def balanced_weights(
+    box: SpectralBox, pairs: Rows, scatters: Rows, rounds: int = ROUNDS
+) -> tuple[FloatArray, FloatArray, float]:
+    """Weights of the pairs and of the classes, by multiplicative updates from equal ones.
+
+    Every round takes the matrix that is best for the present weights and gives more weight to pairs that are
+    close on it and to classes that are wide on it. Nothing is proved, nor has to be.
+
+    Parameters
+    ----------
+    box : SpectralBox
+        Where matrices are from.
+    pairs, scatters : Rows
+        One row a pair of classes, and one a class.
+    rounds : int
+        How many.
+
+    Returns
+    -------
+    u, w : ndarray
+        Weights of sum one.
+    delta : float
+        About the smallest ratio that they rule out.
+    """
+    u, w, delta = np.full(pairs.m, 1.0 / pairs.m), np.full(scatters.m, 1.0 / scatters.m), 0.0
+    top = box_maximiser(box, np.arange(1.0, box.n + 1.0))
+    count = int(np.count_nonzero(top))
+    for k in range(rounds):
+        vec = leading(pairs.adjoint(u) - delta * scatters.adjoint(w), count)
+        z = (vec * top[-count:]) @ vec.T
+        means, spreads = pairs.apply(z), scatters.apply(z)
+        if not (np.max(means) > 0.0 and np.max(spreads) > 0.0):
+            break
+        delta = float(u @ means) / float(w @ spreads)
+        if k == 0:
+            continue  # the best matrix for no ratio at all says little
+        u = u / np.maximum(means / np.max(means), FURTHEST) ** POWER
+        w = w * np.maximum(spreads / np.max(spreads), FURTHEST) ** POWER
+        u, w = u / u.sum(), w / w.sum()
+    return u, w, delta

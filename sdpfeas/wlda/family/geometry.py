@@ -1,0 +1,405 @@
+"""Class means and scatters in coordinates fit for computing.
+
+Worst-case discriminant analysis is defined on the range of the total scatter. Here the data are brought
+there, by steps that keep every ratio of scatters: a common shift, a common power of two, and orthonormal
+coordinates (the columns as they are, wherever their range is the whole space).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.problem.reductions.scaling import power_of_two
+from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
+
+__all__ = ["ClassScatter", "from_data", "from_scatter"]
+
+#: Singular values below this, relative to the largest and with every feature scaled to size one, count as
+#: zero. Far above rounding, far below anything measured.
+RANK_TOLERANCE = 1e-10
+
+#: A Cholesky factor tells at once that all singular values are above this share of the largest possible one;
+#: the square root of rounding is what it can tell.
+PLAINLY_FULL = 1e-5
+
+#: Means closer than this, relative to the spread of the data, count as equal.
+EQUAL_TOLERANCE = 1e-12
+
+Scatter = Literal["mean", "sum"]
+
+
+@dataclass(frozen=True)
+class ClassScatter:
+    """Means and scatters of classes, in the coordinates ``x -> (x @ basis) * scale`` up to a shift.
+
+    Attributes
+    ----------
+    means : ndarray
+        One mean a row, their centre near zero.
+    factors : tuple of ndarray
+        For each class an array F with scatter ``F'F``.
+    covariances : ndarray or None
+        The scatters themselves where they are not ``F'F`` (given as such, or shrunk).
+    basis : ndarray
+        Orthonormal columns that span the range, shape (features, rank).
+    scale : float
+        The power of two the data were multiplied by.
+    labels : ndarray
+        The class labels, in the order of the means.
+    """
+
+    means: FloatArray
+    factors: tuple[FloatArray, ...]
+    covariances: FloatArray | None
+    basis: FloatArray
+    scale: float
+    labels: np.ndarray
+
+    @property
+    def c(self) -> int:
+        """Number of classes."""
+        return int(self.means.shape[0])
+
+    @property
+    def k(self) -> int:
+        """Number of coordinates."""
+        return int(self.means.shape[1])
+
+    def final_dimension(self, n_components: Any) -> int:
+        """Check a final dimension; None stands for one less than the classes, as far as the rank goes.
+
+        Parameters
+        ----------
+        n_components : int or None
+            What was asked for.
+        """
+        if n_components is None:
+            return min(self.c - 1, self.k)
+        whole = isinstance(n_components, (int, np.integer)) and not isinstance(n_components, bool)
+        if not whole or n_components < 1:
+            raise ProblemError(f"n_components must be a positive integer, got {n_components!r}")
+        if n_components > self.k:
+            raise ProblemError(
+                f"n_components = {n_components} exceeds {self.k}, the rank of the total scatter: "
+                "the data have no more dimensions"
+            )
+        return int(n_components)
+
+    def rotated(self, q: FloatArray) -> ClassScatter:
+        """Return the same in the coordinates ``x @ q``; ``q`` has orthonormal columns."""
+        return replace(
+            self,
+            means=self.means @ q,
+            factors=tuple(f @ q for f in self.factors),
+            covariances=None if self.covariances is None else symmetrize(q.T @ self.covariances @ q),
+            basis=self.basis @ q,
+        )
+
+    def feature_powers(self) -> FloatArray:
+        """Powers of two that bring the spread of the data in every coordinate near one."""
+        centred = self.means - self.means.mean(axis=0)
+        return power_of_two(_column_sizes(np.concatenate([*self.factors, centred])))
+
+    def stretched(self, powers: FloatArray) -> ClassScatter:
+        """Return the same with every coordinate multiplied by a power of two; the basis stays as it is."""
+        covariances = self.covariances
+        if covariances is not None:
+            covariances = covariances * powers[:, None] * powers
+        return replace(
+            self,
+            means=self.means * powers,
+            factors=tuple(f * powers for f in self.factors),
+            covariances=covariances,
+        )
+
+    def without_last(self, count: int) -> ClassScatter:
+        """Return the same with the scatters exactly zero on the last ``count`` coordinates."""
+        keep = np.arange(self.k) < self.k - count
+        covariances = self.covariances
+        if covariances is not None:
+            covariances = covariances * np.outer(keep, keep)
+        return replace(self, factors=tuple(f * keep for f in self.factors), covariances=covariances)
+
+    def scatter_rows(self) -> Rows:
+        """Return one row a class: low-rank where that is the smaller description, else dense."""
+        if self.covariances is None and sum(f.shape[0] for f in self.factors) < self.c * self.k:
+            return LowRank([f if f.shape[0] else np.zeros((1, self.k)) for f in self.factors])
+        return Dense(self.dense())
+
+    def mean_rows(self) -> PairwiseDifference:
+        """Return one row a pair of classes."""
+        return PairwiseDifference(self.means)
+
+    def dense(self) -> FloatArray:
+        """All scatters, shape (classes, k, k)."""
+        if self.covariances is not None:
+            return self.covariances
+        return np.array([symmetrize(f.T @ f) for f in self.factors])
+
+    def null_basis(self) -> FloatArray:
+        """Orthonormal coordinates: first the range of all scatters together, last their common null space.
+
+        Returns
+        -------
+        ndarray
+            Shape (k, k); the number of leading columns that span the range is :meth:`within_rank`.
+        """
+        return self._within[0]
+
+    def within_rank(self) -> int:
+        """Dimension of the range of all scatters together."""
+        return self._within[1]
+
+    @cached_property
+    def _within(self) -> tuple[FloatArray, int]:
+        stack = np.concatenate([*self.factors, np.zeros((1, self.k))])
+        total = np.concatenate([stack, self.means - self.means.mean(axis=0)])
+        span, rank = row_space(stack, _column_sizes(total))
+        if rank == 0:
+            return np.eye(self.k), 0
+        q, _ = scipy.linalg.qr(span)
+        return np.asarray(q), rank
+
+    def merged_means(self, groups: np.ndarray) -> ClassScatter:
+        """Return the same with one common mean for the classes of each group."""
+        means = np.array(self.means)
+        for g in np.unique(groups):
+            means[groups == g] = means[groups == g].mean(axis=0)
+        return replace(self, means=means)
+
+    def equal_means(self, size: FloatArray | None = None, start: int = 0) -> np.ndarray:
+        """Group classes whose means agree in the coordinates from ``start`` on.
+
+        Parameters
+        ----------
+        size : ndarray, optional
+            Sizes to measure coordinates by; default: the spread of the data in each.
+        start : int
+            First coordinate to look at.
+        """
+        if size is None:
+            centred = self.means - self.means.mean(axis=0)
+            size = _column_sizes(np.concatenate([*self.factors, centred]))
+        tolerance = EQUAL_TOLERANCE if start == 0 else RANK_TOLERANCE
+        scaled = (self.means / size)[:, start:]
+        apart = np.max(np.abs(scaled[:, None, :] - scaled[None, :, :]), axis=2, initial=0.0)
+        groups = np.arange(self.c)
+        for i in range(self.c):
+            for j in range(i):
+                if apart[i, j] <= tolerance:
+                    groups[groups == groups[i]] = groups[j]
+        return groups
+
+
+def row_space(stack: FloatArray, size: FloatArray) -> tuple[FloatArray, int]:
+    """Orthonormal basis of the row space of a stack of vectors, judged with coordinates scaled by ``size``.
+
+    Parameters
+    ----------
+    stack : ndarray
+        Vectors, one a row.
+    size : ndarray
+        Positive size of every coordinate.
+
+    Returns
+    -------
+    basis : ndarray
+        Shape (coordinates, rank).
+    rank : int
+        Its number of columns.
+    """
+    scaled = stack / size
+    if _plainly_full(scaled):
+        return np.eye(stack.shape[1]), stack.shape[1]
+    _, singular, right = scipy.linalg.svd(scaled, full_matrices=False, lapack_driver="gesdd")
+    # Scaled like this a stack whose every entry is rounding must not pass for data.
+    rank = int(np.sum(singular > RANK_TOLERANCE * max(float(singular[0]), 1.0))) if singular.size else 0
+    if rank == 0:
+        return np.zeros((stack.shape[1], 0)), 0
+    # The row space of (stack / size)·diag(size) is spanned by the scaled right vectors.
+    q, _ = scipy.linalg.qr(size[:, None] * right[:rank].T, mode="economic")
+    return np.asarray(q), rank
+
+
+def _plainly_full(stack: FloatArray) -> bool:
+    """Whether columns of norm at most one are so far from dependent that no singular value is in doubt."""
+    if stack.shape[0] < stack.shape[1]:
+        return False
+    gram = stack.T @ stack
+    gram[np.diag_indices_from(gram)] -= PLAINLY_FULL**2 * stack.shape[1]
+    return bool(scipy.linalg.lapack.dpotrf(gram, lower=1)[1] == 0)
+
+
+def _column_sizes(stack: FloatArray) -> FloatArray:
+    largest = np.max(np.abs(stack), axis=0, initial=0.0)
+    largest = np.where(largest > 0.0, largest, 1.0)
+    size = largest * np.sqrt(np.sum((stack / largest) ** 2, axis=0))  # squares neither under- nor overflow
+    return np.where(size > 0.0, size, 1.0)
+
+
+def from_data(
+    X: ArrayLike, y: ArrayLike, *, scatter: Scatter = "mean", shrinkage: float | str | None = None
+) -> ClassScatter:
+    """Class means and scatters of labelled samples.
+
+    Parameters
+    ----------
+    X : array_like
+        Samples, shape (samples, features).
+    y : array_like
+        One label a sample; at least two different ones.
+    scatter : {"mean", "sum"}
+        Divide the scatter of a class by its number of samples, or do not.
+    shrinkage : float, "auto" or None
+        Shrink every scatter towards a multiple of the identity of the range: by this share, or by that of
+        Ledoit and Wolf.
+    """
+    data, index, labels = _checked_data(X, y)
+    largest = float(np.max(np.abs(data), initial=0.0))
+    scale = _power(largest)
+    data = data * scale
+    # Rounding of the mean would make a constant feature look like a tiny one.
+    spread = data.max(axis=0) - data.min(axis=0)
+    varies = spread > 8.0 * np.finfo(float).eps * np.max(np.abs(data), axis=0)
+    if not varies.any():
+        raise ProblemError("every feature is constant: there is nothing to discriminate by")
+    data = data[:, varies] - data[:, varies].mean(axis=0)
+    further = _power(float(np.max(np.abs(data))))
+    data, scale = data * further, scale * further
+    basis = np.eye(varies.size)[:, varies]
+    span, rank = row_space(data, _column_sizes(data))
+    if rank < data.shape[1]:
+        data, basis = data @ span, basis @ span
+    counts = np.bincount(index)
+    means = np.array([data[index == g].mean(axis=0) for g in range(labels.size)])
+    factors = tuple(data[index == g] - means[g] for g in range(labels.size))
+    factors = tuple(np.zeros((0, f.shape[1])) if f.shape[0] == 1 else f for f in factors)
+    covariances = None
+    if shrinkage is not None:
+        covariances = _shrunk(factors, counts, shrinkage)
+        if scatter == "sum":
+            covariances = covariances * counts[:, None, None]
+        factors = tuple(_factor(s) for s in covariances)
+    elif scatter == "mean":
+        factors = tuple(f / np.sqrt(n) for f, n in zip(factors, counts, strict=True))
+    return ClassScatter(means, factors, covariances, basis, scale, labels)
+
+
+def from_scatter(means: ArrayLike, covariances: ArrayLike, *, labels: Any = None) -> ClassScatter:
+    """Class means and scatters that are given as such.
+
+    Parameters
+    ----------
+    means : array_like
+        Shape (classes, features).
+    covariances : array_like
+        Shape (classes, features, features), each symmetric positive semidefinite.
+    labels : sequence, optional
+        The class labels; default 0, 1, ...
+    """
+    centres = _real(means, "means", 2)
+    scatters = _real(covariances, "covariances", 3)
+    c, d = centres.shape
+    if c < 2:
+        raise ProblemError(f"discriminant analysis needs at least two classes, got {c}")
+    if scatters.shape != (c, d, d):
+        raise ProblemError(f"covariances must have shape {(c, d, d)} for these means, got {scatters.shape}")
+    scatters = Dense(scatters).array  # checks symmetry
+    named = np.arange(c) if labels is None else np.asarray(labels)
+    if named.shape != (c,):
+        raise ProblemError(f"labels must have {c} entries, got shape {named.shape}")
+    centres = centres - centres.mean(axis=0)
+    largest = max(float(np.max(np.abs(centres))), float(np.sqrt(np.max(np.abs(scatters)))))
+    scale = _power(largest)
+    centres, scatters = centres * scale, scatters * scale * scale
+    factors = tuple(_factor(s) for s in scatters)
+    stack = np.concatenate([*factors, centres])
+    if not stack.any():
+        raise ProblemError("all means are equal and all scatters zero: there is nothing to discriminate by")
+    span, rank = row_space(stack, _column_sizes(stack))
+    basis = np.eye(d)
+    out = ClassScatter(centres, factors, scatters, basis, scale, named)
+    return out if rank == d else out.rotated(span)
+
+
+def _factor(scatter: FloatArray) -> FloatArray:
+    """Return F with ``F'F`` equal to a scatter, its rounding-sized eigenvalues dropped."""
+    # Scaled to a unit diagonal first: a small feature is no rounding error of a large one.
+    size = np.sqrt(np.maximum(np.diagonal(scatter), 0.0))
+    unit = np.where(size > 0.0, size, 1.0)
+    lam, vec = eigh(symmetrize(scatter / unit[:, None] / unit))
+    top = float(np.max(np.abs(lam), initial=0.0))
+    rounding = 10.0 * lam.size * np.finfo(float).eps * top
+    if lam[0] < -1e4 * rounding:
+        raise ProblemError(f"a covariance is not positive semidefinite: it has the eigenvalue {lam[0]:.3g} "
+                           f"(the largest is {top:.3g}, features scaled to variance one)")  # fmt: skip
+    keep = lam > rounding
+    return np.asarray((vec[:, keep] * np.sqrt(lam[keep])).T * unit)
+
+
+def _shrunk(factors: Sequence[FloatArray], counts: np.ndarray, shrinkage: float | str) -> FloatArray:
+    out = []
+    for f, n in zip(factors, counts, strict=True):
+        k = f.shape[1]
+        covariance = symmetrize(f.T @ f) / n
+        share = _share(f, shrinkage)
+        target = float(np.trace(covariance)) / k * np.eye(k)
+        out.append((1.0 - share) * covariance + share * target)
+    return np.array(out)
+
+
+def _share(f: FloatArray, shrinkage: float | str) -> float:
+    if shrinkage == "auto":
+        if f.shape[0] < 2:
+            return 0.0
+        try:
+            from sklearn.covariance import ledoit_wolf_shrinkage
+        except ImportError as error:
+            raise ProblemError("shrinkage='auto' needs scikit-learn: pip install sdpfeas[wlda]") from error
+        return float(ledoit_wolf_shrinkage(f, assume_centered=True))
+    if isinstance(shrinkage, (str, bool)) or not 0.0 <= shrinkage <= 1.0:
+        raise ProblemError(f"shrinkage must be 'auto' or a number between 0 and 1, got {shrinkage!r}")
+    return float(shrinkage)
+
+
+def _checked_data(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, np.ndarray, np.ndarray]:
+    data = _real(X, "X", 2)
+    labels = np.asarray(y)
+    if labels.ndim != 1 or labels.size != data.shape[0]:
+        raise ProblemError(f"y must have one label for each of the {data.shape[0]} samples, "
+                           f"got shape {labels.shape}")  # fmt: skip
+    classes, index = np.unique(labels, return_inverse=True)
+    if classes.size < 2:
+        raise ProblemError(f"discriminant analysis needs at least two classes, got {classes.size}")
+    return data, np.asarray(index), classes
+
+
+def _real(values: ArrayLike, what: str, ndim: int) -> FloatArray:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"dtype {array.dtype}")
+        array = np.array(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"{what} must be a real array: {error}") from None
+    if array.ndim != ndim or array.size == 0:
+        raise ProblemError(f"{what} must be a non-empty array of {ndim} dimensions, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ProblemError(f"{what} must be finite: NaN or infinity found")
+    return array
+
+
+def _power(size: float) -> float:
+    """Power of two that brings a positive size into [1, 2)."""
+    if size == 0.0:
+        return 1.0
+    return float(2.0 ** np.clip(-np.floor(np.log2(size)), -1000, 1000))

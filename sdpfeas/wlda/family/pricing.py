@@ -1,0 +1,169 @@
+"""Ratios of scatters: what weights rule out, which points they suggest, and where to begin.
+
+Nothing here is proved. Weights are of the pairs of classes and of the classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import scipy.linalg
+
+from sdpfeas.families.roots import EXACT, NO_ROOT, Root, box_maximiser, certificate_root
+from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
+from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.sets import SpectralBox
+from sdpfeas.wlda.family.descent import REFINE_ROUNDS, Oracle, refine, unit_weights
+
+__all__ = ["Pricing", "Weights"]
+
+Weights = tuple[FloatArray, FloatArray]
+
+#: Accuracy of a ratio in column generation, as a share of the tolerance.
+PRICED = 1e-3
+
+
+@dataclass(frozen=True)
+class _Last:
+    """A root that was asked for: of which weights, how accurate, and what was found."""
+
+    unit: Weights
+    accuracy: float
+    found: tuple[Root, FloatArray, FloatArray]
+
+
+class Pricing:
+    """The ratio ``min <S_ij, Z> / max <S_k, Z>`` over a spectral box.
+
+    Parameters
+    ----------
+    box : SpectralBox
+        Where Z is from.
+    pairs, scatters : Rows
+        One row a pair of classes, and one a class.
+    """
+
+    def __init__(self, box: SpectralBox, pairs: Rows, scatters: Rows) -> None:
+        self._box = box
+        self._pairs = pairs
+        self._scatters = scatters
+        self._last: _Last | None = None
+
+    def ratio(self, z: FloatArray) -> float:
+        """Return the ratio a matrix attains.
+
+        Parameters
+        ----------
+        z : ndarray
+            A member of the box.
+        """
+        least = float(np.min(self._pairs.apply(z)))
+        most = float(np.max(self._scatters.apply(z)))
+        if most <= 0.0:
+            return math.inf if least > 0.0 else 0.0
+        return max(least, 0.0) / most
+
+    def root(self, weights: Weights, near: float = 0.0, accuracy: float = EXACT) -> Root:
+        """Return the smallest ratio that weights rule out: root of ``sigma(sum u S_ij - delta·sum w S_k)``.
+
+        Parameters
+        ----------
+        weights : tuple of ndarray
+            Non-negative weights of the pairs and of the classes.
+        near : float
+            Where to start looking.
+        accuracy : float
+            Relative error of the ratio that is good enough.
+        """
+        unit = unit_weights(*weights)
+        return NO_ROOT if unit is None else self._root(unit, near, accuracy)[0]
+
+    def _root(self, unit: Weights, near: float, accuracy: float) -> tuple[Root, FloatArray, FloatArray]:
+        """Root of unit weights, and the two matrices they add up to; the last one asked for is kept."""
+        known = self._last
+        if known is not None and known.accuracy <= accuracy and all(map(np.array_equal, known.unit, unit)):
+            return known.found
+        fixed, slope = self._pairs.adjoint(unit[0]), self._scatters.adjoint(unit[1])
+        root = certificate_root((self._box,), (fixed,), (slope,), 0.0, 0.0, near, accuracy=accuracy)
+        self._last = _Last(unit, accuracy, (root, fixed, slope))
+        return root, fixed, slope
+
+    def price(
+        self, u: FloatArray, w: FloatArray, near: float, accuracy: float = EXACT
+    ) -> tuple[float, FloatArray]:
+        """Return the smallest ratio that weights of sum one rule out, and the matrix that comes closest.
+
+        Parameters
+        ----------
+        u, w : ndarray
+            Weights of the pairs and of the classes.
+        near : float
+            Where to start looking.
+        accuracy : float
+            Relative error of the ratio that is good enough.
+        """
+        root, fixed, slope = self._root((u, w), max(near, 0.0), accuracy)
+        delta = root.delta if math.isfinite(root.delta) else near
+        lam, vec = eigh(fixed - delta * slope)
+        return root.delta, spectral_matrix(vec, box_maximiser(self._box, lam))
+
+    def suggested(self, weights: Weights, near: float = 0.0) -> FloatArray | None:
+        """Return the matrix on which weights come closest to being attained, if they rule out any ratio.
+
+        Parameters
+        ----------
+        weights : tuple of ndarray
+            Weights of the pairs and of the classes.
+        near : float
+            Where to start looking.
+        """
+        unit = unit_weights(*weights)
+        if unit is None:
+            return None
+        delta, matrix = self.price(*unit, near)
+        return matrix if math.isfinite(delta) else None
+
+    def refined(
+        self, matrices: Sequence[FloatArray], weights: Sequence[Weights], tol: float
+    ) -> tuple[FloatArray, Weights] | None:
+        """Return a better matrix and better weights, by a few rounds of column generation.
+
+        Parameters
+        ----------
+        matrices : sequence of ndarray
+            Members of the box.
+        weights : sequence of tuple of ndarray
+            Weights found so far.
+        tol : float
+            The width of the bracket that is asked for, relative to its upper end.
+        """
+        price = partial(self.price, accuracy=PRICED * tol)
+        oracle = Oracle(self._pairs.apply, self._scatters.apply, price)
+        return refine(oracle, matrices, weights, REFINE_ROUNDS, 0.2 * tol)
+
+    def initial_matrices(self) -> list[FloatArray]:
+        """Return the middle of the box, and the span of the classical discriminant directions."""
+        out = [np.asarray(self._box.interior_point())]
+        try:
+            within = self._scatters.adjoint(np.ones(self._scatters.m))
+            between = self._pairs.adjoint(np.ones(self._pairs.m))
+            floor = 1e-12 * float(np.trace(within + between)) / within.shape[0]
+            _, vec = scipy.linalg.eigh(between, within + floor * np.eye(within.shape[0]))
+            q, _ = np.linalg.qr(vec[:, -round(self._box.rank) :])
+            out.append(q @ q.T)
+        except np.linalg.LinAlgError:
+            pass
+        return out
+
+    def initial_weights(self) -> list[Weights]:
+        """Equal weights, and all weight on what limits the middle of the box."""
+        pairs, groups = self._pairs.m, self._scatters.m
+        middle = self._box.interior_point()
+        worst_pair = np.eye(pairs)[int(np.argmin(self._pairs.apply(middle)))]
+        worst_group = np.eye(groups)[int(np.argmax(self._scatters.apply(middle)))]
+        equal = np.full(pairs, 1.0 / pairs), np.full(groups, 1.0 / groups)
+        return [equal, (worst_pair, worst_group)]

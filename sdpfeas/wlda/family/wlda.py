@@ -1,0 +1,514 @@
+"""Worst-case linear discriminant analysis (Li, Shen, van den Hengel and Shi, IEEE TIP 2015).
+
+Maximise, over ``Z`` in ``SpectralBox(k, 0, 1, trace=r)``, the ratio ``min_ij <S_ij, Z> / max_k <S_k, Z>`` of
+the least squared distance of two projected class means and the largest projected class scatter. At a fixed
+ratio ``delta`` this is a feasibility problem, in one of two formulations:
+
+* ``compact``: ``<S_ij, Z> >= delta·t`` and ``<S_k, Z> <= t`` with one scalar ``t >= 0``. Only the coefficient
+  of ``t`` depends on ``delta``, so that all matrices are shared between problems.
+* ``paper``: ``<S_ij - delta·S_k, Z> >= 0`` for every pair and class.
+
+The analysis is defined on the range of the total scatter: directions in which nothing varies would make
+every ratio feasible (``0 >= delta·0``). Everything proved is proved about the means and scatters as stored,
+that is, as computed from the data in floating point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.families.base import Known, ParametricFamily
+from sdpfeas.families.roots import EXACT, Root
+from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix, symmetrize
+from sdpfeas.numerics.rounding import UNIT
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.rows import Rows, Stacked
+from sdpfeas.problem.sets import Nonneg, SpectralBox
+from sdpfeas.verifier.rigorous import definite_between
+from sdpfeas.wlda.family import geometry
+from sdpfeas.wlda.family.balance import balanced_weights
+from sdpfeas.wlda.family.degenerate import analyse, scale_caveat
+from sdpfeas.wlda.family.enclosure import Enclosure
+from sdpfeas.wlda.family.formulations import column, compact, paper, paper_rows
+from sdpfeas.wlda.family.geometry import ClassScatter
+from sdpfeas.wlda.family.nullspace import pair_rows, pairs_of
+from sdpfeas.wlda.family.options import Formulation, WldaOptions
+from sdpfeas.wlda.family.pricing import Pricing
+from sdpfeas.wlda.family.separation import Separation
+
+__all__ = ["WLDA", "WldaOptions", "Worst"]
+
+#: Relative error of the ratio that a start is made for.
+START_ACCURACY = 1e-2
+
+
+@dataclass(frozen=True)
+class Worst:
+    """What limits the ratio at a point.
+
+    Attributes
+    ----------
+    ratio : float
+        The ratio attained.
+    pair : tuple
+        Labels of the two classes whose projected means are closest.
+    group : object
+        Label of the class with the largest projected scatter.
+    """
+
+    ratio: float
+    pair: tuple[Any, Any]
+    group: Any
+
+
+class WLDA(ParametricFamily):
+    """Worst-case linear discriminant analysis as a family indexed by the ratio.
+
+    Use :meth:`from_data` or :meth:`from_scatter`.
+
+    Parameters
+    ----------
+    scatter : ClassScatter
+        Means and scatters.
+    n_components : int, optional
+        Final dimension r; default: one less than the classes, or the rank if that is smaller.
+    formulation : {"compact", "paper"}
+        How the feasibility problem is posed.
+    groups : sequence of ndarray, optional
+        Compare only classes within these groups of class indices; default: all with all.
+
+    Attributes
+    ----------
+    basis : ndarray
+        Orthonormal columns that span the range, shape (features, coordinates).
+    r : int
+        Final dimension.
+    rank : int
+        Dimension of the range of the total scatter.
+    null_dim : int
+        Dimension of the common null space of the class scatters within that range.
+    vacuous : bool
+        Whether that null space makes every ratio feasible although no point attains a large one. The
+        problems are then posed on the range of the class scatters, where the largest ratio is the same.
+    notes : tuple of str
+        What was found out about the data, in words.
+    """
+
+    name = "wlda"
+    Options = WldaOptions
+
+    def __init__(
+        self,
+        scatter: ClassScatter,
+        n_components: int | None = None,
+        formulation: Formulation = "compact",
+        *,
+        groups: list[np.ndarray] | None = None,
+    ) -> None:
+        if formulation not in ("compact", "paper"):
+            raise ProblemError(f"formulation must be 'compact' or 'paper', got {formulation!r}")
+        self.formulation: Formulation = formulation
+        self.rank = scatter.k
+        self.r = scatter.final_dimension(n_components)
+        self.labels = scatter.labels
+        groups = [np.arange(scatter.c)] if groups is None else groups
+        self._analysis = analyse(scatter, self.r, groups)
+        self.notes = self._analysis.notes
+        self.null_dim, self.vacuous = self._analysis.null_dim, self._analysis.vacuous
+        core, trace, compared = self._analysis.core, self._analysis.trace, self._analysis.compared
+        self.basis = core.basis
+        self._stretch = np.ones(core.k)
+        if trace == 1 and formulation == "compact":
+            # With trace one the upper end of the box is idle: scaling features only rescales Z.
+            self._stretch = core.feature_powers()
+            core = core.stretched(self._stretch)
+        self.caveat = scale_caveat(core)
+        self._pairs = pair_rows(core, compared)
+        self._pair_index = np.concatenate([pairs_of(group) for group in compared])
+        self._scatters = core.scatter_rows()
+        box = SpectralBox(core.k, trace=trace)
+        self._box = box
+        self._pricing = Pricing(box, self._pairs, self._scatters)
+        self._enclosure = Enclosure(box, self._pairs, self._scatters)
+        names = [f"means {self.labels[i]},{self.labels[j]}" for i, j in self._pair_index]
+        posed = compact if formulation == "compact" else paper
+        super().__init__(
+            monotone="a point that attains a ratio attains every smaller one",
+            bracket=(0.0, math.inf),
+            **posed(box, self._pairs, self._scatters, names, [f"scatter {label}" for label in self.labels]),
+        )
+
+    @classmethod
+    def from_data(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_components: int | None = None,
+        *,
+        formulation: Formulation = "compact",
+        scatter: geometry.Scatter = "mean",
+        shrinkage: float | str | None = None,
+    ) -> WLDA:
+        """Build the family from labelled samples.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples, shape (samples, features).
+        y : array_like
+            One label a sample.
+        n_components : int, optional
+            Final dimension r; default: one less than the classes, or the rank if that is smaller.
+        formulation : {"compact", "paper"}
+            How the feasibility problem is posed.
+        scatter : {"mean", "sum"}
+            Divide the scatter of a class by its number of samples (as the paper says), or do not (as its
+            authors' code does).
+        shrinkage : float, "auto" or None
+            Shrink every class scatter towards the multiple of the identity (of the range of the total
+            scatter) that has its trace: by this share, or by that of Ledoit and Wolf.
+
+        Raises
+        ------
+        ProblemError
+            If the data are malformed, or have no ``n_components`` dimensions.
+        """
+        if scatter not in ("mean", "sum"):
+            raise ProblemError(f"scatter must be 'mean' or 'sum', got {scatter!r}")
+        classes = geometry.from_data(X, y, scatter=scatter, shrinkage=shrinkage)
+        return cls(classes, n_components, formulation)
+
+    @classmethod
+    def from_scatter(
+        cls,
+        means: ArrayLike,
+        covariances: ArrayLike,
+        r: int | None = None,
+        *,
+        formulation: Formulation = "compact",
+        labels: Any = None,
+    ) -> WLDA:
+        """Build the family from class means and class scatters.
+
+        Parameters
+        ----------
+        means : array_like
+            Shape (classes, features).
+        covariances : array_like
+            Shape (classes, features, features).
+        r : int, optional
+            Final dimension.
+        formulation : {"compact", "paper"}
+            How the feasibility problem is posed.
+        labels : sequence, optional
+            The class labels.
+        """
+        return cls(geometry.from_scatter(means, covariances, labels=labels), r, formulation)
+
+    @classmethod
+    def build(cls, options: WldaOptions) -> WLDA:
+        """Build the family on a named data set."""
+        from sdpfeas.wlda.data import prepared
+
+        X, y = prepared(
+            options.dataset,
+            classes=options.classes,
+            first_class=options.first_class,
+            train=options.train,
+            seed=options.seed,
+            standardize=options.standardize,
+            pca=options.pca,
+        )
+        return cls.from_data(
+            X,
+            y,
+            options.n_components,
+            formulation=options.formulation,
+            scatter=options.scatter,
+            shrinkage=options.shrinkage,
+        )
+
+    @classmethod
+    def seeded(cls, options: WldaOptions) -> bool:
+        """Whether samples are drawn at random."""
+        return options.train is not None
+
+    # ------------------------------------------------------------ degenerate data
+
+    @cached_property
+    def known(self) -> Known | None:
+        """Infinity where the class scatters leave room to separate all means, zero where means coincide."""
+        found = self._analysis
+        if found.coincide:
+            return self._known_zero()
+        if found.null is not None and not found.vacuous:
+            separation = Separation(pair_rows(found.null.part(), found.groups), self.r)
+            reason = (
+                f"the class scatters share a null space of dimension {self.null_dim} >= r = {self.r} on "
+                "which all class means differ: the ratio is unbounded"
+            )
+            return Known(math.inf, reason, separation)
+        return None
+
+    def _known_zero(self) -> Known:
+        found = self._analysis
+        listed = "; ".join(", ".join(map(str, self.labels[group])) for group in found.alike())
+        reason = f"classes with the same mean: {listed}"
+        kept = found.distinct()
+        if kept:
+            return Known(0.0, reason, WLDA(found.scatter, self.r, self.formulation, groups=kept))
+        _, vec = eigh(np.asarray(self._scatters.adjoint(np.ones(self._scatters.m))))
+        r = round(self._box.trace or 0.0)
+        weights = (np.arange(vec.shape[0]) < r).astype(np.float64)
+        return Known(0.0, reason, point=self.point(spectral_matrix(vec, weights)))
+
+    def from_substitute(self, point: Point) -> Point:
+        """Map a point of the substitute family back: from the null space, or from fewer pairs."""
+        known = self.known
+        assert known is not None
+        if isinstance(known.substitute, Separation):
+            null = self._analysis.null
+            assert null is not None
+            z = np.zeros((null.turned.k, null.turned.k))
+            z[null.inside :, null.inside :] = point[0]
+            return self.point(self._from_range(z))
+        assert isinstance(known.substitute, WLDA)
+        return self.restrict(known.substitute.expand(point))
+
+    # ------------------------------------------------------------ problems
+
+    def _combined(self, b: int, delta: float) -> Rows | None:
+        if self.formulation == "compact":
+            return super()._combined(b, delta)
+        return paper_rows(self._base, self._pairs.m, delta)
+
+    @cached_property
+    def _base(self) -> Rows:
+        return Stacked([self._pairs, self._scatters])
+
+    def point(self, z: ArrayLike) -> Point:
+        """Complete a matrix Z, in the coordinates of the family, to a point.
+
+        Parameters
+        ----------
+        z : array_like
+            Shape (coordinates, coordinates).
+        """
+        matrix = np.asarray(z, dtype=np.float64)
+        if self.formulation == "paper":
+            return (matrix,)
+        return matrix, np.array([max(float(np.max(self._scatters.apply(matrix))), 0.0)])
+
+    def expand(self, point: Point) -> FloatArray:
+        """Map a point to the matrix Z over the original features; its ratio is that of the point.
+
+        Parameters
+        ----------
+        point : tuple of ndarray
+            A point of the family.
+        """
+        basis, z = self._in_range(point)
+        return np.asarray(basis @ z @ basis.T)
+
+    def components(self, point: Point) -> FloatArray:
+        """Round a point to directions: the leading r eigenvectors of Z, as orthonormal columns.
+
+        Parameters
+        ----------
+        point : tuple of ndarray
+            A point of the family.
+
+        Returns
+        -------
+        ndarray
+            Shape (features, r).
+        """
+        basis, z = self._in_range(point)
+        _, vec = eigh(symmetrize(z))
+        return np.asarray(basis @ vec[:, ::-1][:, : self.r])
+
+    def _in_range(self, point: Point) -> tuple[FloatArray, FloatArray]:
+        """Orthonormal columns over the features, and Z in their coordinates."""
+        z = point[0] * self._stretch[:, None] * self._stretch
+        trace = float(np.trace(z))
+        if trace > 0.0:
+            z = z * (float(self._box.trace or 0.0) / trace)
+        if not self.vacuous:
+            return self.basis, z
+        null = self._analysis.null
+        assert null is not None
+        return null.turned.basis, null.fill(z, self.r, self.ratio(point))
+
+    def restrict(self, z: ArrayLike) -> Point:
+        """Map a matrix Z over the original features to a point of the family.
+
+        Parameters
+        ----------
+        z : array_like
+            Shape (features, features), for instance ``W @ W.T``.
+        """
+        matrix = self.basis.T @ np.asarray(z, dtype=np.float64) @ self.basis
+        return self.settle((self._from_range(symmetrize(matrix)),))
+
+    def _from_range(self, z: FloatArray) -> FloatArray:
+        """Undo the scaling of features that :meth:`_in_range` applies."""
+        matrix = z / self._stretch[:, None] / self._stretch
+        trace = float(np.trace(matrix))
+        return matrix / trace if self._box.trace == 1.0 and trace > 0.0 else matrix
+
+    # ------------------------------------------------------------ ratios
+
+    def ratio(self, point: Point) -> float:
+        """Return the ratio a point attains, in plain arithmetic."""
+        return self._pricing.ratio(point[0])
+
+    def worst(self, point: Point) -> Worst:
+        """Say which pair and which class limit the ratio at a point."""
+        i, j = self._pair_index[int(np.argmin(self._pairs.apply(point[0])))]
+        k = int(np.argmax(self._scatters.apply(point[0])))
+        return Worst(self.ratio(point), (self.labels[i], self.labels[j]), self.labels[k])
+
+    def settle(self, point: Point) -> Point:
+        """Move Z into the box; t is chosen anew for every ratio."""
+        z, box = point[0], self._box
+        traced = abs(float(np.trace(z)) - box.rank) <= 1e-13 * box.n
+        inside = traced and definite_between(z, box.lower, box.upper)
+        if not inside and box.distance(z) > 1e-13 * box.n:
+            z = box.project(z)
+        return self.point(z)
+
+    def estimate(self, point: Point) -> float:
+        """Return the ratio a point attains, up to rounding."""
+        return self.ratio(point)
+
+    def reach(self, point: Point) -> float:
+        """Return the ratio a point provably attains, up to the rounding of one division."""
+        least, most = self._enclosure.bounds(point[0])
+        if math.isnan(least):
+            return -math.inf
+        if least <= 0.0:
+            return 0.0
+        return least / most if most > 0.0 else math.inf
+
+    def place(self, point: Point, delta: float) -> Point:
+        """Choose t in the middle between what the scatters provably need and the means allow."""
+        if self.formulation == "paper":
+            return point
+        least, most = self._enclosure.bounds(point[0])
+        most = max(most, 0.0)
+        if delta <= 0.0:
+            return point[0], np.array([2.0 * most])
+        return point[0], np.array([0.5 * most + 0.5 * max(least / delta, 0.0)])
+
+    # ------------------------------------------------------------ multipliers
+
+    def weights(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weights of the pairs and of the classes in multipliers of the family's rows."""
+        if self.formulation == "compact":
+            return y[: self._pairs.m], y[self._pairs.m :]
+        table = y.reshape(self._pairs.m, self._scatters.m)
+        return table.sum(axis=1), table.sum(axis=0)
+
+    def multipliers(self, pairs: FloatArray, groups: FloatArray) -> FloatArray:
+        """Multipliers of the family's rows with given weights of the pairs and of the classes."""
+        if self.formulation == "compact":
+            return np.concatenate([pairs, groups])
+        return np.outer(pairs, groups).ravel()
+
+    def root(self, y: FloatArray, near: float | None = None, accuracy: float = EXACT) -> Root:
+        """Return the smallest ratio that multipliers rule out, in plain arithmetic."""
+        start = 0.0 if near is None or not math.isfinite(near) else max(near, 0.0)
+        return self._pricing.root(self.weights(y), start, accuracy)
+
+    def weigh(self, y: FloatArray, delta: float) -> FloatArray:
+        """Scale the weights of the classes so that t has no positive coefficient."""
+        if self.formulation == "paper":
+            return y
+        u, w = self.weights(y)
+        if not float(w.sum()) > 0.0:
+            return y
+        room = 1.0 - 8.0 * (self.m + 8) * UNIT
+        return np.concatenate([u, w * (room * delta * float(u.sum()) / float(w.sum()))])
+
+    # ------------------------------------------------------------ first guesses and better ones
+
+    def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
+        """Return the projector on which the weights come closest to being a point."""
+        matrix = self._pricing.suggested(self.weights(y), 0.0 if near is None else near)
+        return [] if matrix is None else [self.point(matrix)]
+
+    def refine(
+        self, points: list[Point], multipliers: list[FloatArray], tol: float
+    ) -> tuple[list[Point], list[FloatArray]]:
+        """Return a better point and better multipliers, by a few rounds of column generation."""
+        weights = [self.weights(y) for y in multipliers]
+        found = self._pricing.refined([point[0] for point in points], weights, tol)
+        return ([], []) if found is None else ([self.point(found[0])], [self.multipliers(*found[1])])
+
+    def initial_points(self) -> list[Point]:
+        """Return the middle of the box, and the span of the classical discriminant directions."""
+        return [self.point(matrix) for matrix in self._pricing.initial_matrices()]
+
+    def initial_multipliers(self) -> list[FloatArray]:
+        """Equal weights, and all weight on what limits the middle of the box."""
+        return [self.multipliers(*weights) for weights in self._pricing.initial_weights()]
+
+    # ------------------------------------------------------------ one program
+
+    def homogenized(self) -> ConicProgram:
+        """``max t`` subject to ``<S_ij, Z'> >= t``, ``<S_k, Z'> <= s`` and ``Z'`` in tau times the box.
+
+        The optimal value is ``s·delta*``; ``s``, a power of two, is chosen such that tau is near one. It may
+        start from balanced weights: what they rule out is rarely far off.
+        """
+        pairs, groups = self._pairs.m, self._scatters.m
+        u, w, near = balanced_weights(self._box, self._pairs, self._scatters)
+        delta, matrix = self._pricing.price(u, w, near, START_ACCURACY)
+        least, most = float(np.min(self._pairs.apply(matrix))), float(np.max(self._scatters.apply(matrix)))
+        limit = float(2.0 ** np.round(np.log2(most))) if most > 0.0 else 1.0
+        level = column(0, pairs, pairs + groups, -1.0)
+        problem = FeasibilityProblem(
+            [self._box, Nonneg(1), Nonneg(1)],
+            [self._base, level, None],
+            np.concatenate([np.zeros(pairs), np.full(groups, -np.inf)]),
+            np.concatenate([np.full(pairs, np.inf), np.full(groups, limit)]),
+            block_names=["Z", "t", "tau"],
+        )
+        objective = (np.zeros(self._box.shape), np.ones(1), np.zeros(1))
+        start = None
+        if math.isfinite(delta) and least > 0.0 and most > 0.0:
+            tau = limit / most
+            point = tau * matrix, np.array([0.9 * tau * least]), np.array([tau])
+            start = point, np.concatenate([u, -delta * w])
+        return ConicProgram(problem, objective, scale=2, start=start)
+
+    def program_point(self, point: Point) -> Point:
+        """Divide by tau."""
+        tau = float(point[2][0])
+        return self.point(point[0] / tau if tau > 0.0 else point[0])
+
+    def program_multipliers(self, y: FloatArray) -> FloatArray:
+        """Weights of the pairs as they are, of the classes with the sign turned."""
+        u, w = np.maximum(y[: self._pairs.m], 0.0), np.maximum(-y[self._pairs.m :], 0.0)
+        return self.multipliers(u, w)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Sizes and what was found out about the data."""
+        return {
+            **super().describe(),
+            "classes": int(self._scatters.m),
+            "features": int(self.basis.shape[0]),
+            "rank": self.rank,
+            "n_components": self.r,
+            "formulation": self.formulation,
+            "notes": list(self.notes),
+        }

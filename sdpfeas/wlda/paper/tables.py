@@ -1,0 +1,317 @@
+"""Tables for people and for programs: Markdown, CSV, plain data."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sdpfeas.study.report.model import format_time
+from sdpfeas.wlda.paper.methods import METHODS
+from sdpfeas.wlda.paper.published import published_time
+from sdpfeas.wlda.paper.summary import Entry, TargetSummary, disagreements
+
+__all__ = ["LEGEND", "Grid", "grids", "plain", "to_markdown", "write_tables"]
+
+LEGEND = (
+    "Ours first, the paper's after the slash. ✓: our mean is within one published standard deviation of the "
+    "published mean; ✗: it is not. n: splits that finished, where others were capped, failed or left out."
+)
+
+NOTHING = "–"
+
+#: With more columns than this a table reads better with rows for columns.
+MANY = 7
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of text.
+
+    Attributes
+    ----------
+    title : str
+        What it shows.
+    columns : list of str
+        Heads of the columns; the first one is that of the rows' names.
+    rows : list of list of str
+        The rows.
+    """
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+
+    def turned(self) -> Grid:
+        """The same with rows for columns."""
+        columns, *rows = map(list, zip(self.columns, *self.rows, strict=True))
+        return Grid(self.title, columns, rows)
+
+
+def grids(summary: TargetSummary) -> list[Grid]:
+    """The tables of a target: errors, times, delta*, significance; empty ones are left out.
+
+    Parameters
+    ----------
+    summary : TargetSummary
+        The numbers.
+    """
+    heads = [summary.target.columns[place].title for place in summary.places]
+    if not heads:
+        return []
+    if summary.target.kind == "picture":
+        return [
+            Grid("5-NN on the projected samples themselves, error in %", ["", *heads], _errors(summary)),
+            Grid("delta*, the optimal worst-case ratio", ["", *heads], _deltas(summary)),
+        ]
+    made = [
+        Grid("Test error in %, mean (standard deviation)", ["", *heads], _errors(summary)),
+        Grid("Time, mean over splits", ["", *heads], _times(summary)),
+        Grid("delta*, the optimal worst-case ratio", ["", *heads], _deltas(summary)),
+        Grid("WLDA (ours) against LDA, paired over splits", ["", *heads], _significance(summary)),
+    ]
+    return [grid.turned() if len(heads) > MANY else grid for grid in made if grid.rows]
+
+
+def _errors(summary: TargetSummary) -> list[list[str]]:
+    rows = [["trained on / tested", *(f"{a} / {b}" for a, b in (summary.sizes[p] for p in summary.places))]]
+    shown = [method for method in summary.target.methods if not METHODS[method].time_only]
+    rows += [[METHODS[method].title, *map(_error, summary.row(method))] for method in shown]
+    return rows
+
+
+def _error(entry: Entry) -> str:
+    text = _own_error(entry)
+    printed = entry.error_published
+    if printed is not None:
+        mark = {True: " ✓", False: " ✗", None: ""}[entry.within]
+        text += f" / {printed.mean:.2f} ({printed.deviation:.2f}){mark}"
+    return text
+
+
+def _own_error(entry: Entry) -> str:
+    if entry.mean is None:
+        return _missing(entry)
+    text = f"{entry.mean:.2f}" + ("" if entry.deviation is None else f" ({entry.deviation:.2f})")
+    lost = entry.capped + len(entry.failures)
+    if lost or entry.planned < entry.column.runs:
+        text += f", n = {len(entry.errors)} of {entry.column.runs}"
+    return text
+
+
+def _missing(entry: Entry) -> str:
+    if entry.capped:
+        return f"> {entry.limit:g} s"
+    if entry.too_large:
+        return "out of memory"
+    if entry.failures:
+        return "failed"
+    return NOTHING
+
+
+def _times(summary: TargetSummary) -> list[list[str]]:
+    return [[METHODS[method].title, *map(_time, summary.row(method))] for method in summary.target.methods]
+
+
+def _time(entry: Entry) -> str:
+    if entry.capped:
+        text = f"> {entry.limit:g} s"
+    elif entry.time is None:
+        text = _missing(entry)
+    else:
+        text = format_time(entry.time)
+        if entry.unfinished:
+            text += " †"
+    printed = entry.time_published
+    return text if printed is None else f"{text} / {printed.text.replace('>', '> ')}"
+
+
+def _deltas(summary: TargetSummary) -> list[list[str]]:
+    rows = []
+    for method in ("wlda", "wlda-refined", "wlda-shrunk"):
+        if method in summary.target.methods:
+            rows.append(
+                [f"{METHODS[method].title}: proven bracket, split 0", *_row(summary, method, _bracket)]
+            )
+            rows.append([f"{METHODS[method].title}: splits", *_row(summary, method, _bracket_state)])
+    if {"wlda", "sd-wlda"} <= set(summary.target.methods):
+        agree = []
+        for place in summary.places:
+            apart, count = disagreements(summary.entries["wlda", place], summary.entries["sd-wlda", place])
+            words = f"{count - len(apart)} of {count}" if count else NOTHING
+            worst = max(apart.values(), key=abs, default=0.0)
+            agree.append(f"{words} ✗, up to {100.0 * worst:+.2g} %" if apart else words)
+        rows.append(["SD-WLDA agrees with ours", *agree])
+    return rows
+
+
+def _row(summary: TargetSummary, method: str, show: Callable[[Entry], str]) -> list[str]:
+    return [show(entry) for entry in summary.row(method)]
+
+
+def _bracket(entry: Entry) -> str:
+    found = entry.brackets.get(0)
+    if found is None:
+        return _missing(entry)
+    return "infinite" if math.isinf(found[0]) else f"[{found[0]:.6g}, {found[1]:.6g}]"
+
+
+def _bracket_state(entry: Entry) -> str:
+    found = entry.brackets
+    if not found:
+        return NOTHING
+    parts = [f"{len(found) - entry.unproven} of {len(found)} proven"]
+    infinite = sum(math.isinf(low) for low, _ in found.values())
+    if infinite:
+        parts.append(f"{infinite} infinite")
+    widths = [(high - low) / abs(high) for low, high in found.values() if math.isfinite(high) and high != 0.0]
+    if widths:
+        parts.append(f"widest {max(widths):.1e}")
+    return ", ".join(parts)
+
+
+def _significance(summary: TargetSummary) -> list[list[str]]:
+    found = [summary.comparison(place) for place in summary.places]
+    if not any(found):
+        return []
+    return [
+        ["difference, percentage points", *(NOTHING if c is None else f"{c.difference:+.2f}" for c in found)],
+        ["splits", *(NOTHING if c is None else str(c.splits) for c in found)],
+        ["p, corrected t-test", *(NOTHING if c is None else _p(c.corrected) for c in found)],
+        ["p, signed-rank test", *(NOTHING if c is None else _p(c.signed_rank) for c in found)],
+    ]
+
+
+def _p(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}" if value >= 1e-3 else "< 0.001"
+
+
+def to_markdown(summary: TargetSummary, command: str, environment: str) -> str:
+    """A page about a table or figure.
+
+    Parameters
+    ----------
+    summary : TargetSummary
+        The numbers.
+    command : str
+        What made it.
+    environment : str
+        Where it ran, in words.
+    """
+    target = summary.target
+    out = [f"# {target.name}: {target.title}", "", f"Made by `{command}`. {environment}", "", LEGEND]
+    for grid in grids(summary):
+        out += ["", f"## {grid.title}", "", *_aligned(grid)]
+    notes = _notes(summary)
+    if notes:
+        out += ["", "## Notes", "", *(f"- {note}" for note in notes)]
+    return "\n".join(out) + "\n"
+
+
+def _aligned(grid: Grid) -> list[str]:
+    """The lines of a Markdown table that reads well as it is, too."""
+    rows = [[cell.replace("|", "/") for cell in row] for row in (grid.columns, *grid.rows)]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(grid.columns))]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return lines
+
+
+def _notes(summary: TargetSummary) -> list[str]:
+    notes = [f"{title} left out: {why}" for title, why in summary.skipped.items()]
+    for entry in summary.entries.values():
+        where = f"{METHODS[entry.method].title} on {entry.column.title}"
+        if entry.unfinished:
+            notes.append(f"† {where} ended by itself: {entry.unfinished[0]}")
+        if entry.not_run:
+            notes.append(f"{where} was {entry.not_run[0]}")
+        elif entry.failures:
+            notes.append(f"{where} failed on {len(entry.failures)} of {entry.planned}: {entry.failures[0]}")
+    solvers = {"sdpt3": "SDPT3", "sedumi": "SeDuMi"}
+    first = summary.target.columns[0].key
+    stand_ins = [name for key, name in solvers.items() if published_time(summary.target.name, key, first)]
+    if stand_ins:
+        notes.append(f"The primal SDP stands beside the paper's times of {' and '.join(stand_ins)}.")
+    return notes
+
+
+def plain(summary: TargetSummary) -> list[dict[str, Any]]:
+    """One record for each method in each column.
+
+    Parameters
+    ----------
+    summary : TargetSummary
+        The numbers.
+    """
+    return [_plain_entry(summary.target.name, entry) for entry in summary.entries.values()]
+
+
+def _plain_entry(table: str, entry: Entry) -> dict[str, Any]:
+    printed, time = entry.error_published, entry.time_published
+    return {
+        "table": table,
+        "method": entry.method,
+        "column": entry.column.title,
+        "task": entry.column.task.label,
+        "splits": len(entry.errors),
+        "planned": entry.planned,
+        "capped": entry.capped,
+        "failed": len(entry.failures),
+        "error": entry.mean,
+        "deviation": entry.deviation,
+        "published_error": None if printed is None else printed.mean,
+        "published_deviation": None if printed is None else printed.deviation,
+        "within": entry.within,
+        "time": entry.time,
+        "published_time": None if time is None else time.seconds,
+    }
+
+
+def write_tables(summary: TargetSummary, folder: Path, command: str, environment: str) -> list[Path]:
+    """Write a page, a table of means and a table of all cells; return the files.
+
+    Parameters
+    ----------
+    summary : TargetSummary
+        The numbers.
+    folder : Path
+        Where to write.
+    command, environment : str
+        See :func:`to_markdown`.
+    """
+    name = summary.target.name
+    page, means, cells = (folder / f"{name}{ending}" for ending in (".md", ".csv", "-cells.csv"))
+    page.write_text(to_markdown(summary, command, environment), encoding="utf-8")
+    _write_csv(means, plain(summary))
+    _write_csv(cells, _all_cells(summary))
+    return [page, means, cells]
+
+
+def _all_cells(summary: TargetSummary) -> Iterable[dict[str, Any]]:
+    for entry in summary.entries.values():
+        for split, cell in sorted(entry.cells.items()):
+            yield {
+                "table": summary.target.name,
+                "method": entry.method,
+                "column": entry.column.title,
+                "split": split,
+                "outcome": cell["outcome"],
+                "error": cell["error"],
+                "time": cell["solve_time"],
+                "delta_lower": cell["lower"],
+                "delta_upper": cell["upper"],
+                "proof": cell["proof"],
+                "infinite": cell["lower"] is not None and math.isinf(cell["lower"]),
+                "remark": cell["reason"],
+            }
+
+
+def _write_csv(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    rows = list(records)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]) if rows else ["table"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,43 @@
+"""Every built-in backend, and every drop-in that can run here, passes the conformance suite."""
+
+from pathlib import Path
+
+import pytest
+
+import sdpfeas as sf
+from sdpfeas.testing.conformance import check_backend
+
+ROOT = Path(__file__).parents[2]
+DROP_INS = sorted((ROOT / "solvers").glob("*.py"))
+
+
+@pytest.mark.parametrize("name", sorted(sf.backends()))
+def test_built_in_backends_conform(name: str) -> None:
+    failed = [f for f in check_backend(name) if not f.passed]
+    assert not failed, "\n".join(f"{f.name}: {f.detail}" for f in failed)
+
+
+@pytest.mark.parametrize("path", DROP_INS, ids=lambda path: path.stem)
+def test_drop_in_backends_conform(path: Path) -> None:
+    kind = sf.find_solver(path).kind
+    fine, reason = kind.available()
+    if not fine:
+        pytest.skip(f"{kind.name}: {reason}")
+    failed = [f for f in check_backend(path) if not f.passed]
+    assert not failed, "\n".join(f"{f.name}: {f.detail}" for f in failed)
+
+
+class Liar(sf.FeasibilityBackend):
+    """Claims whatever comes first."""
+
+    name = "liar"
+
+    def solve(self, problem, *, time_limit=None, warm_start=None, callback=None):
+        point = tuple(block.interior_point() for block in problem.sets)
+        return sf.Claim(point=point, raw_status="optimal")
+
+
+def test_a_liar_is_found_out_but_never_believed() -> None:
+    findings = {f.name: f for f in check_backend(Liar)}
+    assert not findings["every set, planted certificate"].passed
+    assert not any("WRONG" in f.detail for f in findings.values())

@@ -1,0 +1,215 @@
+"""Newton's method on the regularised dual: curvature, steps, and what the driver makes of it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import sdpfeas as sf
+from sdpfeas.backends.contract import Progress
+from sdpfeas.backends.dual import lbfgs as dual_lbfgs
+from sdpfeas.backends.dual import newton as dual_newton
+from sdpfeas.backends.dual.function import DualFunction, Units
+from sdpfeas.backends.dual.lbfgs import DualLbfgs
+from sdpfeas.backends.dual.newton import Newton, curvature, even_multipliers, model_step, suits
+from sdpfeas.families import WLDA
+from sdpfeas.families import planting as planted
+from sdpfeas.search.bracket import Bracket, Watch
+
+MIXES = planted.set_mixes()
+
+#: Worst-case ratio of iris with two components, from two independent methods.
+IRIS_DELTA = 9.6254203
+
+
+@pytest.fixture(scope="module")
+def iris() -> WLDA:
+    x, y = load_iris(return_X_y=True)
+    return WLDA.from_data(x, y, n_components=2)
+
+
+def inequalities(kind: str, storage: str = "dense") -> sf.FeasibilityProblem:
+    rng = np.random.default_rng([3, list(MIXES).index(kind)])
+    return planted.feasible(rng, MIXES[kind], bounds="two-sided", storage=storage).problem
+
+
+def dual(problem: sf.FeasibilityProblem, weight: float = 5.0) -> DualFunction:
+    centres = np.array([0.0 if isinstance(s, sf.Free) else 0.3 for s in problem.sets])
+    return DualFunction(problem, Units.guess(problem), centres, weight, np.inf)
+
+
+# ---------------------------------------------------------------- curvature
+
+
+def matches_differences(function: DualFunction, z: np.ndarray) -> None:
+    chosen = np.arange(function.size)[::-1]
+    hessian = curvature(function, function.evaluate(z), chosen)
+    step = 1e-6
+    for k, direction in enumerate(np.eye(function.size)[chosen]):
+        ahead = function.evaluate(z + step * direction).gradient
+        behind = function.evaluate(z - step * direction).gradient
+        expected = (behind - ahead)[chosen] / (2 * step)
+        assert hessian[k] == pytest.approx(expected, rel=1e-4, abs=1e-5 * float(np.max(np.abs(hessian))))
+
+
+@pytest.mark.parametrize("storage", planted.MATRIX_STORAGE)
+def test_curvature_matches_differences_of_the_gradient_for_every_storage(storage: str) -> None:
+    function = dual(inequalities("all", storage))
+    matches_differences(function, np.abs(np.random.default_rng(5).normal(size=function.size)))
+
+
+@pytest.mark.parametrize("kind", list(MIXES))
+def test_curvature_matches_differences_of_the_gradient_for_every_set(kind: str) -> None:
+    function = dual(inequalities(kind))
+    matches_differences(function, np.abs(np.random.default_rng(6).normal(size=function.size)))
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_curvature_of_a_box_with_a_trace(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    # In strips of one row, and with few eigenvalues inside where the multipliers are large.
+    monkeypatch.setattr(dual_newton, "STRIP_SIZE", 1)
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(4, 6, 6))
+    box = sf.SpectralBox(6, trace=2.5)
+    problem = sf.FeasibilityProblem([box], [rows + rows.swapaxes(1, 2)], -np.ones(4), np.full(4, np.inf))
+    function = dual(problem)
+    matches_differences(function, size * rng.random(function.size))
+
+
+def test_curvature_sees_no_margin_at_its_largest_value() -> None:
+    problem = inequalities("box")
+    function = DualFunction(problem, Units.guess(problem), np.full(len(problem.sets), 0.3), 1e3)
+    z = 0.1 * np.ones(function.size)
+    assert not function.margin_moves(function.evaluate(z).margin)
+    matches_differences(function, z)
+
+
+# ---------------------------------------------------------------- steps
+
+
+def test_model_step_meets_the_optimality_conditions() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        root = rng.normal(size=(8, 8))
+        hessian, gradient = root @ root.T + 0.1 * np.eye(8), 3.0 * rng.normal(size=8)
+        z = np.maximum(rng.normal(size=8), 0.0)
+        signless = np.arange(8) < 2
+        step = model_step(gradient, hessian, z, signless)
+        assert step is not None
+        push, at = gradient - hessian @ step, z + step
+        assert np.all(at[~signless] >= -1e-12)
+        assert np.all(np.abs(push[signless | (at > 1e-9)]) <= 1e-9)
+        assert np.all(push[~signless] <= 1e-9)
+
+
+def test_model_step_refuses_a_model_that_is_not_definite() -> None:
+    assert model_step(np.ones(2), -np.eye(2), np.ones(2), np.zeros(2, dtype=bool)) is None
+
+
+def test_even_multipliers_leave_a_number_alone(iris: WLDA) -> None:
+    problem = iris.at(9.0)
+    y = even_multipliers(dual(problem))
+    assert np.all(y >= 0.0)
+    assert problem.rows[1] is not None
+    assert problem.rows[1].adjoint(y) == pytest.approx([0.0], abs=1e-9 * float(np.sum(y)))
+
+
+def test_newton_is_for_few_inequality_rows_of_two_terms(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert suits(iris.at(9.0))
+    x, y = load_iris(return_X_y=True)
+    assert not suits(WLDA.from_data(x, y, n_components=2, formulation="paper").at(9.0))
+    rng = np.random.default_rng(0)
+    assert not suits(planted.feasible(rng, MIXES["box"], bounds="equality").problem)
+    monkeypatch.setattr(dual_newton, "MOST_ROWS", 5)
+    assert not suits(iris.at(9.0))
+    monkeypatch.setattr(dual_newton, "MOST_ROWS", 6)
+    monkeypatch.setattr(dual_newton, "MOST_ENTRIES", 1)
+    assert not suits(iris.at(9.0))
+
+
+# ---------------------------------------------------------------- the backend
+
+
+class Patient:
+    """A callback that wants the largest margin."""
+
+    patient = True
+
+    def __init__(self, least: float) -> None:
+        self.least, self.gaps = least, list[float]()
+
+    def __call__(self, progress: Progress) -> bool:
+        assert progress.gap is not None
+        self.gaps.append(progress.gap)
+        return progress.gap < self.least
+
+
+@pytest.mark.parametrize("share", [0.9, 0.999, 1.001, 1.2])
+def test_a_patient_callback_is_told_a_gap_that_closes(iris: WLDA, share: float) -> None:
+    watch = Patient(1e-4)
+    claim = DualLbfgs().solve(iris.at(share * IRIS_DELTA), callback=watch)
+    assert claim.stop is sf.Stop.CALLBACK
+    assert watch.gaps[-1] < 1e-4 < watch.gaps[0]
+    assert len(watch.gaps) < 40
+
+
+@pytest.mark.parametrize("share", [0.999, 1.001])
+def test_slow_runs_go_on_with_newton(iris: WLDA, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dual_lbfgs, "NEWTON_AFTER", 3)
+    steps, climb = [], Newton.climb
+
+    def counted(*arguments: Any) -> Any:
+        steps.append(1)
+        return climb(*arguments)
+
+    monkeypatch.setattr(Newton, "climb", counted)
+    result = sf.solve(iris.at(share * IRIS_DELTA), "dual-lbfgs")
+    assert result.verdict is (sf.Verdict.FEASIBLE if share < 1.0 else sf.Verdict.INFEASIBLE)
+    assert steps
+    plain = sf.solve(iris.at(share * IRIS_DELTA), "dual-lbfgs", newton=False)
+    assert plain.verdict is result.verdict
+
+
+def test_where_newton_fails_the_rest_is_left_to_lbfgs(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: Newton, function: DualFunction, z: np.ndarray, *_: Any) -> Any:
+        return self._ascent.evaluate(function, z), False
+
+    monkeypatch.setattr(Newton, "climb", fails)
+    found = sf.bisect(iris, "dual-lbfgs", tol=1e-3)
+    assert found.converged
+    assert found.proven
+    assert found.lower <= IRIS_DELTA <= found.upper
+
+
+def test_a_step_that_cannot_work_gives_up(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dual_newton, "model_step", lambda *_: None)
+    found = sf.bisect(iris, "dual-lbfgs", tol=1e-3)
+    assert found.converged
+    assert found.proven
+
+
+# ---------------------------------------------------------------- the driver
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_few_solves_and_steps_close_a_bracket(iris: WLDA, tol: float) -> None:
+    found = sf.bisect(iris, "dual-lbfgs", tol=tol)
+    assert found.converged
+    assert found.proven
+    assert found.lower <= IRIS_DELTA * (1.0 + 1e-8)
+    assert found.upper >= IRIS_DELTA * (1.0 - 1e-8)
+    assert found.solves <= 4
+    assert sum(step.iterations or 0 for step in found.history) < 100
+
+
+def test_bounds_are_proved_when_the_gap_is_worth_it(iris: WLDA) -> None:
+    bracket = Bracket(iris, 1e-3, 0.0)
+    watch = Watch(bracket, 5.0)
+    point, y = iris.initial_points()[1], iris.initial_multipliers()[0]
+    away = abs(iris.estimate(point) - 5.0) / 5.0
+    assert not watch(Progress(1, 0.0, point, y, gap=away))
+    assert bracket.lower == -np.inf
+    watch(Progress(2, 0.0, point, y, gap=0.1 * away**2))
+    assert watch.told
+    assert np.isfinite([bracket.lower, bracket.upper]).all()

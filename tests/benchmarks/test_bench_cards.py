@@ -1,0 +1,64 @@
+"""The benchmarks that are parametrised by cards: what they run, and what they save."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from study_tools import write_backend, write_problems
+
+from sdpfeas.study.plan import make_plan
+from sdpfeas.study.settings import Settings
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def bench(folder: Path, *arguments: str | Path) -> tuple[int, str]:
+    command = [sys.executable, "-m", "pytest", BENCHMARKS, "-q", "-p", "no:cacheprovider", *arguments]
+    # A test run in parallel says so in the environment, and pytest-benchmark then measures nothing.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    found = subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=120,
+        env=environment,
+        check=False,
+    )
+    return found.returncode, found.stdout + found.stderr
+
+
+@pytest.mark.slow
+def test_saved_times_can_be_compared(tmp_path: Path) -> None:
+    pattern = write_problems(tmp_path / "p", 2)
+    backend = write_backend(tmp_path, "honest")
+    asked = ("--solver", backend, "--problem", pattern, "--benchmark-json", tmp_path / "times.json")
+    code, out = bench(tmp_path, *asked)
+    assert code == 0, out
+    # Names are the same on every commit; the hashes tell whether they mean the same.
+    times = {
+        entry["name"]: entry for entry in json.loads((tmp_path / "times.json").read_text())["benchmarks"]
+    }
+    assert set(times) == {"test_card[p000-honest]", "test_card[p001-honest]"}
+    for cell in make_plan([str(backend)], [str(pattern)], 1, Settings()).cells:
+        entry = times[f"test_card[{cell.problem.label}-honest]"]
+        assert entry["group"] == cell.problem.label
+        assert entry["extra_info"]["solver_hash"] == cell.solver.key
+        assert entry["extra_info"]["problem_hash"] == cell.problem.key
+        assert entry["extra_info"]["proof"] == "rigorous"
+        assert entry["stats"]["rounds"] == 20
+
+
+@pytest.mark.slow
+def test_defaults_and_errors(tmp_path: Path) -> None:
+    code, out = bench(tmp_path, "--solver", "nosuch", "--problem", "wlda-iris")
+    assert code == 4
+    assert "no solver named 'nosuch'" in out
+    code, out = bench(tmp_path, "-k", "test_card", "--benchmark-disable")
+    assert code == 0, out
+    assert "28 passed" in out

@@ -1,0 +1,253 @@
+"""Sets: projections, support functions, membership, interior."""
+
+import math
+from fractions import Fraction
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from strategies import SEEDS, block_sets, examples, random_array, random_member, spectral_boxes
+
+import sdpfeas as sf
+from sdpfeas.problem.sets import set_from_spec
+
+SCALES = st.sampled_from([1e-8, 1.0, 3.0, 1e3, 1e8])
+
+
+@given(block_sets(), SEEDS, SCALES)
+def test_projection_is_a_member_and_idempotent(block, seed, scale):
+    x = random_array(block, np.random.default_rng(seed), scale)
+    p = block.project(x)
+    rounding = 1e-13 * (1.0 + np.linalg.norm(p))
+    assert p.shape == block.shape
+    if block.matrix:
+        assert np.array_equal(p, p.T)
+        lam = np.linalg.eigvalsh(p)
+        if isinstance(block, sf.SpectralBox):
+            assert block.lower - rounding <= lam[0] <= lam[-1] <= block.upper + rounding
+            assert block.trace is None or np.trace(p) == pytest.approx(block.trace, abs=rounding)
+        else:
+            assert lam[0] >= -rounding
+    assert block.distance(p) <= rounding
+    assert np.linalg.norm(block.project(p) - p) <= rounding
+
+
+@given(block_sets(), SEEDS, SCALES)
+def test_projection_is_non_expansive(block, seed, scale):
+    rng = np.random.default_rng(seed)
+    x = random_array(block, rng, scale)
+    y = x + random_array(block, rng, 10.0 ** rng.uniform(-6, 1))
+    apart = np.linalg.norm(block.project(x) - block.project(y))
+    assert apart <= np.linalg.norm(x - y) + 1e-13 * np.linalg.norm(x)
+
+
+@given(block_sets(), SEEDS, SCALES)
+def test_projection_is_nearest(block, seed, scale):
+    """No member lies in front of the plane through the projection: <x - p, z - p> <= 0."""
+    rng = np.random.default_rng(seed)
+    x = random_array(block, rng, scale)
+    p = block.project(x)
+    for _ in range(5):
+        z = random_member(block, rng)
+        size = np.linalg.norm(x - p) * (np.linalg.norm(z) + np.linalg.norm(p)) + np.linalg.norm(x)
+        assert np.vdot(x - p, z - p) <= 1e-12 * (1.0 + size)
+    assert block.distance(x) == pytest.approx(np.linalg.norm(x - p), abs=1e-13 * (1 + np.linalg.norm(x)))
+
+
+def _constraints(block, x):
+    if isinstance(block, sf.PSD):
+        return [x >> 0]
+    if isinstance(block, sf.Nonneg):
+        return [x >= 0]
+    if isinstance(block, sf.Free):
+        return []
+    eye = np.eye(block.n)
+    trace = [] if block.trace is None else [cp.trace(x) == block.trace]
+    return [x - block.lower * eye >> 0, block.upper * eye - x >> 0, *trace]
+
+
+def _variable(block):
+    return cp.Variable(block.shape, symmetric=block.matrix and block.n > 1)
+
+
+@examples(0.5)
+@given(block_sets(4), SEEDS)
+@example(sf.SpectralBox(4, trace=1.5), 1)
+@example(sf.SpectralBox(3, -1.0, 2.0, trace=0.25), 2)
+@example(sf.SpectralBox(3, -1.0, 2.0), 3)
+@example(sf.SpectralBox(3, 0.1, 0.1, trace=0.3), 4)
+@example(sf.SpectralBox(3, 0.0, 1.0, trace=3.0), 5)
+@example(sf.SpectralBox(3, 0.0, 1.0, trace=0.0), 6)
+def test_projection_agrees_with_a_convex_solver(block, seed):
+    target = random_array(block, np.random.default_rng(seed), 2.0)
+    x = _variable(block)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - target)), _constraints(block, x))
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    assert x.value is not None
+    # Distances pin the projection down: the solver's point may itself be off by the root of its gap.
+    assert np.linalg.norm(block.project(target) - x.value) <= 2e-5
+    assert block.distance(target) == pytest.approx(np.linalg.norm(x.value - target), abs=1e-7)
+
+
+def _support_by_eigenvalues(block, g):
+    """Greedy filling: every eigenvalue starts at the lower bound, the largest take what the trace leaves."""
+    lam = np.linalg.eigvalsh(g)[::-1] if block.matrix else g
+    if isinstance(block, sf.Free):
+        return 0.0 if not lam.any() else math.inf
+    if not isinstance(block, sf.SpectralBox):
+        return 0.0 if np.max(lam) <= 0.0 else math.inf
+    value = block.lower * lam.sum()
+    left = math.inf if block.trace is None else block.trace - block.n * block.lower
+    for eigenvalue in lam:
+        if block.trace is None and eigenvalue < 0.0:
+            break
+        step = min(left, block.upper - block.lower)
+        value += step * eigenvalue
+        left -= step
+    return value
+
+
+@given(block_sets(), SEEDS, SCALES)
+def test_support_agrees_with_a_formula_on_eigenvalues(block, seed, scale):
+    g = random_array(block, np.random.default_rng(seed), scale)
+    tolerance = 1e-12 * scale * (1.0 + getattr(block, "nuclear_radius", 0.0)) * block.n
+    assert block.support(g) == pytest.approx(_support_by_eigenvalues(block, g), abs=tolerance)
+
+
+@given(block_sets(), SEEDS)
+def test_no_member_exceeds_the_support(block, seed):
+    rng = np.random.default_rng(seed)
+    g = random_array(block, rng)
+    if not block.bounded:
+        g = -block.project(g) if not isinstance(block, sf.Free) else np.zeros(block.n)
+    bound = block.support(g - 1e-14 * np.eye(block.n) if isinstance(block, sf.PSD) else g)
+    for _ in range(10):
+        z = random_member(block, rng)
+        assert np.vdot(g, z) <= bound + 1e-11 * (1.0 + np.linalg.norm(z))
+
+
+@given(spectral_boxes(), SEEDS)
+def test_support_is_attained(box, seed):
+    """Far along a direction the projection is the maximiser."""
+    g = random_array(box, np.random.default_rng(seed))
+    gaps = np.diff(np.linalg.eigvalsh(g))
+    if gaps.size and gaps.min() < 1e-3:
+        return
+    z = box.project(1e6 * g)
+    assert np.vdot(g, z) == pytest.approx(box.support(g), abs=1e-8)
+
+
+@examples(0.3)
+@given(spectral_boxes(4), SEEDS)
+def test_support_agrees_with_a_convex_solver(box, seed):
+    g = random_array(box, np.random.default_rng(seed))
+    z = _variable(box)
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(g, z))), _constraints(box, z))
+    problem.solve(solver=cp.CLARABEL)
+    assert problem.value == pytest.approx(box.support(g), abs=1e-6)
+
+
+def test_projection_far_away_keeps_the_trace():
+    """Rounding is relative to the box, not to the eigenvalues."""
+    box = sf.SpectralBox(3, trace=1)
+    for size in (1.0, 1e16, 1e100, 1e300):
+        assert np.allclose(box.project_spectrum(np.full(3, size)), 1 / 3, atol=1e-15)
+        assert np.allclose(box.project_spectrum(np.array([-size, size, size])), [0.0, 0.5, 0.5], atol=1e-15)
+        assert np.array_equal(box.project_spectrum(np.array([-size, 0.0, 2 * size])), [0.0, 0.0, 1.0])
+
+
+@given(spectral_boxes(), SEEDS, st.integers(-30, 300))
+def test_projection_of_a_spectrum_meets_the_trace(box, seed, exponent):
+    rng = np.random.default_rng(seed)
+    lam = rng.normal(size=box.n).round(1) * 10.0**exponent
+    p = box.project_spectrum(lam)
+    assert np.all((p >= box.lower) & (p <= box.upper))
+    if box.trace is not None:
+        size = box.n * max(abs(box.lower), abs(box.upper))
+        assert p.sum() == pytest.approx(box.trace, abs=4e-16 * box.n * size)
+
+
+@given(block_sets(), SEEDS)
+def test_interior(block, seed):
+    inner = block.interior_point()
+    single = isinstance(block, sf.SpectralBox) and (
+        block.lower == block.upper
+        or (block.trace is not None and min(block.rank, block.n - block.rank) < 1e-9)
+    )
+    assert block.distance(inner) <= 1e-15 * (1 + np.linalg.norm(inner))
+    if single:
+        assert block.depth(inner) == pytest.approx(0.0, abs=1e-15)
+        return
+    assert block.contains_interior(inner)
+    x = random_array(block, np.random.default_rng(seed), 3.0)
+    depth = block.depth(x)
+    if isinstance(block, sf.Free):
+        assert depth == math.inf
+    elif depth < 0.0:
+        assert not block.contains_interior(x)
+        assert block.distance(x) >= -depth * (1 - 1e-12)
+
+
+def test_depth_counts_eigenvalues():
+    assert sf.PSD(2).depth(np.array([[2.0, 1.0], [1.0, 2.0]])) == pytest.approx(1.0)
+    assert sf.SpectralBox(2, 0.0, 4.0).depth(np.array([[2.0, 1.0], [1.0, 2.0]])) == pytest.approx(1.0)
+    assert sf.Nonneg(2).depth(np.array([3.0, -1.0])) == -1.0
+
+
+def test_interior_asks_for_the_trace():
+    box = sf.SpectralBox(2, trace=1)
+    assert box.contains_interior(np.diag([0.5, 0.5]))
+    assert not box.contains_interior(np.diag([0.5, 0.6]))
+    assert not box.contains_interior(np.diag([0.0, 1.0]))
+
+
+def test_distance_counts_asymmetry():
+    assert sf.PSD(2).distance(np.array([[1.0, 1.0], [-1.0, 1.0]])) == pytest.approx(math.sqrt(2))
+
+
+@pytest.mark.parametrize(
+    ("n", "lower", "upper", "trace"),
+    [
+        (3, 0.1, 1.0, 0.3),
+        (3, 0.1, 0.7, 2.1),
+        (6, 0.7, 0.7 + 0.2, 5.4),
+        (7, -0.3, 0.1, 0.7),
+        (6, 0.1, 0.3, 0.6),
+        (49, 0.0, 1 / 49, 1.0),
+    ],
+)
+def test_a_trace_at_its_end_leaves_a_member_exactly(n, lower, upper, trace):
+    """In rational arithmetic the set is not empty, though 3 times 0.1 is not 0.3."""
+    box = sf.SpectralBox(n, lower, upper, trace)
+    assert box.trace is not None
+    assert n * Fraction(lower) <= Fraction(box.trace) <= n * Fraction(upper)
+    assert box.trace == pytest.approx(trace, rel=1e-14)
+    assert 0.0 <= box.rank <= n
+
+
+def test_a_trace_that_the_bounds_imply_is_dropped():
+    """No floating-point number is 3 times 0.1: with the trace the set would be empty."""
+    box = sf.SpectralBox(3, 0.1, 0.1, trace=0.3)
+    assert box == sf.SpectralBox(3, 0.1, 0.1)
+    assert np.allclose(box.project(np.ones((3, 3))), 0.1 * np.eye(3), atol=1e-16)
+
+
+@given(block_sets())
+def test_spec_round_trips(block):
+    assert set_from_spec(block.spec()) == block
+
+
+@pytest.mark.parametrize("block", [sf.PSD(2), sf.Nonneg(2), sf.Free(2), sf.SpectralBox(2, trace=1)])
+def test_sets_are_immutable(block):
+    for name in block.spec():
+        with pytest.raises(AttributeError):
+            setattr(block, name, 1)
+
+
+def test_numpy_numbers_are_numbers():
+    box = sf.SpectralBox(np.int64(3), np.float32(0.5), np.int32(1), np.float64(2))
+    assert box == sf.SpectralBox(3, 0.5, 1.0, 2.0)
+    assert type(box.n) is int
+    assert type(box.trace) is float

@@ -1,0 +1,380 @@
+"""Claims made to fool the verifier, each a hole that was open once or might be.
+
+Numeric mode has tolerances, and these are about what they must not excuse; the rigorous ones are about
+rounding, cancellation and underflow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import planted
+import pytest
+import scipy.sparse as sp
+
+import sdpfeas as sf
+from sdpfeas.problem.rows import Combined, Dense
+from sdpfeas.verifier.equality import FreeColumns
+
+MODES = (
+    {},
+    {"repair": False},
+    {"rigorous": True},
+    {"rigorous": True, "repair": False},
+    {"exact": True},
+)
+
+
+def never(problem: sf.FeasibilityProblem, claim: sf.Claim, verdict: sf.Verdict) -> None:
+    for mode in MODES:
+        check = sf.verify(problem, claim, **mode)
+        assert check.verdict is not verdict, (mode, check.explain())
+
+
+# ---------------------------------------------------------------- discriminant analysis
+
+
+def perturbed(rng: np.random.Generator, z: np.ndarray) -> list[np.ndarray]:
+    """The best Z there is, and versions of it that leave the box by hardly anything."""
+    d = z.shape[0]
+    out = [z]
+    for size in (1e-16, 1e-13, 1e-10):
+        out.append(z + size * planted.symmetric(rng, d))
+        for j in (0, 1):
+            e = np.zeros((d, d))
+            e[j, j] = 1.0
+            out.append(z - size * e + size * np.eye(d) / d)
+    box = sf.SpectralBox(d, trace=1)
+    return out + [box.project(x) for x in out]
+
+
+@pytest.mark.parametrize("share", [1.1, 1.001])
+@pytest.mark.parametrize("units", [1.0, 1e3, 1e4, 1e5, 1e6, 1e8])
+def test_badly_scaled_columns(units: float, share: float) -> None:
+    """Beyond the best threshold nothing may pass, however large some columns are.
+
+    Entries of Z where columns are large count for up to 1e16 in a row, so what is rounding in Z is not
+    rounding in the row.
+    """
+    if share < 1.1 and units > 1e5:
+        pytest.skip("the best threshold itself is not known that well")
+    rng = np.random.default_rng(31)
+    for d in (2, 5):
+        columns = np.where(np.arange(d) % 2 == 1, units, 1.0)
+        data, best, direction = planted.two_classes(rng, d, columns)
+        z = np.outer(direction, direction)
+        delta = share * best
+        problem = data.at(delta)
+        for x in perturbed(rng, 0.5 * (z + z.T)):
+            low, high = float(np.min(data.between(x))), delta * float(np.max(data.within(x)))
+            for t in (low, 0.5 * (low + high)):
+                check = sf.verify(problem, sf.Claim(point=(x, np.array([max(t, 0.0)]))))
+                assert check.verdict is not sf.Verdict.FEASIBLE, check.explain()
+
+
+def test_columns_in_sane_units_are_decided() -> None:
+    """The guards above do not cost the verdicts one wants."""
+    rng = np.random.default_rng(32)
+    for units in (1.0, 1e2, 1e3):
+        data, best, direction = planted.two_classes(rng, 4, np.array([1.0, units, 1.0, units]))
+        z = np.outer(direction, direction) / np.sum(direction**2)
+        z = 0.5 * (z + z.T)
+        for share in (0.9, 0.999):
+            check = sf.verify(data.at(share * best), sf.Claim(point=data.point(z, share * best)))
+            assert check.verdict is sf.Verdict.FEASIBLE, check.explain()
+        y = np.array([1.0, 0.5, 0.5])
+        for share in (1.001, 1.1):
+            check = sf.verify(data.at(share * best), sf.Claim(certificate=y), rigorous=True)
+            assert check.verdict is sf.Verdict.INFEASIBLE, check.explain()
+
+
+def test_iris_just_beyond_its_best_threshold() -> None:
+    """On iris at 1.0001 times the best threshold solvers say optimal; the verifier must not."""
+    datasets = pytest.importorskip("sklearn.datasets")
+    import cvxpy as cp
+
+    x, labels = datasets.load_iris(return_X_y=True)
+    groups = [x[labels == k] for k in range(3)]
+    means = np.array([g.mean(axis=0) for g in groups])
+    scatters = np.array([(g - g.mean(axis=0)).T @ (g - g.mean(axis=0)) / len(g) for g in groups])
+    data = planted.Discriminant(means, scatters, 2)
+    # Charnes-Cooper: one solve gives the best point up to the accuracy of the solver.
+    z, t, tau = cp.Variable((4, 4), symmetric=True), cp.Variable(), cp.Variable()
+    differences = [means[i] - means[j] for i in range(3) for j in range(i + 1, 3)]
+    rows = [cp.sum(cp.multiply(np.outer(m, m), z)) >= t for m in differences]
+    rows += [cp.sum(cp.multiply(s, z)) <= 1.0 for s in scatters]
+    rows += [z >> 0, tau * np.eye(4) - z >> 0, cp.trace(z) == 2.0 * tau]
+    best = 9.6254203
+    for solver in ("CLARABEL", "SCS"):
+        cp.Problem(cp.Maximize(t), rows).solve(solver=solver)
+        value = np.array(z.value) / float(tau.value)
+        for share, possible in ((1.0001, False), (1.00001, False), (0.999, True)):
+            problem = data.at(share * best)
+            for candidate in (value, sf.SpectralBox(4, trace=2).project(value)):
+                for scalar in (float(t.value) / float(tau.value), float(np.min(data.between(candidate)))):
+                    for mode in ({}, {"rigorous": True}):
+                        check = sf.verify(problem, sf.Claim(point=(candidate, np.array([scalar]))), **mode)
+                        assert check.verdict is not sf.Verdict.INFEASIBLE
+                        if not possible:
+                            assert check.verdict is sf.Verdict.UNDECIDED, (solver, share, check.explain())
+                        elif solver == "CLARABEL":
+                            assert check.verdict is sf.Verdict.FEASIBLE, (solver, share, check.explain())
+
+
+# ---------------------------------------------------------------- what tolerances must not excuse
+
+
+@pytest.mark.parametrize("c", [1e-2, 1e-4, 1e-6, 1e-7])
+def test_small_entries_of_a_box(c: float) -> None:
+    """``Z11 = 0`` and ``Z12 = c`` contradict each other; Z11 = c² looks like zero."""
+    rows = np.zeros((2, 2, 2))
+    rows[0, 0, 0] = 1.0
+    rows[1, 0, 1] = rows[1, 1, 0] = 0.5
+    for box in (sf.SpectralBox(2), sf.SpectralBox(2, upper=1e3), sf.SpectralBox(2, trace=1.0)):
+        problem = sf.FeasibilityProblem([box], [rows], [0.0, c], [0.0, c])
+        for corner in (c * c, 1.01 * c * c, 0.0):
+            claim = sf.Claim(point=(np.array([[corner, c], [c, 1.0 - corner]]),))
+            never(problem, claim, sf.Verdict.FEASIBLE)
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("slope", [1e-6, 1e-8, 1e-10])
+def test_large_terms_do_not_excuse_a_linear_program(slope: float, split: bool) -> None:
+    """``x1 = x2`` and ``x1 - (1 + slope) x2 = 1`` have no solution x >= 0, whatever the size of x."""
+    table = np.array([[1.0, -1.0], [1.0, -1.0 - slope]])
+    sets = [sf.Nonneg(1), sf.Nonneg(1)] if split else [sf.Nonneg(2)]
+    rows = [table[:, :1], table[:, 1:]] if split else [table]
+    problem = sf.FeasibilityProblem(sets, rows, [0.0, 1.0], [0.0, 1.0])
+    for size in 10.0 ** np.arange(0.0, 15.0, 2.0):
+        x = [np.array([size]), np.array([size])] if split else [np.full(2, size)]
+        never(problem, sf.Claim(point=tuple(x)), sf.Verdict.FEASIBLE)
+
+
+@pytest.mark.parametrize("slope", [1e-6, 1e-8, 1e-10, 1e-12])
+def test_a_far_solution_is_a_solution(slope: float) -> None:
+    """``x1 - x2 = 1`` and ``-x1 + (1 + slope) x2 = 1`` hold at x2 = 2 / slope; the rows nearly cancel."""
+    table = np.array([[1.0, -1.0], [-1.0, 1.0 + slope]])
+    for sets in ([sf.Nonneg(2)], [sf.Free(2)]):
+        problem = sf.FeasibilityProblem(sets, [table], np.ones(2), np.ones(2))
+        for y in ([1.0, 1.0], [1.0 + slope, 1.0], [1.0, 1.0 - slope]):
+            never(problem, sf.Claim(certificate=np.array(y)), sf.Verdict.INFEASIBLE)
+
+
+def test_cancellation_in_a_certificate() -> None:
+    """Two rows of size 1e12 whose difference is at the level of rounding prove nothing."""
+    rng = np.random.default_rng(33)
+    for _ in range(50):
+        big = 1e12 * planted.symmetric(rng, 6)
+        noise = 1e-5 * planted.symmetric(rng, 6)
+        rows = np.array([big, big + noise])
+        box = sf.SpectralBox(6, trace=2)
+        # The point z meets both rows, so nothing may rule it out.
+        z = planted.interior(rng, box)
+        value = np.array([float(np.sum(r * z)) for r in rows])
+        width = 1e-3 * np.ones(2)
+        problem = sf.FeasibilityProblem([box], [rows], value - width, value + width)
+        for y in ([1.0, -1.0], [-1.0, 1.0], [1.0, -1.0 + 1e-16]):
+            never(problem, sf.Claim(certificate=np.array(y)), sf.Verdict.INFEASIBLE)
+
+
+def test_means_far_from_the_origin() -> None:
+    """Squared distances of means must not be computed through their lengths."""
+    rng = np.random.default_rng(34)
+    means = rng.normal(size=(3, 2)) + np.array([[0.0, 0.0], [1e8, 0.0], [1e8, 0.0]])
+    pairs = sf.PairwiseDifference(means)
+    z = np.eye(2) * 0.5
+    near = float(np.sum((means[1] - means[2]) ** 2)) * 0.5
+    for factor, verdict in ((0.999, sf.Verdict.FEASIBLE), (1.001, sf.Verdict.UNDECIDED)):
+        problem = sf.FeasibilityProblem(
+            [sf.SpectralBox(2, lower=0.5, upper=0.5)], [pairs], [0.0, 0.0, factor * near], [np.inf] * 3
+        )
+        for mode in ({}, {"rigorous": True}):
+            check = sf.verify(problem, sf.Claim(point=(z,)), **mode)
+            assert check.verdict is verdict, (mode, check.explain())
+
+
+# ---------------------------------------------------------------- rounding, cancellation, underflow
+
+
+@pytest.mark.parametrize("slope", [1e-3, 1e-6, 1e-10, 1e-12])
+def test_cancellation_in_combined_rows_on_a_free_block(slope: float) -> None:
+    """The second row is zero, though computing it gives -1: no certificate may lean on it."""
+    base = Dense(np.array([[slope], [1.0], [1.0], [1.0], [1.0]]))
+    mix = sp.csr_array([[1.0, 0.0, 0.0, 0.0, 0.0], [0.0, 1e16, 1.0, -1e16, -1.0]])
+    problem = sf.FeasibilityProblem([sf.Free(1)], [sf.Combined(mix, base)], [1.0, 0.0], [1.0, 0.0])
+    assert problem.rows[0].exact_row(1)[0] == 0
+    for y in ([1.0, 0.0], [1.0, slope], [1.0, -slope]):
+        never(problem, sf.Claim(certificate=np.array(y)), sf.Verdict.INFEASIBLE)
+
+
+@pytest.mark.parametrize("slope", [1e-2, 1e-3, 1e-9])
+def test_a_sign_may_not_be_turned(slope: float) -> None:
+    """``slope·f >= 1`` and ``f >= 0`` hold for large f; only a multiplier of the wrong sign would deny it."""
+    problem = sf.FeasibilityProblem([sf.Free(1)], [np.array([[slope], [1.0]])], [1.0, 0.0], [np.inf, np.inf])
+    for y in ([1.0, 0.0], [1.0, 1e-20], [1.0, 1e-12], [1.0, -slope]):
+        never(problem, sf.Claim(certificate=np.array(y)), sf.Verdict.INFEASIBLE)
+
+
+@pytest.mark.parametrize("slope", [1e-3, 1e-6, 1e-10, 1e-12])
+@pytest.mark.parametrize("block", [sf.Nonneg(2), sf.PSD(2)], ids=["nonneg", "psd"])
+def test_an_entry_at_zero_that_the_correction_of_a_free_block_moves(block: sf.BlockSet, slope: float) -> None:
+    """Feasible: f + u = 1, f + (1 - slope)·u = 0, u = x, at u = 1 / slope.
+
+    With multipliers (1, -1, 0) no row touches x that counts, and A*y is exactly zero there. Yet what is left
+    of it on u can only be made up for by the third row, which makes it positive on x.
+    """
+    free = np.array([[1.0, 1.0], [1.0, 1.0 - slope], [0.0, 1.0]])
+    touching = np.zeros((3, *block.shape))
+    touching[(2, *[0] * len(block.shape))] = -1.0
+    problem = sf.FeasibilityProblem([sf.Free(2), block], [free, touching], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0])
+    claim = sf.Claim(certificate=np.array([1.0, -1.0, 0.0]))
+    for mode in MODES[2:]:
+        check = sf.verify(problem, claim, **mode)
+        assert check.verdict is not sf.Verdict.INFEASIBLE, (mode, check.explain())
+
+
+def test_an_entry_that_is_touched_by_less_than_the_smallest_number() -> None:
+    """A product that underflows to zero touches all the same; one with a stored zero does not."""
+    base = Dense(np.array([[2.0**-600, 0.0]]))
+    rows = Combined(sp.csr_array(np.array([[2.0**-600], [1.0]])), base)
+    free = np.array([[1.0], [1.0]])
+    problem = sf.FeasibilityProblem([sf.Free(1), sf.Nonneg(2)], [free, rows], [0.0, 0.0], [0.0, 0.0])
+    assert FreeColumns(problem, np.array([1.0, -1.0])).moves(1)[0]
+    plain = sf.FeasibilityProblem([sf.Free(1), sf.Nonneg(2)], [free, np.eye(2)], [0.0, 0.0], [0.0, np.inf])
+    assert FreeColumns(plain, np.array([1.0, -1.0])).moves(1).tolist() == [True, True]
+    assert FreeColumns(plain, np.array([1.0, 0.0])).moves(1).tolist() == [True, False]
+
+
+def test_cancellation_in_combined_rows_on_a_matrix() -> None:
+    rows = np.array([np.eye(2), np.eye(2), np.eye(2), np.eye(2)])
+    mix = sp.csr_array([[1e16, 1.0, -1e16, -1.0]])
+    combined = sf.Combined(mix, Dense(rows))
+    for sets in ([sf.PSD(2)], [sf.SpectralBox(2)]):
+        # The row is zero: it is neither -2 nor 2, whatever order it is added up in.
+        problem = sf.FeasibilityProblem(sets, [combined], [-0.5], [0.5])
+        for y in (1.0, -1.0):
+            never(problem, sf.Claim(certificate=np.array([y])), sf.Verdict.INFEASIBLE)
+        for low, high in ((-5.0, -1.0), (1.0, 5.0)):
+            problem = sf.FeasibilityProblem(sets, [combined], [low], [high])
+            never(problem, sf.Claim(point=(np.eye(2),)), sf.Verdict.FEASIBLE)
+
+
+@pytest.mark.parametrize("power", [-600, -530, -500, -300, 300, 500])
+def test_rows_of_wild_scale(power: int) -> None:
+    """Norms that underflow when squared still have to be paid for."""
+    unit = 2.0**power
+    row = np.zeros((1, 2, 2))
+    row[0, 0, 0] = unit
+    # X11 <= -1e-9 has no solution; the point is not provably off, only slightly outside.
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [row], [-np.inf], [-1e-9 * unit])
+    never(problem, sf.Claim(point=(np.array([[-1.1e-9, 0.0], [0.0, 1.0]]),)), sf.Verdict.FEASIBLE)
+    # The same with an equality row that takes a correction.
+    rows = np.zeros((2, 2, 2))
+    rows[0, 0, 0], rows[1, 1, 1] = unit, 1.0
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [-np.inf, 1.0], [-1e-9 * unit, 1.0])
+    never(problem, sf.Claim(point=(np.array([[1e-9, 0.0], [0.0, 1.0]]),)), sf.Verdict.FEASIBLE)
+
+
+def test_products_that_underflow() -> None:
+    """-1e-200 · 1e-200 is below zero though it is computed as zero."""
+    mix = sf.Combined(sp.csr_array([[-1e-200], [0.0]]), Dense(np.array([[1e-200]])))
+    problem = sf.FeasibilityProblem(
+        [sf.Nonneg(1), sf.Nonneg(1)], [mix, np.array([[0.0], [1.0]])], [0.0, 1.0], [np.inf, np.inf]
+    )
+    claim = sf.Claim(point=(np.ones(1), 2.0 * np.ones(1)))
+    assert not planted.exactly_feasible(problem, claim.point)
+    for mode in ({"rigorous": True, "repair": False}, {"exact": True, "repair": False}):
+        assert sf.verify(problem, claim, **mode).verdict is sf.Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize("power", [-1070, -1000, -520, -500, 500, 520, 1000])
+def test_certificates_of_wild_scale(power: int) -> None:
+    """beta(y) = y lower is tiny here, and of either sign."""
+    unit = 2.0**power
+    for sign in (1.0, -1.0):
+        row = -np.eye(2)[None]
+        problem = sf.FeasibilityProblem([sf.PSD(2)], [row], [sign * 2.0**-500], [np.inf])
+        claim = sf.Claim(certificate=np.array([unit]))
+        check = sf.verify(problem, claim, rigorous=True)
+        # -tr X >= 2^-500 is impossible, -tr X >= -2^-500 is not.
+        assert check.verdict is (sf.Verdict.INFEASIBLE if sign > 0.0 else sf.Verdict.UNDECIDED)
+
+
+def test_a_definite_matrix_that_is_not() -> None:
+    """Hilbert matrices less a little: positive in floating point, indefinite in truth, or the reverse."""
+    for n in (8, 10, 12, 13):
+        hilbert = 1.0 / (1.0 + np.arange(n)[:, None] + np.arange(n)[None, :])
+        lam, vec = np.linalg.eigh(hilbert)
+        for factor in (0.5, 0.99, 1.01, 2.0, 100.0):
+            x = hilbert - factor * max(lam[0], 1e-17) * np.outer(vec[:, 0], vec[:, 0])
+            x = 0.5 * (x + x.T)
+            problem = sf.FeasibilityProblem([sf.PSD(n)], [None], [], [])
+            check = sf.verify(problem, sf.Claim(point=(x,)), exact=True, repair=False)
+            assert (check.verdict is sf.Verdict.FEASIBLE) == planted.exactly_psd(planted.rationals(x))
+            if planted.exactly_psd(planted.rationals(x)):
+                continue
+            # As a certificate the same matrix must fail without a second thought.
+            flat = -x
+            problem = sf.FeasibilityProblem([sf.PSD(n)], [flat[None]], [1.0], [1.0])
+            check = sf.verify(problem, sf.Claim(certificate=np.ones(1)), rigorous=True, repair=False)
+            assert check.verdict is sf.Verdict.UNDECIDED, (n, factor)
+
+
+def test_an_ill_conditioned_system_of_rows() -> None:
+    """Rows that are independent by 1e-9: the correction is large and has to be paid for."""
+    for gap in (1e-4, 1e-7, 1e-9, 1e-12):
+        rows = np.zeros((2, 2, 2))
+        rows[0] = np.eye(2)
+        rows[1] = np.eye(2) + gap * np.diag([1.0, -1.0])
+        # tr X = 2 and gap·(X11 - X22) = off: X11 - X22 = off / gap, at most 2.
+        for off, truth in ((1.5 * gap, True), (3.0 * gap, False)):
+            right = np.array([2.0, 2.0 + off])
+            problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], right, right)
+            point = sf.Claim(point=(np.eye(2),))
+            if not truth:
+                never(problem, point, sf.Verdict.FEASIBLE)
+            x = np.diag([1.0 + 0.5 * off / gap, 1.0 - 0.5 * off / gap])
+            if not truth:
+                never(problem, sf.Claim(point=(x,)), sf.Verdict.FEASIBLE)
+            elif gap >= 1e-6:
+                assert sf.verify(problem, sf.Claim(point=(x,)), rigorous=True).verdict is sf.Verdict.FEASIBLE
+
+
+def test_both_sides_at_once() -> None:
+    """When a point and a certificate both look right in numeric mode, neither is."""
+    row = np.eye(2)[None]
+    problem = sf.FeasibilityProblem([sf.SpectralBox(2)], [row], [2.0 + 3e-8], [np.inf])
+    point, y = (np.eye(2),), np.ones(1)
+    assert sf.verify(problem, sf.Claim(point=point)).verdict is sf.Verdict.FEASIBLE
+    assert sf.verify(problem, sf.Claim(certificate=y)).verdict is sf.Verdict.INFEASIBLE
+    check = sf.verify(problem, sf.Claim(point=point, certificate=y))
+    assert check.verdict is sf.Verdict.UNDECIDED
+    assert "both" in check.reason
+    # Rigour tells which is true.
+    assert (
+        sf.verify(problem, sf.Claim(point=point, certificate=y), rigorous=True).verdict
+        is sf.Verdict.INFEASIBLE
+    )
+
+
+def test_the_smallest_numbers_there_are() -> None:
+    """tiny <= x <= 2 tiny, forty times over: 0.51 tiny rounds up and 1.4 tiny down, so the sums are false."""
+    tiny = 5e-324
+    up, down = 40, 30
+    lower = np.concatenate([np.full(up, tiny), np.full(down, -np.inf)])
+    upper = np.concatenate([np.full(up, np.inf), np.full(down, 2.0 * tiny)])
+    problem = sf.FeasibilityProblem([sf.Nonneg(1)], [np.ones((up + down, 1))], lower, upper)
+    assert planted.exactly_feasible(problem, (np.array([tiny]),))
+    y = np.concatenate([np.full(up, 0.51), np.full(down, -0.7)])
+    assert np.sum(problem.beta_terms(y)) > 0.0 > np.sum(y)
+    never(problem, sf.Claim(certificate=y), sf.Verdict.INFEASIBLE)
+
+
+@pytest.mark.parametrize("n", [2, 60])
+def test_corrections_are_paid_for_by_other_rows(n: int) -> None:
+    """The trace is to be n + 2e-9 and at most n + 1e-9: meeting the one breaks the other."""
+    rows = np.array([np.eye(n), np.eye(n)])
+    for sets in ([sf.PSD(n)], [sf.SpectralBox(n, upper=2.0)]):
+        problem = sf.FeasibilityProblem(sets, [rows], [n + 2e-9, -np.inf], [n + 2e-9, n + 1e-9])
+        for mode in ({"rigorous": True}, {"rigorous": True, "repair": False}):
+            check = sf.verify(problem, sf.Claim(point=(np.eye(n),)), **mode)
+            assert check.verdict is not sf.Verdict.FEASIBLE, check.explain()

@@ -1,0 +1,206 @@
+"""Exact mode: proofs in rational arithmetic, with python-flint and without."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import planted
+import pytest
+
+import sdpfeas as sf
+from sdpfeas.verifier.exact import algebra, rationals
+
+MIXES = planted.set_mixes()
+
+
+@pytest.fixture(params=["flint", "fractions"], autouse=True)
+def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "flint":
+        pytest.importorskip("flint")
+    monkeypatch.setattr(rationals, "HAS_FLINT", request.param == "flint")
+    return str(request.param)
+
+
+def accepted(problem: sf.FeasibilityProblem, claim: sf.Claim, **options: bool) -> sf.Check:
+    check = sf.verify(problem, claim, exact=True, **options)
+    assert check.proof is sf.Proof.EXACT, check.explain()
+    assert "exact proof" in check.explain()
+    if check.verdict is sf.Verdict.FEASIBLE:
+        assert planted.exactly_feasible(problem, check.rational)
+        assert check.point is not None
+        for x, r in zip(check.point, check.rational, strict=True):
+            np.testing.assert_array_equal(x, r.astype(float))
+    else:
+        assert planted.exactly_certified(problem, check.rational) is not False
+        np.testing.assert_array_equal(check.certificate, check.rational.astype(float))
+    return check
+
+
+def refused(problem: sf.FeasibilityProblem, claim: sf.Claim, **options: bool) -> None:
+    assert sf.verify(problem, claim, exact=True, **options).verdict is sf.Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("truth", [True, False])
+def test_integer_problems(mix: str, truth: bool) -> None:
+    rng = np.random.default_rng([21, list(MIXES).index(mix), truth])
+    for degenerate in (False, True) * 4:
+        case = planted.integer_problem(rng, MIXES[mix], truth=truth, degenerate=degenerate)
+        check = accepted(case.problem, case.claim, repair=False)
+        assert check.verdict is case.truth
+        assert check.repairs == ()
+        # A little noise is rounded away, and that is said.
+        if truth:
+            assert case.point is not None
+            noisy = sf.Claim(point=tuple(x + 1e-7 * np.ones(x.shape) for x in case.point))
+        else:
+            assert case.certificate is not None
+            noisy = sf.Claim(
+                certificate=np.pi * case.certificate * (1.0 + 1e-9 * rng.normal(size=case.problem.m))
+            )
+        check = sf.verify(case.problem, noisy, exact=True)
+        assert check.verdict is case.truth, check.explain()
+
+
+def test_a_point_on_the_boundary() -> None:
+    """X = diag(0, 1) is all there is: X11 = 0 and X22 = 1 leave no interior."""
+    rows = np.zeros((2, 2, 2))
+    rows[0, 0, 0] = rows[1, 1, 1] = 1.0
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [0.0, 1.0], [0.0, 1.0])
+    point = sf.Claim(point=(np.diag([0.0, 1.0]),))
+    assert accepted(problem, point, repair=False).verdict is sf.Verdict.FEASIBLE
+    assert sf.verify(problem, point, rigorous=True, repair=False).proof in (sf.Proof.EXACT, sf.Proof.RIGOROUS)
+    for nearly in (np.array([[1e-9, 1e-8], [1e-8, 1.0]]), np.array([[-1e-9, 0.0], [0.0, 1.0 + 1e-9]])):
+        refused(problem, sf.Claim(point=(nearly,)), repair=False)
+        check = accepted(problem, sf.Claim(point=(nearly,)))
+        np.testing.assert_array_equal(check.point[0], np.diag([0.0, 1.0]))
+        assert any("rounded" in repair for repair in check.repairs)
+
+
+def test_thirds_are_exact_in_rational_arithmetic() -> None:
+    problem = sf.FeasibilityProblem(
+        [sf.Nonneg(3)], [np.array([[1.0, 1.0, 1.0], [3.0, 0.0, 0.0]])], [1.0, 1.0], [1.0, 1.0]
+    )
+    claim = sf.Claim(point=(np.full(3, 1.0 / 3.0),))
+    refused(problem, claim, repair=False)
+    check = accepted(problem, claim)
+    assert check.rational[0][0] == Fraction(1, 3)
+
+
+def test_redundant_equality_rows() -> None:
+    rng = np.random.default_rng(22)
+    row = planted.symmetric(rng, 3).round(1)
+    rows = np.array([row, 2.0 * row, row, np.eye(3)])
+    x = np.diag([0.5, 0.25, 0.25])
+    right = np.array([np.sum(r * x) for r in rows])
+    right[1], right[2] = 2.0 * right[0], right[0]
+    problem = sf.FeasibilityProblem([sf.PSD(3)], [rows], right, right)
+    check = accepted(problem, sf.Claim(point=(x + 1e-8 * np.eye(3),)))
+    assert check.verdict is sf.Verdict.FEASIBLE
+    # The same rows with another right-hand side contradict each other, and that is a certificate.
+    right[2] += 1.0
+    problem = sf.FeasibilityProblem([sf.PSD(3)], [rows], right, right)
+    refused(problem, sf.Claim(point=(x,)))
+    y = np.array([-1.0, 0.0, 1.0, 0.0])
+    assert accepted(problem, sf.Claim(certificate=y), repair=False).verdict is sf.Verdict.INFEASIBLE
+
+
+def test_free_blocks_must_vanish_exactly() -> None:
+    # With s = x1 + x2: 3 s + X11 = 7 and s = 2 give X11 = 1, so no multipliers may pass.
+    columns = np.array([[3.0, 3.0], [1.0, 1.0]])
+    rows = np.zeros((2, 2, 2))
+    rows[0, 0, 0] = 1.0
+    problem = sf.FeasibilityProblem([sf.Free(2), sf.PSD(2)], [columns, rows], [7.0, 2.0], [7.0, 2.0])
+    for y in ([-1.0, 3.0], [1.0, -3.0], [-1.0, 3.0 + 1e-12]):
+        refused(problem, sf.Claim(certificate=np.array(y)))
+    accepted(problem, sf.Claim(point=(np.array([1.0, 1.0]), np.diag([1.0, 0.0]))), repair=False)
+    # With 5 on the right X11 would be -1.
+    problem = sf.FeasibilityProblem([sf.Free(2), sf.PSD(2)], [columns, rows], [5.0, 2.0], [5.0, 2.0])
+    accepted(problem, sf.Claim(certificate=np.array([-1.0, 3.0])), repair=False)
+    refused(problem, sf.Claim(certificate=np.array([-1.0, 3.0 + 1e-9])), repair=False)
+    check = accepted(problem, sf.Claim(certificate=np.array([-1.0, 3.0 + 1e-9])))
+    assert check.repairs
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        sf.SpectralBox(3),
+        sf.SpectralBox(3, trace=1.0),
+        sf.SpectralBox(3, trace=1.5),
+        sf.SpectralBox(3, lower=-1.0, upper=2.0),
+        sf.SpectralBox(3, lower=-0.5, upper=1.25, trace=0.25),
+    ],
+)
+def test_box_certificates(box: sf.SpectralBox) -> None:
+    rng = np.random.default_rng(23)
+    for diagonal in (True, False):
+        row = np.diag([2.0, -1.0, 1.0]) if diagonal else planted.symmetric(rng, 3).round(2)
+        top = box.support(row)
+        for slack, truth in ((1e-6, False), (-1e-6, True)):
+            problem = sf.FeasibilityProblem([box], [row[None]], [top + slack], [np.inf])
+            claim = sf.Claim(certificate=np.ones(1))
+            if truth:
+                refused(problem, claim)
+            else:
+                assert accepted(problem, claim, repair=False).verdict is sf.Verdict.INFEASIBLE
+    # Touching is not ruling out: the support itself can be met.
+    problem = sf.FeasibilityProblem(
+        [box], [np.diag([2.0, -1.0, 1.0])[None]], [box.support(np.diag([2.0, -1.0, 1.0]))], [np.inf]
+    )
+    refused(problem, sf.Claim(certificate=np.ones(1)))
+
+
+def test_box_points_on_the_boundary() -> None:
+    box = sf.SpectralBox(3, trace=2.0)
+    row = np.diag([1.0, 1.0, 0.0])
+    problem = sf.FeasibilityProblem([box], [row[None]], [2.0], [np.inf])
+    check = accepted(problem, sf.Claim(point=(np.diag([1.0, 1.0, 0.0]),)), repair=False)
+    assert check.verdict is sf.Verdict.FEASIBLE
+    refused(problem, sf.Claim(point=(np.diag([1.0, 1.0 + 1e-12, 0.0]),)), repair=False)
+    accepted(problem, sf.Claim(point=(np.diag([1.0, 1.0 + 1e-12, 0.0]),)))
+
+
+@pytest.mark.parametrize("edge", ["lower", "upper"])
+def test_both_bounds_of_a_box_count(edge: str) -> None:
+    box = sf.SpectralBox(2, lower=-0.5, upper=1.5)
+    problem = sf.FeasibilityProblem([box], [np.eye(2)[None]], [-9.0], [9.0])
+    bound, outward = (-0.5, -1.0) if edge == "lower" else (1.5, 1.0)
+    accepted(problem, sf.Claim(point=(np.diag([bound, 0.0]),)), repair=False)
+    refused(problem, sf.Claim(point=(np.diag([bound + outward * 2.0**-40, 0.0]),)), repair=False)
+
+
+def test_semidefinite_by_both_routes() -> None:
+    rng = np.random.default_rng(24)
+    for n in range(1, 6):
+        for _ in range(40):
+            f = rng.integers(-2, 3, size=(n, int(rng.integers(1, n + 1)))).astype(float)
+            a = f @ f.T
+            shift = float(rng.integers(-1, 2)) * 2.0 ** -float(rng.integers(0, 60))
+            a[0, 0] += shift
+            matrix = planted.rationals(a)
+            number = np.vectorize(rationals.number, otypes=[object])(matrix)
+            truth = planted.exactly_psd(matrix)
+            assert algebra.semidefinite_exact(number) == truth
+            assert algebra._semidefinite_by_pivots(number) == truth
+
+
+def test_too_large_is_said() -> None:
+    problem = sf.FeasibilityProblem([sf.PSD(80)], [np.eye(80)[None]], [1.0], [2.0])
+    check = sf.verify(problem, sf.Claim(point=(np.eye(80) / 60.0,)), exact=True)
+    assert check.verdict is sf.Verdict.UNDECIDED
+    assert "too large" in check.reason
+
+
+def test_rigorous_mode_goes_exact_only_for_round_numbers() -> None:
+    """Rational arithmetic about rounded numbers proves what the next bit would disprove."""
+    rows = np.zeros((3, 2, 2))
+    rows[0, 0, 0] = rows[1, 1, 1] = 1.0
+    rows[2, 0, 1] = rows[2, 1, 0] = 0.5
+    for value, proof in ((0.1, sf.Proof.EXACT), (12345.678, sf.Proof.EXACT), (1.0 / 3.0, None)):
+        right = np.full(3, value)
+        problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], right, right)
+        claim = sf.Claim(point=(np.full((2, 2), value),))
+        assert sf.verify(problem, claim, exact=True, repair=False).proof is sf.Proof.EXACT
+        assert sf.verify(problem, claim, rigorous=True, repair=False).proof is proof

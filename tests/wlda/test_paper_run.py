@@ -1,0 +1,397 @@
+"""Running experiments: caps, failures, resumption, determinism, and the command."""
+
+import json
+import pickle
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+from study_tools import marked, new_mark, run_json, start
+
+from sdpfeas.cli.app import main
+from sdpfeas.errors import OptionError
+from sdpfeas.study.process import End, Interrupted, Run
+from sdpfeas.study.reaper import Reaper
+from sdpfeas.study.settings import Settings
+from sdpfeas.study.store import Store
+from sdpfeas.study.worker import Answer, Job
+from sdpfeas.verifier.results import Claim, Stop, Verdict
+from sdpfeas.wlda.paper import protocol
+from sdpfeas.wlda.paper.cells import plan_targets
+from sdpfeas.wlda.paper.experiment import Experiment, run_experiment
+from sdpfeas.wlda.paper.figures import write_figure
+from sdpfeas.wlda.paper.methods import METHODS, find_method
+from sdpfeas.wlda.paper.protocol import Task
+from sdpfeas.wlda.paper.runner import ExperimentEngine, ExperimentRunner, record_of
+from sdpfeas.wlda.paper.sdwlda import gradient_verdict
+from sdpfeas.wlda.paper.seat import ExperimentSeat
+from sdpfeas.wlda.paper.summary import disagreements, summarise
+from sdpfeas.wlda.paper.tables import to_markdown
+from sdpfeas.wlda.paper.targets import Column, Target
+
+IRIS = Task("iris")
+LIMITED = Settings(time_limit=60.0)
+
+
+@pytest.fixture(scope="module")
+def seat():
+    reaper = Reaper()
+    made = ExperimentSeat(reaper)
+    yield made
+    made.close()
+    reaper.close()
+
+
+def ask(seat, experiment, settings=LIMITED, stop=None):
+    job = Job("", {}, pickle.dumps(experiment), settings.time_limit, settings.tol)
+    return seat.run(job, settings, stop or threading.Event())
+
+
+# ---------------------------------------------------------------- methods
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_work_on_iris_and_say_the_same_twice(name):
+    first, second = (run_experiment(Experiment(name, IRIS, 1), IRIS.sample(1)) for _ in range(2))
+    assert first.error == second.error <= 0.15
+    assert first.bracket == second.bracket
+    assert first.finished
+
+
+def test_ours_is_proven_and_the_others_agree():
+    found = {
+        name: run_experiment(Experiment(name, IRIS, 0), IRIS.sample(0))
+        for name in ("wlda", "sd-wlda", "primal-clarabel", "primal-scs")
+    }
+    low, high = found["wlda"].bracket
+    assert found["wlda"].proven
+    assert high - low <= 1e-3 * high
+    for name, other in found.items():
+        assert other.bracket[0] <= high * 1.002, name
+        assert other.bracket[1] >= low * 0.998, name
+        assert other.proven is (name == "wlda")
+
+
+def test_an_infinite_ratio_is_known_for_one():
+    # Five samples of each class in 64 dimensions: the class scatters leave room to separate all means.
+    task = Task("digits", 0.03, by_class=True)
+    assert run_experiment(Experiment("wlda", task, 0), task.sample(0)).infinite
+
+
+def test_lda_uses_the_null_space_of_a_singular_within_class_scatter():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 4)
+    X = rng.normal(size=(3, 20))[y] + rng.normal(size=(12, 20))
+    fitted = find_method("lda").fit(X, y, 2)
+    assert "singular" in fitted.remark
+    Z = fitted.project(X)
+    means = np.array([Z[y == k].mean(axis=0) for k in range(3)])
+    assert np.abs(Z - means[y]).max() < 1e-10 * np.abs(means[0] - means[1]).max()
+    assert not run_experiment(Experiment("lda", IRIS, 0), IRIS.sample(0)).remark
+
+
+@pytest.mark.parametrize(
+    ("stop", "status", "verdict"),
+    [
+        (Stop.FINISHED, "CONVERGENCE: NORM OF PROJECTED GRADIENT <= PGTOL", Verdict.FEASIBLE),
+        (Stop.FINISHED, "CONVERGENCE: NORM_OF_PROJECTED_GRADIENT_<=_PGTOL", Verdict.FEASIBLE),
+        (Stop.FINISHED, "infeasibility screen: 0 < 0.001", Verdict.INFEASIBLE),
+        # The rows do not hold, and nothing more is to be had.
+        (Stop.FINISHED, "CONVERGENCE: RELATIVE REDUCTION OF F <= FACTR*EPSMCH", Verdict.INFEASIBLE),
+        (Stop.STALLED, "ABNORMAL: ", Verdict.INFEASIBLE),
+        (Stop.ITERATION_LIMIT, "iteration limit", Verdict.INFEASIBLE),
+        (Stop.TIME_LIMIT, "time limit", None),
+        (Stop.NUMERICAL, "the dual function overflows", None),
+    ],
+)
+def test_only_a_small_gradient_counts_as_feasible(stop, status, verdict):
+    claim = Claim(point=(np.eye(2),), certificate=np.ones(1), raw_status=status, stop=stop)
+    assert gradient_verdict(claim) is verdict
+
+
+def test_unknown_methods_are_refused():
+    with pytest.raises(OptionError, match="no method is called 'magic'"):
+        find_method("magic")
+
+
+# ---------------------------------------------------------------- processes
+
+
+def test_a_seat_runs_what_this_process_would(seat):
+    got = ask(seat, Experiment("lda", IRIS, 0))
+    assert got.end is End.DONE
+    assert got.answer.claim.error == run_experiment(Experiment("lda", IRIS, 0), IRIS.sample(0)).error
+
+
+def test_a_failing_method_costs_its_own_cell_only(seat):
+    got = ask(seat, Experiment("lda", Task("iris", components=9), 0))
+    assert got.end is End.ERROR
+    assert "n_components" in got.detail
+    assert ask(seat, Experiment("lda", IRIS, 0)).end is End.DONE
+
+
+def test_the_cap_is_enforced_from_outside_and_a_new_child_takes_over(seat):
+    slow = Experiment("lmnn", Task("digits"), 0)
+    begin = time.monotonic()
+    got = ask(seat, slow, Settings(time_limit=0.2))
+    assert got.end is End.TIMEOUT
+    assert got.answer is None
+    assert 0.2 <= got.wall_time < 5.0
+    assert time.monotonic() - begin < 30.0
+    little = ask(seat, Experiment("lda", IRIS, 0), Settings(memory_limit=2**26))
+    assert little.end is End.MEMORY
+    assert "the limit is 64 MiB" in little.detail
+    assert ask(seat, Experiment("lda", IRIS, 0)).end is End.DONE
+
+
+@pytest.mark.slow
+def test_a_dying_child_is_a_crash_and_a_stop_is_heard(seat):
+    slow = Experiment("lmnn", Task("digits"), 0)
+    ask(seat, Experiment("lda", IRIS, 0))
+    threading.Timer(1.0, seat._worker._process.kill).start()
+    got = ask(seat, slow)
+    assert got.end is End.CRASH
+    assert "SIGKILL" in got.detail
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    with pytest.raises(Interrupted):
+        ask(seat, slow, stop=stop)
+
+
+# ---------------------------------------------------------------- studies
+
+
+def little_plan(methods=("lda", "wlda"), splits=2, limit=60.0):
+    column = Column("iris", "Iris", IRIS, splits)
+    return plan_targets([Target("table1", "little", methods, (column,))], Settings(time_limit=limit))
+
+
+def compute(path, plan):
+    engine = ExperimentEngine()
+    try:
+        with Store(path) as store:
+            return ExperimentRunner(store, plan, engine).run(), store.cells()
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("kind", ["error", "picture"])
+def test_a_figure_without_any_of_the_methods_is_left_out(kind, tmp_path):
+    pytest.importorskip("matplotlib")
+    column = Column("iris", "Iris", Task("iris", components=2), 1, panel="Iris", x=1.0)
+    plan = plan_targets([Target("fig1", "", (), (column,), kind)], LIMITED)
+    with Store(tmp_path / "cells.db") as store:
+        assert write_figure(summarise(plan, [])[0], store, tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["error", "time", "picture"])
+def test_figures_are_written_and_the_same_twice(kind, tmp_path):
+    pytest.importorskip("matplotlib")
+    column = Column("iris", "Iris", Task("iris", components=2), 1, panel="Iris", x=1.0)
+    plan = plan_targets([Target("fig1", "", ("lda", "pca"), (column,), kind)], LIMITED)
+    sample = column.task.sample(0)
+    with Store(tmp_path / "cells.db") as store:
+        store.begin_run(plan.study, "", {}, None)
+        while (key := store.take()) is not None:
+            planned = next(cell for cell in plan.cells if cell.key == key)
+            outcome = run_experiment(planned.experiment, sample)
+            store.finish(
+                key, record_of(Run(End.DONE, "", Answer(outcome, 0.1, 0.1, 0), 0.1, 0, "")), outcome.picture
+            )
+        summary = summarise(plan, store.cells())[0]
+        pages = []
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+            svg, png = write_figure(summary, store, tmp_path / name)
+            assert png.read_bytes()[:4] == b"\x89PNG"
+            pages.append(svg.read_bytes())
+    assert pages[0] == pages[1]
+    assert len(pages[0]) > 5000
+
+
+@pytest.mark.slow
+def test_only_what_is_missing_is_computed(tmp_path):
+    computed, cells = compute(tmp_path / "cells.db", little_plan())
+    assert computed == len(cells) == 4
+    again, cells = compute(tmp_path / "cells.db", little_plan())
+    assert again == 0
+    assert {cell["attempts"] for cell in cells} == {1}
+    summary = summarise(little_plan(), cells)[0]
+    assert all(entry.errors.keys() == {0, 1} for entry in summary.entries.values())
+    ours = summary.entries["wlda", 0]
+    assert ours.unproven == 0
+    assert disagreements(ours, ours) == ({}, 2)
+
+
+def test_cells_are_shared_between_tables_and_keyed_by_what_matters():
+    column = Column("iris", "Iris", IRIS, 3)
+    two = [Target("table1", "", ("lda",), (column,)), Target("fig1", "", ("lda", "wlda"), (column,))]
+    plan = plan_targets(two, LIMITED)
+    assert len(plan.cells) == 6
+    keys = {cell.key for cell in plan.cells}
+    assert keys.isdisjoint(cell.key for cell in plan_targets(two, Settings(time_limit=61.0)).cells)
+    other = [Target("table1", "", ("lda",), (Column("iris", "Iris", Task("iris", pca=2), 3),))]
+    assert keys.isdisjoint(cell.key for cell in plan_targets(other, LIMITED).cells)
+
+
+def test_what_is_only_timed_comes_last():
+    plan = little_plan(("primal-scs", "lda", "primal-clarabel", "wlda"))
+    names = [[cell.solver.name for cell in part.cells] for part in plan.phases()]
+    assert names == [["lda", "lda", "wlda", "wlda"], ["primal-scs", "primal-clarabel"]]
+    assert len(little_plan(("lda",)).phases()) == 1
+
+
+class Clock:
+    """An engine on which everything is at the cap at once."""
+
+    jobs = 1
+
+    def __init__(self):
+        self.asked = []
+
+    def seat(self):
+        return self
+
+    def run(self, job, settings, stop):
+        self.asked.append(pickle.loads(job.problem).task.dataset)
+        return Run(End.TIMEOUT, "killed at the cap", None, settings.time_limit, 0, "")
+
+    def close(self):
+        pass
+
+
+def test_what_is_only_timed_is_not_run_beyond_a_smaller_one_at_the_cap(tmp_path):
+    columns = tuple(Column(name, name.title(), Task(name), 2) for name in ("digits", "iris"))
+    plan = plan_targets([Target("table1", "", ("primal-scs", "lda"), columns)], LIMITED)
+    engine = Clock()
+    with Store(tmp_path / "cells.db") as store:
+        for part in plan.phases():
+            ExperimentRunner(store, part, engine).run()
+        summary = summarise(plan, store.cells())[0]
+    assert engine.asked == ["digits", "iris"] * 2 + ["iris"]
+    entries = [summary.entries["primal-scs", place] for place in (0, 1)]
+    assert [entry.capped for entry in entries] == [1, 1]
+    assert entries[0].not_run == ["not run: capped on iris (3 classes, 4 dimensions)"]
+    assert "primal SDP (SCS) on Digits was not run: capped on iris" in to_markdown(summary, "", "")
+
+
+def test_missing_data_are_skipped_with_the_reason(tmp_path, monkeypatch):
+    monkeypatch.setenv("SDPFEAS_DATA", str(tmp_path))
+    columns = (Column("umist", "UMist", Task("umist"), 2), Column("iris", "Iris", IRIS, 1))
+    plan = plan_targets([Target("table3", "", ("lda",), columns)], LIMITED)
+    assert len(plan.cells) == 1
+    assert "umist_cropped.mat" in plan.skipped["umist"]
+    summary = summarise(plan, [])[0]
+    assert "umist_cropped.mat" in summary.skipped["UMist"]
+    assert summary.places == [1]
+
+
+# ---------------------------------------------------------------- the command
+
+
+def command(capsys, *arguments):
+    """Run the command line in this process; return exit code, output and errors."""
+    with pytest.raises(SystemExit) as ended:
+        main(["paper", *map(str, arguments)])
+    shown = capsys.readouterr()
+    return ended.value.code, shown.out, shown.err
+
+
+@pytest.fixture
+def faces(tmp_path, monkeypatch):
+    """A folder with a stand-in for Yale: few people and few pixels, the same names."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(1, 5), 9)
+    X = rng.normal(size=(4, 6))[y - 1] * 3 + rng.normal(size=(y.size, 6))
+    (tmp_path / "data" / "wlda").mkdir(parents=True)
+    savemat(tmp_path / "data" / "wlda" / "Yale_32x32.mat", {"fea": X, "gnd": y[:, None]})
+    monkeypatch.setenv("SDPFEAS_DATA", str(tmp_path / "data"))
+    protocol.data.cache_clear()
+    yield tmp_path
+    protocol.data.cache_clear()
+
+
+def test_the_command_writes_tables_and_goes_on_where_it_stopped(faces, capsys):
+    folder = faces / "results"
+    methods = ["--methods", "lda, sd-wlda, wlda"]
+    asked = ["table4", "--quick", "--splits", "1", "--time-limit", "60", "--out", folder, "--json", *methods]
+    code, out, _ = command(capsys, *asked)
+    found = json.loads(out)
+    assert code == 0
+    assert found["cells"] == found["computed"] == 3
+    assert all(entry["error"] is not None for entry in found["entries"])
+    names = {"table4.md", "table4.csv", "table4-cells.csv"}
+    assert {path.rsplit("/", 1)[-1] for path in found["written"]} == names
+    page = " ".join((folder / "table4.md").read_text().split())
+    assert "/ 16.00 (5.96)" in page
+    assert "SD-WLDA agrees with ours | 1 of 1 |" in page
+    again = json.loads(command(capsys, *asked)[1])
+    assert again["computed"] == 0
+    assert again["entries"] == found["entries"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table9"], "no table or figure is called 'table9'"),
+        (["table4", "--methods", "lda,magic"], "no method is called 'magic'"),
+        (["table4", "--splits", "0"], "--splits must be at least 1"),
+        (["table4", "--jobs", "0"], "--jobs must be at least 1"),
+        (["table4", "--time-limit", "-1"], "the time limit must be positive"),
+    ],
+)
+def test_errors_are_one_line(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command(capsys, *arguments)
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_two_runs_give_identical_errors(faces):
+    asked = ["paper", "table4", "--quick", "--time-limit", "60", "--out"]
+    first, second = (run_json([*asked, faces / name])["entries"] for name in ("a", "b"))
+    assert [(e["error"], e["deviation"]) for e in first] == [(e["error"], e["deviation"]) for e in second]
+
+
+@pytest.mark.slow
+def test_a_killed_run_loses_nothing_and_leaves_nobody(faces):
+    folder, mark = faces / "results", new_mark()
+    asked = ["paper", "table4", "--time-limit", "60", "--out", folder]
+    process = start(asked, mark)
+    deadline = time.monotonic() + 120
+    finished = []
+    while len(finished) < 5:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+        if (folder / "cells.db").exists():
+            with Store(folder / "cells.db") as store:
+                finished = [c["key"] for c in store.cells(texts=False) if c["state"] == "done"]
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 20
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not marked(mark)
+    found = run_json(asked)
+    assert found["computed"] <= found["cells"] - len(finished)
+    with Store(folder / "cells.db") as store:
+        attempts = {cell["key"]: cell["attempts"] for cell in store.cells(texts=False)}
+    assert all(attempts[key] == 1 for key in finished)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sonar", "waveform", "balance"])
+def test_the_published_method_agrees_with_ours_on_real_data(data_dir, name):
+    for split in range(2):
+        sample = Task(name).sample(split)
+        ours, theirs = (
+            run_experiment(Experiment(method, Task(name), split), sample) for method in ("wlda", "sd-wlda")
+        )
+        assert theirs.finished
+        assert not theirs.proven
+        assert theirs.bracket[0] <= 1.002 * ours.bracket[1]
+        assert theirs.bracket[1] >= 0.998 * ours.bracket[0]
