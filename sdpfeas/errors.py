@@ -37,6 +37,29 @@ class CardError(SdpfeasError, ValueError):
     """A card is missing, malformed, or names what does not exist."""
 
 
+class StudyError(SdpfeasError):
+    """A study could not be carried to its end."""
+
+
+def in_words(value: object, limit: int = 2000) -> str:
+    """Text of anything, an exception included: cut to a length, fit to be stored, and never an error itself.
+
+    Parameters
+    ----------
+    value : object
+        Whatever a stranger's code handed over or raised.
+    limit : int
+        How many characters are kept.
+    """
+    kind = type(value).__name__
+    try:
+        text = f"{kind}: {value}" if isinstance(value, BaseException) else str(value)
+    except Exception:  # noqa: BLE001 - how it shows itself is a stranger's code, too
+        text = f"<{kind}>"
+    # Files and databases hold UTF-8, which has no lone surrogates.
+    return text[:limit].encode("utf-8", "replace").decode()
+
+
 def hint(name: str, known: Iterable[str], otherwise: str = "known:") -> str:
     """What to say when a name is not known: the nearest one that is, or all there are.
 

@@ -1,4 +1,4 @@
-"""What a backend's own words claim, before anyone checked them.
+"""What a backend handed in, before anyone checked it: read as plain data, and what its own words claim.
 
 Studies count how often such claims are wrong, and the search as published moves on them.
 """
@@ -6,11 +6,19 @@ Studies count how often such claims are wrong, and the search as published moves
 from __future__ import annotations
 
 import math
+import operator
 import re
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
+
+from sdpfeas.errors import ClaimError, in_words
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.validation import float_array, listed
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 
-__all__ = ["claimed_verdict"]
+__all__ = ["claimed_verdict", "plain_info", "read_claim"]
 
 #: Reasons to stop that come without an answer.
 NO_CLAIM = (Stop.ERROR, Stop.UNSUPPORTED, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
@@ -56,3 +64,85 @@ def claimed_verdict(claim: Claim) -> Verdict | None:
     if claim.stop is Stop.FINISHED and (claim.point is None) != (claim.certificate is None):
         return Verdict.INFEASIBLE if claim.point is None else Verdict.FEASIBLE
     return None
+
+
+def read_claim(returned: Any) -> Claim:
+    """Read what a backend returned; one that is malformed is a claim without evidence that says so.
+
+    The claim read is made of plain arrays, words and numbers, whatever the backend made it of. Shapes are
+    for the verifier to judge, and ``info`` stays as it is.
+
+    Parameters
+    ----------
+    returned : object
+        What the backend returned.
+    """
+    try:
+        if not isinstance(returned, Claim):
+            text = f"solve returned {type(returned).__name__}, not a Claim"
+            return Claim(stop=Stop.ERROR, raw_status=text)
+        point, certificate = returned.point, returned.certificate
+        if point is not None:
+            point = tuple(
+                _array(part, f"block {b} of the point")
+                for b, part in enumerate(
+                    listed(point, "a point is a tuple with one array per set", ClaimError)
+                )
+            )
+        return Claim(
+            point=point,
+            certificate=None if certificate is None else _array(certificate, "the certificate"),
+            raw_status=in_words(returned.raw_status),
+            stop=Stop(returned.stop),
+            iterations=_count(returned.iterations),
+            info={in_words(key): value for key, value in dict(returned.info).items()},
+        )
+    except Exception as error:  # noqa: BLE001 - anything may be wrong with a stranger's claim
+        return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {in_words(error)}")
+
+
+def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What a backend said beside its claim, made of data that any process can load.
+
+    Parameters
+    ----------
+    info : mapping
+        The ``info`` of a claim.
+    """
+    return {key: _plain(value) for key, value in info.items()}
+
+
+def _plain(value: Any, depth: int = 4) -> Any:
+    try:
+        if value is None or isinstance(value, (bool, np.bool_)):
+            return None if value is None else bool(value)
+        if isinstance(value, (int, np.integer)):
+            # Python refuses to print very long integers.
+            return int(value) if abs(int(value)) < 2**63 else f"{int(value):.6e}"
+        if isinstance(value, (float, np.floating)):
+            return float(value)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            return np.array(value)
+        if depth and isinstance(value, Mapping):
+            return {in_words(key): _plain(item, depth - 1) for key, item in value.items()}
+        if depth and isinstance(value, (list, tuple)):
+            return [_plain(item, depth - 1) for item in value]
+    except Exception:  # noqa: BLE001 - a stranger's value may raise anything
+        return f"<{type(value).__name__}>"
+    return in_words(value)
+
+
+def _array(values: Any, what: str) -> FloatArray:
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
+    return float_array(values, what, ClaimError)
+
+
+def _count(value: Any) -> int | None:
+    if value is None:
+        return None
+    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+    count = int(value) if whole else operator.index(value)
+    if not 0 <= count < 2**63:
+        raise ClaimError("iterations are no count")
+    return count

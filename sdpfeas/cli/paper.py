@@ -108,21 +108,17 @@ def _targets(what: str, quick: bool, splits: int | None, methods: str | None) ->
 
 def _run(store: Any, plan: Any, jobs: int, retry: bool) -> int:
     from sdpfeas.study.settings import thread_environment
-    from sdpfeas.study.store import FAILED
+    from sdpfeas.study.store import Retry
     from sdpfeas.wlda.paper.runner import ExperimentEngine, ExperimentRunner
 
     # Read by the children when they load their numerical libraries.
     os.environ.update(thread_environment(plan.settings.threads))
-    done = {
-        cell["key"]
-        for cell in store.cells(texts=False)
-        if cell["state"] == "done" and not (retry and cell["outcome"] in FAILED)
-    }
-    progress = StudyProgress(plan.study, done, err())
+    again = Retry.failed if retry else None
+    progress = StudyProgress(plan.study, store.finished(again), err())
     engine = ExperimentEngine(jobs)
     try:
         with progress:
-            words, again = shlex.join(sys.argv), "failed" if retry else None
+            words = shlex.join(sys.argv)
             runners = [ExperimentRunner(store, part, engine, progress) for part in plan.phases()]
             return sum(runner.run(command=words, retry=again) for runner in runners)
     except KeyboardInterrupt:

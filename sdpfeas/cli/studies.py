@@ -20,7 +20,7 @@ from sdpfeas.study.export import write_table
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings, parse_memory
-from sdpfeas.study.store import FAILED, Store
+from sdpfeas.study.store import FAILED, Retry, Store
 
 __all__ = ["register"]
 
@@ -31,14 +31,6 @@ class Where(StrEnum):
     local = "local"
     dask = "dask"
     joblib = "joblib"
-
-
-class Retry(StrEnum):
-    """What to compute again."""
-
-    failed = "failed"
-    undecided = "undecided"
-    all = "all"
 
 
 class Format(StrEnum):
@@ -133,28 +125,15 @@ def compare(
 
 
 def _run(store: Store, plan: Any, engine: Engine, keep_evidence: bool, retry: Retry | None) -> int:
-    done = {
-        cell["key"]
-        for cell in store.cells(texts=False)
-        if cell["state"] == "done" and not _again(cell, retry)
-    }
-    progress = StudyProgress(plan, done, err())
+    progress = StudyProgress(plan, store.finished(retry), err())
     runner = Runner(store, plan, engine, keep_evidence=keep_evidence, listener=progress)
     try:
         with progress:
             command = shlex.join(["sdpfeas", *sys.argv[1:]])
-            return runner.run(command=command, retry=None if retry is None else retry.value)
+            return runner.run(command=command, retry=retry)
     except KeyboardInterrupt:
         err().print(f"[yellow]stopped[/]; finished cells are in {store.path}. Run the same command to go on.")
         raise
-
-
-def _again(cell: dict[str, Any], retry: Retry | None) -> bool:
-    if retry is Retry.failed:
-        return cell["outcome"] in FAILED
-    if retry is Retry.undecided:
-        return bool(cell["verdict"] == "undecided")
-    return retry is Retry.all
 
 
 def _summary(store: Store, plan: Any) -> dict[str, dict[str, int]]:

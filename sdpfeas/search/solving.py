@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from sdpfeas.backends.claimed import read_claim
 from sdpfeas.backends.contract import Callback, FeasibilityBackend, Progress, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.deadline import Deadline
-from sdpfeas.errors import BackendError, ClaimError, OptionError
+from sdpfeas.errors import BackendError, ClaimError, OptionError, in_words
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.lifting import Lift
 from sdpfeas.problem.sets import SpectralBox
@@ -173,12 +174,10 @@ def solve_claim(
         callback = None if callback is None else _unlifting(lift, callback)
     left = None if time_limit is None else max(time_limit - (time.perf_counter() - begin), 1e-3)
     try:
-        claim: Any = backend.solve(asked, time_limit=left, warm_start=warm_start, callback=callback)
+        returned: Any = backend.solve(asked, time_limit=left, warm_start=warm_start, callback=callback)
     except Exception as error:  # noqa: BLE001 - a backend may raise anything; it costs this answer only
-        text = f"{type(error).__name__}: {error}"
-        return Claim(stop=Stop.ERROR, raw_status=text)
-    if not isinstance(claim, Claim):
-        return Claim(stop=Stop.ERROR, raw_status=f"solve returned {type(claim).__name__}, not a Claim")
+        return Claim(stop=Stop.ERROR, raw_status=in_words(error))
+    claim = read_claim(returned)
     if lift is None:
         return claim
     try:

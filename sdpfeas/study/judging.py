@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from sdpfeas.backends.claimed import claimed_verdict
+from sdpfeas.errors import in_words
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.io.brackets import SavedBracket, pack_bracket
 from sdpfeas.io.results import SavedResult, pack_result, package_versions
@@ -20,6 +22,7 @@ from sdpfeas.study.plan import Cell
 from sdpfeas.study.process import End, Run
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Record
+from sdpfeas.study.worker import Answer
 from sdpfeas.verifier.results import Check, Claim, Proof, Stop, Verdict
 
 __all__ = ["judge"]
@@ -49,15 +52,28 @@ def judge(
         What to store, and the packed evidence or None.
     """
     if run.answer is None:
-        return Record(
-            outcome=run.end.value,
-            reason=run.detail,
-            explanation=f"UNDECIDED\n{run.end.value}: {run.detail}",
-            solve_time=run.wall_time,
-            peak_memory=run.peak_memory,
-            log=run.log,
-        ), None
-    claim: Claim = run.answer.claim
+        return _failure(run, run.end, run.detail), None
+    try:
+        return _judged(cell, problem, run, run.answer, settings, keep_evidence)
+    except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
+        return _failure(run, End.ERROR, f"the claim cannot be judged: {in_words(error)}"), None
+
+
+def _failure(run: Run, end: End, detail: str) -> Record:
+    return Record(
+        outcome=end.value,
+        reason=detail,
+        explanation=f"UNDECIDED\n{end.value}: {detail}",
+        solve_time=run.wall_time,
+        peak_memory=run.peak_memory,
+        log=run.log,
+    )
+
+
+def _judged(
+    cell: Cell, problem: Any, run: Run, answer: Answer, settings: Settings, keep_evidence: bool
+) -> tuple[Record, bytes | None]:
+    claim: Claim = answer.claim
     begin = time.perf_counter()
     verdict: dict[str, Any]
     evidence: bytes | None = None
@@ -79,22 +95,31 @@ def judge(
         raw_status=claim.raw_status,
         stop=claim.stop.value,
         iterations=claim.iterations,
-        solve_time=run.answer.wall_time,
-        cpu_time=run.answer.cpu_time,
+        solve_time=answer.wall_time,
+        cpu_time=answer.cpu_time,
         verify_time=spent,
         peak_memory=run.peak_memory,
-        info=json.dumps(dict(claim.info), default=str),
+        info=_info_text(claim.info),
         log=run.log,
         **verdict,
     )
     return record, evidence
 
 
+def _info_text(info: Mapping[str, Any]) -> str:
+    """As JSON, which has numbers of no other kind than finite ones."""
+    kinds = (bool, int, float, type(None))
+    return json.dumps({
+        key: value if isinstance(value, kinds) and math.isfinite(value or 0) else in_words(value)
+        for key, value in info.items()
+    })  # fmt: skip
+
+
 def _decide(problem: FeasibilityProblem, claim: Claim, settings: Settings) -> Check:
     try:
         return decide(problem, claim, rigorous=settings.rigorous)
     except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
-        reason = f"verification failed: {type(error).__name__}: {error}"
+        reason = f"verification failed: {in_words(error)}"
         return Check(problem, Verdict.UNDECIDED, None, None, reason)
 
 
@@ -129,7 +154,7 @@ def _bracket_of(
         above = None if claim.certificate is None else family.prove_upper(claim.certificate)
         known = family.known
     except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
-        return {"reason": f"verification failed: {type(error).__name__}: {error}"}, None
+        return {"reason": f"verification failed: {in_words(error)}"}, None
     lower, upper = family.bracket
     if below is not None:
         lower = max(lower, below.delta)

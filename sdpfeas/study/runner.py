@@ -5,16 +5,17 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from sdpfeas.errors import SdpfeasError, StudyError
 from sdpfeas.study.engines import Engine, Place
 from sdpfeas.study.environment import describe_environment
 from sdpfeas.study.judging import judge
 from sdpfeas.study.plan import Cell, Plan, pickled
 from sdpfeas.study.process import Interrupted
-from sdpfeas.study.store import Record, Store
+from sdpfeas.study.store import Record, Retry, Store
 from sdpfeas.study.worker import Job
 
 __all__ = ["Runner"]
@@ -59,6 +60,7 @@ class Runner:
         self.listener = listener or (lambda _cell, _record: None)
         self._cells = {cell.key: cell for cell in plan.cells}
         self._stop = threading.Event()
+        self._told_to_stop = False
         self._build_lock = threading.Lock()
         self._failures: list[BaseException] = []
 
@@ -66,6 +68,7 @@ class Runner:
         """Compute every cell that is missing, and return how many this run computed.
 
         On an interrupt the workers are killed, what was under way is given back, and the interrupt goes on.
+        Afterwards every cell of the plan is finished, unless :meth:`stop` was called.
 
         Parameters
         ----------
@@ -73,12 +76,18 @@ class Runner:
             What was asked for, for the record.
         retry : str, optional
             ``"failed"``, ``"undecided"`` or ``"all"``: finished cells to compute again.
+
+        Raises
+        ------
+        StudyError
+            If the database or the engine was lost, or cells are left for another reason.
         """
-        self.store.begin_run(self.plan, command, describe_environment(), retry)
+        again = None if retry is None else Retry(retry)
+        self.store.begin_run(self.plan, command, describe_environment(), again)
         done: list[str] = []
         seats = min(self.engine.jobs, max(self.store.open_cells().get("pending", 0), 1))
-        serving = [_Activity(self._serve, done) for _ in range(seats)]
-        pulse = _Activity(self._beat)
+        serving = [_Activity(self._failing, self._serve, done) for _ in range(seats)]
+        pulse = _Activity(self._failing, self._beat)
         try:
             with _terminable():
                 for activity in (*serving, pulse):
@@ -89,18 +98,44 @@ class Runner:
             self._stop.set()
             for activity in (*serving, pulse):
                 activity.wait()
-            self.store.end_run()
-        if self._failures:
-            raise self._failures[0]
+            with suppress(StudyError):  # seen below
+                self.store.end_run()
+        for failure in self._failures:
+            if not isinstance(failure, StudyError):
+                raise failure
+        if self._failures or not self._told_to_stop:
+            self._require_complete(self._failures[:1])
         return len(done)
 
     def stop(self) -> None:
         """Stop from another thread: workers are killed, and what was under way is given back."""
+        self._told_to_stop = True
         self._stop.set()
+
+    def _require_complete(self, because: list[BaseException]) -> None:
+        """Look with fresh eyes: what this process has written may have gone to a file that is no more."""
+        try:
+            self.store.require_place()
+            with Store(self.store.path, readonly=True) as seen:
+                missing = len(self._cells.keys() - seen.finished())
+        except SdpfeasError as error:
+            raise (*because, error)[0] from None
+        if missing:
+            count = f"{missing} of {len(self._cells)} cells are still open"
+            reasons = "".join(f"{reason}; " for reason in because)
+            raise StudyError(f"{reasons}{count} in {self.store.path}; run the same command to go on")
 
     def _beat(self) -> None:
         while not self._stop.wait(HEARTBEAT):
             self.store.heartbeat()
+
+    def _failing(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Do something on a thread; what ends it ends the run."""
+        try:
+            work(*arguments)
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+            self._failures.append(error)
+            self._stop.set()
 
     def _serve(self, done: list[str]) -> None:
         seat = self.engine.seat()
@@ -109,7 +144,7 @@ class Runner:
             while not self._stop.is_set():
                 key = self.store.take(warm_for)
                 if key is None:
-                    if not self.store.running_elsewhere():
+                    if not self.store.left():
                         return
                     self._stop.wait(PATIENCE)
                     self.store.release_dead()
@@ -117,12 +152,12 @@ class Runner:
                 warm_for = self._cells[key].solver.key
                 try:
                     self._compute(self._cells[key], seat)
-                except BaseException as error:  # noqa: BLE001 - raised again in the main thread
-                    self.store.give_back(key)
-                    if not isinstance(error, Interrupted):
-                        self._failures.append(error)
-                        self._stop.set()
-                    return
+                except BaseException as error:
+                    with suppress(StudyError):  # the first failure is the one to tell of
+                        self.store.give_back(key)
+                    if isinstance(error, Interrupted):
+                        return
+                    raise
                 done.append(key)
         finally:
             seat.close()

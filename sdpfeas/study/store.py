@@ -12,19 +12,20 @@ import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from sdpfeas.errors import FileFormatError
+from sdpfeas.errors import FileFormatError, StudyError, in_words
 from sdpfeas.study.plan import Plan
 
-__all__ = ["FAILED", "Record", "Store"]
+__all__ = ["FAILED", "Record", "Retry", "Store"]
 
 VERSION = 1
 
@@ -33,6 +34,9 @@ SILENCE = 60.0
 
 #: Outcomes that count as failures of the run, not as answers.
 FAILED = ("timeout", "out of memory", "crash", "error")
+
+#: Most characters of a text that are stored; logs and explanations are bounded where they are made.
+TEXT_LIMIT = 200_000
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -59,6 +63,20 @@ CREATE TABLE IF NOT EXISTS plan (
 CREATE TABLE IF NOT EXISTS evidence (cell TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS cells_by_state ON cells (state);
 """
+
+
+class Retry(StrEnum):
+    """Which finished cells to compute again."""
+
+    failed = "failed"
+    undecided = "undecided"
+    all = "all"
+
+    def picks(self, cell: Mapping[str, Any]) -> bool:
+        """Whether a finished cell, given by its outcome and verdict, is one of them."""
+        if self is Retry.failed:
+            return cell["outcome"] in FAILED
+        return self is Retry.all or cell["verdict"] == "undecided"
 
 
 @dataclass(frozen=True)
@@ -134,6 +152,7 @@ class Store:
             self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
             self._db.row_factory = sqlite3.Row
             self._open(readonly)
+            self._file = self.path.stat()
         except sqlite3.Error as error:
             raise FileFormatError(f"{path}: not a study database: {error}") from None
 
@@ -169,14 +188,30 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock:
+        with self._lock, self._readable():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                with suppress(sqlite3.Error):  # an error may have rolled back already
+                    self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Say in words what the database, or the disk below it, has to complain about."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StudyError(f"{self.path}: the database of the study fails: {error}") from error
+
+    def require_place(self) -> None:
+        """Notice that the file was taken away: what is written to it then is seen by nobody."""
+        with suppress(OSError):
+            if os.path.samestat(self._file, self.path.stat()):
+                return
+        raise StudyError(f"{self.path}: the database was removed or replaced while the study ran")
 
     def close(self) -> None:
         """Close the database."""
@@ -193,7 +228,7 @@ class Store:
 
     # ------------------------------------------------------------ writing
 
-    def begin_run(self, plan: Plan, command: str, environment: dict[str, Any], retry: str | None) -> None:
+    def begin_run(self, plan: Plan, command: str, environment: dict[str, Any], retry: Retry | None) -> None:
         """Register this process as a runner and enter the plan.
 
         Parameters
@@ -204,8 +239,8 @@ class Store:
             What was asked for, for the record.
         environment : dict
             Where it runs.
-        retry : str, optional
-            ``"failed"``, ``"undecided"`` or ``"all"``: finished cells of the plan to compute again.
+        retry : Retry, optional
+            Which finished cells of the plan to compute again.
         """
         born = psutil.Process().create_time()
         now = time.time()
@@ -234,15 +269,10 @@ class Store:
                 "INSERT OR IGNORE INTO wanted VALUES (?, ?)",
                 [(cell.key, position) for position, cell in enumerate(plan.cells)],
             )
-            condition = {
-                None: "0",
-                "failed": f"outcome IN ({', '.join(repr(word) for word in FAILED)})",
-                "undecided": "verdict = 'undecided'",
-                "all": "1",
-            }[retry]
-            self._db.execute(
-                f"UPDATE cells SET state = 'pending' WHERE state = 'done' AND {condition} "
-                "AND key IN (SELECT cell FROM wanted)"
+            keep = self.finished(retry)
+            self._db.executemany(
+                "UPDATE cells SET state = 'pending' WHERE state = 'done' AND key = ?",
+                [(cell.key,) for cell in plan.cells if cell.key not in keep],
             )
         self.release_dead()
 
@@ -330,7 +360,11 @@ class Store:
 
     def finish(self, key: str, record: Record, evidence: bytes | None = None) -> None:
         """Store what became of a cell this run had taken."""
-        values = asdict(record)
+        self.require_place()
+        values = {
+            name: in_words(value, TEXT_LIMIT) if isinstance(value, str) else value
+            for name, value in asdict(record).items()
+        }
         columns = ", ".join(f"{name} = ?" for name in values)
         with self._transaction():
             self._db.execute(
@@ -342,6 +376,7 @@ class Store:
 
     def heartbeat(self) -> None:
         """Say that this run is alive, and give back what dead ones had taken."""
+        self.require_place()
         with self._transaction():
             self._db.execute("UPDATE runs SET seen = ? WHERE id = ?", (time.time(), self.run_id))
         self.release_dead()
@@ -368,7 +403,7 @@ class Store:
     # ------------------------------------------------------------ reading
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        with self._lock:
+        with self._lock, self._readable():
             return [dict(row) for row in self._db.execute(query, values).fetchall()]
 
     def open_cells(self) -> dict[str, int]:
@@ -379,14 +414,25 @@ class Store:
         )
         return {row["state"]: row["n"] for row in rows}
 
-    def running_elsewhere(self) -> int:
-        """How many cells of this run's plan other runners are at."""
+    def left(self) -> int:
+        """How many cells of this run's plan nobody or another runner is at."""
         rows = self._rows(
             "SELECT count(*) AS n FROM wanted JOIN cells ON cells.key = wanted.cell "
-            "WHERE cells.state = 'running' AND cells.run != ?",
+            "WHERE cells.state = 'pending' OR cells.state = 'running' AND cells.run != ?",
             (self.run_id,),
         )
         return int(rows[0]["n"])
+
+    def finished(self, retry: Retry | None = None) -> set[str]:
+        """Keys of the cells that need not be computed.
+
+        Parameters
+        ----------
+        retry : Retry, optional
+            Leave out those to be computed again.
+        """
+        rows = self._rows("SELECT key, outcome, verdict FROM cells WHERE state = 'done'")
+        return {row["key"] for row in rows if retry is None or not retry.picks(row)}
 
     def cells(self, *, texts: bool = True) -> list[dict[str, Any]]:
         """All cells of the study with names and sizes, in the order of the plan.
@@ -398,6 +444,9 @@ class Store:
         """
         names = ["state", "run", "attempts", *(f.name for f in fields(Record))]
         wanted = ", ".join(f"cells.{n}" for n in names if texts or n not in ("log", "explanation", "info"))
+        # Version 0.1.0 stored the integers of NumPy as bytes.
+        whole = "CASE typeof(cells.iterations) WHEN 'integer' THEN cells.iterations END AS iterations"
+        wanted = wanted.replace("cells.iterations", whole)
         return self._rows(
             "SELECT plan.solver AS solver, plan.problem AS problem, plan.seed AS seed, cells.key AS key, "
             "problems.name AS card, problems.parameters AS parameters, problems.kind AS kind, "

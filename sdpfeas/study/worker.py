@@ -20,12 +20,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from sdpfeas.errors import in_words
+
 __all__ = ["Answer", "Job", "main", "read_frame", "write_frame"]
 
 HEADER = 8
-
-#: What of a claim's info is kept: this many characters an entry.
-INFO_LIMIT = 2000
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def main(arguments: list[str]) -> None:
         try:
             ready = _prepare(job)
         except Exception as error:  # noqa: BLE001 - anything may be wrong with a stranger's backend
-            write_frame(replies, ("error", f"{type(error).__name__}: {error}"))
+            write_frame(replies, ("error", in_words(error)))
             continue
         if not warm:
             write_frame(replies, "warming")
@@ -163,6 +162,7 @@ def _warm_up(backend: Any, time_limit: float) -> None:
 
 
 def _run(backend: Any, problem: Any, job: Job) -> Answer:
+    from sdpfeas.backends.claimed import plain_info
     from sdpfeas.problem.problem import FeasibilityProblem
     from sdpfeas.search.solving import solve_claim
     from sdpfeas.verifier.results import Claim, Stop
@@ -175,9 +175,9 @@ def _run(backend: Any, problem: Any, job: Job) -> Answer:
         try:
             claim, bracket = _bisect(backend, problem, job)
         except Exception as error:  # noqa: BLE001 - as solve_claim does for a single solve
-            claim = Claim(stop=Stop.ERROR, raw_status=f"{type(error).__name__}: {error}")
+            claim = Claim(stop=Stop.ERROR, raw_status=in_words(error))
     wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    claim = replace(claim, info=_plain_info(claim.info), raw_status=str(claim.raw_status)[:INFO_LIMIT])
+    claim = replace(claim, info=plain_info(claim.info))
     return Answer(claim, wall, cpu, peak_memory(), bracket)
 
 
@@ -197,17 +197,6 @@ def _bisect(backend: Any, family: Any, job: Job) -> tuple[Any, tuple[float, floa
         info={"solves": found.solves},
     )
     return claim, (float(found.lower), float(found.upper))
-
-
-def _plain_info(info: Any) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
-    with suppress(Exception):
-        for key, value in dict(info).items():
-            if isinstance(value, (bool, int, float)) or value is None:
-                kept[str(key)] = value
-            else:
-                kept[str(key)] = str(value)[:INFO_LIMIT]
-    return kept
 
 
 def reset_peak_memory() -> None:

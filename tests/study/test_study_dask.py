@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
+import sys
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from study_tools import write_backend, write_problems
+from study_tools import start, write_backend, write_problems
 
-from sdpfeas.errors import OptionError
+from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
@@ -64,6 +69,44 @@ def test_a_lost_worker_costs_nothing(tmp_path: Path) -> None:
         ("slow", "done", "infeasible"),
         ("crasher", "crash", "undecided"),
     }
+
+
+CLUSTER = """
+import sys, time
+from distributed import LocalCluster
+if __name__ == "__main__":
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None)
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(120)
+"""
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler_is_no_success(tmp_path: Path) -> None:
+    write_problems(tmp_path / "p", 26)
+    backend = write_backend(tmp_path / "b", "slow", SLOW)
+    (tmp_path / "cluster.py").write_text(CLUSTER)
+    cluster = subprocess.Popen(
+        [sys.executable, tmp_path / "cluster.py"], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert cluster.stdout is not None
+        address = cluster.stdout.readline().strip()
+        study: list[str | Path] = ["compare", "--solvers", backend, "--problems", tmp_path / "p/*.npz"]
+        process = start([*study, "--engine", "dask", "--scheduler", address, "-o", tmp_path / "s.db"])
+        finished, deadline = 0, time.monotonic() + 90
+        while not finished and time.monotonic() < deadline:
+            time.sleep(0.2)
+            with suppress(FileFormatError), Store(tmp_path / "s.db", readonly=True) as store:
+                finished = len(store.finished())
+    finally:
+        os.killpg(cluster.pid, signal.SIGKILL)
+        cluster.communicate()
+    _, err = process.communicate(timeout=120)
+    assert finished
+    assert process.returncode == 2, err
+    assert "the Dask scheduler" in err
+    assert re.search(r"is gone; \d+ of 26 cells are still open", " ".join(err.split()))
 
 
 def test_no_scheduler_is_a_clear_error() -> None:

@@ -8,22 +8,31 @@ import signal
 import sqlite3
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from study_tools import marked, new_mark, run_json, start, trace_problem, write_backend, write_problems
 
 from sdpfeas.backends.registry import find_solver
-from sdpfeas.errors import CardError, FileFormatError, OptionError
+from sdpfeas.errors import CardError, FileFormatError, OptionError, SdpfeasError, StudyError
+from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.results import unpack_result
-from sdpfeas.study.engines import LocalEngine
+from sdpfeas.study.engines import Engine, LocalEngine
 from sdpfeas.study.plan import Plan, _plan_solver, make_plan
-from sdpfeas.study.process import LOG_HEAD, LOG_TAIL, Log
+from sdpfeas.study.process import LOG_HEAD, LOG_TAIL, End, Interrupted, Log, Run
+from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings, parse_memory
 from sdpfeas.study.store import Store
+from sdpfeas.study.worker import Answer
 from sdpfeas.verifier import verify
+from sdpfeas.verifier.results import Claim
+
+#: Databases written by version 0.1.0, as text.
+STORED = Path(__file__).parent / "stored"
 
 
 def compute(plan: Plan, path: Path, jobs: int = 1, **options: Any) -> list[dict[str, Any]]:
@@ -208,6 +217,132 @@ def test_an_interrupted_study_gives_back_its_cells(tmp_path: Path) -> None:
     engine.close()
 
 
+# ---------------------------------------------------------------- open cells
+
+
+class Instant(Engine):
+    """An engine without processes: every backend claims nothing. After so many cells it gives up silently."""
+
+    jobs = 1
+
+    def __init__(self, cells: int = 1000) -> None:
+        self.cells = cells
+
+    def seat(self) -> Instant:
+        return self
+
+    def run(self, *_: Any) -> Run:
+        self.cells -= 1
+        if self.cells < 0:
+            raise Interrupted
+        return Run(End.DONE, "", Answer(Claim(), 0.1, 0.1, 0), 0.1, 0, "")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_study_with_open_cells_is_no_success(tmp_path: Path) -> None:
+    plan = small_plan(tmp_path, ["honest"])
+    with Store(tmp_path / "study.db") as store:
+        with pytest.raises(StudyError, match="3 of 4 cells are still open"):
+            Runner(store, plan, Instant(1)).run()
+        assert Counter(c["state"] for c in store.cells()) == {"done": 1, "pending": 3}
+
+
+def take_away(path: Path) -> None:
+    path.unlink()
+
+
+def replace_by_older(path: Path) -> None:
+    (path.parent / "older.db").rename(path)
+
+
+def empty(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE cells")
+    db.close()
+
+
+def forget(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE cells SET state = 'pending' WHERE state = 'done'")
+    db.close()
+
+
+def test_a_cell_that_is_given_back_late_is_computed(tmp_path: Path) -> None:
+    """By another runner, or another program, when nothing was left to take."""
+    plan, path = small_plan(tmp_path, ["honest"], problems=2), tmp_path / "study.db"
+    seen: list[str] = []
+
+    def listener(cell: Any, record: Any) -> None:
+        if record is not None and (seen.append(cell.key) or len(seen) == 2):  # type: ignore[func-returns-value]
+            forget(path)
+
+    with Store(path) as store:
+        assert Runner(store, plan, Instant(), listener=listener).run() == 4
+    assert len(verdicts(path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (take_away, "removed or replaced"),
+        (replace_by_older, "removed or replaced"),
+        (empty, "the database of the study fails: no such table: cells"),
+    ],
+)
+@pytest.mark.parametrize("last", [False, True])
+def test_a_lost_store_is_no_success(tmp_path: Path, harm: Any, words: str, last: bool) -> None:
+    plan, path = small_plan(tmp_path, ["honest"]), tmp_path / "study.db"
+    with Store(tmp_path / "older.db") as older:
+        older.begin_run(plan, "", {}, None)
+    seen: list[str] = []
+
+    def listener(cell: Any, record: Any) -> None:
+        if record is not None:
+            seen.append(cell.key)
+            if len(seen) == (4 if last else 1):
+                harm(path)
+
+    with Store(path) as store, pytest.raises(SdpfeasError) as caught:
+        Runner(store, plan, Instant(), listener=listener).run()
+    assert words in str(caught.value)
+
+
+def test_studies_of_before_can_be_read(tmp_path: Path) -> None:
+    """Written by version 0.1.0; one of its cells counts iterations as NumPy does."""
+    path = tmp_path / "study.db"
+    with sqlite3.connect(path) as db:
+        db.executescript((STORED / "study.sql").read_text())
+        db.execute("UPDATE cells SET iterations = ? WHERE iterations = 650", (np.int64(650),))
+    db.close()
+    with Store(path) as store:
+        cells = store.cells()
+        found = {
+            (c["solver"], c["problem"].partition("[")[2]): (c["verdict"], c["iterations"]) for c in cells
+        }
+        assert found == {
+            ("spectral-ipm", "feasible=True]"): ("feasible", 5),
+            ("spectral-ipm", "feasible=False]"): ("infeasible", 7),
+            ("spectral-ipm", ""): ("bracket", 0),
+            ("scs", "feasible=True]"): ("feasible", 50),
+            ("scs", "feasible=False]"): ("infeasible", None),
+            ("scs", ""): ("bracket", 0),
+        }
+        assert "planted-mixed" in render_html(store)
+        assert "wlda-iris" in render_markdown(store)
+        for cell in cells[:2]:
+            data = store.evidence(cell["key"])
+            assert data is not None
+            saved = unpack_result(data)
+            (problem,) = (
+                built
+                for member in find_problem("planted-mixed").members()
+                if (built := member.build(0)).content_hash == saved.problem_hash
+            )
+            assert verify(problem, saved.claim, rigorous=True).verdict == cell["verdict"]
+
+
 # ---------------------------------------------------------------- kill -9
 
 QUICK = """
@@ -267,8 +402,8 @@ def test_killed_runner_loses_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_twenty_times(tmp_path: Path) -> None:
-    kill_at_random_and_resume(tmp_path, kills=20, problems=40, seeds=3)
+def test_killed_thirty_times(tmp_path: Path) -> None:
+    kill_at_random_and_resume(tmp_path, kills=30, problems=50, seeds=4)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])

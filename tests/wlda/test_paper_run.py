@@ -2,8 +2,10 @@
 
 import json
 import pickle
+import sqlite3
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +32,9 @@ from sdpfeas.wlda.paper.seat import ExperimentSeat
 from sdpfeas.wlda.paper.summary import disagreements, summarise
 from sdpfeas.wlda.paper.tables import to_markdown
 from sdpfeas.wlda.paper.targets import Column, Target
+
+#: Databases written by version 0.1.0, as text.
+STORED = Path(__file__).parents[1] / "study" / "stored"
 
 IRIS = Task("iris")
 LIMITED = Settings(time_limit=60.0)
@@ -223,6 +228,20 @@ def test_only_what_is_missing_is_computed(tmp_path):
     ours = summary.entries["wlda", 0]
     assert ours.unproven == 0
     assert disagreements(ours, ours) == ({}, 2)
+
+
+def test_results_of_before_are_taken_over(tmp_path, monkeypatch):
+    """Written by version 0.1.0: nothing of it is computed again."""
+    monkeypatch.setattr("sdpfeas.wlda.paper.cells.__version__", "0.1.0")
+    path = tmp_path / "cells.db"
+    with sqlite3.connect(path) as db:
+        db.executescript((STORED / "paper.sql").read_text())
+    db.close()
+    plan = little_plan()
+    with Store(path) as store:
+        assert store.finished() == {cell.key for cell in plan.cells}
+        ours = summarise(plan, store.cells())[0].entries["wlda", 0]
+    assert (ours.errors.keys(), ours.unproven) == ({0, 1}, 0)
 
 
 def test_cells_are_shared_between_tables_and_keyed_by_what_matters():

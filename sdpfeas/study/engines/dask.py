@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any
 
-from sdpfeas.errors import OptionError
+from sdpfeas.errors import OptionError, StudyError
 from sdpfeas.study.engines.base import Engine
 from sdpfeas.study.engines.remote import run_remotely
 from sdpfeas.study.process import End, Interrupted, Run
@@ -73,7 +73,7 @@ class _DaskSeat:
         except KilledWorker as error:
             return Run(End.CRASH, f"the Dask worker died each time: {error}", None, 0.0, 0, "")
         except CancelledError:
-            raise Interrupted from None
+            raise StudyError(f"the Dask scheduler at {self._client.scheduler.address} is gone") from None
 
     def close(self) -> None:
         pass
