@@ -34,7 +34,8 @@ class Lyapunov(ParametricFamily):
     Parameters
     ----------
     matrices : array_like
-        The systems, shape (count, n, n).
+        The systems, shape (count, n, n). Products of their entries are rounded in discrete time, and sums in
+        continuous: bounds are about the rows that are stored.
     time : {"continuous", "discrete"}
         What ``delta`` means.
     condition : float
@@ -101,7 +102,8 @@ class Lyapunov(ParametricFamily):
         """Return the entries of both maps of P, as rows."""
         units = self._units(a.shape[0])
         if self.time == "discrete":
-            return units, a @ units @ a.T
+            moved = a @ units @ a.T
+            return units, (moved + np.swapaxes(moved, 1, 2)) / 2.0
         moved = a @ units
         return -(moved + np.swapaxes(moved, 1, 2)), 2.0 * units
 

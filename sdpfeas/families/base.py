@@ -27,6 +27,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows import Combined, Rows, Sparse, Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.validation import finite_number, float_array
 
 __all__ = ["Bound", "Family", "Known", "ParametricFamily"]
 
@@ -109,9 +110,9 @@ class ParametricFamily(Family):
         self.monotone = monotone
         self.bracket = bracket
         self.unit = unit
-        self._lower, self._upper = (np.array(v, dtype=np.float64) for v in (lower, upper))
+        self._lower, self._upper = float_array(lower, "lower"), float_array(upper, "upper")
         self._lower_slope, self._upper_slope = (
-            np.zeros(self._lower.size) if v is None else np.array(v, dtype=np.float64)
+            np.zeros(self._lower.size) if v is None else float_array(v, "slopes of bounds")
             for v in (lower_slope, upper_slope)
         )
         moving = (self._lower_slope != 0.0) | (self._upper_slope != 0.0)
@@ -182,9 +183,7 @@ class ParametricFamily(Family):
         inward : int
             Which way.
         """
-        delta = float(delta)
-        if not math.isfinite(delta):
-            raise ProblemError(f"delta must be finite, got {delta}")
+        delta = finite_number(delta, "delta")
         rows = [self._combined(b, delta) for b in range(len(self.sets))]
         low = _moved(self._lower, self._lower_slope, delta, inward)
         high = _moved(self._upper, self._upper_slope, delta, -inward)

@@ -14,6 +14,7 @@ from sdpfeas.families.level_set import LevelSet
 from sdpfeas.numerics.linalg import FloatArray, eigvalsh
 from sdpfeas.problem.rows import Dense, LowRank, Sparse
 from sdpfeas.problem.sets import SpectralBox
+from sdpfeas.problem.validation import float_array
 
 __all__ = ["GraphOptions", "MaxCut", "Theta", "named_graph"]
 
@@ -66,7 +67,7 @@ def named_graph(options: GraphOptions) -> FloatArray:
 
 
 def _adjacency(weights: ArrayLike) -> FloatArray:
-    matrix = np.array(weights, dtype=np.float64)
+    matrix = float_array(weights, "an adjacency matrix")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
         raise ProblemError(f"an adjacency matrix must be square, of side 2 at least; got {matrix.shape}")
     if not np.isfinite(matrix).all() or np.any(matrix != matrix.T):
@@ -122,7 +123,8 @@ class MaxCut(LevelSet):
     Parameters
     ----------
     weights : array_like
-        Symmetric matrix of edge weights.
+        Symmetric matrix of edge weights. Their sums, the diagonal of L, are rounded: bounds are about the
+        L that is stored.
     """
 
     name = "max-cut"

@@ -16,6 +16,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows import Rows, Sparse, Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.validation import float_array
 
 __all__ = ["LevelSet"]
 
@@ -52,7 +53,7 @@ class LevelSet(ParametricFamily):
         row_names: Sequence[str] | None = None,
         block_names: Sequence[str] | None = None,
     ) -> None:
-        low, high = (np.asarray(v, dtype=np.float64) for v in (lower, upper))
+        low, high = float_array(lower, "lower"), float_array(upper, "upper")
         self._objective = [as_rows(entry, block) for entry, block in zip(objective, sets, strict=True)]
         self._constraints = [as_rows(entry, block) for entry, block in zip(rows, sets, strict=True)]
         self._bounds = low, high

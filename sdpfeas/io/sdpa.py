@@ -19,7 +19,10 @@ block sizes (negative for a diagonal block), each on a line of its own, then c, 
 block i j value``. Braces, parentheses and commas count as blanks, text behind the header numbers is ignored,
 numbers may be broken over lines, and Fortran's ``1.0D+00`` is understood. An entry stands for itself and its
 mirror image, whichever triangle it is in. Entries given more than once are added up, as SDPT3 does (CSDP
-refuses them), and ``(i, j)`` and ``(j, i)`` are the same entry.
+refuses them), unless the sum would be rounded, and ``(i, j)`` and ``(j, i)`` are the same entry.
+
+Numbers are read as the doubles next to them, as every solver reads them, whatever number of digits they
+have. Verdicts are about those doubles.
 """
 
 from __future__ import annotations
@@ -93,7 +96,8 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
         For ``side="primal"``: PSD and Nonneg blocks and equality rows only (``equality_form`` of
         :mod:`sdpfeas.problem.reductions.sdpa_sides` brings any problem into that form). For
         ``side="lmi"``: Free blocks and slack blocks, as ``lmi_form`` of the same module
-        describes. Names are not kept.
+        describes. Names are not kept. Rows stored as products are multiplied out, and rows on the LMI side
+        divided by the coefficient of their slack entry, in floating point.
     path : path
         Compressed if it ends in ``.gz``.
     side : {"primal", "lmi"}
@@ -266,7 +270,14 @@ class _Parser:
             entry, k, why = min(wrong, key=lambda item: item[0])
             self.fail(start + _token_place(body, 5 * entry + k), why)
         row, column = np.minimum(i, j).astype(np.int64) - 1, np.maximum(i, j).astype(np.int64) - 1
-        return SdpaData(sizes, c, matrix.astype(np.int64), which, row, column, np.array(value))
+        data = SdpaData(sizes, c, matrix.astype(np.int64), which, row, column, np.array(value))
+        once, rounded = data.added_up()
+        if rounded.size:
+            self.fail(
+                start + _token_place(body, 5 * int(np.min(rounded)) + 4),
+                "an entry is given more than once, and the sum of the numbers would be rounded",
+            )
+        return once
 
     def _bulk(self, body: bytes, start: int) -> FloatArray:
         """All numbers of the body, five for each entry."""

@@ -49,7 +49,8 @@ class FeasibilityProblem:
     Raises
     ------
     ProblemError
-        If anything is malformed; the message names the block and the row.
+        If anything is malformed; the message names the block and the row. Also if a number would be rounded
+        on its way to a double: proofs are about the numbers that are stored.
     """
 
     sets: tuple[BlockSet, ...]
@@ -359,7 +360,8 @@ def _bounds(values: Any, what: str) -> FloatArray:
 
 
 def _claim_array(values: Any, what: str, shape: tuple[int, ...]) -> FloatArray:
-    array = float_array(values, what, ClaimError)
+    # A claim is checked as it is stored: rounding it makes nothing false.
+    array = float_array(values, what, ClaimError, exact=False)
     if array.shape != shape:
         raise ClaimError(f"{what} has shape {array.shape}, expected {shape}")
     return array

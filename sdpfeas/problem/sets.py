@@ -215,8 +215,9 @@ class SpectralBox(BlockSet):
     lower, upper : float
         Bounds on the eigenvalues; finite.
     trace : float, optional
-        Prescribed trace, within ``[n·lower, n·upper]``. Where the bounds are equal it says nothing new and
-        is dropped.
+        Prescribed trace, within ``[n·lower, n·upper]``. One that is outside by rounding only (0.3 is less
+        than 3·0.1) is moved to the end; ``trace`` then says what it is. Where the bounds are equal it says
+        nothing new and is dropped.
     """
 
     lower: float = 0.0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import ProblemError, SdpfeasError
+from sdpfeas.numerics.exactness import first_rounded
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 
 __all__ = [
@@ -16,6 +17,9 @@ __all__ = [
     "finite_number",
     "float_array",
     "listed",
+    "real_number",
+    "require_doubles",
+    "require_exact_mean",
     "require_finite",
     "require_symmetric",
     "row_index",
@@ -49,18 +53,36 @@ def listed(values: Any, what: str, error: type[SdpfeasError] = ProblemError) -> 
         raise error(f"{what}, got a single number") from None
 
 
-def float_array(values: Any, what: str, error: type[SdpfeasError] = ProblemError) -> FloatArray:
-    """Copy to an array of floats; ``what`` names it in messages."""
+def float_array(
+    values: Any, what: str, error: type[SdpfeasError] = ProblemError, *, exact: bool = True
+) -> FloatArray:
+    """Copy to an array of floats; ``what`` names it in messages. ``exact=False`` lets numbers be rounded."""
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":
             raise TypeError(f"dtype {array.dtype}")
         if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
             raise TypeError("entries are masked")
-        with np.errstate(over="ignore"):
-            return np.array(array, dtype=np.float64, order="C")
     except (TypeError, ValueError) as refusal:
         raise error(f"{what} must be a real array: {refusal}") from None
+    if exact:
+        require_doubles(values, what)
+    with np.errstate(over="ignore"):
+        return np.array(array, dtype=np.float64, order="C")
+
+
+def require_doubles(values: Any, what: str) -> None:
+    """Refuse numbers that would be rounded on their way to a double: a proof would be about others."""
+    found = first_rounded(values)
+    if found is not None:
+        raise ProblemError(f"{what} hold {_rounding(found)}")
+
+
+def _rounding(value: Any) -> str:
+    return (
+        f"{value}, which is no floating-point number and would be rounded to {float(value)!r}; "
+        "round it yourself if that is what you mean"
+    )
 
 
 def finite_number(value: Any, what: str, hint: str = "") -> float:
@@ -76,9 +98,14 @@ def real_number(value: Any, what: str) -> float:
     try:
         if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:
             raise TypeError
-        return float(value) + 0.0
+        number = float(value) + 0.0
     except (TypeError, ValueError, OverflowError):
         raise ProblemError(f"{what} must be a number, got {value!r}") from None
+    # Plain Python numbers compare with floats exactly, NumPy's integers do not.
+    plain = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+    if number != plain and not math.isnan(number):
+        raise ProblemError(f"{what} is {_rounding(value)}")
+    return number
 
 
 def row_index(index: Any, m: int) -> np.ndarray:
@@ -120,4 +147,14 @@ def require_symmetric(skew: FloatArray, size: FloatArray) -> None:
             i,
             f"the matrix is not symmetric, entries differ by {skew[i]:.3g} "
             f"(largest entry {size[i]:.3g}); pass (A + A') / 2 if that is what you mean",
+        )
+
+
+def require_exact_mean(off: FloatArray) -> None:
+    """Refuse rows that are symmetric up to rounding and whose mean is off by rounding itself."""
+    if off.any():
+        raise RowError(
+            int(np.argmax(off != 0.0)),
+            "the matrix is symmetric only up to rounding, and the mean of two mirrored entries is no "
+            "floating-point number; pass (A + A') / 2, rounded, if that is what you mean",
         )

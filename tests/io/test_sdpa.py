@@ -354,15 +354,13 @@ def test_noise_never_raises_anything_else(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_twenty_megabytes_in_seconds(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
-    m, n, count = 10_000, 300, 700_000
-    table = zip(
-        rng.integers(0, m + 1, count).tolist(),
-        rng.integers(1, n + 1, count).tolist(),
-        rng.integers(1, n + 1, count).tolist(),
-        rng.standard_normal(count).tolist(),
-        strict=True,
-    )
-    lines = [f"{k} 1 {i} {j} {v!r}" for k, i, j, v in table]
+    m, n, count = 10_000, 300, 720_000
+    ends = np.sort(rng.integers(1, n + 1, (2, count)), axis=0)
+    # No place twice: sums of these numbers would be rounded, and are refused.
+    places = np.unique(np.vstack([rng.integers(0, m + 1, count), ends]), axis=1)
+    rng.shuffle(places, axis=1)
+    values = rng.standard_normal(places.shape[1])
+    lines = [f"{k} 1 {i} {j} {v!r}" for (k, i, j), v in zip(places.T.tolist(), values.tolist(), strict=True)]
     text = f"{m}\n1\n{n}\n{'0.5 ' * m}\n" + "\n".join(lines)
     path = written(tmp_path, text)
     assert path.stat().st_size > 20e6

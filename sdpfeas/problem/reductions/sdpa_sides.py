@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError, ProblemError
+from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
@@ -51,6 +52,25 @@ class SdpaData:
     row: np.ndarray
     column: np.ndarray
     value: FloatArray
+
+    def added_up(self) -> tuple[SdpaData, np.ndarray]:
+        """Return the same with every entry once, and the entries given more often whose sum is rounded."""
+        # One number a place: lexicographic ranks, because sizes multiplied up may overflow.
+        order = np.lexsort((self.column, self.row, self.block, self.matrix))
+        keys = np.stack([self.matrix, self.block, self.row, self.column])[:, order]
+        new = np.any(keys[:, 1:] != keys[:, :-1], axis=0)
+        if new.all():
+            return self, np.zeros(0, dtype=np.int64)
+        place = np.empty(order.size, dtype=np.int64)
+        place[order] = np.cumsum(np.append(0, new))
+        index, totals, rounded = add_up(place, self.value)
+        matrix, block, row, column = (
+            self.matrix[index],
+            self.block[index],
+            self.row[index],
+            self.column[index],
+        )
+        return SdpaData(self.sizes, self.c, matrix, block, row, column, totals), rounded
 
     def sets(self) -> list[BlockSet]:
         """Return one set per block."""

@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.validation import RowError, float_array
+from sdpfeas.problem.validation import RowError, float_array, require_doubles
 
 
 def value_range(array: FloatArray) -> tuple[float, float]:
@@ -40,14 +41,25 @@ def canonical_csr(values: Any, what: str) -> Any:
         raise ProblemError(f"{what} must be real, got dtype {array.dtype}")
     if array.ndim != 2:
         raise ProblemError(f"{what} must have two dimensions, got shape {array.shape}")
-    csr = sp.csr_array(array, dtype=np.float64, copy=True)
-    csr.sum_duplicates()
+    coo = sp.coo_array(array)
+    require_doubles(coo.data, what)
+    coo = coo.astype(np.float64)
+    finite = np.isfinite(coo.data)
+    if not finite.all():
+        raise RowError(int(np.min(coo.row[~finite])), f"{what} hold NaN or infinity")
+    csr = sp.csr_array(coo)
+    if csr.nnz < coo.nnz:
+        index, totals, rounded = add_up(coo.row.astype(np.int64) * coo.shape[1] + coo.col, coo.data)
+        if rounded.size:
+            far = " to infinity" if np.isinf(totals).any() else ""
+            raise RowError(
+                int(np.min(coo.row[rounded])),
+                f"{what} hold an entry more than once, and the sum would be rounded{far}; "
+                "add them up yourself (sum_duplicates) if that is what you mean",
+            )
+        csr = sp.csr_array((totals, (coo.row[index], coo.col[index])), coo.shape)
     csr.eliminate_zeros()
     csr.sort_indices()
-    finite = np.isfinite(csr.data)
-    if not finite.all():
-        row = int(np.searchsorted(csr.indptr, int(np.argmin(finite)), side="right")) - 1
-        raise RowError(row, f"{what} hold NaN or infinity")
     return csr
 
 

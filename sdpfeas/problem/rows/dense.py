@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.rows.arrays import fractions, frozen
 from sdpfeas.problem.rows.base import Rows, State
-from sdpfeas.problem.validation import RowError, float_array, require_symmetric
+from sdpfeas.problem.validation import RowError, float_array, require_exact_mean, require_symmetric
 
 __all__ = ["Dense"]
 
@@ -42,10 +43,11 @@ class Dense(Rows):
         self.m, self.n = data.shape[0], data.shape[1]
         if self.matrix:
             with np.errstate(over="ignore"):
-                skew = np.abs(data - np.swapaxes(data, 1, 2)).max(axis=(1, 2), initial=0.0)
+                skew = _largest(data - np.swapaxes(data, 1, 2))
             if skew.any():
-                require_symmetric(skew, np.abs(data).max(axis=(1, 2), initial=0.0))
-                data = symmetrize(data)
+                require_symmetric(skew, _largest(data))
+                data, off = mean_of(data, np.swapaxes(data, 1, 2))
+                require_exact_mean(_largest(off))
         self._array = frozen(data)
         self._flat = self._array.reshape(self.m, math.prod(data.shape[1:]))
 
@@ -104,3 +106,8 @@ class Dense(Rows):
     @property
     def _depths(self) -> tuple[int, int]:
         return self._flat.shape[1] + 2, self.m + 3
+
+
+def _largest(matrices: FloatArray) -> FloatArray:
+    """Largest magnitude in every matrix."""
+    return np.asarray(np.abs(matrices).max(axis=(1, 2), initial=0.0))

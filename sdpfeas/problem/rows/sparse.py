@@ -11,10 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows.arrays import canonical_csr, csr_parts, frozen_csr
 from sdpfeas.problem.rows.base import Rows, State
-from sdpfeas.problem.validation import require_symmetric
+from sdpfeas.problem.validation import require_exact_mean, require_symmetric
 
 __all__ = ["Sparse"]
 
@@ -53,11 +54,12 @@ class Sparse(Rows):
         coo = csr.tocoo()
         i, j = np.divmod(coo.col, self.n)
         mirror = sp.csr_array((coo.data, (coo.row, j * self.n + i)), shape=csr.shape)
-        skew = abs(csr - mirror).max(axis=1).toarray().ravel() if csr.nnz else np.zeros(self.m)
+        skew = _largest(csr - mirror) if csr.nnz else np.zeros(self.m)
         if not np.any(skew):
             return csr
-        require_symmetric(skew, abs(csr).max(axis=1).toarray().ravel())
-        mean = sp.csr_array(0.5 * csr + 0.5 * mirror)
+        require_symmetric(skew, _largest(csr))
+        mean, off = mean_of(csr, mirror)
+        require_exact_mean(_largest(off))
         mean.sort_indices()
         return mean
 
@@ -125,3 +127,8 @@ class Sparse(Rows):
         widest = int(np.max(np.diff(self._csr.indptr), initial=0))
         tallest = int(np.max(np.diff(self._transposed.indptr), initial=0))
         return widest + 2, tallest + 2
+
+
+def _largest(rows: Any) -> FloatArray:
+    """Largest magnitude in every row."""
+    return np.asarray(abs(rows).max(axis=1).toarray().ravel())

@@ -20,6 +20,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
+from sdpfeas.problem.validation import require_symmetric
 
 __all__ = ["ClassScatter", "from_data", "from_scatter"]
 
@@ -313,7 +314,9 @@ def from_scatter(means: ArrayLike, covariances: ArrayLike, *, labels: Any = None
         raise ProblemError(f"discriminant analysis needs at least two classes, got {c}")
     if scatters.shape != (c, d, d):
         raise ProblemError(f"covariances must have shape {(c, d, d)} for these means, got {scatters.shape}")
-    scatters = Dense(scatters).array  # checks symmetry
+    mirrored = np.swapaxes(scatters, 1, 2)
+    require_symmetric(*(np.abs(m).max(axis=(1, 2)) for m in (scatters - mirrored, scatters)))
+    scatters = symmetrize(scatters)
     named = np.arange(c) if labels is None else np.asarray(labels)
     if named.shape != (c,):
         raise ProblemError(f"labels must have {c} entries, got shape {named.shape}")
