@@ -25,6 +25,10 @@ class FileFormatError(SdpfeasError, ValueError):
     """A file is not in the format it should be in."""
 
 
+class FileWriteError(SdpfeasError, OSError):
+    """A file cannot be written: the disk is full, or the folder is not ours."""
+
+
 class OptionError(SdpfeasError, ValueError):
     """An option is unknown or has the wrong type or value."""
 

@@ -15,11 +15,12 @@ from rich.markup import escape
 from sdpfeas.cli.console import AsJson, err, out, print_json, table
 from sdpfeas.cli.progress import StudyProgress
 from sdpfeas.errors import FileFormatError, OptionError
+from sdpfeas.sizes import parse_size
 from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
 from sdpfeas.study.export import write_table
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.runner import Runner
-from sdpfeas.study.settings import Settings, parse_memory
+from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import FAILED, Retry, Store
 
 __all__ = ["register"]
@@ -91,7 +92,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare solvers on problems. Run it again to continue: only what is missing is computed."""
-    settings = Settings(time_limit, parse_memory(memory_limit), threads, rigorous, tol)
+    settings = Settings(time_limit, parse_size(memory_limit, "--memory-limit"), threads, rigorous, tol)
     if (engine is Where.dask) != (scheduler is not None):
         raise OptionError("--engine dask and --scheduler ADDRESS go together")
     if jobs is not None and jobs < 1:

@@ -14,6 +14,7 @@ from sdpfeas.io.npz import Format, load
 from sdpfeas.io.results import SavedResult, pack_result, package_versions, unpack_result
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
+from sdpfeas.problem.validation import finite_number
 from sdpfeas.verifier.results import Proof, Verdict
 
 __all__ = ["SavedBracket", "SavedEnd", "load_bracket", "pack_bracket", "unpack_bracket"]
@@ -135,7 +136,7 @@ def unpack_bracket(data: bytes) -> SavedBracket:
     """
     with FORMAT.unpack(data) as (header, arrays):
         ends = {
-            name: SavedEnd(float(delta), unpack_result(arrays[name].tobytes()))
+            name: SavedEnd(finite_number(delta, f"the {name} end"), unpack_result(arrays[name].tobytes()))
             for name, delta in header["ends"].items()
         }
         return SavedBracket(ends.get("lower"), ends.get("upper"))

@@ -1,23 +1,31 @@
-"""One ``.npz`` file with a JSON header and plain arrays, never pickle: what all our own files are."""
+"""One ``.npz`` file with a JSON header and plain arrays, never pickle: what all our own files are.
+
+What an archive unpacks to is added up from its directory, and held against the reading limit
+(:mod:`sdpfeas.sizes`), before anything is unpacked; no array may claim to be larger than what is stored.
+"""
 
 from __future__ import annotations
 
 import io
 import json
+import math
+import struct
+import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from sdpfeas.errors import FileFormatError
+from sdpfeas.errors import FileFormatError, SdpfeasError
+from sdpfeas.io.files import read_file
+from sdpfeas.sizes import require_room
 
-__all__ = ["UNREADABLE", "Format", "load"]
+__all__ = ["UNREADABLE", "Format", "load", "unpack_arrays"]
 
 Content = TypeVar("Content")
 
@@ -33,9 +41,21 @@ UNREADABLE = (
     RuntimeError,  # an encrypted archive, a compression unknown here, a header nested too deeply
     TypeError,
     AttributeError,
+    SyntaxError,  # these three from NumPy's own headers
+    struct.error,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )
+
+#: What NumPy writes. The others of the zip format cannot be unpacked a bit at a time.
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+#: Bytes at the beginning of an array among which NumPy's own header ends.
+HEAD = 2**14
+
+#: Bytes in memory for one byte of JSON, at the most.
+JSON_ROOM = 32
 
 
 @dataclass(frozen=True)
@@ -109,14 +129,13 @@ class Format:
     def _open(self, data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         wrong = f"not a {self.noun} file"
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-                if not isinstance(archive, np.lib.npyio.NpzFile):
-                    raise FileFormatError(f"{wrong}: not an .npz archive")
-                arrays = {name: archive[name] for name in archive.files}
-            header = json.loads(bytes(arrays.pop("header")).decode())
+            arrays = unpack_arrays(data)
+            text = arrays.pop("header").tobytes()
+            require_room(len(text), "bytes of header", each=JSON_ROOM)
+            header = json.loads(text.decode())
             name, version = header.get("format"), header.get(self.version_key)
-        except FileFormatError:
-            raise
+        except SdpfeasError as error:
+            raise FileFormatError(f"{wrong}: {error}") from None
         except UNREADABLE as error:
             raise FileFormatError(f"{wrong}: {error}") from None
         if name != self.name:
@@ -127,6 +146,56 @@ class Format:
                 f"version {self.version}; update sdpfeas"
             )
         return header, arrays
+
+
+def unpack_arrays(data: bytes, wanted: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` archive by name; raises one of ``UNREADABLE`` if it is none, or damaged.
+
+    Parameters
+    ----------
+    data : bytes
+        The archive.
+    wanted : collection of str, optional
+        Names of the arrays to read; all of them if not given.
+
+    Raises
+    ------
+    FileFormatError
+        If the arrays are too large.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {
+            name: member
+            for member in archive.infolist()
+            if (name := member.filename.removesuffix(".npy")) in (wanted or (name,))
+        }
+        require_room(sum(member.file_size for member in members.values()), "bytes of arrays")
+        return {name: _unpack_array(archive, member) for name, member in members.items()}
+
+
+def _unpack_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    if member.compress_type not in COMPRESSIONS:
+        raise ValueError(f"{member.filename} is compressed in a way that NumPy does not write")
+    with archive.open(member) as stream:
+        # Without a number all there is would be unpacked, whatever the directory says. Arrays of bytes could
+        # not be written to.
+        content = bytearray(stream.read(member.file_size))
+    if len(content) != member.file_size:
+        raise EOFError(f"{member.filename} is cut short")
+    head = io.BytesIO(content[:HEAD])
+    version = np.lib.format.read_magic(head)
+    if version == (1, 0):
+        shape, by_columns, kind = np.lib.format.read_array_header_1_0(head)
+    elif version == (2, 0):
+        shape, by_columns, kind = np.lib.format.read_array_header_2_0(head)
+    else:
+        raise ValueError(f"{member.filename} is in version {version} of NumPy's format")
+    if kind.hasobject or kind.itemsize == 0:
+        raise ValueError(f"{member.filename} holds {kind}, not numbers")
+    if min(shape, default=0) < 0 or math.prod(shape) * kind.itemsize != len(content) - head.tell():
+        raise ValueError(f"{member.filename} does not hold as much as its shape {shape} says")
+    flat = np.frombuffer(content, dtype=kind, offset=head.tell())
+    return flat.reshape(shape, order="F" if by_columns else "C")
 
 
 def load(path: str | PathLike[str], unpack: Callable[[bytes], Content]) -> Content:
@@ -145,7 +214,7 @@ def load(path: str | PathLike[str], unpack: Callable[[bytes], Content]) -> Conte
         If the file cannot be read, or is refused by ``unpack``.
     """
     try:
-        return unpack(Path(path).read_bytes())
+        return unpack(read_file(path))
     except OSError as error:
         raise FileFormatError(f"{path}: {error.strerror or error}") from None
     except FileFormatError as error:

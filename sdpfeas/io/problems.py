@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 from os import PathLike
 from pathlib import Path
@@ -11,14 +12,19 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.io.files import writing
 from sdpfeas.io.npz import Format, load
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Rows, rows_from_state
 from sdpfeas.problem.sets import set_from_spec
+from sdpfeas.sizes import require_room
 
 __all__ = ["load_problem", "save_problem"]
 
 FORMAT = Format("problem", 1, version_key="version")
+
+#: Rows made of other rows may be nested this deep.
+MAX_DEPTH = 32
 
 
 def save_problem(problem: FeasibilityProblem, path: str | PathLike[str]) -> None:
@@ -30,7 +36,8 @@ def save_problem(problem: FeasibilityProblem, path: str | PathLike[str]) -> None
         "row_names": problem.row_names,
         "block_names": problem.block_names,
     }
-    Path(path).write_bytes(FORMAT.pack(header, arrays))
+    with writing(path):
+        Path(path).write_bytes(FORMAT.pack(header, arrays))
 
 
 def load_problem(path: str | PathLike[str]) -> FeasibilityProblem:
@@ -39,7 +46,8 @@ def load_problem(path: str | PathLike[str]) -> FeasibilityProblem:
     Raises
     ------
     FileFormatError
-        If the file is not such a problem or is damaged.
+        If the file is not such a problem or is damaged; or if the problem is too large, which is found out
+        before any memory is taken for it (see :mod:`sdpfeas.sizes`).
     FileNotFoundError
         If there is no such file.
     """
@@ -50,8 +58,10 @@ def load_problem(path: str | PathLike[str]) -> FeasibilityProblem:
 
 def _unpack_problem(data: bytes) -> FeasibilityProblem:
     with FORMAT.unpack(data) as (header, arrays):
+        sets = [set_from_spec(spec) for spec in header["sets"]]
+        require_room(sum(math.prod(block.shape) for block in sets), "numbers in a point", each=8)
         return FeasibilityProblem(
-            [set_from_spec(spec) for spec in header["sets"]],
+            sets,
             [_unpack(spec, f"rows{b}", arrays) for b, spec in enumerate(header["rows"])],
             arrays["lower"],
             arrays["upper"],
@@ -70,12 +80,19 @@ def _pack(rows: Rows | None, prefix: str, arrays: dict[str, np.ndarray]) -> dict
     return {"kind": rows.kind, "numbers": numbers, "arrays": sorted(own), "children": packed}
 
 
-def _unpack(spec: dict[str, Any] | None, prefix: str, arrays: dict[str, np.ndarray]) -> Rows | None:
+def _unpack(
+    spec: dict[str, Any] | None, prefix: str, arrays: dict[str, np.ndarray], depth: int = 0
+) -> Rows | None:
     if spec is None:
         return None
+    if depth > MAX_DEPTH:
+        raise ProblemError(f"rows are nested more than {MAX_DEPTH} deep")
     own = {name: arrays[f"{prefix}.{name}"] for name in spec["arrays"]}
-    children = [_unpack(c, f"{prefix}.{k}", arrays) for k, c in enumerate(spec["children"])]
+    children = [_unpack(c, f"{prefix}.{k}", arrays, depth + 1) for k, c in enumerate(spec["children"])]
     rows = [child for child in children if child is not None]
     if len(rows) != len(children):
         raise ProblemError(f"a part of {prefix} is missing")
-    return rows_from_state(spec["kind"], spec["numbers"], own, rows)
+    made = rows_from_state(spec["kind"], spec["numbers"], own, rows)
+    # A few means stand for all their pairs, and a number in the header for as many rows of zeros.
+    require_room(made.m, "rows", each=16)
+    return made

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sdpfeas.io.files import writing
 from sdpfeas.io.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
@@ -20,6 +21,21 @@ from sdpfeas.verifier.results import Claim, Result, Stop
 __all__ = ["SavedResult", "load_result", "pack_result", "save_result", "unpack_result"]
 
 FORMAT = Format("result", 1)
+
+#: What the header says besides the evidence, with the type each must have; None stands for itself.
+FIELDS: dict[str, tuple[type, ...]] = {
+    "verdict": (str,),
+    "proof": (str, type(None)),
+    "backend": (str,),
+    "version": (str,),
+    "options": (dict,),
+    "raw_status": (str,),
+    "stop": (str,),
+    "iterations": (int, type(None)),
+    "wall_time": (float, int),
+    "solve_time": (float, int),
+    "versions": (dict,),
+}
 
 #: Packages whose versions are worth knowing when an old answer is looked at again.
 PACKAGES = ("sdpfeas", "numpy", "scipy", "cvxpy", "clarabel", "scs")
@@ -112,7 +128,8 @@ def package_versions() -> dict[str, str]:
 
 def save_result(result: Result | SavedResult, path: str | PathLike[str]) -> None:
     """Write an answer with its evidence to ``path`` exactly as named (no suffix is added)."""
-    Path(path).write_bytes(pack_result(result))
+    with writing(path):
+        Path(path).write_bytes(pack_result(result))
 
 
 def load_result(path: str | PathLike[str]) -> SavedResult:
@@ -136,20 +153,17 @@ def pack_result(result: Result | SavedResult) -> bytes:
         arrays["certificate"] = np.asarray(saved.certificate)
     header = {
         "problem": saved.problem_hash,
-        "verdict": saved.verdict,
-        "proof": saved.proof,
         "blocks": None if saved.point is None else len(saved.point),
-        "backend": saved.backend,
-        "version": saved.version,
+        **{name: getattr(saved, name) for name in FIELDS},
         "options": dict(saved.options),
-        "raw_status": saved.raw_status,
-        "stop": saved.stop,
-        "iterations": saved.iterations,
-        "wall_time": saved.wall_time,
-        "solve_time": saved.solve_time,
         "versions": dict(saved.versions),
     }
-    return FORMAT.pack(header, arrays, default=str)
+    return FORMAT.pack(header, arrays, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold of a number of NumPy's, or of an option that is no plain value."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def unpack_result(data: bytes) -> SavedResult:
@@ -161,20 +175,14 @@ def unpack_result(data: bytes) -> SavedResult:
         If they are not a result, or damaged.
     """
     with FORMAT.unpack(data) as (header, arrays):
+        fields = {name: header[name] for name in FIELDS}
+        for name, kinds in FIELDS.items():
+            if not isinstance(fields[name], kinds) or isinstance(fields[name], bool):
+                raise ValueError(f"{name} is {fields[name]!r:.80}")
         blocks = header["blocks"]
         return SavedResult(
             problem_hash=str(header["problem"]),
-            verdict=str(header["verdict"]),
-            proof=header["proof"],
             point=None if blocks is None else tuple(arrays[f"point{b}"] for b in range(blocks)),
             certificate=arrays.get("certificate"),
-            backend=header["backend"],
-            version=header["version"],
-            options=header["options"],
-            raw_status=header["raw_status"],
-            stop=header["stop"],
-            iterations=header["iterations"],
-            wall_time=float(header["wall_time"]),
-            solve_time=float(header["solve_time"]),
-            versions=header["versions"],
+            **fields,
         )

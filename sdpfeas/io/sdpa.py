@@ -39,16 +39,25 @@ from typing import Literal, NoReturn, get_args
 import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
+from sdpfeas.io.files import read_within, writing
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.sdpa_sides import MAX_ENTRIES, SdpaData, lmi_form, primal_data
+from sdpfeas.problem.reductions.sdpa_sides import (
+    BLOCK_ROOM,
+    ENTRY_ROOM,
+    ROW_ROOM,
+    SdpaData,
+    lmi_form,
+    primal_data,
+)
+from sdpfeas.sizes import require_room
 
 __all__ = ["read_sdpa", "write_sdpa"]
 
 Side = Literal["primal", "lmi"]
 
-#: Files that unpack to more than this are refused.
-MAX_BYTES = 2**30
+#: Bytes that count for one byte of text: it is copied a few times on its way.
+TEXT_ROOM = 8
 
 _COMMENT = (b'"', b"*")
 _SPACE = re.compile(rb"\s*")
@@ -73,8 +82,8 @@ def read_sdpa(path: str | PathLike[str], side: Side = "primal") -> FeasibilityPr
     Raises
     ------
     FileFormatError
-        If the file is malformed; the message gives line and column. Also if its sizes are beyond reason,
-        which is found out before any memory is taken for them.
+        If the file is malformed; the message gives line and column. Also if the problem is too large, which
+        is found out before any memory is taken for it (see :mod:`sdpfeas.sizes`).
     FileNotFoundError
         If there is no such file.
     """
@@ -82,8 +91,8 @@ def read_sdpa(path: str | PathLike[str], side: Side = "primal") -> FeasibilityPr
     name = str(path)
     data = _Parser(_read_bytes(path), name).parse()
     try:
-        return data.primal(name) if side == "primal" else data.lmi(name)
-    except ProblemError as error:
+        return data.primal() if side == "primal" else data.lmi()
+    except (ProblemError, FileFormatError) as error:
         raise FileFormatError(f"{name}: {error}") from None
 
 
@@ -115,7 +124,8 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
     if str(path).endswith(".gz"):
         # No time stamp: the same problem gives the same file.
         text = gzip.compress(text, mtime=0)
-    Path(path).write_bytes(text)
+    with writing(path):
+        Path(path).write_bytes(text)
 
 
 def _check_side(side: str) -> None:
@@ -129,12 +139,11 @@ def _read_bytes(path: str | PathLike[str]) -> bytes:
         packed = file.peek(2)[:2] == b"\x1f\x8b"
         try:
             with gzip.open(file) if packed else file as stream:
-                text = stream.read(MAX_BYTES + 1)
+                return read_within(stream, TEXT_ROOM)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise FileFormatError(f"{path}: damaged gzip file: {error}") from None
-    if len(text) > MAX_BYTES:
-        raise FileFormatError(f"{path}: larger than {MAX_BYTES} bytes, which is the limit")
-    return text
+        except FileFormatError as error:
+            raise FileFormatError(f"{path}: {error}") from None
 
 
 # ---------------------------------------------------------------- reading
@@ -159,8 +168,9 @@ class _Parser:
 
     def parse(self) -> SdpaData:
         """Return what the file holds."""
-        m = self._count("the number of matrices m")
-        blocks = self._count("the number of blocks")
+        self._require_room(0, self.text.count(b"\n"), "lines", ENTRY_ROOM)
+        m = self._count("the number of matrices m", "rows", ROW_ROOM)
+        blocks = self._count("the number of blocks", "blocks", BLOCK_ROOM)
         sizes = self._block_sizes(blocks)
         return self._entries(sizes, self._right_hand_side(m))
 
@@ -169,6 +179,12 @@ class _Parser:
         line = self.text.count(b"\n", 0, place) + 1
         column = place - (self.text.rfind(b"\n", 0, place) + 1) + 1
         raise FileFormatError(f"{self.name}, line {line}, column {column}: {message}")
+
+    def _require_room(self, place: int, count: int, what: str, each: int) -> None:
+        try:
+            require_room(count, what, each=each)
+        except FileFormatError as error:
+            self.fail(place, str(error))
 
     def _skip(self) -> None:
         """Move to the next thing that is neither blank nor a comment line."""
@@ -185,7 +201,7 @@ class _Parser:
         end = self.text.find(b"\n", self.place)
         return len(self.text) if end < 0 else end
 
-    def _count(self, what: str) -> int:
+    def _count(self, what: str, things: str, each: int) -> int:
         """First number of the next line, at least one; what follows on the line is ignored."""
         self._skip()
         found = _INTEGER.match(self.text, self.place)
@@ -196,6 +212,7 @@ class _Parser:
             self.fail(self.place, f"{what} must be at least 1, got {value}")
         if value > len(self.text):
             self.fail(self.place, f"{what} is {value}, but the file has only {len(self.text)} bytes")
+        self._require_room(self.place, value, things, each)
         self.place = self._line_end() + 1
         return value
 
@@ -230,10 +247,7 @@ class _Parser:
             if size == 0:
                 self.fail(place, "a block size must not be zero")
             entries += size * size if size > 0 else -size
-            if entries > MAX_ENTRIES:
-                self.fail(
-                    place, f"a block of size {size} takes the problem beyond {MAX_ENTRIES} entries, the limit"
-                )
+            self._require_room(place, entries, "numbers in a point", 8)
             sizes.append(size)
         return np.array(sizes, dtype=np.int64)
 
@@ -285,6 +299,7 @@ class _Parser:
         count = int(np.count_nonzero(dark[1:] & ~dark[:-1])) + int(dark.size > 0 and dark[0])
         if count == 0:
             return np.zeros(0)
+        self._require_room(start, count // 5, "entries", ENTRY_ROOM)
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)
             try:

@@ -1,8 +1,13 @@
-"""Labelled samples from CSV, NPZ and Parquet files."""
+"""Labelled samples from CSV, NPZ and Parquet files.
+
+Sizes are held against the reading limit (:mod:`sdpfeas.sizes`) before memory is taken.
+"""
 
 from __future__ import annotations
 
 import csv
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +15,19 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError
-from sdpfeas.io.npz import UNREADABLE
+from sdpfeas.io.files import read_file
+from sdpfeas.io.npz import UNREADABLE, unpack_arrays
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.validation import float_array
+from sdpfeas.sizes import require_room
 
 __all__ = ["Samples", "read_samples"]
+
+#: Bytes that count for one byte of CSV: an empty column takes as much.
+CSV_ROOM = 8
+
+#: Kinds of arrays that labels may be: numbers and text.
+LABEL_KINDS = "biufUS"
 
 
 @dataclass(frozen=True)
@@ -54,72 +68,96 @@ def read_samples(path: Path, label: str | None = None) -> Samples:
     """
     if not path.is_file():
         raise FileFormatError(f"{path}: no such file")
-    if path.suffix == ".npz":
-        return _read_npz(path)
-    if path.suffix == ".parquet":
-        names, columns = _read_parquet(path)
-    elif path.suffix in (".csv", ".txt", ".data"):
-        names, columns = _read_csv(path)
-    else:
+    readers = {".npz": _read_npz, ".parquet": _read_parquet, ".csv": _read_csv}
+    read = readers.get({".txt": ".csv", ".data": ".csv"}.get(path.suffix, path.suffix))
+    if read is None:
         raise FileFormatError(f"{path}: samples are read from .csv, .npz or .parquet")
+    try:
+        return read(path, label)
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+    except OptionError as error:
+        raise OptionError(f"{path}: {error}") from None
+
+
+def _label_column(names: Sequence[str], label: str | None) -> int:
     if len(names) < 2:
-        raise FileFormatError(f"{path}: one column of labels and at least one of features is needed")
-    at = _label_column(names, label, path)
-    y = np.array(columns[at])
-    features = [k for k in range(len(names)) if k != at]
-    X = np.empty((len(y), len(features)))
-    for place, k in enumerate(features):
-        for row, value in enumerate(columns[k]):
-            try:
-                X[row, place] = float(value)
-            except (TypeError, ValueError):
-                raise FileFormatError(
-                    f"{path}: sample {row + 1}, column {names[k]}: not a number: {value!r}"
-                ) from None
-    return Samples(X, y, tuple(names[k] for k in features))
-
-
-def _label_column(names: list[str], label: str | None, path: Path) -> int:
+        raise FileFormatError("one column of labels and at least one of features is needed")
     if label is None:
         return len(names) - 1
     if label in names:
         return names.index(label)
-    if label.isdigit() and 1 <= int(label) <= len(names):
+    if label.isdecimal() and 1 <= int(label) <= len(names):
         return int(label) - 1
-    raise OptionError(f"{path}: there is no column {label!r}; columns: {', '.join(names[:12])}")
+    raise OptionError(f"there is no column {label!r}; columns: {', '.join(names[:12])}")
 
 
-def _read_npz(path: Path) -> Samples:
+def _labels(values: Sequence[Any]) -> np.ndarray:
+    """Labels as an array, in which each takes as much as the longest."""
+    longest = max((len(value) for value in values if isinstance(value, str)), default=0)
+    require_room(len(values) * longest, "characters of labels", each=4)
+    return _checked_labels(np.array(values))
+
+
+def _checked_labels(y: np.ndarray) -> np.ndarray:
+    if y.ndim != 1 or y.dtype.kind not in LABEL_KINDS:
+        raise FileFormatError(f"labels are numbers or text, one a sample; got {y.dtype} of shape {y.shape}")
+    return y
+
+
+def _not_a_number(sample: int, column: str, value: Any) -> FileFormatError:
+    return FileFormatError(f"sample {sample}, column {column}: not a number: {value!r:.80}")
+
+
+def _read_npz(path: Path, label: str | None) -> Samples:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            X, y = np.asarray(archive["X"], dtype=float), np.asarray(archive["y"])
+        found = unpack_arrays(read_file(path), ("X", "y"))
+        X, y = float_array(found["X"], "X"), found["y"]
     except UNREADABLE as error:
-        raise FileFormatError(f"{path}: no arrays X and y could be read: {error}") from None
+        raise FileFormatError(f"no arrays X and y could be read: {error}") from None
     if X.ndim != 2 or y.shape != X.shape[:1]:
-        raise FileFormatError(
-            f"{path}: X has shape {X.shape} and y {y.shape}; one label per row of X is needed"
-        )
-    return Samples(X, y, tuple(f"x{k + 1}" for k in range(X.shape[1])))
+        raise FileFormatError(f"X has shape {X.shape} and y {y.shape}; one label per row of X is needed")
+    return Samples(X, _checked_labels(y), tuple(f"x{k + 1}" for k in range(X.shape[1])))
 
 
-def _read_csv(path: Path) -> tuple[list[str], list[list[Any]]]:
+def _read_csv(path: Path, label: str | None) -> Samples:
+    require_room(path.stat().st_size, "bytes of CSV", each=CSV_ROOM)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if row]
+            return _from_rows((row for row in csv.reader(file) if row), label)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise FileFormatError(f"{path}: not a CSV file: {error}") from None
-    if len(rows) < 2:
-        raise FileFormatError(f"{path}: at least two samples are needed")
-    width = len(rows[0])
-    for number, row in enumerate(rows, 1):
-        if len(row) != width:
-            raise FileFormatError(f"{path}: row {number} has {len(row)} columns, the first has {width}")
+        raise FileFormatError(f"not a CSV file: {error}") from None
+
+
+def _from_rows(rows: Iterator[list[str]], label: str | None) -> Samples:
+    first, second = next(rows, None), next(rows, None)
+    if first is None or second is None:
+        raise FileFormatError("at least two samples are needed")
     # A first row in which no entry is a number is a header.
-    if any(_is_number(entry) for entry in rows[0]):
-        names = [f"x{k + 1}" for k in range(width)]
-    else:
-        names, rows = [entry.strip() for entry in rows[0]], rows[1:]
-    return names, [[row[k].strip() for row in rows] for k in range(width)]
+    headed = not any(_is_number(entry) for entry in first)
+    names = [entry.strip() if headed else f"x{k + 1}" for k, entry in enumerate(first)]
+    at = _label_column(names, label)
+    features = [name for k, name in enumerate(names) if k != at]
+    labels, numbers = [], array("d")
+    for number, row in enumerate(_chained(first, second, rows), 1):
+        if len(row) != len(names):
+            raise FileFormatError(f"row {number} has {len(row)} columns, the first has {len(names)}")
+        if number == 1 and headed:
+            continue
+        labels.append(row.pop(at).strip())
+        try:
+            numbers.extend(map(float, row))
+        except ValueError:
+            k = next(k for k, entry in enumerate(row) if not _is_number(entry))
+            raise _not_a_number(number - headed, features[k], row[k].strip()) from None
+    X = np.frombuffer(numbers, dtype=np.float64).reshape(len(labels), len(features))
+    return Samples(X, _labels(labels), tuple(features))
+
+
+def _chained(first: list[str], second: list[str], rest: Iterator[list[str]]) -> Iterator[list[str]]:
+    yield list(first)
+    yield second
+    yield from rest
 
 
 def _is_number(text: str) -> bool:
@@ -130,14 +168,54 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_parquet(path: Path) -> tuple[list[str], list[list[Any]]]:
+def _read_parquet(path: Path, label: str | None) -> Samples:
     try:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         raise OptionError("reading Parquet needs pyarrow: pip install 'sdpfeas[parquet]'") from None
     try:
-        table = parquet.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise FileFormatError(f"{path}: not a Parquet file: {error}") from None
-    return list(table.column_names), [column.to_pylist() for column in table.columns]
+        with parquet.ParquetFile(path) as file:
+            names, groups = file.schema_arrow.names, file.metadata
+            groups = [groups.row_group(k) for k in range(groups.num_row_groups)]
+            chunks = [group.column(j) for group in groups for j in range(group.num_columns)]
+            require_room(sum(chunk.num_values for chunk in chunks), "numbers", each=8)
+            require_room(sum(chunk.total_uncompressed_size for chunk in chunks), "bytes of columns")
+        at = _label_column(names, label)
+        # One long word that is repeated a million times stays one word.
+        table = parquet.read_table(path, read_dictionary=names)
+        table.validate(full=True)
+        features = [name for k, name in enumerate(names) if k != at]
+        X = np.empty((table.num_rows, len(features)))
+        for place, name in enumerate(features):
+            X[:, place] = _column(table.column(names.index(name)), name)
+        return Samples(X, _labels(_values(table.column(at))), tuple(features))
+    except (FileFormatError, OptionError):
+        raise
+    except (pa.ArrowException, *UNREADABLE) as error:
+        raise FileFormatError(f"not a Parquet file: {error}") from None
+
+
+def _column(column: Any, name: str) -> FloatArray:
+    """Numbers of a column, whatever they are stored as."""
+    if column.null_count == 0 and str(column.type) in ("double", "float", "int64", "int32"):
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    out = np.empty(len(column))
+    for k, value in enumerate(_values(column)):
+        try:
+            out[k] = float(value)
+        except (TypeError, ValueError):
+            raise _not_a_number(k + 1, name, value) from None
+    return out
+
+
+def _values(column: Any) -> list[Any]:
+    """Values of a column; equal words are one and the same."""
+    out: list[Any] = []
+    for chunk in column.chunks:
+        if hasattr(chunk, "dictionary"):
+            words = chunk.dictionary.to_pylist()
+            out += [None if k is None else words[k] for k in chunk.indices.to_pylist()]
+        else:
+            out += chunk.to_pylist()
+    return out

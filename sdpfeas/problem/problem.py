@@ -99,6 +99,9 @@ class FeasibilityProblem:
     def _checked_rows(self, b: int, entry: Any, m: int) -> Rows | None:
         try:
             rows = as_rows(entry, self.sets[b])
+            # First of all, since what comes next takes memory for every row.
+            if rows is not None and rows.m != m:
+                raise ProblemError(f"{rows.m} rows, but lower and upper have {m} entries")
             if rows is not None:
                 rows.require_representable()
         except RowError as error:
@@ -106,10 +109,6 @@ class FeasibilityProblem:
             raise ProblemError(f"block {self.block_name(b)}, row {row}: {error.detail}") from None
         except ProblemError as error:
             raise ProblemError(f"block {self.block_name(b)}: {error}") from None
-        if rows is not None and rows.m != m:
-            raise ProblemError(
-                f"block {self.block_name(b)}: {rows.m} rows, but lower and upper have {m} entries"
-            )
         return rows
 
     def _check_bounds(self, low: FloatArray, high: FloatArray) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sdpfeas.errors import OptionError
 
-__all__ = ["Settings", "parse_memory", "thread_environment"]
-
-UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+__all__ = ["Settings", "thread_environment"]
 
 #: What the common numerical libraries read to learn how many threads they may start.
 THREAD_VARIABLES = (
@@ -69,20 +66,6 @@ class Settings:
     def plain(self) -> dict[str, Any]:
         """The settings as plain data."""
         return asdict(self)
-
-
-def parse_memory(text: str) -> int:
-    """Bytes from ``"4G"``, ``"512M"`` or a plain number.
-
-    Raises
-    ------
-    OptionError
-        If it is not such a size.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
-    if match is None:
-        raise OptionError(f"a memory limit is a size such as 4G or 512M, got {text!r}")
-    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def thread_environment(threads: int) -> dict[str, str]:

@@ -6,7 +6,9 @@ names, under the names they are published with. Nothing is ever bundled with the
 
 from __future__ import annotations
 
+import io
 import os
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,10 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import SdpfeasError
+from sdpfeas.io.files import read_file
+from sdpfeas.io.npz import UNREADABLE
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.sizes import read_limit, require_room
 
 __all__ = [
     "DataError",
@@ -29,6 +34,12 @@ __all__ = [
 
 #: The environment variable that names the folder with data files.
 FOLDER = "SDPFEAS_DATA"
+
+#: Bytes that count for one byte of a text file, and for one byte of an unpacked MATLAB file (often a pixel).
+TEXT_ROOM, MATLAB_ROOM = 32, 8
+
+#: Bytes before the variables of a MATLAB file, and what marks a compressed one.
+MATLAB_HEAD, MATLAB_COMPRESSED = 128, 15
 
 
 class DataError(SdpfeasError, ValueError):
@@ -91,7 +102,7 @@ def load_dataset(name: str) -> Dataset:
     if path is not None and path.is_file():
         try:
             X, y = entry.read(path)
-        except (ValueError, KeyError, IndexError) as error:
+        except UNREADABLE as error:
             raise DataError(f"{path}: not the file it should be ({error})") from error
         return Dataset(X, y, name, str(path))
     place = f"put {entry.file} (from {entry.home}) into the folder wlda of the folder that {FOLDER} names"
@@ -214,7 +225,8 @@ def _stratified(y: np.ndarray, share: float, seed: int) -> np.ndarray:
 
 
 def _table(path: Path, *, separator: str | None, label: int) -> tuple[FloatArray, np.ndarray]:
-    rows = [line.split(separator) for line in path.read_text(encoding="ascii").splitlines() if line.strip()]
+    text = read_file(path, TEXT_ROOM).decode("ascii")
+    rows = [line.split(separator) for line in text.splitlines() if line.strip()]
     width = len(rows[0])
     if any(len(row) != width for row in rows):
         raise ValueError("lines of different length")
@@ -236,25 +248,49 @@ def _blank_last(path: Path) -> tuple[FloatArray, np.ndarray]:
     return _table(path, separator=None, label=-1)
 
 
-def _faces(path: Path) -> tuple[FloatArray, np.ndarray]:
+def _matlab(path: Path) -> Any:
+    """Variables of a MATLAB file, which may unpack to much more than it is."""
     from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
 
-    content = loadmat(path)
+    content = read_file(path, MATLAB_ROOM)
+    order: Any = "little" if content[MATLAB_HEAD - 2 : MATLAB_HEAD] == b"IM" else "big"
+    place = MATLAB_HEAD
+    while place + 8 <= len(content):
+        kind, size = (int.from_bytes(content[place + k : place + k + 4], order) for k in (0, 4))
+        if kind == MATLAB_COMPRESSED:
+            packed = io.BytesIO(content[place + 8 : place + 8 + size])
+            require_room(_unpacked(packed, read_limit()), "bytes unpacked, or more", each=MATLAB_ROOM)
+        place += 8 + size
+    try:
+        return loadmat(io.BytesIO(content))
+    except MatReadError as error:
+        raise ValueError(str(error)) from None
+
+
+def _unpacked(packed: io.BytesIO, most: int) -> int:
+    """How many bytes a zlib stream unpacks to; no more than about ``most`` are looked at."""
+    stream, count = zlib.decompressobj(), 0
+    while count <= most and (piece := packed.read(2**16)):
+        while piece and count <= most:
+            count += len(stream.decompress(piece, 2**20))
+            piece = stream.unconsumed_tail
+    return count
+
+
+def _faces(path: Path) -> tuple[FloatArray, np.ndarray]:
+    content = _matlab(path)
     return np.asarray(content["fea"], dtype=np.float64), np.asarray(content["gnd"]).ravel()
 
 
 def _alphadigits(path: Path) -> tuple[FloatArray, np.ndarray]:
-    from scipy.io import loadmat
-
-    cells = loadmat(path)["dat"]
+    cells = _matlab(path)["dat"]
     images = [cells[i, j].ravel() for i in range(cells.shape[0]) for j in range(cells.shape[1])]
     return np.array(images, dtype=np.float64), np.repeat(np.arange(cells.shape[0]), cells.shape[1])
 
 
 def _umist(path: Path) -> tuple[FloatArray, np.ndarray]:
-    from scipy.io import loadmat
-
-    stacks = loadmat(path)["facedat"].ravel()  # one stack of photographs a person
+    stacks = _matlab(path)["facedat"].ravel()  # one stack of photographs a person
     images = [stack[:, :, k].ravel() for stack in stacks for k in range(stack.shape[2])]
     people = np.repeat(np.arange(stacks.size), [stack.shape[2] for stack in stacks])
     return np.array(images, dtype=np.float64), people

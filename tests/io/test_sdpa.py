@@ -334,7 +334,7 @@ def test_damaged_and_missing_files(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for damaged in (packed[:-9], packed[:12] + b"\xff\xff" + packed[14:]):
         with pytest.raises(sf.FileFormatError):
             read_sdpa(written(tmp_path, damaged))
-    monkeypatch.setattr("sdpfeas.io.sdpa.MAX_BYTES", 10)
+    monkeypatch.setenv("SDPFEAS_READ_LIMIT", "10")
     with pytest.raises(sf.FileFormatError, match="limit"):
         read_sdpa(written(tmp_path, packed))
 

@@ -25,7 +25,7 @@ from sdpfeas.study.plan import Plan, _plan_solver, make_plan
 from sdpfeas.study.process import LOG_HEAD, LOG_TAIL, End, Interrupted, Log, Run
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.runner import Runner
-from sdpfeas.study.settings import Settings, parse_memory
+from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 from sdpfeas.study.worker import Answer
 from sdpfeas.verifier import verify
@@ -479,19 +479,6 @@ def test_two_solvers_of_one_name_are_refused(tmp_path: Path) -> None:
     second = write_backend(tmp_path / "b", "same", "return Claim(raw_status='other')")
     with pytest.raises(CardError, match="called 'same' too"):
         make_plan([str(first), str(second)], [str(tmp_path / "p/*.npz")], 1, Settings())
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("4G", 4 << 30), ("512M", 512 << 20), ("1.5GiB", 3 << 29), ("7", 7)]
-)
-def test_memory_sizes(text: str, size: int) -> None:
-    assert parse_memory(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "G", "4X", "-1G", "much"])
-def test_bad_memory_sizes(text: str) -> None:
-    with pytest.raises(OptionError):
-        parse_memory(text)
 
 
 @pytest.mark.parametrize("settings", [{"time_limit": 0}, {"memory_limit": 1}, {"threads": 0}, {"tol": 0}])

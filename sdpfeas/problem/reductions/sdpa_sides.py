@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.errors import FileFormatError, ProblemError
+from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.sizes import require_room
 
 __all__ = ["EqualityForm", "LmiForm", "SdpaData", "equality_form", "lmi_form", "primal_data"]
 
-#: Problems whose points, or rows on the LMI side, would hold more numbers than this are refused.
-MAX_ENTRIES = 10**8
-MAX_LMI_ROWS = 10**7
+#: Bytes that count for a row or an entry of a file, for a row of a block it touches, and for a block: what
+#: they take in memory, and of a block also that it takes as long to read as some hundred entries.
+ROW_ROOM, ENTRY_ROOM, BLOCK_ROW_ROOM, BLOCK_ROOM = 256, 128, 16, 2**15
 
 #: Where entries stand: matrix (or row of a problem), row, column, value.
 Entries = tuple[np.ndarray, np.ndarray, np.ndarray, FloatArray]
@@ -83,11 +84,11 @@ class SdpaData:
         for b, block in enumerate(self.sets()):
             yield block, order[edges[b] : edges[b + 1]]
 
-    def primal(self, name: str) -> FeasibilityProblem:
+    def primal(self) -> FeasibilityProblem:
         """Find Y with ``<F_i, Y> = c_i``."""
         m = self.c.size
         used = np.unique(self.block[self.matrix > 0]).size
-        self._refuse(name, used * (m + 1), MAX_ENTRIES, "rows times blocks")
+        require_room(used * (m + 1), "rows times blocks", each=BLOCK_ROW_ROOM)
         rows: list[Rows | None] = []
         for block, entries in self._by_block():
             index = entries[self.matrix[entries] > 0]
@@ -112,12 +113,12 @@ class SdpaData:
             block_names=[f"Y{b + 1}" for b in range(self.sizes.size)],
         )
 
-    def lmi(self, name: str) -> FeasibilityProblem:
+    def lmi(self) -> FeasibilityProblem:
         """Find x with ``sum_k x_k F_k - F_0`` positive semidefinite."""
         counts = np.where(self.sizes > 0, self.sizes * (self.sizes + 1) // 2, -self.sizes)
         total, m = int(counts.sum()), self.c.size
-        self._refuse(name, total, MAX_LMI_ROWS, "entries on or above the diagonal, one row each")
-        self._refuse(name, total * self.sizes.size, MAX_ENTRIES, "rows times blocks")
+        require_room(total, "entries on or above the diagonal, one row each", each=ROW_ROOM)
+        require_room(total * self.sizes.size, "rows times blocks", each=BLOCK_ROW_ROOM)
         starts = np.cumsum(counts) - counts
         size = np.abs(self.sizes)[self.block]
         offset = np.where(
@@ -140,11 +141,6 @@ class SdpaData:
             right,
             block_names=["x", *(f"X{b + 1}" for b in range(self.sizes.size))],
         )
-
-    @staticmethod
-    def _refuse(name: str, count: int, limit: int, what: str) -> None:
-        if count > limit:
-            raise FileFormatError(f"{name}: too large: {count} {what}; the limit is {limit}")
 
     def text(self, comment: str) -> bytes:
         """Return the file."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sdpfeas.errors import OptionError
+from sdpfeas.io.npz import unpack_arrays
 from sdpfeas.study.report.figures import COLOURS, DASHES, MARKERS
 from sdpfeas.study.store import Store
 from sdpfeas.wlda.paper.methods import METHODS
@@ -103,8 +103,8 @@ def _pictures(figure_class: Any, summary: TargetSummary, store: Store) -> Any:
             packed = store.evidence(entry.cells[0]["key"]) if 0 in entry.cells else None
             if packed is None:
                 continue
-            with np.load(io.BytesIO(packed), allow_pickle=False) as kept:
-                Z, y = kept["Z"], kept["y"]
+            kept = unpack_arrays(packed)
+            Z, y = kept["Z"], kept["y"]
             for label in np.unique(y):
                 k = int(label)
                 mine = Z[y == label]
