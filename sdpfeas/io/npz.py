@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sdpfeas.errors import FileFormatError, SdpfeasError
+from sdpfeas.errors import FileFormatError, OptionError, SdpfeasError
 from sdpfeas.io.files import read_file
 from sdpfeas.sizes import require_room
 
@@ -121,7 +121,7 @@ class Format:
         content = self._open(data)
         try:
             yield content
-        except FileFormatError:
+        except (FileFormatError, OptionError):
             raise
         except UNREADABLE as error:
             raise FileFormatError(f"damaged {self.noun} file: {error}") from None
@@ -134,8 +134,8 @@ class Format:
             require_room(len(text), "bytes of header", each=JSON_ROOM)
             header = json.loads(text.decode())
             name, version = header.get("format"), header.get(self.version_key)
-        except SdpfeasError as error:
-            raise FileFormatError(f"{wrong}: {error}") from None
+        except SdpfeasError:
+            raise
         except UNREADABLE as error:
             raise FileFormatError(f"{wrong}: {error}") from None
         if name != self.name:
