@@ -27,7 +27,6 @@ from sdpfeas.families.planting import (
     interior,
     lmi,
     lmi_problem,
-    orthogonal,
     random_rows,
     set_mixes,
     storage_for,
@@ -35,6 +34,7 @@ from sdpfeas.families.planting import (
     values,
     with_spectrum,
 )
+from sdpfeas.numerics.linalg import random_orthogonal as orthogonal
 from sdpfeas.problem.rows import Dense
 from sdpfeas.problem.sets import BlockSet
 

@@ -99,7 +99,7 @@ class LevelSet(ParametricFamily):
 def _stacked(goal: Rows | None, part: Rows | None, block: BlockSet, m: int) -> Rows | None:
     if goal is None and part is None:
         return None
-    width = block.n**2 if block.matrix else block.n
+    width = block.entries
     first = Sparse(sp.csr_array((1, width)), block.n, block.matrix) if goal is None else goal
     if m == 0:
         return first

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.linalg import FloatArray, random_orthogonal, spectral_matrix, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
@@ -86,17 +86,7 @@ def set_mixes(scale: int = 1) -> dict[str, list[BlockSet]]:
 
 def dimension(sets: Sequence[BlockSet]) -> int:
     """Dimension of the space of points, prescribed traces taken off."""
-    total = 0
-    for block in sets:
-        total += block.n * (block.n + 1) // 2 if block.matrix else block.n
-        total -= isinstance(block, SpectralBox) and block.trace is not None
-    return total
-
-
-def orthogonal(rng: Generator, n: int) -> FloatArray:
-    """Return an orthogonal matrix."""
-    q, r = np.linalg.qr(rng.normal(size=(n, n)))
-    return q * np.sign(np.diagonal(r))
+    return sum(block.dimension - (block.trace is not None) for block in sets)
 
 
 def symmetric(rng: Generator, n: int) -> FloatArray:
@@ -106,40 +96,35 @@ def symmetric(rng: Generator, n: int) -> FloatArray:
 
 def with_spectrum(rng: Generator, lam: FloatArray) -> FloatArray:
     """Return a symmetric matrix with the given eigenvalues and random eigenvectors."""
-    q = orthogonal(rng, lam.size)
-    return symmetrize((q * lam) @ q.T)
+    return spectral_matrix(random_orthogonal(rng, lam.size), lam)
 
 
 def interior(rng: Generator, block: BlockSet) -> FloatArray:
     """Return a point well inside the set."""
-    if isinstance(block, PSD):
-        return with_spectrum(rng, rng.uniform(0.5, 2.0, block.n))
-    if isinstance(block, Nonneg):
-        return rng.uniform(0.5, 2.0, block.n)
-    if isinstance(block, Free):
-        return rng.normal(size=block.n)
-    assert isinstance(block, SpectralBox)
-    width = block.upper - block.lower
-    if block.trace is None:
-        return with_spectrum(rng, block.lower + width * rng.uniform(0.2, 0.8, block.n))
-    middle = block.trace / block.n
-    room = 0.8 * min(middle - block.lower, block.upper - middle)
-    apart = rng.uniform(-1.0, 1.0, block.n)
-    apart -= apart.mean()
-    x = with_spectrum(rng, middle + room * apart / max(float(np.max(np.abs(apart))), 1.0))
-    return x + np.eye(block.n) * (block.trace - np.trace(x)) / block.n
+    if block.free:
+        lam = rng.normal(size=block.degree)
+    elif block.cone:
+        lam = rng.uniform(0.5, 2.0, block.degree)
+    elif block.trace is None:
+        lam = block.lower + (block.upper - block.lower) * rng.uniform(0.2, 0.8, block.degree)
+    else:
+        room = 0.8 * min(block.middle - block.lower, block.upper - block.middle)
+        apart = rng.uniform(-1.0, 1.0, block.degree)
+        apart -= apart.mean()
+        lam = block.middle + room * apart / max(float(np.max(np.abs(apart))), 1.0)
+    x = block.compose(block.random_frame(rng), lam)
+    return x if block.trace is None else x + block.identity() * (block.trace - block.trace_of(x)) / block.n
 
 
 def boundary(rng: Generator, block: BlockSet) -> FloatArray:
     """Return a point on the boundary of the set, as projections give it (up to rounding)."""
-    if isinstance(block, Free):
-        return rng.normal(size=block.n)
-    if isinstance(block, Nonneg):
-        x = rng.uniform(0.5, 2.0, block.n)
-        x[rng.integers(block.n)] = 0.0
+    if block.entrywise:
+        x = interior(rng, block)
+        if not block.free:
+            x[rng.integers(block.n)] = block.lower
         return x
-    spread = 3.0 * (block.upper - block.lower if isinstance(block, SpectralBox) else 1.0)
-    return block.project(spread * symmetric(rng, block.n))
+    spread = 3.0 * (block.upper - block.lower if block.bounded else 1.0)
+    return block.project(spread * block.symmetrize(rng.normal(size=block.shape)))
 
 
 # ---------------------------------------------------------------- rows
@@ -269,7 +254,7 @@ def infeasible(
 ) -> Planted:
     """Plant a certificate: the last row completes ``A*y`` to the inside of every polar set."""
     # More rows than free columns: else rounding alone makes the rows independent, and the problem feasible.
-    free = sum(block.n for block in sets if isinstance(block, Free))
+    free = sum(block.entries for block in sets if block.free)
     m = rows if rows is not None else max(3, min(dimension(sets), 12), free + 3)
     kind = _row_kinds(rng, bounds, m, most_equal=m)
     y = rng.uniform(0.5, 2.0, m)
@@ -290,7 +275,7 @@ def infeasible(
             if isinstance(first, Sparse)
             else Stacked([first, tail])
         )
-        if isinstance(block, SpectralBox):
+        if block.bounded:
             support += block.support(blocks[-1].adjoint(y))
     level = rng.normal(size=m)
     # Shift one bound so that beta(y) exceeds the support by the margin.
@@ -304,13 +289,12 @@ def infeasible(
 
 
 def _polar_member(rng: Generator, block: BlockSet) -> FloatArray:
-    if isinstance(block, PSD):
-        return -with_spectrum(rng, rng.uniform(0.3, 2.0, block.n))
-    if isinstance(block, Nonneg):
-        return -rng.uniform(0.3, 2.0, block.n)
-    if isinstance(block, Free):
-        return np.zeros(block.n)
-    return symmetric(rng, block.n)
+    if block.free:
+        return np.zeros(block.shape)
+    if block.bounded:
+        return block.symmetrize(rng.normal(size=block.shape))
+    lam = -rng.uniform(0.3, 2.0, block.degree)
+    return block.compose(block.random_frame(rng), lam)
 
 
 # ---------------------------------------------------------------- linear matrix inequalities

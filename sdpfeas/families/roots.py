@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdpfeas.numerics.linalg import FloatArray, eigh
 from sdpfeas.numerics.rounding import UNIT
 from sdpfeas.problem.problem import Point
-from sdpfeas.problem.sets import BlockSet, Free, SpectralBox
+from sdpfeas.problem.sets import BlockSet
 
-__all__ = ["Root", "box_maximiser", "certificate_root"]
+__all__ = ["Root", "certificate_root"]
 
 #: Relative error of a root that only rounding explains.
 EXACT = 4.0 * UNIT
@@ -64,18 +63,6 @@ class _Term:
     def error(self) -> float:
         """How negative the value should be for a proof to go through; from experience."""
         return 512.0 * self.depth * UNIT * self.size
-
-
-def box_maximiser(box: SpectralBox, lam: FloatArray) -> FloatArray:
-    """Eigenvalues of a member that attains the support function; ``lam`` in ascending order."""
-    if box.trace is None:
-        return np.where(lam > 0.0, box.upper, box.lower)
-    weights = np.zeros(box.n)
-    whole = math.floor(box.rank)
-    weights[box.n - whole :] = 1.0
-    if whole < box.n:
-        weights[box.n - whole - 1] = box.rank - whole
-    return box.lower + (box.upper - box.lower) * weights
 
 
 def certificate_root(
@@ -148,22 +135,20 @@ def _terms(
     out = []
     value, change, size = -(beta + delta * beta_slope), -beta_slope, abs(beta) + abs(delta * beta_slope)
     for block, a, b in zip(sets, fixed, slope, strict=True):
-        g = a - delta * b
-        if isinstance(block, Free):
+        if block.free:
             continue
-        if isinstance(block, SpectralBox):
-            lam, vec = eigh(g)
-            weights = box_maximiser(block, lam)
+        lam, frame = block.decompose(a - delta * b)
+        slopes = -block.coefficients(frame, b)
+        if block.bounded:
+            weights = block.maximiser_spectrum(lam)
             value += float(lam @ weights)
-            change -= float(weights @ np.einsum("ij,ij->j", vec, b @ vec))
+            change += float(weights @ slopes)
             size += block.nuclear_radius * float(np.max(np.abs(lam)))
-        elif block.matrix:
-            lam, vec = eigh(g)
-            top = vec[:, -1]
-            scale = float(np.max(np.abs(a)) + abs(delta) * np.max(np.abs(b))) * block.n
-            out.append(_Term(float(lam[-1]), -float(top @ b @ top), scale, block.n))
-        else:
-            k = int(np.argmax(g))
-            out.append(_Term(float(g[k]), -float(b[k]), float(abs(a[k]) + abs(delta * b[k])), 1))
+            continue
+        k = int(np.argmax(lam))
+        scale, depth = float(np.max(np.abs(a)) + abs(delta) * np.max(np.abs(b))) * block.n, block.n
+        if block.entrywise:
+            scale, depth = float(abs(a[k]) + abs(delta * b[k])), 1
+        out.append(_Term(float(lam[k]), float(slopes[k]), scale, depth))
     out.append(_Term(value, change, size, max(block.n for block in sets)))
     return out

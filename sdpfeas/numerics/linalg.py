@@ -96,3 +96,9 @@ def _require_finite(matrix: FloatArray) -> None:
 def spectral_matrix(vec: FloatArray, lam: FloatArray) -> FloatArray:
     """Return ``vec diag(lam) vec'``, exactly symmetric."""
     return symmetrize((vec * lam) @ vec.T)
+
+
+def random_orthogonal(rng: np.random.Generator, n: int) -> FloatArray:
+    """Draw an orthogonal matrix."""
+    q, r = np.linalg.qr(rng.normal(size=(n, n)))
+    return np.asarray(q * np.sign(np.diagonal(r)))

@@ -106,7 +106,7 @@ class ProblemBuilder:
             if all(part is None for part in parts):
                 rows.append(None)
                 continue
-            empty = sp.csr_array((1, int(np.prod(block.shape))))
+            empty = sp.csr_array((1, block.entries))
             stacked = sp.vstack([empty if part is None else part for part in parts], format="csr")
             rows.append(Sparse(stacked, block.n, block.matrix))
         return FeasibilityProblem(

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ClaimError, ProblemError
-from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import inflate
 from sdpfeas.problem.rows import Rows, as_rows
 from sdpfeas.problem.sets import BlockSet
@@ -199,7 +199,7 @@ class FeasibilityProblem:
         out = []
         for b, (part, block) in enumerate(zip(parts, self.sets, strict=True)):
             array = _claim_array(part, f"block {self.block_name(b)} of the point", block.shape)
-            out.append(symmetrize(array) if block.matrix else array)
+            out.append(block.symmetrize(array))
         return tuple(out)
 
     def multipliers(self, values: Any) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.sets import Nonneg, SpectralBox
+from sdpfeas.problem.sets import Nonneg
 
 __all__ = ["ConicProgram"]
 
@@ -41,7 +41,7 @@ class ConicProgram:
         if self.scale is not None:
             if not 0 <= self.scale < len(self.problem.sets) or self.problem.sets[self.scale] != Nonneg(1):
                 raise ProblemError(f"scale must be the index of a Nonneg(1) block, got {self.scale}")
-            if not any(isinstance(block, SpectralBox) for block in self.problem.sets):
+            if not any(block.bounded for block in self.problem.sets):
                 raise ProblemError("scale is given, but there is no SpectralBox to scale")
 
     def value(self, point: Point) -> float:

@@ -1,6 +1,7 @@
 """Sets: projections, support functions, membership, interior."""
 
 import math
+import pickle
 from fractions import Fraction
 
 import cvxpy as cp
@@ -237,6 +238,15 @@ def test_a_trace_that_the_bounds_imply_is_dropped():
 @given(block_sets())
 def test_spec_round_trips(block):
     assert set_from_spec(block.spec()) == block
+
+
+def test_pickles_of_before_the_sets_had_files_of_their_own_load():
+    old = (
+        b"(lp0\nccopy_reg\n_reconstructor\np1\n(csdpfeas.problem.sets\nPSD\np2\nc__builtin__\nobject\np3\nNtp4"
+        b"\nRp5\n(dp6\nVn\np7\nI2\nsbag1\n(csdpfeas.problem.sets\nSpectralBox\np8\ng3\nNtp9\nRp10\n(dp11\ng7\nI3"
+        b"\nsVlower\np12\nF-1.0\nsVupper\np13\nF2.0\nsVtrace\np14\nF0.5\nsba."
+    )
+    assert pickle.loads(old) == [sf.PSD(2), sf.SpectralBox(3, -1.0, 2.0, trace=0.5)]
 
 
 @pytest.mark.parametrize("block", [sf.PSD(2), sf.Nonneg(2), sf.Free(2), sf.SpectralBox(2, trace=1)])

@@ -17,7 +17,8 @@ import scipy.sparse as sp
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.numerics.rounding import UNIT, symmetric_norm_upper
 from sdpfeas.problem.rows import Rows, Sparse, Stacked
-from sdpfeas.problem.sets import PSD, BlockSet, SpectralBox, nearest_between
+from sdpfeas.problem.sets import PSD, BlockSet
+from sdpfeas.problem.sets.spectral_box import nearest_between
 
 if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -47,11 +48,8 @@ class Lift:
         """Map a point of the original problem to the lifted one."""
         out: list[FloatArray] = []
         for block, x in zip(self.original.sets, self.original.point(point), strict=True):
-            if isinstance(block, SpectralBox):
-                eye = np.eye(block.n)
-                out += [x - block.lower * eye, block.upper * eye - x]
-            else:
-                out.append(x)
+            parts = [sign * x + shift * block.identity() for sign, shift in block.slacks]
+            out += parts if block.bounded else [x]
         return tuple(out)
 
     def unlift_point(self, point: Point) -> Point:
@@ -61,7 +59,7 @@ class Lift:
         out = []
         for b, block in enumerate(self.original.sets):
             x = point[first[b]]
-            out.append(x + block.lower * np.eye(block.n) if isinstance(block, SpectralBox) else x)
+            out.append(x + block.lower * block.identity() if block.bounded else x)
         return tuple(out)
 
     def certificate(self, y: FloatArray) -> FloatArray:
@@ -76,7 +74,6 @@ class Lift:
         out[: self.original.m] = y
         for b, _, start in self._boxes:
             box, rows = self.original.sets[b], self.original.rows[b]
-            assert isinstance(box, SpectralBox)
             if rows is None:
                 continue
             gradient, error = rows.enclose_adjoint(y)
@@ -85,9 +82,8 @@ class Lift:
                 out[start : start + i.size] = np.nan
                 continue
             lam, vec = eigh(gradient)
-            theta = 0.0
+            theta = box.threshold(lam)
             if box.trace is not None:
-                theta = float(lam[::-1][min(int(box.rank), box.n - 1)])
                 out[start + i.size] = -theta
             size = box.n * (float(np.max(np.abs(lam))) + abs(theta))
             inwards = INWARDS * (UNIT * size + symmetric_norm_upper(error))
@@ -104,7 +100,7 @@ class Lift:
         out, k = [], 0
         for block in self.original.sets:
             out.append(k)
-            k += 2 if isinstance(block, SpectralBox) else 1
+            k += 2 if block.bounded else 1
         return out
 
 
@@ -123,7 +119,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
     """
     from sdpfeas.problem.problem import FeasibilityProblem
 
-    boxes = [(b, s) for b, s in enumerate(problem.sets) if isinstance(s, SpectralBox)]
+    boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
     if not boxes:
         return Lift(problem, problem, ())
     added = {b: s.n * (s.n + 1) // 2 + (s.trace is not None) for b, s in boxes}
@@ -139,7 +135,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
     taken = problem.block_names or ()
     for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         name = problem.block_name(b)
-        if not isinstance(block, SpectralBox):
+        if not block.bounded:
             sets.append(block)
             rows.append(_padded(old, block, problem.m, total))
             block_names.append(name)
@@ -176,7 +172,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
     return Lift(problem, lifted, tuple(where))
 
 
-def _lifted_trace(box: SpectralBox) -> float:
+def _lifted_trace(box: BlockSet) -> float:
     """Trace of ``P = Z - lower·I``, kept where the rounded width of the box can meet it."""
     assert box.trace is not None
     width = box.n * Fraction(box.upper - box.lower)
@@ -215,7 +211,7 @@ def _padded(
     """Return the old rows, then zeros, with the block's own rows from ``start`` on."""
     if old is None and own is None:
         return None
-    width = block.n**2 if block.matrix else block.n
+    width = block.entries
     head = Sparse(sp.csr_array((m, width)), block.n, block.matrix) if old is None else old
     tail = sp.csr_array((total - m, width))
     if own is not None:

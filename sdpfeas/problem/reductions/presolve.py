@@ -8,7 +8,6 @@ import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.sets import SpectralBox
 
 __all__ = ["Presolved", "presolve"]
 
@@ -55,7 +54,7 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
         Any problem.
     """
     fixed = tuple(block.interior_point() for block in problem.sets)
-    blocks = tuple(b for b, block in enumerate(problem.sets) if not _single(block))
+    blocks = tuple(b for b, block in enumerate(problem.sets) if not block.single)
     shift = np.zeros(problem.m)
     norms = np.zeros(problem.m)
     for b, rows in enumerate(problem.rows):
@@ -82,11 +81,3 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
         left = [None if r is None or keep.size == 0 else r.select(keep) for r in left]
     smaller = FeasibilityProblem([problem.sets[b] for b in blocks], left, lower[keep], upper[keep])
     return Presolved(problem, smaller, None, keep, blocks, fixed)
-
-
-def _single(block: object) -> bool:
-    """Whether a box holds a single matrix, or as good as one."""
-    if not isinstance(block, SpectralBox):
-        return False
-    depth = block.depth(block.interior_point())
-    return depth <= 1e-12 * max(abs(block.lower), abs(block.upper))

@@ -17,7 +17,7 @@ from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
 from sdpfeas.sizes import require_room
 
 __all__ = ["EqualityForm", "LmiForm", "SdpaData", "equality_form", "lmi_form", "primal_data"]
@@ -180,7 +180,7 @@ def _entry_rows(block: BlockSet, start: int, total: int) -> Sparse:
 def _sparse(rows: Rows | None, block: BlockSet, m: int) -> Any:
     """Return the rows on a block as one sparse matrix, flattened."""
     if rows is None:
-        return sp.csr_array((m, block.n**2 if block.matrix else block.n))
+        return sp.csr_array((m, block.entries))
     if isinstance(rows, Sparse):
         return rows.array
     if isinstance(rows, Dense):
@@ -265,7 +265,7 @@ class EqualityForm:
     def point(self, point: Point) -> Point:
         """Map a point back: differences of split blocks, slack variables dropped."""
         return tuple(
-            part[: block.n] - part[block.n :] if isinstance(block, Free) else part
+            part[: block.n] - part[block.n :] if block.free else part
             for part, block in zip(point, self.original.sets, strict=False)
         )
 
@@ -289,8 +289,8 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
         A problem without SpectralBox; :meth:`FeasibilityProblem.lift` replaces those.
     """
     for b, block in enumerate(problem.sets):
-        if isinstance(block, SpectralBox):
-            raise ProblemError(f"block {problem.block_name(b)} is a SpectralBox; lift() the problem first")
+        if block.bounded:
+            raise ProblemError(f"block {problem.block_name(b)} is a {block.kind}; lift() the problem first")
     low, high = np.isfinite(problem.lower), np.isfinite(problem.upper)
     index = np.flatnonzero(low | high)
     low, high = low[index], high[index]
@@ -301,8 +301,8 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
     rows: list[Rows | None] = []
     for block, old in zip(problem.sets, problem.rows, strict=True):
         part = None if old is None or m == 0 else old.select(index)
-        sets.append(Nonneg(2 * block.n) if isinstance(block, Free) else block)
-        if part is not None and isinstance(block, Free):
+        sets.append(Nonneg(2 * block.n) if block.free else block)
+        if part is not None and block.free:
             columns = _sparse(part, block, m)
             part = Sparse(sp.hstack([columns, -columns]), 2 * block.n, matrix=False)
         rows.append(None if part is None else _padded(part, extra))
@@ -358,7 +358,7 @@ class LmiForm:
         out: list[FloatArray] = []
         start, k = 0, 0
         for block in self.original.sets:
-            if isinstance(block, Free):
+            if block.free:
                 out.append(x[start : start + block.n])
                 start += block.n
             else:
@@ -392,7 +392,7 @@ def lmi_form(problem: FeasibilityProblem) -> LmiForm:
     ProblemError
         If the problem is not of this form; the message says where.
     """
-    free = [b for b, block in enumerate(problem.sets) if isinstance(block, Free)]
+    free = [b for b, block in enumerate(problem.sets) if block.free]
     if not free:
         raise ProblemError("a linear matrix inequality needs a Free block")
     if not problem.equality.all():
@@ -427,7 +427,7 @@ def _slack_entries(problem: FeasibilityProblem, slack: list[int]) -> Entries:
         if not isinstance(own, (PSD, Nonneg)):
             raise ProblemError(f"block {problem.block_name(b)} is a {own.kind}; lift() the problem first")
         which, i, j, value = _upper(problem.rows[b], own, m)
-        entries = own.n * (own.n + 1) // 2 if own.matrix else own.n
+        entries = own.dimension
         if which.size != entries or np.unique(i * own.n + j).size != entries:
             raise ProblemError(
                 f"block {problem.block_name(b)}: in an LMI every entry stands in exactly one row"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdpfeas.families.roots import box_maximiser
 from sdpfeas.numerics.linalg import FloatArray, leading
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.sets import SpectralBox
@@ -46,7 +45,7 @@ def balanced_weights(
         About the smallest ratio that they rule out.
     """
     u, w, delta = np.full(pairs.m, 1.0 / pairs.m), np.full(scatters.m, 1.0 / scatters.m), 0.0
-    top = box_maximiser(box, np.arange(1.0, box.n + 1.0))
+    top = box.maximiser_spectrum(np.arange(1.0, box.n + 1.0))
     count = int(np.count_nonzero(top))
     for k in range(rounds):
         vec = leading(pairs.adjoint(u) - delta * scatters.adjoint(w), count)

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.families.roots import EXACT, NO_ROOT, Root, box_maximiser, certificate_root
+from sdpfeas.families.roots import EXACT, NO_ROOT, Root, certificate_root
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.sets import SpectralBox
@@ -109,7 +109,7 @@ class Pricing:
         root, fixed, slope = self._root((u, w), max(near, 0.0), accuracy)
         delta = root.delta if math.isfinite(root.delta) else near
         lam, vec = eigh(fixed - delta * slope)
-        return root.delta, spectral_matrix(vec, box_maximiser(self._box, lam))
+        return root.delta, spectral_matrix(vec, self._box.maximiser_spectrum(lam))
 
     def suggested(self, weights: Weights, near: float = 0.0) -> FloatArray | None:
         """Return the matrix on which weights come closest to being attained, if they rule out any ratio.

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from sdpfeas.families.base import ParametricFamily
-from sdpfeas.families.roots import box_maximiser
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
@@ -68,7 +67,7 @@ class Separation(ParametricFamily):
 
     def _price(self, u: FloatArray, w: FloatArray, near: float) -> tuple[float, FloatArray]:
         lam, vec = eigh(self._pairs.adjoint(u))
-        weights = box_maximiser(self._box, lam)
+        weights = self._box.maximiser_spectrum(lam)
         return float(lam @ weights), spectral_matrix(vec, weights)
 
     def homogenized(self) -> ConicProgram:

@@ -1,0 +1,29 @@
+"""Sets: the blocks a variable is made of, one file each; ``base`` says what a set has to answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.problem.sets.base import BlockSet
+from sdpfeas.problem.sets.free import Free
+from sdpfeas.problem.sets.nonneg import Nonneg
+from sdpfeas.problem.sets.psd import PSD
+from sdpfeas.problem.sets.spectral_box import SpectralBox
+
+__all__ = ["KINDS", "PSD", "BlockSet", "Free", "Nonneg", "SpectralBox", "set_from_spec"]
+
+#: Every kind of set there is, by the name it has in files.
+KINDS: dict[str, type[BlockSet]] = {kind.kind: kind for kind in (PSD, Nonneg, Free, SpectralBox)}
+
+
+def set_from_spec(spec: dict[str, Any]) -> BlockSet:
+    """Build a set from what :meth:`BlockSet.spec` returned."""
+    spec = dict(spec)
+    kind = spec.pop("kind", None)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ProblemError(f"unknown set kind {kind!r}; known: {', '.join(KINDS)}")
+    try:
+        return KINDS[kind](**spec)
+    except TypeError as error:
+        raise ProblemError(f"set {kind}: {error}") from None

@@ -1,0 +1,274 @@
+"""What a set has to answer about itself; nobody else asks which set it is.
+
+A set is described by the *spectrum* of its members: the eigenvalues of a matrix, the entries of a vector. A
+member is any array whose eigenvalues lie between two bounds and, where that is prescribed, add up to a
+trace. An array is ``sum_k lam_k F_k``, the *frame* of the ``F_k`` being orthonormal, so lengths and inner
+products are those of the spectra, and projections are projections of spectra.
+
+So a new set says what its spectrum is, what bounds it has, and how it proves things; formulas that follow
+from the bounds are here. ``tests/problem/test_set_contract.py`` tells what is still missing.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray
+
+__all__ = ["BlockSet", "Frame"]
+
+#: What turns eigenvalues into an array: eigenvectors, or nothing for vectors.
+Frame = FloatArray | None
+
+#: No array could hold a larger block.
+LARGEST_SIDE = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class BlockSet(ABC):
+    """One block of the variable; the base class of every set.
+
+    Every set is one of three: *bounded*, a proper *cone*, or *free*.
+
+    Parameters
+    ----------
+    n : int
+        Side of the matrix, or length of the vector.
+    """
+
+    n: int
+    #: Whether members are symmetric n×n matrices (else vectors of length n).
+    matrix: ClassVar[bool]
+    #: Whether the entries of a member are its eigenvalues.
+    entrywise: ClassVar[bool]
+    #: Name used in files and hashes.
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or not isinstance(self.n, (int, np.integer)):
+            raise ProblemError(f"{self.kind}: n must be an integer, got {self.n!r}")
+        if self.n < 1:
+            raise ProblemError(f"{self.kind}: n must be at least 1, got {self.n}")
+        if self.n > LARGEST_SIDE:
+            raise ProblemError(f"{self.kind}: n must be at most {LARGEST_SIDE}")
+        object.__setattr__(self, "n", int(self.n))
+
+    def spec(self) -> dict[str, Any]:
+        """Parameters as plain data, for files and hashes."""
+        return {"kind": self.kind, "n": self.n}
+
+    # ------------------------------------------------------------ facts
+
+    @property
+    def lower(self) -> float:
+        """Lower bound of the eigenvalues."""
+        return -math.inf
+
+    @property
+    def upper(self) -> float:
+        """Upper bound of the eigenvalues."""
+        return math.inf
+
+    @property
+    def trace(self) -> float | None:
+        """Prescribed sum of the eigenvalues; None where there is none."""
+        return None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the set is compact."""
+        return self.upper < math.inf
+
+    @property
+    def cone(self) -> bool:
+        """Whether the set is a proper cone."""
+        return self.lower == 0.0 and self.upper == math.inf
+
+    @property
+    def free(self) -> bool:
+        """Whether every array is a member."""
+        return self.lower == -math.inf
+
+    @property
+    def polyhedral(self) -> bool:
+        """Whether finitely many linear inequalities describe the set."""
+        return self.entrywise or self.n == 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a member's array."""
+        return (self.n, self.n) if self.matrix else (self.n,)
+
+    @property
+    def entries(self) -> int:
+        """Number of entries of a member's array."""
+        return math.prod(self.shape)
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of the space that members live in."""
+        return self.n * (self.n + 1) // 2 if self.matrix else self.n
+
+    @property
+    def degree(self) -> int:
+        """Number of eigenvalues."""
+        return self.n
+
+    @property
+    def slacks(self) -> tuple[tuple[float, float], ...]:
+        """Signs and shifts such that ``sign·X + shift·I >= 0`` for all of them, and the trace, say all."""
+        sides = ((1.0, 0.0 - self.lower), (-1.0, self.upper))
+        return tuple((sign, shift) for sign, shift in sides if shift < math.inf)
+
+    @property
+    def middle(self) -> float:
+        """The multiple of the identity that is deepest inside; in a cone, the identity itself."""
+        return 1.0 if self.cone else 0.0
+
+    @property
+    def spectral_radius(self) -> float:
+        """Largest magnitude of an eigenvalue of a member."""
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def nuclear_radius(self) -> float:
+        """Upper bound of the nuclear norm over the set."""
+        return self.degree * self.spectral_radius
+
+    @property
+    def single(self) -> bool:
+        """Whether the set has a single member, or as good as one."""
+        depth = min(self.middle - self.lower, self.upper - self.middle)
+        return self.bounded and depth <= 1e-12 * self.spectral_radius
+
+    @property
+    def radius(self) -> float:
+        """Frobenius radius: how far members are from the middle at most."""
+        return math.inf
+
+    # ------------------------------------------------------------ arrays and spectra
+
+    @abstractmethod
+    def identity(self) -> FloatArray:
+        """Array whose eigenvalues are all one."""
+
+    @abstractmethod
+    def symmetrize(self, x: FloatArray) -> FloatArray:
+        """Nearest array of the space that members live in."""
+
+    @abstractmethod
+    def decompose(self, x: FloatArray) -> tuple[FloatArray, Frame]:
+        """Eigenvalues of an array, and the frame they belong to."""
+
+    @abstractmethod
+    def compose(self, frame: Frame, lam: FloatArray) -> FloatArray:
+        """Array with given eigenvalues; inverse of :meth:`decompose`."""
+
+    @abstractmethod
+    def coefficients(self, frame: Frame, x: FloatArray) -> FloatArray:
+        """Inner products of an array with the elements of a frame."""
+
+    @abstractmethod
+    def random_frame(self, rng: np.random.Generator) -> Frame:
+        """Draw a frame."""
+
+    def spectrum(self, x: FloatArray) -> FloatArray:
+        """Eigenvalues of an array."""
+        return self.decompose(self.symmetrize(x))[0]
+
+    def trace_of(self, x: FloatArray) -> float:
+        """Sum of the eigenvalues."""
+        return float(np.vdot(self.identity(), x))
+
+    # ------------------------------------------------------------ geometry, on spectra
+
+    def project_spectrum(self, lam: FloatArray) -> FloatArray:
+        """Nearest eigenvalues of a member."""
+        return np.asarray(np.minimum(np.maximum(lam, self.lower), self.upper))
+
+    def support_spectrum(self, lam: FloatArray) -> float:
+        """Largest inner product with the eigenvalues of a member; without bounds it is zero or infinity."""
+        return math.inf if np.any(self.project_spectrum(lam)) else 0.0
+
+    def maximiser_spectrum(self, lam: FloatArray) -> FloatArray:
+        """Eigenvalues of a member that attains a finite support; ``lam`` in ascending order."""
+        return np.zeros_like(lam)
+
+    def threshold(self, lam: FloatArray) -> float:
+        """Multiplier of the trace at a maximiser: the eigenvalue where it runs out; zero without a trace."""
+        return 0.0
+
+    def depth_spectrum(self, lam: FloatArray) -> float:
+        """Least distance of an eigenvalue from the bounds; negative outside."""
+        return float(min(np.min(lam) - self.lower, self.upper - np.max(lam)))
+
+    # ------------------------------------------------------------ geometry
+
+    def project(self, x: FloatArray) -> FloatArray:
+        """Nearest member in the Frobenius norm.
+
+        Parameters
+        ----------
+        x : ndarray
+            Point of the set's shape; a matrix is symmetrised first.
+
+        Returns
+        -------
+        ndarray
+            The projection, exactly symmetric.
+        """
+        lam, frame = self.decompose(self.symmetrize(x))
+        return self.compose(frame, self.project_spectrum(lam))
+
+    def support(self, g: FloatArray) -> float:
+        """Largest inner product of ``g`` with a member; may be infinity."""
+        return self.support_spectrum(self.spectrum(g))
+
+    def distance(self, x: FloatArray) -> float:
+        """Frobenius distance of ``x`` from the set."""
+        lam = self.spectrum(x)
+        apart = lam - self.project_spectrum(lam)
+        return float(math.hypot(np.linalg.norm(apart), np.linalg.norm(x - self.symmetrize(x))))
+
+    def depth(self, x: FloatArray) -> float:
+        """Distance of ``x`` from the boundary in eigenvalue terms; negative outside.
+
+        For a set with a trace this is the depth in the relative interior: the trace itself is not looked at.
+        """
+        return self.depth_spectrum(self.spectrum(x))
+
+    def contains_interior(self, x: FloatArray, *, tolerance: float = 1e-12) -> bool:
+        """Whether ``x`` lies in the (relative) interior.
+
+        Parameters
+        ----------
+        x : ndarray
+            Point of the set's shape.
+        tolerance : float
+            Rounding allowed in the trace, relative to its size.
+        """
+        if self.trace is not None:
+            scale = max(abs(self.trace), self.degree * self.spectral_radius)
+            if abs(self.trace_of(x) - self.trace) > tolerance * scale:
+                return False
+        return self.depth(x) > 0.0
+
+    def interior_point(self) -> FloatArray:
+        """Return a member in the (relative) interior, or the only member."""
+        return self.middle * self.identity()
+
+    # ------------------------------------------------------------ other sets
+
+    def scaled(self, factor: float) -> BlockSet:
+        """Return the set of all ``factor·X``; a cone is its own multiple."""
+        return self
+
+    def shrunk(self, margin: float) -> BlockSet:
+        """Return a bounded set pulled to its middle by a share of the way; others as they are."""
+        return self
