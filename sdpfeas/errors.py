@@ -45,6 +45,10 @@ class StudyError(SdpfeasError):
     """A study could not be carried to its end."""
 
 
+class RoundingWarning(UserWarning):
+    """What will be proved is about data that differ from what was given, in the last digits."""
+
+
 def in_words(value: object, limit: int = 2000) -> str:
     """Text of anything, an exception included: cut to a length, fit to be stored, and never an error itself.
 

@@ -1,0 +1,183 @@
+"""A canonical form cut into blocks: which variables make up which block, and what is left to be a row.
+
+A variable that is an entry of a cone and nothing else, or a non-negative number, becomes (an entry of) a
+block of its own; what remains is free, and variables no row asks for are left out and are zero on the way
+back. All of that is exact: no coefficient is rounded.
+
+A second-order cone ``t >= |z|`` is a positive semidefinite matrix seen from its first row: such vectors are
+exactly the ``(tr X / 2, X_01, X_02, ...)`` with ``X`` semidefinite. (``|z|² <= X_00 (tr X - X_00) <= t²``;
+the other way, take ``X_00 = t`` and for the rest ``z z' / t`` and whatever the trace still lacks.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.io.cvxpy.canonical import CanonicalForm
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows import Sparse
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
+
+__all__ = ["Blocks"]
+
+
+@dataclass(frozen=True)
+class _Cone:
+    """Rows of a canonical form that are ``view @ vec(X)`` for a positive semidefinite ``X``."""
+
+    block: PSD
+    rows: np.ndarray
+    view: Any
+
+
+def _semidefinite(rows: np.ndarray) -> _Cone:
+    n = (math.isqrt(8 * rows.size + 1) - 1) // 2
+    j, i = np.triu_indices(n)  # of the lower triangle, column by column
+    return _Cone(PSD(n), rows, _symmetric(n, np.arange(i.size), i, j))
+
+
+def _second_order(rows: np.ndarray) -> _Cone:
+    n = rows.size
+    k = np.arange(n)
+    # The first of the rows is half the trace, the others lie in the first row of the matrix.
+    first, second = np.concatenate([k, 0 * k[1:]]), np.concatenate([k, k[1:]])
+    view = _symmetric(n, np.concatenate([0 * k, k[1:]]), first, second)
+    halves = np.where(k == 0, 0.5, 1.0)
+    return _Cone(PSD(n), rows, sp.csr_array(sp.diags_array(halves) @ view))
+
+
+def _said_before(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int]:
+    """Equalities that repeat another, or say that zero is zero.
+
+    Equations between symmetric matrices come with every entry off the diagonal twice, and dependent rows are
+    hard on proofs.
+    """
+    seen: set[tuple[bytes, bytes, float]] = set()
+    again = []
+    for row in equalities.tolist():
+        own = slice(matrix.indptr[row], matrix.indptr[row + 1])
+        entries = matrix.data[own]
+        sign = np.sign(entries[0]) if entries.size else 1.0
+        key = (matrix.indices[own].tobytes(), (sign * entries).tobytes(), float(sign * b[row]))
+        if key in seen or (not entries.size and b[row] == 0.0):
+            again.append(row)
+        seen.add(key)
+    return again
+
+
+def _symmetric(n: int, rows: np.ndarray, i: np.ndarray, j: np.ndarray) -> Any:
+    """Rows that add up entries of a symmetric matrix, themselves symmetric."""
+    halves = np.full(2 * i.size, 0.5)
+    return sp.csr_array(
+        (halves, (np.concatenate([rows, rows]), np.concatenate([i * n + j, j * n + i]))),
+        shape=(int(rows[-1]) + 1, n * n),
+    )
+
+
+class Blocks:
+    """The blocks of a canonical form.
+
+    Parameters
+    ----------
+    form : CanonicalForm
+        The form.
+    """
+
+    def __init__(self, form: CanonicalForm) -> None:
+        matrix, b = form.matrix, form.b
+        self._matrix, self._b = matrix, b
+        self._free = np.ones(matrix.shape[1], dtype=bool)
+        self._sets: list[BlockSet] = []
+        self._back: list[Any] = []
+        self._slacks: list[_Cone] = []
+        self._equal = np.zeros(b.size, dtype=bool)
+        self._equal[form.zero] = True
+        self._kept = np.ones(b.size, dtype=bool)
+        self._kept[_said_before(matrix, b, form.zero)] = False
+        single = np.diff(matrix.indptr) == 1
+        self._only = np.full(b.size, -1)
+        self._only[single] = matrix.indices[matrix.indptr[:-1][single]]
+        self._factor = np.zeros(b.size)
+        self._factor[single] = matrix.data[matrix.indptr[:-1][single]]
+        cones = []
+        # Matrices of variables come first: they have the most to lose as slacks.
+        for cone in (*map(_semidefinite, form.semidefinite), *map(_second_order, form.second_order)):
+            if self._is_variable(cone.rows):
+                cones.append(cone)
+            else:
+                self._slacks.append(cone)
+                self._equal[cone.rows] = True
+        signs = self._signed_variables(form.nonneg)
+        (rest,) = np.nonzero(self._free)
+        used = np.zeros(matrix.shape[1], dtype=bool)
+        used[matrix[self._kept].indices] = True
+        if not used.any():  # nothing is asked of anything, but a problem needs a block
+            used[:] = True
+        for cone in cones:
+            columns = self._only[cone.rows]
+            if used[columns].any():
+                self._add(cone.block, columns, -1.0 / self._factor[cone.rows], cone.view)
+        signs = signs[used[self._only[signs]]]
+        if signs.size:
+            self._add(Nonneg(signs.size), self._only[signs], -np.sign(self._factor[signs]))
+        rest = rest[used[rest]]
+        if rest.size:
+            self._add(Free(rest.size), rest, np.ones(rest.size))
+
+    def _is_variable(self, rows: np.ndarray) -> bool:
+        """Whether a cone is made of variables that are in no other block; they are taken then."""
+        columns, factors = self._only[rows], self._factor[rows]
+        if np.any(columns < 0) or np.any(self._b[rows]) or not np.all(self._free[columns]):
+            return False
+        parts, exponents = np.frexp(np.abs(factors))
+        exact = (parts == 0.5) & (np.abs(exponents) < 16)  # to divide by
+        if not np.all(exact) or np.unique(columns).size < columns.size:
+            return False
+        self._kept[rows] = False
+        self._free[columns] = False
+        return True
+
+    def _signed_variables(self, rows: np.ndarray) -> np.ndarray:
+        """Those of the rows that say no more than the sign of a variable; the variables are taken then."""
+        taken = []
+        for row in rows[(self._only[rows] >= 0) & (self._b[rows] == 0.0)]:
+            column = self._only[row]
+            if self._free[column]:
+                self._free[column] = False
+                self._kept[row] = False
+                taken.append(row)
+        return np.array(taken, dtype=int)
+
+    def _add(self, block: BlockSet, columns: np.ndarray, factors: FloatArray, view: Any = None) -> None:
+        """Add a block some variables are made of: ``x[columns] = factors · view``."""
+        k = np.arange(columns.size)
+        spread = sp.csr_array((factors, (columns, k)), shape=(self._matrix.shape[1], columns.size))
+        self._sets.append(block)
+        self._back.append(spread if view is None else sp.csr_array(spread @ view))
+
+    def problem(self) -> FeasibilityProblem:
+        """The feasibility problem."""
+        kept = self._kept
+        matrix, b = self._matrix[kept], self._b[kept]
+        rows = [
+            Sparse(matrix @ back, block.n, block.shape == (block.n, block.n))
+            for block, back in zip(self._sets, self._back, strict=True)
+        ]
+        place = np.cumsum(kept) - 1
+        for cone in self._slacks:
+            own = np.arange(cone.rows.size)
+            where = sp.csr_array((np.ones(own.size), (place[cone.rows], own)), shape=(b.size, own.size))
+            rows.append(Sparse(where @ cone.view, cone.block.n))
+        lower = np.where(self._equal[kept], b, -np.inf)
+        return FeasibilityProblem([*self._sets, *(cone.block for cone in self._slacks)], rows, lower, b)
+
+    def back(self) -> tuple[Any, ...]:
+        """For every block, the matrix that turns it into its share of the variables."""
+        width = self._matrix.shape[1]
+        return (*self._back, *(sp.csr_array((width, cone.block.n**2)) for cone in self._slacks))
