@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import sdpfeas as sf
 from sdpfeas.families import planting as planted
+from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.testing.conformance import scaled_twin
 
 #: Backends that are quick enough to be asked every generated problem.
@@ -67,7 +68,7 @@ def rotated(problem: sf.FeasibilityProblem, rng: np.random.Generator) -> sf.Feas
         if old is None or not block.matrix:
             rows.append(old)
             continue
-        turn = planted.orthogonal(rng, block.n)
+        turn = random_orthogonal(rng, block.n)
         dense = np.array([old.adjoint(unit) for unit in np.eye(problem.m)])
         rows.append(turn @ dense @ turn.T)
     return sf.FeasibilityProblem(problem.sets, rows, problem.lower, problem.upper)

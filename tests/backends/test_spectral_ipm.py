@@ -16,6 +16,7 @@ from sdpfeas.backends.ipm.embedding import BOLD, Embedding
 from sdpfeas.backends.ipm.images import image_of, scaled_gram
 from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
 from sdpfeas.families import planting as planted
+from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows import LowRank, PairwiseDifference, Stacked
 from sdpfeas.wlda.family.balance import balanced_weights
@@ -191,7 +192,7 @@ def test_products_of_means_give_the_gram_matrix_of_pairs(monkeypatch, batch) -> 
 @pytest.mark.parametrize("n", [6, 200])
 def test_a_cone_with_common_eigenvectors_needs_no_eigendecomposition(n) -> None:
     rng = np.random.default_rng(2)
-    vec, slack, dual = planted.orthogonal(rng, n), *rng.uniform(0.5, 2.0, (2, n))
+    vec, slack, dual = random_orthogonal(rng, n), *rng.uniform(0.5, 2.0, (2, n))
     told = Cone.diagonal(vec, -1.0, 1.0, slack, dual)
     found = Cone(n, -1.0, 1.0, told.slack, told.dual)
     assert np.allclose(np.sort(told.lam), np.sort(found.lam))
@@ -205,7 +206,7 @@ def test_step_limits_end_where_slack_or_dual_do(corrected) -> None:
     """By Lanczos: of a predictor one run tells both ends."""
     rng = np.random.default_rng(3)
     n = 200
-    cone = Cone.diagonal(planted.orthogonal(rng, n), 1.0, 0.0, *rng.uniform(0.5, 2.0, (2, n)))
+    cone = Cone.diagonal(random_orthogonal(rng, n), 1.0, 0.0, *rng.uniform(0.5, 2.0, (2, n)))
     for attempt in range(1 + corrected):
         cone.aim(0.1 * attempt, corrected=bool(attempt))
         cone.set_direction(planted.symmetric(rng, n), 0.0)
