@@ -12,8 +12,11 @@ import time
 from typing import Any
 
 import sdpfeas as sf
-from sdpfeas.search.solving import decide, solve_claim
+from sdpfeas.backends.asking import ask
+from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.deadline import Deadline
 from sdpfeas.study.plan import Cell, Plan
+from sdpfeas.verifier import decide
 
 #: Seconds to spend on the rounds of one benchmark, and how many there may be.
 BUDGET, ROUNDS = 1.0, (1, 20)
@@ -27,7 +30,7 @@ def test_card(benchmark: Any, plan: Plan, cell: Cell) -> None:
 
     def run() -> Any:
         if isinstance(problem, sf.FeasibilityProblem):
-            return solve_claim(backend, problem, time_limit=settings.time_limit)
+            return ask(backend, problem, Inquiry(problem, deadline=Deadline(settings.time_limit)))
         return sf.bisect(problem, solver, tol=settings.tol, time_limit=settings.time_limit)
 
     begin = time.perf_counter()

@@ -73,7 +73,7 @@ def ask(name: str, **options: Any) -> Callable[[sf.FeasibilityProblem], None]:
     backend = sf.find_solver(name).make(objective="none", **options)
 
     def run(problem: sf.FeasibilityProblem) -> None:
-        backend.solve(problem)
+        backend.solve(problem, sf.Inquiry(problem))
 
     return run
 

@@ -6,7 +6,8 @@ Any backend may answer; one shared verifier decides. See :func:`verify` and :cla
 from typing import TYPE_CHECKING
 
 from sdpfeas import families
-from sdpfeas.backends.contract import FeasibilityBackend, Progress, WarmStart
+from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry, Progress, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.errors import (
     BackendError,
@@ -49,6 +50,7 @@ __all__ = [
     "FeasibilityProblem",
     "FileFormatError",
     "Free",
+    "Inquiry",
     "LowRank",
     "Nonneg",
     "OptionError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 
@@ -39,6 +40,14 @@ class Deadline:
     def limit(self) -> float | None:
         """Seconds left as a limit for the next stage; None without a limit."""
         return None if math.isinf(self.seconds) else max(self.left, 1e-3)
+
+    def within(self, seconds: float | None) -> Deadline:
+        """Return a deadline with the same start that ends no later than ``seconds`` from now."""
+        if seconds is None:
+            return self
+        earlier = copy.copy(self)
+        earlier.seconds = min(self.seconds, self.elapsed + seconds)
+        return earlier
 
     @property
     def expired(self) -> bool:

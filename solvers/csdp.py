@@ -19,7 +19,8 @@ from typing import Literal
 
 import numpy as np
 
-from sdpfeas.backends.contract import CONES, Callback, FeasibilityBackend, WarmStart
+from sdpfeas.backends.contract import CONES, FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
@@ -105,15 +106,7 @@ class Csdp(FeasibilityBackend):
             return False, "the problem is not a linear matrix inequality; use form='equality'"
         return fine, why
 
-    def solve(
-        self,
-        problem: FeasibilityProblem,
-        *,
-        time_limit: float | None = None,
-        warm_start: WarmStart | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
-        deadline = Deadline(time_limit)
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         answer = _answer_by_looking(problem)
         if answer is not None:
             return answer
@@ -123,7 +116,7 @@ class Csdp(FeasibilityBackend):
             folder = Path(name)
             (folder / "problem.dat-s").write_bytes(posed.data.text("posed by sdpfeas"))
             (folder / "param.csdp").write_text(self._parameters())
-            code, output = _run(folder, deadline)
+            code, output = _run(folder, inquiry.deadline)
             if code is None:
                 return Claim(stop=Stop.TIME_LIMIT, raw_status="killed at the time limit")
             status, stop = EXIT_CODES.get(code, ("failed", Stop.ERROR))

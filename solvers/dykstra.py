@@ -9,7 +9,7 @@ and it separates the two, so ``v`` is a certificate.
 What it finds lies on a boundary, where little can be proved. So it runs twice, side by side: *inside*, with
 cones and bounds a little smaller, for a point; and *outside*, with cones a little larger, for a certificate.
 
-No warm start; calls back at every look.
+No warm start; reports and offers at every look.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
-from sdpfeas.deadline import Deadline
+from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
-from sdpfeas.verifier import verify
-from sdpfeas.verifier.results import Claim, Stop, Verdict
+from sdpfeas.verifier.results import Claim, Stop
 
 
 @dataclass(frozen=True)
@@ -61,15 +60,7 @@ class Dykstra(FeasibilityBackend):
     calls_back = True
     Options = DykstraOptions
 
-    def solve(
-        self,
-        problem: FeasibilityProblem,
-        *,
-        time_limit: float | None = None,
-        warm_start: WarmStart | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
-        deadline = Deadline(time_limit)
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         if problem.m == 0:
             return Claim(tuple(block.interior_point() for block in problem.sets), raw_status="no rows")
         scaling = problem.scaled()
@@ -79,7 +70,7 @@ class Dykstra(FeasibilityBackend):
         for k in range(1, self.options.max_iterations + 1):
             inside.step()
             outside.step()
-            late = deadline.expired
+            late = inquiry.deadline.expired
             if k < look and not late and k < self.options.max_iterations:
                 continue
             look += max(self.options.look_every, k // 4)
@@ -87,10 +78,10 @@ class Dykstra(FeasibilityBackend):
             claim = Claim(inside.point(), y, "still apart", Stop.ITERATION_LIMIT, k)
             if late:
                 return replace(claim, stop=Stop.TIME_LIMIT)
-            if callback is not None and callback(Progress(k, deadline.elapsed, claim.point, y)) is True:
+            if inquiry.report(k, claim.point, y):
                 return replace(claim, stop=Stop.CALLBACK)
-            if verify(problem, claim).verdict is not Verdict.UNDECIDED:
-                return replace(claim, raw_status="the verifier is content", stop=Stop.FINISHED)
+            if inquiry.offer(claim.point, y, final=True):
+                return replace(claim, raw_status="a verdict was granted", stop=Stop.FINISHED)
             inside.tighten()
         return claim
 

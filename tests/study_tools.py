@@ -15,7 +15,7 @@ import psutil
 
 import sdpfeas as sf
 
-SOLVE = "def solve(self, problem, *, time_limit=None, warm_start=None, callback=None):"
+SOLVE = "def solve(self, problem, inquiry):"
 
 #: What each drop-in backend does when asked.
 BODIES = {

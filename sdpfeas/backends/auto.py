@@ -1,7 +1,7 @@
 """``auto``: picks backends by the shape of the problem and tries the next one while nothing is proved.
 
-The rules come from measurements (docs/backends.md). Warm start and callback are handed on to the backends
-that take them.
+The rules come from measurements (docs/backends.md). All backends share one inquiry, so what is proved for one
+of them ends the search.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, WarmStart
+from sdpfeas.backends.asking import ask
+from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
-from sdpfeas.deadline import Deadline
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
-from sdpfeas.verifier.results import Claim, Stop, Verdict
+from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["Auto", "AutoOptions"]
 
@@ -48,54 +49,30 @@ class Auto(FeasibilityBackend):
     maximises = True
     Options = AutoOptions
 
-    def solve(
-        self,
-        problem: FeasibilityProblem,
-        *,
-        time_limit: float | None = None,
-        warm_start: WarmStart | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
-        from sdpfeas.search.solving import decide, solve_claim
-
-        deadline = Deadline(time_limit)
-        stopped: list[bool] = []
-
-        def watch(progress: object) -> bool:
-            stopped[:] = [bool(callback(progress))] if callback is not None else []  # type: ignore[arg-type]
-            return any(stopped)
-
         tried: list[str] = []
         last = Claim(stop=Stop.UNSUPPORTED, raw_status="no backend takes this problem")
         queue = list(self._available(problem))
         for place, backend in enumerate(queue):
-            if tried and deadline.expired:
-                last = replace(last, stop=Stop.TIME_LIMIT)
-                break
-            share = deadline.limit
-            if share is not None and place < len(queue) - 1:
-                share *= SHARE
-            claim = solve_claim(
-                backend,
-                problem,
-                time_limit=share,
-                warm_start=warm_start if backend.warm_starts else None,
-                callback=watch if callback is not None and backend.calls_back else None,
+            if tried and inquiry.deadline.expired:
+                return replace(last, stop=Stop.TIME_LIMIT)
+            waiting = place < len(queue) - 1
+            share = inquiry.deadline.limit
+            claim = ask(
+                backend, problem, inquiry.within(share * SHARE) if waiting and share is not None else inquiry
             )
             tried.append(f"{backend.name}: {claim.raw_status or claim.stop}")
             last = replace(claim, raw_status="; ".join(tried), info={**claim.info, "tried": list(tried)})
-            if any(stopped) or decide(problem, claim).verdict is not Verdict.UNDECIDED:
+            if waiting and inquiry.offer(claim.point, claim.certificate, final=True):
                 break
         return last
 
-    def maximise(
-        self, program: ConicProgram, *, time_limit: float | None = None, callback: Callback | None = None
-    ) -> Claim:
+    def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Let the first backend that takes an objective maximise it."""
         for backend in self._available(program.problem):
             if backend.maximises:
-                return backend.maximise(program, time_limit=time_limit, callback=callback)
+                return backend.maximise(program, inquiry)
         return Claim(stop=Stop.UNSUPPORTED, raw_status="no backend of the list takes an objective")
 
     def _available(self, problem: FeasibilityProblem) -> Iterator[FeasibilityBackend]:

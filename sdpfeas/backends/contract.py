@@ -7,64 +7,25 @@ claim holds is not for it to say.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.cards.options import NoOptions, parse_options
 from sdpfeas.errors import BackendError
-from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
 from sdpfeas.verifier.results import Claim
 
-__all__ = ["ALL_SETS", "CONES", "Callback", "FeasibilityBackend", "Progress", "WarmStart"]
+__all__ = ["ALL_SETS", "CONES", "FeasibilityBackend"]
 
 #: Every kind of set there is.
 ALL_SETS: frozenset[type[BlockSet]] = frozenset({PSD, Nonneg, Free, SpectralBox})
 #: The sets that are cones: what is left after lifting.
 CONES: frozenset[type[BlockSet]] = frozenset({PSD, Nonneg, Free})
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback is told.
-
-    Attributes
-    ----------
-    iteration : int
-        Iterations so far.
-    elapsed : float
-        Seconds so far.
-    point, certificate : optional
-        The present candidates, in the units of the problem the user asked.
-    gap : float, optional
-        How far the backend believes to be from the optimum, relative to it; a hint when to look closely.
-        Where there is no objective, the optimum is the largest margin, and the gap is by how much the ratio
-        of two terms of a row would have to change.
-    """
-
-    iteration: int
-    elapsed: float
-    point: Point | None = None
-    certificate: FloatArray | None = None
-    gap: float | None = None
-
-
-#: Called now and then; returning True stops the solve. One with a true attribute ``patient`` is not content
-#: with a proof: a backend may then go on to the largest margin it can find, and tell its gap.
-Callback = Callable[[Progress], Any]
-
-
-@dataclass(frozen=True)
-class WarmStart:
-    """Where to start from: a point, multipliers, or both, of a problem of the same shape."""
-
-    point: Point | None = None
-    certificate: FloatArray | None = None
 
 
 class FeasibilityBackend(ABC):
@@ -84,7 +45,7 @@ class FeasibilityBackend(ABC):
     warm_starts : bool
         Whether it makes use of a warm start.
     calls_back : bool
-        Whether it calls the callback while it runs.
+        Whether it reports its progress while it runs.
     maximises : bool
         Whether it takes a linear objective; see :meth:`maximise`.
     requires : tuple of str
@@ -135,26 +96,19 @@ class FeasibilityBackend(ABC):
         return asdict(self.options)
 
     @abstractmethod
-    def solve(
-        self,
-        problem: FeasibilityProblem,
-        *,
-        time_limit: float | None = None,
-        warm_start: WarmStart | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate.
+
+        All a backend has to do is to return a claim by ``inquiry.deadline``. It may do more: begin at
+        ``inquiry.start``, ``inquiry.offer`` evidence that looks good enough for a proof and
+        ``inquiry.report`` how it gets on, and stop when either says so.
 
         Parameters
         ----------
         problem : FeasibilityProblem
             A problem made of the sets the backend takes.
-        time_limit : float, optional
-            Seconds after which to stop with what there is.
-        warm_start : WarmStart, optional
-            Where to start from, for backends that can.
-        callback : callable, optional
-            Called now and then with a :class:`Progress`; returning True stops the solve.
+        inquiry : Inquiry
+            What is asked besides: deadline, start, what is wanted.
 
         Returns
         -------
@@ -162,13 +116,7 @@ class FeasibilityBackend(ABC):
             What was found, the raw status, and why it stopped.
         """
 
-    def maximise(
-        self,
-        program: ConicProgram,
-        *,
-        time_limit: float | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
+    def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; an optional capability.
 
         The claim holds the best point and the multipliers of the rows. With these multipliers ``y`` (signs as
@@ -179,7 +127,7 @@ class FeasibilityBackend(ABC):
         ----------
         program : ConicProgram
             Problem and objective.
-        time_limit, callback
-            As in :meth:`solve`.
+        inquiry : Inquiry
+            As in :meth:`solve`; there is nothing to prove, so nothing is offered.
         """
         raise BackendError(f"backend {self.name!r} takes no objective")

@@ -28,10 +28,10 @@ from sdpfeas.families.base import ParametricFamily
 from sdpfeas.io.brackets import SavedBracket, load_bracket, pack_bracket, unpack_bracket
 from sdpfeas.io.results import load_result, save_result, unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.search.solving import decide
 from sdpfeas.search.solving import solve as solve_problem
 from sdpfeas.study.plan import problem_key
 from sdpfeas.study.store import Store
+from sdpfeas.verifier import decide
 from sdpfeas.verifier import verify as check_claim
 from sdpfeas.verifier.results import Check, Result, Verdict
 
@@ -51,6 +51,9 @@ Member = Annotated[
     ),
 ]
 
+
+#: What ``--set`` means to the search, where the problem is a family; the rest is the backend's.
+SEARCH_OPTIONS = ("tol", "absolute_tol", "lower", "upper", "mode", "refine")
 
 #: By so much, relatively, a bracket may be proved wider than it is stored: machines round differently.
 ROUNDING = 1e-9
@@ -101,7 +104,12 @@ def solve(
         built = built.at(delta)
     with err().status(f"{chosen.name} on {label} …"):
         result = solve_problem(
-            built, chosen, time_limit=time_limit, rigorous=rigorous, isolate=isolate, **parse_pairs(options)
+            built,
+            chosen,
+            time_limit=time_limit,
+            rigorous=rigorous,
+            isolate=isolate,
+            options=parse_pairs(options),
         )
     if output is not None:
         save_result(result, output)
@@ -128,7 +136,8 @@ def _bisect(
     from sdpfeas.search.bisection import bisect
 
     with err().status(f"bisecting {label} with {solver.name} …"):
-        bracket = bisect(family, solver, time_limit=time_limit, **options)
+        search = {name: options.pop(name) for name in SEARCH_OPTIONS if name in options}
+        bracket = bisect(family, solver, time_limit=time_limit, options=options, **search)
     if output is not None:
         ends = (bracket.lower, bracket.point), (bracket.upper, bracket.certificate)
         output.write_bytes(pack_bracket(SavedBracket.of(family, *ends, backend=solver.kind.name)))

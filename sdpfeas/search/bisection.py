@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from sdpfeas.backends.contract import FeasibilityBackend, WarmStart
+from sdpfeas.backends.asking import ask
+from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver
 from sdpfeas.errors import BackendError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.search.bracket import Watch, relative_gap
 from sdpfeas.search.driver import BisectionResult, Search, Step
 from sdpfeas.search.midpoint import as_published
-from sdpfeas.search.solving import decide, solve_claim
+from sdpfeas.search.solving import backend_options
 from sdpfeas.verifier.results import Proof, Verdict
 
 __all__ = ["BisectionResult", "Step", "bisect", "one_shot"]
@@ -48,7 +50,8 @@ def bisect(
     *,
     absolute_tol: float = 1e-9,
     refine: bool = True,
-    **options: Any,
+    options: Mapping[str, Any] | None = None,
+    **shorthand: Any,
 ) -> BisectionResult:
     """Bracket the threshold of a family.
 
@@ -73,8 +76,10 @@ def bisect(
     refine : bool
         Let the family combine what the backend found into better bounds after every solve. Turn it off to
         see what the backend does by itself.
-    **options
+    options : mapping, optional
         Options of the backend.
+    **shorthand
+        The same one by one; deprecated.
 
     Returns
     -------
@@ -83,7 +88,8 @@ def bisect(
     """
     if mode not in ("certified", "paper"):
         raise OptionError(f"mode must be 'certified' or 'paper', got {mode!r}")
-    search = Search(family, solver, tol, absolute_tol, time_limit, callback, options)
+    settings = backend_options(options, shorthand)
+    search = Search(family, solver, tol, absolute_tol, time_limit, callback, settings)
     search.refines = refine
     known = _known(search)
     if known is not None:
@@ -99,7 +105,8 @@ def one_shot(
     time_limit: float | None = None,
     *,
     absolute_tol: float = 1e-12,
-    **options: Any,
+    options: Mapping[str, Any] | None = None,
+    **shorthand: Any,
 ) -> BisectionResult:
     """Bracket the threshold of a family along one program, with a backend that takes an objective.
 
@@ -115,8 +122,10 @@ def one_shot(
         Seconds in all.
     absolute_tol : float
         Also stop when the bracket is no wider than this.
-    **options
+    options : mapping, optional
         Options of the backend.
+    **shorthand
+        The same one by one; deprecated.
 
     Returns
     -------
@@ -130,7 +139,8 @@ def one_shot(
     ProblemError
         If the family has no such program.
     """
-    search = Search(family, solver, tol, absolute_tol, time_limit, None, options)
+    settings = backend_options(options, shorthand)
+    search = Search(family, solver, tol, absolute_tol, time_limit, None, settings)
     if not search.backend.maximises:
         raise BackendError(f"backend {search.backend.name!r} takes no objective; use bisect")
     known = _known(search)
@@ -141,7 +151,8 @@ def one_shot(
         raise ProblemError(f"family {family.name!r} has no single program; use bisect")
     begin = time.perf_counter()
     watch = Watch(search.bracket, None, family.program_point, family.program_multipliers)
-    claim = search.backend.maximise(program, time_limit=search.deadline.limit, callback=watch)
+    inquiry = Inquiry(program.problem, deadline=search.deadline, wanted="margin", listener=watch)
+    claim = search.backend.maximise(program, inquiry)
     watch.finish(claim)
     bracket = search.bracket
     if not bracket.closed:
@@ -264,10 +275,8 @@ def _ask(search: Search, delta: float) -> Step:
     bracket.fresh = False
     before = relative_gap(bracket.lower, bracket.upper)
     watch = Watch(bracket, delta)
-    claim = solve_claim(
-        search.backend, problem, time_limit=search.deadline.limit, warm_start=search.warm, callback=watch
-    )
-    claim = search.sound(claim, delta)
+    inquiry = Inquiry(problem, deadline=search.deadline, start=search.warm, wanted="margin", listener=watch)
+    claim = search.sound(ask(search.backend, problem, inquiry), delta)
     verdict, proof, reason = Verdict.UNDECIDED, None, str(claim.stop)
     watch.finish(claim)
     if search.refines and not (watch.told and relative_gap(bracket.lower, bracket.upper) < MUCH * before):
@@ -277,7 +286,7 @@ def _ask(search: Search, delta: float) -> Step:
     elif bracket.upper <= delta:
         verdict, proof = Verdict.INFEASIBLE, Proof.RIGOROUS
     elif not bracket.closed:
-        check = decide(problem, claim)
+        check = inquiry.settle(claim)
         verdict, proof, reason = check.verdict, check.proof, f"{claim.stop}; {check.reason}"
         # A proof about bounds that were rounded is one about a value next to delta.
         if proof in (Proof.RIGOROUS, Proof.EXACT) and search.family.exact_at(delta):

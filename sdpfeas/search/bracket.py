@@ -1,4 +1,4 @@
-"""A proven bracket, and the callback that tightens it while a backend runs."""
+"""A proven bracket, and the listener that tightens it while a backend runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sdpfeas.backends.contract import Progress
+from sdpfeas.backends.inquiry import Listener, Progress
 from sdpfeas.errors import ClaimError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.numerics.linalg import FloatArray
@@ -38,6 +38,10 @@ NEXT_LOOK = 0.25
 WORTHWHILE = 0.25
 #: ... unless the distance is within the tolerance; then a gap of this share of the tolerance should do.
 CLOSING = 0.7
+
+#: What the gap of a margin means to the last value of the parameter that is feasible: a ratio of two terms
+#: changes by four times what each of two rows can spare of their sum.
+GAP_PER_MARGIN = 4.0
 
 #: How many points and multipliers are kept for refinement.
 POOL = 12
@@ -128,8 +132,8 @@ class Bracket:
         self.fresh = False
 
 
-class Watch:
-    """The callback of a solve: turns candidates into bounds, and stops the solve once it is decided.
+class Watch(Listener):
+    """The listener of a solve: turns candidates into bounds, and stops the solve once it is decided.
 
     Parameters
     ----------
@@ -141,9 +145,6 @@ class Watch:
         Map the candidates of the solve to those of the family.
     """
 
-    #: A proof is not enough: backends may go on to the largest margin, and tell how far away it is.
-    patient = True
-
     def __init__(
         self,
         bracket: Bracket,
@@ -151,6 +152,7 @@ class Watch:
         point: Callable[[Point], Point] | None = None,
         multipliers: Callable[[FloatArray], FloatArray] | None = None,
     ) -> None:
+        super().__init__()
         self._bracket = bracket
         self._delta = delta
         self._point = point
@@ -172,6 +174,8 @@ class Watch:
 
     def __call__(self, progress: Progress) -> bool:
         """Offer the candidates if it is their turn."""
+        if progress.gap is not None and self._delta is not None:
+            progress = replace(progress, gap=GAP_PER_MARGIN * progress.gap)
         if self._due(progress):
             self._skipped.clear()
             # Where a backend tells its gap, both candidates are about as good.
@@ -181,6 +185,11 @@ class Watch:
         else:
             self._skipped.append(progress)
         self._calls += 1
+        return self.decided
+
+    def offered(self, point: Point | None, multipliers: FloatArray | None, gap: float | None) -> bool:
+        """Take bounds from what the backend itself finds promising."""
+        self._offer(point, multipliers, recover=False)
         return self.decided
 
     def _due(self, progress: Progress) -> bool:

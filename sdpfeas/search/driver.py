@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.backends.contract import FeasibilityBackend, WarmStart
+from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.backends.inquiry import WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, OptionError, ProblemError

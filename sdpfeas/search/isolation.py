@@ -14,7 +14,7 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.results import Claim, Stop
 
 if TYPE_CHECKING:
-    from sdpfeas.backends.contract import WarmStart
+    from sdpfeas.backends.inquiry import WarmStart
     from sdpfeas.backends.registry import Solver
 
 __all__ = ["run_isolated"]
@@ -79,7 +79,9 @@ def _epitaph(code: int | None) -> str:
 
 
 def _child(pipe: multiprocessing.connection.Connection, job: tuple[Any, ...]) -> None:
-    from sdpfeas.search.solving import solve_claim
+    from sdpfeas.backends.asking import ask
+    from sdpfeas.backends.inquiry import Inquiry
+    from sdpfeas.deadline import Deadline
 
     # Ctrl-C goes to the whole process group; the parent decides what becomes of the child.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -90,7 +92,7 @@ def _child(pipe: multiprocessing.connection.Connection, job: tuple[Any, ...]) ->
         pipe.send(Claim(stop=Stop.ERROR, raw_status=f"{type(error).__name__}: {error}"))
         return
     pipe.send("ready")
-    claim = solve_claim(backend, problem, time_limit=time_limit, warm_start=warm_start)
+    claim = ask(backend, problem, Inquiry(problem, deadline=Deadline(time_limit), start=warm_start))
     try:
         pipe.send(claim)
     except Exception as error:  # noqa: BLE001 - a claim may carry what cannot be pickled

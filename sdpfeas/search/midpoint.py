@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 
+from sdpfeas.backends.asking import ask
 from sdpfeas.backends.claimed import claimed_verdict
-from sdpfeas.backends.contract import WarmStart
+from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.errors import OptionError
 from sdpfeas.search.driver import BisectionResult, Search, Step
-from sdpfeas.search.solving import solve_claim
 from sdpfeas.verifier.results import Verdict
 
 __all__ = ["as_published"]
@@ -34,15 +34,9 @@ def as_published(search: Search) -> BisectionResult:
             break
         begin = time.perf_counter()
         delta = 0.5 * (low + high)
-        claim = search.sound(
-            solve_claim(
-                search.backend,
-                search.family.at(delta),
-                time_limit=search.deadline.limit,
-                warm_start=search.warm,
-            ),
-            delta,
-        )
+        problem = search.family.at(delta)
+        inquiry = Inquiry(problem, deadline=search.deadline, start=search.warm)
+        claim = search.sound(ask(search.backend, problem, inquiry), delta)
         verdict = claimed_verdict(claim) or Verdict.UNDECIDED
         if verdict is Verdict.FEASIBLE:
             low, point = delta, claim.point

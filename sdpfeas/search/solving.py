@@ -1,25 +1,24 @@
-"""``solve``: ask a backend, map its claim back, and let the verifier decide."""
+"""``solve``: ask a backend, and take the verdict that was granted on what it found."""
 
 from __future__ import annotations
 
-import time
+import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from sdpfeas.backends.claimed import read_claim
-from sdpfeas.backends.contract import Callback, FeasibilityBackend, Progress, WarmStart
+from sdpfeas.backends.asking import ask
+from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.backends.inquiry import Callback, Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.deadline import Deadline
-from sdpfeas.errors import BackendError, ClaimError, OptionError, in_words
+from sdpfeas.errors import BackendError, ClaimError, OptionError
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.lifting import Lift
-from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.search.isolation import run_isolated
-from sdpfeas.verifier import verify
-from sdpfeas.verifier.results import Check, Claim, Result, Stop, Verdict
+from sdpfeas.verifier.results import Result
 
-__all__ = ["decide", "solve", "solve_claim"]
+__all__ = ["backend_options", "solve"]
 
 
 class Evidence(Protocol):
@@ -44,7 +43,8 @@ def solve(
     callback: Callback | None = None,
     rigorous: bool = False,
     isolate: bool = False,
-    **options: Any,
+    options: Mapping[str, Any] | None = None,
+    **shorthand: Any,
 ) -> Result:
     """Answer a feasibility problem, with proof.
 
@@ -55,7 +55,7 @@ def solve(
     solver : str, Path, type or Solver
         Which backend to ask: its name, a card, a drop-in file, or a class.
     time_limit : float, optional
-        Seconds for the backend; verification comes on top.
+        Seconds.
     warm_start : Result, Claim, Check or WarmStart, optional
         Where to start from; ignored by backends that cannot.
     callback : callable, optional
@@ -64,8 +64,10 @@ def solve(
         Refuse a numeric verdict: only a rigorous or exact proof counts.
     isolate : bool
         Run the backend in a child process: the time limit is then hard, and a crash costs nothing.
-    **options
-        Options of the backend; ``solver=`` is one of ``cvxpy``'s, so the solver itself is positional.
+    options : mapping, optional
+        Options of the backend.
+    **shorthand
+        The same one by one; deprecated.
 
     Returns
     -------
@@ -82,7 +84,8 @@ def solve(
     if not isinstance(problem, FeasibilityProblem):
         raise ClaimError(f"solve needs a FeasibilityProblem, got {type(problem).__name__}")
     chosen = find_solver(solver)
-    backend = chosen.make(**options)
+    chosen_options = backend_options(options, shorthand)
+    backend = chosen.make(**chosen_options)
     fine, why = backend.available()
     if not fine:
         raise BackendError(f"backend {backend.name!r} is not available: {why}")
@@ -95,13 +98,14 @@ def solve(
             None if warm_start.point is None else problem.point(warm_start.point),
             None if warm_start.certificate is None else problem.multipliers(warm_start.certificate),
         )
+    inquiry = Inquiry(problem, deadline=deadline, start=start, rigorous=rigorous, listener=callback)
     if isolate:
-        everything = {**chosen.options, **options}
+        everything = {**chosen.options, **chosen_options}
         claim = run_isolated(replace(chosen, options=everything), problem, time_limit, start)
     else:
-        claim = solve_claim(backend, problem, time_limit=time_limit, warm_start=start, callback=callback)
+        claim = ask(backend, problem, inquiry)
     solve_time = deadline.elapsed
-    check = decide(problem, claim, rigorous=rigorous)
+    check = inquiry.settle(claim)
     return Result(
         check=check,
         claim=claim,
@@ -114,97 +118,23 @@ def solve(
     )
 
 
-def decide(problem: FeasibilityProblem, claim: Claim, *, rigorous: bool = False) -> Check:
-    """Verify a claim: the rigorous proof first, a numeric verdict only if that is allowed.
-
-    A claim of the wrong shape is worth nothing, like any other wrong claim.
+def backend_options(options: Mapping[str, Any] | None, shorthand: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the backend, given as such or, which is deprecated, among the driver's.
 
     Parameters
     ----------
-    problem : FeasibilityProblem
-        The problem.
-    claim : Claim
-        What the backend handed in.
-    rigorous : bool
-        Refuse the numeric verdict.
+    options : mapping, optional
+        What was given as ``options=``.
+    shorthand : mapping
+        Keywords that are not the driver's.
     """
-    try:
-        check = verify(problem, claim, rigorous=True)
-        if check.verdict is Verdict.UNDECIDED and not rigorous:
-            numeric = verify(problem, claim)
-            if numeric.verdict is not Verdict.UNDECIDED:
-                return numeric
-    except ClaimError as error:
-        reason = f"the backend handed in a malformed claim: {error}"
-        return Check(problem, Verdict.UNDECIDED, None, None, reason)
-    return check
-
-
-def solve_claim(
-    backend: FeasibilityBackend,
-    problem: FeasibilityProblem,
-    *,
-    time_limit: float | None = None,
-    warm_start: WarmStart | None = None,
-    callback: Callback | None = None,
-) -> Claim:
-    """Run a backend on a problem, lifting what it does not take, and map the claim back.
-
-    Whatever a backend raises becomes a claim that says so; only an interrupt passes through.
-
-    Parameters
-    ----------
-    backend : FeasibilityBackend
-        The backend.
-    problem : FeasibilityProblem
-        The problem in its own units.
-    time_limit, warm_start, callback
-        As in :func:`solve`.
-    """
-    begin = time.perf_counter()
-    lift = None
-    if SpectralBox not in backend.sets and any(isinstance(s, SpectralBox) for s in problem.sets):
-        lift = problem.lift()
-    asked = problem if lift is None else lift.problem
-    fine, why = backend.accepts(asked)
-    if not fine:
-        return Claim(stop=Stop.UNSUPPORTED, raw_status=why)
-    if lift is not None:
-        warm_start = None if warm_start is None else _lifted_start(lift, warm_start)
-        callback = None if callback is None else _unlifting(lift, callback)
-    left = None if time_limit is None else max(time_limit - (time.perf_counter() - begin), 1e-3)
-    try:
-        returned: Any = backend.solve(asked, time_limit=left, warm_start=warm_start, callback=callback)
-    except Exception as error:  # noqa: BLE001 - a backend may raise anything; it costs this answer only
-        return Claim(stop=Stop.ERROR, raw_status=in_words(error))
-    claim = read_claim(returned)
-    if lift is None:
-        return claim
-    try:
-        return replace(
-            claim,
-            point=None if claim.point is None else lift.unlift_point(lift.problem.point(claim.point)),
-            certificate=(
-                None
-                if claim.certificate is None
-                else lift.unlift_certificate(lift.problem.multipliers(claim.certificate))
-            ),
+    if options is not None and not isinstance(options, Mapping):
+        raise OptionError(f"options must be a mapping of names to values, got {type(options).__name__}")
+    if shorthand:
+        written = ", ".join(f"{name!r}: {value!r}" for name, value in shorthand.items())
+        warnings.warn(
+            f"options of a backend go into one mapping: write options={{{written}}}",
+            DeprecationWarning,
+            stacklevel=3,
         )
-    except ClaimError as error:
-        return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {error}")
-
-
-def _lifted_start(lift: Lift, start: WarmStart) -> WarmStart:
-    return WarmStart(
-        None if start.point is None else lift.point(start.point),
-        None if start.certificate is None else lift.certificate(start.certificate),
-    )
-
-
-def _unlifting(lift: Lift, callback: Callback) -> Callback:
-    def wrapped(progress: Progress) -> Any:
-        point = None if progress.point is None else lift.unlift_point(progress.point)
-        y = None if progress.certificate is None else lift.unlift_certificate(progress.certificate)
-        return callback(replace(progress, point=point, certificate=y))
-
-    return wrapped
+    return {**(options or {}), **shorthand}

@@ -16,13 +16,13 @@ from sdpfeas.io.results import SavedResult, pack_result, package_versions
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.search.bracket import relative_gap
-from sdpfeas.search.solving import decide
 from sdpfeas.study.accuracy import claim_error
 from sdpfeas.study.plan import Cell
 from sdpfeas.study.process import End, Run
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Record
 from sdpfeas.study.worker import Answer
+from sdpfeas.verifier import decide
 from sdpfeas.verifier.results import Check, Claim, Proof, Stop, Verdict
 
 __all__ = ["judge"]

@@ -152,29 +152,33 @@ def _warm_up(backend: Any, time_limit: float) -> None:
     import numpy as np
 
     import sdpfeas.search.bisection  # noqa: F401 - as above
+    from sdpfeas.backends.asking import ask
+    from sdpfeas.backends.inquiry import Inquiry
+    from sdpfeas.deadline import Deadline
     from sdpfeas.problem.problem import FeasibilityProblem
     from sdpfeas.problem.sets import PSD, SpectralBox
-    from sdpfeas.search.solving import solve_claim
 
     for block in (PSD(2), SpectralBox(2, trace=1.0)):
         trivial = FeasibilityProblem([block], [np.diag([1.0, 0.5])[None]], [0.5], [1.0])
-        solve_claim(backend, trivial, time_limit=min(time_limit, 5.0))
+        ask(backend, trivial, Inquiry(trivial, deadline=Deadline(min(time_limit, 5.0))))
 
 
 def _run(backend: Any, problem: Any, job: Job) -> Answer:
     from sdpfeas.backends.claimed import plain_info
+    from sdpfeas.backends.asking import ask
+    from sdpfeas.backends.inquiry import Inquiry
+    from sdpfeas.deadline import Deadline
     from sdpfeas.problem.problem import FeasibilityProblem
-    from sdpfeas.search.solving import solve_claim
     from sdpfeas.verifier.results import Claim, Stop
 
     bracket = None
     cpu, begin = time.process_time(), time.perf_counter()
     if isinstance(problem, FeasibilityProblem):
-        claim = solve_claim(backend, problem, time_limit=job.time_limit)
+        claim = ask(backend, problem, Inquiry(problem, deadline=Deadline(job.time_limit)))
     else:
         try:
             claim, bracket = _bisect(backend, problem, job)
-        except Exception as error:  # noqa: BLE001 - as solve_claim does for a single solve
+        except Exception as error:  # noqa: BLE001 - as ask does for a single solve
             claim = Claim(stop=Stop.ERROR, raw_status=in_words(error))
     wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
     claim = replace(claim, info=plain_info(claim.info))

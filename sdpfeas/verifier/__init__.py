@@ -4,6 +4,6 @@
 status, never raises because a claim is wrong, and says UNDECIDED when nothing is proved.
 """
 
-from sdpfeas.verifier.verifier import verify
+from sdpfeas.verifier.verifier import decide, verify
 
-__all__ = ["verify"]
+__all__ = ["decide", "verify"]

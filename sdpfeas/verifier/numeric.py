@@ -35,7 +35,9 @@ from sdpfeas.verifier.tolerances import Tolerances
 __all__ = ["check_certificate", "check_point"]
 
 
-def check_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances) -> Outcome:
+def check_point(
+    problem: FeasibilityProblem, point: Point, tolerances: Tolerances, proof: Outcome | None = None
+) -> Outcome:
     """Check the residuals of a point, and where there are unbounded PSD blocks its depth.
 
     Parameters
@@ -46,6 +48,8 @@ def check_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
         One array per set.
     tolerances : Tolerances
         ``residual``, ``rounding`` and ``membership`` are used.
+    proof : Outcome, optional
+        What the rigorous proof of the same point came to, if it was tried.
     """
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
@@ -88,7 +92,7 @@ def check_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
             f"(allowed: {tolerances.residual:g})"
         )
     if _has_unbounded_psd(problem):
-        outcome = prove_point(problem, point, tolerances)
+        outcome = prove_point(problem, point, tolerances) if proof is None else proof
         if not outcome.proven:
             reduced = without_redundant_rows(problem)
             if reduced is not None:
@@ -187,7 +191,9 @@ def _local_sizes(rows: Rows, box: SpectralBox, x: FloatArray) -> FloatArray:
     return out
 
 
-def check_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances) -> Outcome:
+def check_certificate(
+    problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances, proof: Outcome | None = None
+) -> Outcome:
     """Check the two sides of a certificate, and where there are unbounded PSD blocks its depth.
 
     Parameters
@@ -198,6 +204,8 @@ def check_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: To
         One multiplier per row.
     tolerances : Tolerances
         ``rounding`` and ``margin`` are used.
+    proof : Outcome, optional
+        What the rigorous proof of the same multipliers came to, if it was tried.
     """
     if not np.isfinite(y).all():
         return refuse("the certificate holds NaN or infinity")
@@ -209,7 +217,7 @@ def check_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: To
         name = problem.row_name(int(np.argmax(wrong)))
         return refuse(f"the multiplier of row {name} has the sign its missing bound forbids")
     if _has_unbounded_psd(problem):
-        outcome = prove_certificate(problem, y, tolerances)
+        outcome = prove_certificate(problem, y, tolerances) if proof is None else proof
         if not outcome.proven and _free_residual(problem, y) <= tolerances.rounding:
             reduced = without_redundant_columns(problem)
             if reduced is not None:

@@ -11,6 +11,7 @@ from sdpfeas.backends.admm import graph as graphs
 from sdpfeas.backends.admm import space as vectors
 from sdpfeas.backends.admm.evidence import Equations
 from sdpfeas.backends.admm.space import Space, equilibrate
+from sdpfeas.deadline import Deadline
 from sdpfeas.families import planting as planted
 
 MIXES = planted.set_mixes()
@@ -69,7 +70,7 @@ def test_decides_nearly_all_problems_with_a_small_margin(truth: bool) -> None:
 
 
 def test_weakly_infeasible_problems_stay_undecided() -> None:
-    assert sf.solve(weak(), "admm", max_iterations=2000).verdict == sf.Verdict.UNDECIDED
+    assert sf.solve(weak(), "admm", options={"max_iterations": 2000}).verdict == sf.Verdict.UNDECIDED
 
 
 def test_no_rows_and_empty_rows() -> None:
@@ -118,21 +119,21 @@ def test_options_are_checked() -> None:
         {"no_such": 1},
     ):
         with pytest.raises(sf.OptionError):
-            sf.solve(problem, "admm", **options)
+            sf.solve(problem, "admm", options=options)
 
 
 @pytest.mark.parametrize("limit", [0.05, 0.5])
 def test_time_limit(limit: float) -> None:
     problem = weak()
     begin = time.perf_counter()
-    claim = Admm().solve(problem, time_limit=limit)
+    claim = Admm().solve(problem, sf.Inquiry(problem, deadline=Deadline(limit)))
     assert time.perf_counter() - begin < 1.1 * limit + 0.5 + 0.5  # the last for a busy machine
     assert claim.stop == sf.Stop.TIME_LIMIT
     assert claim.point is not None
 
 
 def test_iteration_limit() -> None:
-    claim = Admm(max_iterations=60).solve(weak())
+    claim = Admm(max_iterations=60).solve(weak(), sf.Inquiry(weak()))
     assert claim.stop == sf.Stop.ITERATION_LIMIT
     assert claim.iterations == 60
     assert claim.point is not None
@@ -146,7 +147,7 @@ def test_callback_sees_candidates_and_stops() -> None:
         seen.append(progress)
         return len(seen) == 3
 
-    claim = Admm().solve(weak(), callback=callback)
+    claim = Admm().solve(weak(), sf.Inquiry(weak(), listener=callback))
     assert claim.stop == sf.Stop.CALLBACK
     assert [p.iteration for p in seen] == [25, 50, 75]
     assert seen[-1].point is not None
@@ -173,7 +174,7 @@ def test_warm_start_from_elsewhere_does_no_harm() -> None:
 
 def test_deterministic() -> None:
     item = planted.feasible(np.random.default_rng(9), MIXES["all"])
-    a, b = (Admm().solve(item.problem) for _ in range(2))
+    a, b = (Admm().solve(item.problem, sf.Inquiry(item.problem)) for _ in range(2))
     assert a.iterations == b.iterations
     for x, y in zip(a.point, b.point, strict=True):
         np.testing.assert_array_equal(x, y)

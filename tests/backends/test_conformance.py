@@ -32,7 +32,7 @@ class Liar(sf.FeasibilityBackend):
 
     name = "liar"
 
-    def solve(self, problem, *, time_limit=None, warm_start=None, callback=None):
+    def solve(self, problem, inquiry):
         point = tuple(block.interior_point() for block in problem.sets)
         return sf.Claim(point=point, raw_status="optimal")
 

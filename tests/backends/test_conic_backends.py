@@ -44,7 +44,7 @@ def plant(truth: bool, mix: str, seed: int = 0, **how: Any) -> planted.Planted:
 def test_every_set_in_every_way(name: str, way: dict[str, str], truth: bool) -> None:
     for seed, mix in enumerate(MIXES):
         item = plant(truth, mix, seed)
-        result = sf.solve(item.problem, name, **way)
+        result = sf.solve(item.problem, name, options=way)
         assert result.verdict is item.truth, (mix, result.raw_status, result.reason)
         assert result.raw_status
         assert result.iterations
@@ -56,7 +56,10 @@ def test_either_objective_decides_alone(name: str, objective: str) -> None:
     for truth in (True, False):
         for mix in ("psd", "box trace", "all"):
             item = plant(truth, mix, margin=0.1)
-            assert sf.solve(item.problem, name, objective=objective).verdict is item.truth, (mix, truth)
+            assert sf.solve(item.problem, name, options={"objective": objective}).verdict is item.truth, (
+                mix,
+                truth,
+            )
 
 
 @pytest.mark.parametrize("storage", planted.MATRIX_STORAGE)
@@ -89,7 +92,7 @@ def test_multipliers_have_our_signs(
     """A positive multiplier uses the lower bound of its row, a negative one the upper."""
     eye = np.eye(2)[None]
     problem = sf.FeasibilityProblem([sf.PSD(2)], [row * eye], [lower], [upper])
-    result = sf.solve(problem, name, **way)
+    result = sf.solve(problem, name, options=way)
     assert result.verdict is sf.Verdict.INFEASIBLE
     assert np.sign(result.certificate[0]) == sign
 
@@ -98,7 +101,7 @@ def test_multipliers_have_our_signs(
 def test_no_multiplier_uses_a_bound_that_is_not_there(bounds: str) -> None:
     for name in ("clarabel", "scs"):
         item = plant(False, "all", bounds=bounds)
-        claim = sf.find_solver(name).make().solve(item.problem)
+        claim = sf.find_solver(name).make().solve(item.problem, sf.Inquiry(item.problem))
         assert claim.certificate is not None
         assert not sign_violation(item.problem, claim.certificate).any()
 
@@ -108,7 +111,7 @@ def test_all_ways_hand_in_claims_of_the_same_kind(name: str) -> None:
     for truth in (True, False):
         item = plant(truth, "psd free", margin=0.1)
         backends = [sf.find_solver(name).make(objective="margin", **way) for way in WAYS.values()]
-        claims = [backend.solve(item.problem) for backend in backends]
+        claims = [backend.solve(item.problem, sf.Inquiry(item.problem)) for backend in backends]
         assert {claim.certificate is None for claim in claims} == {truth}
         assert {claim.stop for claim in claims} == {sf.Stop.FINISHED}
         assert {claim.raw_status.split(";")[0].lower() for claim in claims} == {"solved"}
@@ -137,8 +140,8 @@ DELTA = 9.6254203
 @pytest.mark.parametrize(("name", "way"), EVERY_WAY)
 @pytest.mark.parametrize("apart", [1e-3, 1e-4])
 def test_iris_on_both_sides_of_the_optimum(name: str, way: dict[str, str], apart: float) -> None:
-    inside = sf.solve(iris_problem((1 - apart) * DELTA), name, **way)
-    outside = sf.solve(iris_problem((1 + apart) * DELTA), name, **way)
+    inside = sf.solve(iris_problem((1 - apart) * DELTA), name, options=way)
+    outside = sf.solve(iris_problem((1 + apart) * DELTA), name, options=way)
     assert (inside.verdict, inside.proof) == (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)
     assert (outside.verdict, outside.proof) == (sf.Verdict.INFEASIBLE, sf.Proof.RIGOROUS)
 
@@ -160,7 +163,7 @@ def test_iris_in_one_shot(kind: type, accuracy: float, mode: str) -> None:
         [np.inf, np.inf, np.inf, 1, 1, 1],
     )
     program = ConicProgram(problem, (np.zeros((4, 4)), np.ones(1), np.zeros(1)), scale=2)
-    claim = kind(mode=mode).maximise(program)
+    claim = kind(mode=mode).maximise(program, sf.Inquiry(program.problem))
     assert program.value(claim.point) == pytest.approx(DELTA, rel=accuracy)
     unit = program.unit_point(claim.point)[0]
     assert np.trace(unit) == pytest.approx(2, abs=1e-3)
@@ -201,7 +204,7 @@ def test_slacks_of_a_matrix_inequality_are_no_variables() -> None:
         assert PosedProblem(item.problem, "upper").pair.columns == Cones(flat=2)
         for name in ("clarabel", "scs"):
             for way in WAYS.values():
-                assert sf.solve(item.problem, name, **way).verdict is item.truth, (name, way)
+                assert sf.solve(item.problem, name, options=way).verdict is item.truth, (name, way)
 
 
 def test_problems_that_need_no_solver() -> None:
@@ -242,8 +245,8 @@ def hard() -> sf.FeasibilityProblem:
     ],
 )
 def test_time_limits_are_obeyed_and_named(name: str, options: dict[str, Any], word: str, mode: str) -> None:
-    sf.solve(plant(True, "psd").problem, name, mode=mode)  # the first call pays for the imports
-    result = sf.solve(hard(), name, mode=mode, time_limit=0.2, **options)
+    sf.solve(plant(True, "psd").problem, name, options={"mode": mode})  # the first call pays for the imports
+    result = sf.solve(hard(), name, time_limit=0.2, options={"mode": mode, **options})
     assert result.stop is sf.Stop.TIME_LIMIT
     # On a busy machine compiling alone may use up the limit.
     assert word in result.raw_status or "compiled" in result.raw_status
@@ -255,7 +258,7 @@ def test_time_limits_are_obeyed_and_named(name: str, options: dict[str, Any], wo
 def test_iteration_limits_are_named(name: str, word: str, mode: str) -> None:
     problem = iris_problem(DELTA)
     backend = sf.find_solver(name).make(mode=mode, max_iterations=1, objective="none")
-    claim = backend.solve(problem)
+    claim = backend.solve(problem, sf.Inquiry(problem))
     assert claim.stop is sf.Stop.ITERATION_LIMIT
     assert word in claim.raw_status
     assert claim.point is not None
@@ -263,7 +266,8 @@ def test_iteration_limits_are_named(name: str, word: str, mode: str) -> None:
 
 def test_an_expired_deadline_leaves_no_time_to_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sdpfeas.deadline.Deadline.expired", True)
-    claim = Clarabel(mode="cvxpy").solve(plant(True, "psd").problem)
+    problem = plant(True, "psd").problem
+    claim = Clarabel(mode="cvxpy").solve(problem, sf.Inquiry(problem))
     assert claim.stop is sf.Stop.TIME_LIMIT
     assert claim.point is None
 
@@ -281,7 +285,7 @@ def test_the_raw_status_survives_a_solver_error(
         raise cp.error.SolverError("planted failure")
 
     monkeypatch.setattr(cp.Problem, "unpack_results", fail)
-    result = sf.solve(plant(True, "psd").problem, name, mode="cvxpy", objective="none")
+    result = sf.solve(plant(True, "psd").problem, name, options={"mode": "cvxpy", "objective": "none"})
     assert result.verdict is sf.Verdict.UNDECIDED
     assert word in result.raw_status
     assert "planted failure" in result.raw_status
@@ -298,7 +302,7 @@ def test_a_panic_in_rust_costs_one_answer_only(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(clarabel, "DefaultSolver", panic)
     for mode in ("direct", "cvxpy"):
-        result = sf.solve(plant(True, "psd").problem, "clarabel", mode=mode)
+        result = sf.solve(plant(True, "psd").problem, "clarabel", options={"mode": mode})
         assert result.verdict is sf.Verdict.UNDECIDED
         assert result.stop is sf.Stop.NUMERICAL
         assert "panic: eigenvalues" in result.raw_status
@@ -316,7 +320,7 @@ def test_numerical_trouble_in_one_form_brings_the_other(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Clarabel, "_solve", trouble_first)
     item = plant(True, "psd")
-    result = sf.solve(item.problem, "clarabel", objective="none")
+    result = sf.solve(item.problem, "clarabel", options={"objective": "none"})
     assert result.verdict is sf.Verdict.FEASIBLE
     assert len(calls) == 2
     assert "NumericalError (dual form), then Solved" in result.raw_status
@@ -331,7 +335,7 @@ def test_an_interrupt_passes_through(mode: str, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(clarabel, "DefaultSolver", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        sf.solve(plant(True, "psd").problem, "clarabel", mode=mode)
+        sf.solve(plant(True, "psd").problem, "clarabel", options={"mode": mode})
 
 
 def test_scs_owns_up_to_an_interrupt() -> None:
@@ -360,7 +364,7 @@ def through_cvxpy(solver: str) -> sf.Solver:
 def test_cvxpy_takes_its_solver_by_name(solver: str, setting: str) -> None:
     for truth in (True, False):
         item = plant(truth, "all")
-        result = sf.solve(item.problem, through_cvxpy(solver), settings={setting: 5000})
+        result = sf.solve(item.problem, through_cvxpy(solver), options={"settings": {setting: 5000}})
         assert result.verdict is item.truth, result.raw_status
 
 

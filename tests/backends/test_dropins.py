@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
+from sdpfeas.deadline import Deadline
 from sdpfeas.families import planting as planted
 from sdpfeas.io.sdpa import read_sdpa
 
@@ -86,9 +87,9 @@ def test_no_rows_and_empty_rows(drop_in: Path) -> None:
 def test_options_are_checked(drop_in: Path) -> None:
     item = planted.feasible(np.random.default_rng(9), [sf.PSD(2)])
     with pytest.raises(sf.OptionError, match="max_iterations"):
-        sf.solve(item.problem, drop_in, max_iteration=3)
+        sf.solve(item.problem, drop_in, options={"max_iteration": 3})
     with pytest.raises(sf.OptionError, match="at least 1"):
-        sf.solve(item.problem, drop_in, max_iterations=0)
+        sf.solve(item.problem, drop_in, options={"max_iterations": 0})
 
 
 @every
@@ -127,7 +128,7 @@ def test_time_limit_holds(drop_in: Path) -> None:
     problem = SLOW[drop_in.stem]()
     backend = sf.find_solver(drop_in).make()
     begin = time.perf_counter()
-    claim = backend.solve(problem, time_limit=0.1)
+    claim = backend.solve(problem, sf.Inquiry(problem, deadline=Deadline(0.1)))
     # Half a second is allowed, the rest is for a busy machine.
     assert time.perf_counter() - begin < 1.1 * 0.1 + 0.5 + 1.0
     assert claim.stop == sf.Stop.TIME_LIMIT
@@ -172,7 +173,7 @@ def test_csdp_keeps_the_raw_status(drop_in: Path) -> None:
     assert good.raw_status == "exit code 0: solved"
     bad = sf.solve(planted.infeasible(rng, [sf.PSD(3)]).problem, drop_in)
     assert bad.raw_status == "exit code 1: primal infeasible"
-    short = sf.solve(planted.infeasible(rng, [sf.PSD(3)]).problem, drop_in, max_iterations=1)
+    short = sf.solve(planted.infeasible(rng, [sf.PSD(3)]).problem, drop_in, options={"max_iterations": 1})
     assert "exit code" in short.raw_status
 
 
@@ -181,11 +182,11 @@ def test_csdp_forms_agree(drop_in: Path) -> None:
     for truth in (True, False):
         item = planted.lmi(np.random.default_rng(14), 3, 2, truth=truth)
         for form in ("auto", "lmi", "equality"):
-            result = sf.solve(item.problem, drop_in, form=form)
+            result = sf.solve(item.problem, drop_in, options={"form": form})
             assert result.verdict == item.truth
             assert result.claim.info["form"] == ("equality" if form == "equality" else "lmi")
     item = planted.feasible(np.random.default_rng(15), [sf.PSD(2)])
-    assert sf.solve(item.problem, drop_in, form="lmi").stop == sf.Stop.UNSUPPORTED
+    assert sf.solve(item.problem, drop_in, options={"form": "lmi"}).stop == sf.Stop.UNSUPPORTED
 
 
 @csdp
@@ -194,7 +195,8 @@ def test_csdp_leaves_nothing_behind(drop_in: Path, tmp_path: Path, monkeypatch: 
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     sf.solve(planted.feasible(np.random.default_rng(16), [sf.PSD(3)]).problem, drop_in)
-    sf.find_solver(drop_in).make().solve(slow_for_csdp(), time_limit=0.1)
+    inquiry = sf.Inquiry(slow_for_csdp(), deadline=Deadline(0.1))
+    sf.find_solver(drop_in).make().solve(slow_for_csdp(), inquiry)
     assert not list(scratch.iterdir())
     assert not list(Path.cwd().iterdir())
 

@@ -12,6 +12,7 @@ import sdpfeas as sf
 from sdpfeas.backends.dual.evidence import fit_numbers
 from sdpfeas.backends.dual.function import DualFunction, Units
 from sdpfeas.backends.dual.lbfgs import DualLbfgs
+from sdpfeas.deadline import Deadline
 from sdpfeas.families import planting as planted
 from sdpfeas.problem.rows import Dense
 
@@ -175,29 +176,31 @@ def test_badly_scaled_rows_are_no_obstacle() -> None:
 
 
 def test_published_form_ends_on_its_screen() -> None:
-    result = sf.solve(wlda(1.1 * IRIS_DELTA), DualLbfgs, form="lifted")
+    result = sf.solve(wlda(1.1 * IRIS_DELTA), DualLbfgs, options={"form": "lifted"})
     assert "infeasibility screen" in result.raw_status
     assert result.stop is sf.Stop.FINISHED
     assert result.verdict is sf.Verdict.INFEASIBLE
 
 
 def test_smaller_epsilon_makes_the_screen_fire_later() -> None:
+    problem = wlda(1.1 * IRIS_DELTA)
     early, late = (
-        DualLbfgs(form="lifted", epsilon=epsilon).solve(wlda(1.1 * IRIS_DELTA)) for epsilon in (1e-2, 1e-4)
+        DualLbfgs(form="lifted", epsilon=epsilon).solve(problem, sf.Inquiry(problem))
+        for epsilon in (1e-2, 1e-4)
     )
     assert early.iterations < late.iterations
 
 
 @pytest.mark.parametrize("options", [{}, {"margin": False}, {"form": "lifted"}])
 def test_weakly_infeasible_problems_stay_undecided(options: dict[str, Any]) -> None:
-    result = sf.solve(weakly_infeasible(), DualLbfgs, **options)
+    result = sf.solve(weakly_infeasible(), DualLbfgs, options=options)
     assert result.verdict is sf.Verdict.UNDECIDED
     if options.get("form") == "lifted":
         assert "infeasibility screen" in result.raw_status
 
 
 def test_without_a_margin_certificates_are_found_too() -> None:
-    result = sf.solve(wlda(1.01 * IRIS_DELTA), DualLbfgs, margin=False)
+    result = sf.solve(wlda(1.01 * IRIS_DELTA), DualLbfgs, options={"margin": False})
     assert result.verdict is sf.Verdict.INFEASIBLE
 
 
@@ -216,10 +219,10 @@ def test_warm_start_saves_work_and_moves_no_verdict() -> None:
 @pytest.mark.parametrize("form", ["spectral", "lifted"])
 def test_wrong_warm_starts_do_no_harm(form: str) -> None:
     problem = wlda(1.01 * IRIS_DELTA)
-    cold = sf.solve(problem, DualLbfgs, form=form).verdict
+    cold = sf.solve(problem, DualLbfgs, options={"form": form}).verdict
     for y in (np.ones(problem.m), np.zeros(problem.m), np.full(problem.m, np.nan), 1e30 * np.ones(problem.m)):
         start = sf.WarmStart(certificate=y)
-        assert sf.solve(problem, DualLbfgs, form=form, warm_start=start).verdict is cold
+        assert sf.solve(problem, DualLbfgs, options={"form": form}, warm_start=start).verdict is cold
 
 
 def slow() -> sf.FeasibilityProblem:
@@ -231,7 +234,8 @@ def slow() -> sf.FeasibilityProblem:
 def test_time_limit_is_obeyed(form: str) -> None:
     problem = slow()
     begin = time.perf_counter()
-    claim = DualLbfgs(form=form, gtol=0.0, ftol=0.0).solve(problem, time_limit=0.3)
+    inquiry = sf.Inquiry(problem, deadline=Deadline(0.3))
+    claim = DualLbfgs(form=form, gtol=0.0, ftol=0.0).solve(problem, inquiry)
     took = time.perf_counter() - begin
     assert took <= 1.1 * 0.3 + 0.5
     # A fast machine may come to the end of L-BFGS before the limit.
@@ -240,7 +244,7 @@ def test_time_limit_is_obeyed(form: str) -> None:
 
 
 def test_iteration_limit() -> None:
-    claim = DualLbfgs(max_iterations=3).solve(slow())
+    claim = DualLbfgs(max_iterations=3).solve(slow(), sf.Inquiry(slow()))
     assert claim.stop is sf.Stop.ITERATION_LIMIT
     assert claim.iterations == 3
 
@@ -253,7 +257,7 @@ def test_callback_sees_the_users_units_and_stops(form: str) -> None:
         seen.append(progress)
         return len(seen) == 3
 
-    claim = DualLbfgs(form=form).solve(problem, callback=callback)
+    claim = DualLbfgs(form=form).solve(problem, sf.Inquiry(problem, listener=callback))
     assert claim.stop is sf.Stop.CALLBACK
     assert len(seen) == 3
     assert seen[0].iteration < seen[1].iteration < seen[2].iteration
@@ -266,12 +270,14 @@ def test_a_callback_that_raises_is_not_swallowed() -> None:
     def callback(progress: sf.Progress) -> bool:
         raise KeyboardInterrupt
 
+    problem = wlda(IRIS_DELTA)
     with pytest.raises(KeyboardInterrupt):
-        DualLbfgs().solve(wlda(IRIS_DELTA), callback=callback)
+        DualLbfgs().solve(problem, sf.Inquiry(problem, listener=callback))
 
 
 def test_same_problem_same_claim() -> None:
-    one, two = (DualLbfgs().solve(wlda(1.001 * IRIS_DELTA)) for _ in range(2))
+    problem = wlda(1.001 * IRIS_DELTA)
+    one, two = (DualLbfgs().solve(problem, sf.Inquiry(problem)) for _ in range(2))
     np.testing.assert_array_equal(one.certificate, two.certificate)
     assert (one.iterations, one.info) == (two.iterations, two.info)
 
@@ -283,7 +289,7 @@ def test_problems_without_rows_or_bounds() -> None:
     for rows, bounds in ((None, ([], [])), (np.ones((1, 2, 2)), ([-np.inf], [np.inf]))):
         problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], *bounds)
         for form in ("spectral", "lifted"):
-            assert sf.solve(problem, DualLbfgs, form=form).verdict is sf.Verdict.FEASIBLE
+            assert sf.solve(problem, DualLbfgs, options={"form": form}).verdict is sf.Verdict.FEASIBLE
 
 
 def test_zero_row_that_asks_for_something() -> None:

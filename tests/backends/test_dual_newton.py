@@ -7,7 +7,6 @@ import pytest
 from sklearn.datasets import load_iris
 
 import sdpfeas as sf
-from sdpfeas.backends.contract import Progress
 from sdpfeas.backends.dual import lbfgs as dual_lbfgs
 from sdpfeas.backends.dual import newton as dual_newton
 from sdpfeas.backends.dual.function import DualFunction, Units
@@ -15,7 +14,7 @@ from sdpfeas.backends.dual.lbfgs import DualLbfgs
 from sdpfeas.backends.dual.newton import Newton, curvature, even_multipliers, model_step, suits
 from sdpfeas.families import WLDA
 from sdpfeas.families import planting as planted
-from sdpfeas.search.bracket import Bracket, Watch
+from sdpfeas.search.bracket import GAP_PER_MARGIN, Bracket, Watch
 
 MIXES = planted.set_mixes()
 
@@ -132,23 +131,22 @@ def test_newton_is_for_few_inequality_rows_of_two_terms(iris: WLDA, monkeypatch:
 
 
 class Patient:
-    """A callback that wants the largest margin."""
-
-    patient = True
+    """A callback for whoever wants the largest margin."""
 
     def __init__(self, least: float) -> None:
         self.least, self.gaps = least, list[float]()
 
-    def __call__(self, progress: Progress) -> bool:
+    def __call__(self, progress: sf.Progress) -> bool:
         assert progress.gap is not None
         self.gaps.append(progress.gap)
         return progress.gap < self.least
 
 
 @pytest.mark.parametrize("share", [0.9, 0.999, 1.001, 1.2])
-def test_a_patient_callback_is_told_a_gap_that_closes(iris: WLDA, share: float) -> None:
+def test_whoever_wants_the_margin_is_told_a_gap_that_closes(iris: WLDA, share: float) -> None:
     watch = Patient(1e-4)
-    claim = DualLbfgs().solve(iris.at(share * IRIS_DELTA), callback=watch)
+    problem = iris.at(share * IRIS_DELTA)
+    claim = DualLbfgs().solve(problem, sf.Inquiry(problem, wanted="margin", listener=watch))
     assert claim.stop is sf.Stop.CALLBACK
     assert watch.gaps[-1] < 1e-4 < watch.gaps[0]
     assert len(watch.gaps) < 40
@@ -167,7 +165,7 @@ def test_slow_runs_go_on_with_newton(iris: WLDA, share: float, monkeypatch: pyte
     result = sf.solve(iris.at(share * IRIS_DELTA), "dual-lbfgs")
     assert result.verdict is (sf.Verdict.FEASIBLE if share < 1.0 else sf.Verdict.INFEASIBLE)
     assert steps
-    plain = sf.solve(iris.at(share * IRIS_DELTA), "dual-lbfgs", newton=False)
+    plain = sf.solve(iris.at(share * IRIS_DELTA), "dual-lbfgs", options={"newton": False})
     assert plain.verdict is result.verdict
 
 
@@ -208,8 +206,8 @@ def test_bounds_are_proved_when_the_gap_is_worth_it(iris: WLDA) -> None:
     watch = Watch(bracket, 5.0)
     point, y = iris.initial_points()[1], iris.initial_multipliers()[0]
     away = abs(iris.estimate(point) - 5.0) / 5.0
-    assert not watch(Progress(1, 0.0, point, y, gap=away))
+    assert not watch(sf.Progress(1, 0.0, point, y, gap=away))
     assert bracket.lower == -np.inf
-    watch(Progress(2, 0.0, point, y, gap=0.1 * away**2))
+    watch(sf.Progress(2, 0.0, point, y, gap=0.1 * away**2 / GAP_PER_MARGIN))
     assert watch.told
     assert np.isfinite([bracket.lower, bracket.upper]).all()

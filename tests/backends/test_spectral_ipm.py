@@ -96,7 +96,7 @@ def test_maximise_agrees_with_the_support_function() -> None:
     row = planted.symmetric(rng, 6)
     problem = sf.FeasibilityProblem([box], [row[None]], [-10.0], [10.0])
     program = ConicProgram(problem, (g,))
-    claim = SpectralIpm().maximise(program)
+    claim = SpectralIpm().maximise(program, sf.Inquiry(program.problem))
     assert program.value(claim.point) == pytest.approx(box.support(g), rel=1e-7)
 
 
@@ -107,7 +107,7 @@ def test_multipliers_bound_the_optimal_value() -> None:
     level = 0.5 * box.support(row)
     problem = sf.FeasibilityProblem([box], [row[None]], [-np.inf], [level - 0.3])
     program = ConicProgram(problem, (g,))
-    claim = SpectralIpm().maximise(program)
+    claim = SpectralIpm().maximise(program, sf.Inquiry(program.problem))
     y = claim.certificate
     bound = box.support(g + problem.adjoint(y)[0]) - float(np.sum(problem.beta_terms(y)))
     assert bound == pytest.approx(program.value(claim.point), rel=1e-6)
@@ -261,7 +261,9 @@ def test_a_suggested_start_is_centred_and_stationary() -> None:
 def test_a_suggested_start_saves_iterations() -> None:
     program = blobs(6, 60).homogenized()
     plain = ConicProgram(program.problem, program.objective, program.scale)
-    warm, cold = (SpectralIpm().maximise(p, callback=lambda at: at.gap <= 1e-6) for p in (program, plain))
+    close = sf.Inquiry(program.problem, listener=lambda at: at.gap <= 1e-6)
+    again = sf.Inquiry(program.problem, listener=lambda at: at.gap <= 1e-6)
+    warm, cold = SpectralIpm().maximise(program, close), SpectralIpm().maximise(plain, again)
     assert warm.iterations < cold.iterations
     assert np.isclose(program.value(warm.point), program.value(cold.point), rtol=1e-5)
 
@@ -272,10 +274,8 @@ def test_a_start_that_makes_no_sense_does_no_harm() -> None:
     nonsense = ConicProgram(
         program.problem, program.objective, program.scale, (point, np.full_like(y, np.nan))
     )
-    claim = SpectralIpm().maximise(nonsense)
-    assert np.isclose(
-        program.value(claim.point), program.value(SpectralIpm().maximise(program).point), rtol=1e-5
-    )
+    claim, plain = (SpectralIpm().maximise(p, sf.Inquiry(p.problem)) for p in (nonsense, program))
+    assert np.isclose(program.value(claim.point), program.value(plain.point), rtol=1e-5)
 
 
 def test_auto_hands_an_objective_on() -> None:
@@ -338,8 +338,8 @@ def test_where_a_suggested_start_ends_short_a_cold_one_goes_on(monkeypatch) -> N
     fail_at(monkeypatch, bold=False, step=2)
     found = sf.one_shot(family, "spectral-ipm", tol=1e-6)
     assert found.converged
-    cold = SpectralIpm().maximise(
-        replace(family.homogenized(), start=None), callback=lambda at: at.gap <= 1e-7
-    )
+    program = replace(family.homogenized(), start=None)
+    inquiry = sf.Inquiry(program.problem, listener=lambda at: at.gap <= 1e-7)
+    cold = SpectralIpm().maximise(program, inquiry)
     assert found.history[0].iterations > 2
     assert found.lower <= family.ratio(family.program_point(cold.point)) * (1.0 + 1e-6)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend, Progress
+from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dual.lbfgs import DualLbfgs
+from sdpfeas.backends.inquiry import WarmStart
 from sdpfeas.backends.ipm.backend import SpectralIpm
 from sdpfeas.errors import BackendError, OptionError, ProblemError
 from sdpfeas.families import WLDA, LevelSet, ParametricFamily, Theta
@@ -27,7 +28,7 @@ class Silent(FeasibilityBackend):
     sets = ALL_SETS
     asked = 0
 
-    def solve(self, problem, **_):
+    def solve(self, problem, inquiry):
         type(self).asked += 1
         return Claim(stop=Stop.STALLED)
 
@@ -37,7 +38,7 @@ class Liar(Silent):
 
     name = "liar"
 
-    def solve(self, problem, **_):
+    def solve(self, problem, inquiry):
         point = tuple(block.interior_point() * 0.0 for block in problem.sets)
         return Claim(point=point, certificate=np.zeros(problem.m), raw_status="point found")
 
@@ -48,10 +49,11 @@ class Mad(Silent):
     name = "mad"
     calls_back = True
 
-    def solve(self, problem, *, callback=None, **_):
+    def solve(self, problem, inquiry):
         junk = (np.full((2, 2), np.nan),), np.full(problem.m, np.inf)
         for k, (point, y) in enumerate([junk, ((np.eye(9),), np.ones(3)), (None, None)]):
-            callback(Progress(k, 0.0, point, y))
+            inquiry.report(k, point, y)
+            inquiry.offer(point, y)
         if problem.m % 2:
             raise RuntimeError("mad")
         return Claim(point=(np.eye(9),), certificate=np.ones(problem.m + 1))
@@ -64,10 +66,10 @@ class Echo(SpectralIpm):
     deltas: list = []
     starts: list = []
 
-    def solve(self, problem, *, warm_start=None, **more):
+    def solve(self, problem, inquiry):
         self.deltas.append(-problem.rows[1].apply(np.ones(1))[0])
-        self.starts.append(warm_start)
-        return super().solve(problem, warm_start=warm_start, **more)
+        self.starts.append(inquiry.start)
+        return super().solve(problem, inquiry)
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +146,7 @@ def test_solves_are_warm_started():
     family = WLDA.from_data(*prepared("digits", classes=4, pca=8), n_components=3)
     found = bisect(family, Echo, tol=1e-6)
     assert found.solves == len(Echo.deltas) >= 2
-    assert Echo.starts[0] is None
+    assert Echo.starts[0] == WarmStart()
     assert all(start.point is not None or start.certificate is not None for start in Echo.starts[1:])
     assert [step.delta for step in found.history] == pytest.approx(Echo.deltas)
 
@@ -157,10 +159,10 @@ def test_a_solve_is_stopped_once_it_is_decided():
         calls_back = True
         calls = 0
 
-        def solve(self, problem, *, callback=None, **_):
+        def solve(self, problem, inquiry):
             for k in range(10**6):
                 Endless.calls += 1
-                if callback(Progress(k, 0.0, (np.array([2.0]),), np.array([1.0, -1.0]))):
+                if inquiry.report(k, (np.array([2.0]),), np.array([1.0, -1.0])):
                     return Claim(stop=Stop.CALLBACK)
             raise AssertionError("never stopped")
 
@@ -175,7 +177,7 @@ def test_initial_bracket_is_found_by_expansion():
 
         name = "oracle"
 
-        def solve(self, problem, **_):
+        def solve(self, problem, inquiry):
             if problem.lower[0] <= problem.upper[1]:
                 return Claim(point=(np.array([problem.lower[0]]),))
             return Claim(certificate=np.array([1.0, -1.0]))
@@ -191,7 +193,7 @@ def test_thresholds_at_zero_end_by_the_absolute_tolerance():
     class Halving(Silent):
         name = "halving"
 
-        def solve(self, problem, **_):
+        def solve(self, problem, inquiry):
             if problem.lower[0] <= 0.0:
                 return Claim(point=(np.array([problem.lower[0]]),))
             return Claim(certificate=np.array([1.0, -1.0]))
@@ -241,8 +243,8 @@ def test_time_limit(wine):
     class Sleeper(Silent):
         name = "sleeper"
 
-        def solve(self, problem, *, time_limit=None, **_):
-            time.sleep(min(time_limit, 0.2))
+        def solve(self, problem, inquiry):
+            time.sleep(min(inquiry.deadline.limit, 0.2))
             return Claim(stop=Stop.TIME_LIMIT)
 
     begin = time.perf_counter()
@@ -286,7 +288,7 @@ def test_given_ends_that_are_wrong_are_found_out(wine):
         ({"lower": 3.0, "upper": 2.0}, OptionError, "exceeds"),
         ({"lower": math.nan}, OptionError, "lower"),
         ({"time_limit": 0}, OptionError, "time_limit"),
-        ({"nonsense": 1}, OptionError, "nonsense"),
+        ({"options": {"nonsense": 1}}, OptionError, "nonsense"),
         ({"solver": "no-such-solver"}, BackendError, "no-such-solver"),
     ],
 )

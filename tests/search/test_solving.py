@@ -22,7 +22,7 @@ import sdpfeas as sf
 class Odd(sf.FeasibilityBackend):
     '''Does something odd.'''
     name = "odd"
-    def solve(self, problem, *, time_limit=None, warm_start=None, callback=None):
+    def solve(self, problem, inquiry):
         {body}
 """
 
@@ -108,7 +108,7 @@ def test_a_numeric_verdict_is_refused_when_rigorous_is_asked_for() -> None:
 
 
 def test_results_say_where_they_come_from() -> None:
-    result = sf.solve(PROBLEM, "spectral-ipm", max_iterations=50)
+    result = sf.solve(PROBLEM, "spectral-ipm", options={"max_iterations": 50})
     assert result.backend == "spectral-ipm"
     assert result.options["max_iterations"] == 50
     assert result.version == sf.__version__
@@ -139,7 +139,7 @@ def test_unknown_solvers_are_refused(spec, words) -> None:
 )
 def test_bad_options_are_refused_by_name(options, words) -> None:
     with pytest.raises(sf.OptionError, match=words):
-        sf.solve(PROBLEM, "spectral-ipm", **options)
+        sf.solve(PROBLEM, "spectral-ipm", options=options)
 
 
 @pytest.mark.parametrize("limit", [0, -1, "soon", True, float("nan")])
@@ -190,4 +190,4 @@ def test_cards_carry_their_options() -> None:
 
 
 def test_an_option_may_be_called_solver() -> None:
-    assert sf.solve(PROBLEM, "cvxpy", solver="SCS").options["solver"] == "SCS"
+    assert sf.solve(PROBLEM, "cvxpy", options={"solver": "SCS"}).options["solver"] == "SCS"

@@ -10,7 +10,7 @@ What it finds lies on a boundary, where little can be proved. So every problem i
 *widened*, with cones a little larger, so that a certificate is strict. Both runs go on side by side until
 the verifier's own condition holds for either; when neither has more to give, the margin shrinks.
 
-Warm starts are used (evidence that still holds ends the solve at once), the callback is called at every
+Warm starts are used (evidence that still holds ends the solve at once), progress is reported at every
 screen, and nothing is random.
 
 ``space`` holds points as vectors in units of their own, ``graph`` the projection onto the rows,
@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from sdpfeas.backends.admm.options import AdmmOptions
 from sdpfeas.backends.admm.search import Search
-from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, WarmStart
-from sdpfeas.deadline import Deadline
+from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.results import Claim
 
@@ -39,14 +39,6 @@ class Admm(FeasibilityBackend):
     calls_back = True
     Options = AdmmOptions
 
-    def solve(
-        self,
-        problem: FeasibilityProblem,
-        *,
-        time_limit: float | None = None,
-        warm_start: WarmStart | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :meth:`FeasibilityBackend.solve`."""
-        search = Search(problem, self.options, Deadline(time_limit), callback)
-        return search.run(WarmStart() if warm_start is None else warm_start)
+        return Search(problem, self.options, inquiry).run()

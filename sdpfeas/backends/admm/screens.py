@@ -1,8 +1,8 @@
-"""Whether evidence is good enough to stop."""
+"""Whether evidence is good enough to offer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -21,42 +21,35 @@ PATIENCE = 4
 
 
 class Judge(Generic[Evidence]):
-    """Decides whether evidence is good enough to stop.
+    """Decides what of the evidence to offer.
 
-    A proof is asked for only where it looks promising, and ever more rarely where it was refused. At every
-    power of two the verifier's repairs are tried as well, for what does not look promising; and in the end
-    a numeric check is enough.
+    That is what looks promising, and ever more rarely where it was refused. On small problems what does not
+    look so is offered at every power of two as well, for a repair may help; and in the end a numeric verdict
+    is enough.
     """
 
     def __init__(
-        self,
-        looks: Callable[[Evidence], bool],
-        prove: Callable[[Evidence], bool],
-        check: Callable[[Evidence], bool],
-        repairs: Callable[[Evidence], Iterable[tuple[Evidence, tuple[str, ...]]]],
+        self, looks: Callable[[Evidence], bool], offer: Callable[[Evidence, bool], bool], small: bool
     ) -> None:
-        self._looks, self._prove, self._check, self._repairs = looks, prove, check, repairs
+        self._looks, self._offer, self._small = looks, offer, small
         self._refusals = self._skip = 0
 
-    def accept(self, evidence: Evidence, run: Splitting) -> Evidence | None:
-        """Return the evidence if it holds, repaired where that was needed; else None."""
+    def accept(self, evidence: Evidence, run: Splitting) -> bool:
+        """Offer the evidence if it is worth it; True if it settles the inquiry."""
         if self._looks(evidence) and self._holds(evidence, run.settled):
-            return evidence
-        if run.screens >= 4 and run.screens & (run.screens - 1) == 0:
-            for repaired, _ in self._repairs(evidence):
-                if self._prove(repaired):
-                    return repaired
-        return None
+            return True
+        now = run.screens >= 4 and run.screens & (run.screens - 1) == 0
+        return self._small and now and self._offer(evidence, False)
 
     def _holds(self, evidence: Evidence, last: bool) -> bool:
         if self._skip and not last:
             self._skip -= 1
             return False
-        if self._prove(evidence):
+        if self._offer(evidence, last or self._refusals + 1 >= PATIENCE):
             return True
         self._refusals += 1
         self._skip = 2 ** min(self._refusals, 6)
-        return (last or self._refusals >= PATIENCE) and self._check(evidence)
+        return False
 
 
 def looks_inside(problem: FeasibilityProblem, point: Point) -> bool:

@@ -11,15 +11,10 @@ from sdpfeas.backends.admm.options import AdmmOptions
 from sdpfeas.backends.admm.screens import Judge, looks_inside, looks_strict, term_sizes
 from sdpfeas.backends.admm.space import Space, equilibrate, is_cone
 from sdpfeas.backends.admm.splitting import Splitting
-from sdpfeas.backends.contract import Callback, Progress, WarmStart
-from sdpfeas.deadline import Deadline
+from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
-from sdpfeas.verifier.numeric import check_certificate, check_point
-from sdpfeas.verifier.repair import repaired_certificates, repaired_points
 from sdpfeas.verifier.results import Claim, Stop
-from sdpfeas.verifier.rigorous import prove_certificate, prove_point
-from sdpfeas.verifier.tolerances import Tolerances
 
 __all__ = ["Search"]
 
@@ -29,7 +24,7 @@ MARGIN_STEP = 1e-2
 #: Rows that are equations weigh this much more than inequalities.
 EQUALITY_WEIGHT = 32.0
 
-#: Problems with more rows or entries than this are not worth the verifier's repairs on the way.
+#: On problems with more rows or entries than this, nothing is offered that does not look right.
 REPAIR_ROWS, REPAIR_ENTRIES = 200, 10_000
 
 #: A starting point that misses an equality row by more than this, relative to its terms, is not tried.
@@ -37,19 +32,12 @@ NEARLY = 1e-6
 
 
 class Search:
-    """The two runs side by side, until the verifier's condition holds for one of them."""
+    """The two runs side by side, until what one of them offers settles the inquiry."""
 
-    def __init__(
-        self,
-        problem: FeasibilityProblem,
-        options: AdmmOptions,
-        deadline: Deadline,
-        callback: Callback | None,
-    ) -> None:
+    def __init__(self, problem: FeasibilityProblem, options: AdmmOptions, inquiry: Inquiry) -> None:
         self.original = problem
         self.options = options
-        self.deadline = deadline
-        self.callback = callback
+        self.inquiry = inquiry
         self.scaling = problem.scaled()
         self.problem = self.scaling.problem
         rows, self.scales = equilibrate(self.problem.block_norms)
@@ -58,33 +46,31 @@ class Search:
         self.iterations = 0
         self.point: Point | None = None
         self.certificate: FloatArray | None = None
-        limits = Tolerances()
         entries = sum(int(np.prod(block.shape)) for block in problem.sets)
         small = problem.m <= REPAIR_ROWS and entries <= REPAIR_ENTRIES
         self.points: Judge[Point] = Judge(
             lambda point: looks_inside(problem, point),
-            lambda point: prove_point(problem, point, limits).proven,
-            lambda point: check_point(problem, point, limits).proven,
-            lambda point: repaired_points(problem, point) if small else (),
+            lambda point, final: inquiry.offer(point=point, final=final),
+            small,
         )
         self.certificates: Judge[FloatArray] = Judge(
             lambda y: looks_strict(problem, y),
-            lambda y: prove_certificate(problem, y).proven,
-            lambda y: check_certificate(problem, y, limits).proven,
-            lambda y: repaired_certificates(problem, y, limits) if small else (),
+            lambda y, final: inquiry.offer(multipliers=y, final=final),
+            small,
         )
 
-    def run(self, start: WarmStart) -> Claim:
-        """Look for evidence from a warm start on."""
+    def run(self) -> Claim:
+        """Look for evidence from the start on."""
+        start = self.inquiry.start
         # A diverging run may overflow; what is not finite is refused where it matters.
         with np.errstate(all="ignore"):
             self.certificate = start.certificate
-            if self.certificate is not None and prove_certificate(self.original, self.certificate).proven:
+            if self.certificate is not None and self.inquiry.offer(multipliers=self.certificate):
                 return self._claim(Stop.FINISHED, "certificate at the start")
             self.point = start.point
             if self.point is None:
                 self.point = tuple(block.interior_point() for block in self.original.sets)
-            if self._promises(self.point) and prove_point(self.original, self.point, Tolerances()).proven:
+            if self._promises(self.point) and self.inquiry.offer(point=self.point):
                 return self._claim(Stop.FINISHED, "point at the start")
             try:
                 return self._search(start)
@@ -92,7 +78,7 @@ class Search:
                 return self._claim(Stop.NUMERICAL, str(error))
 
     def _promises(self, point: Point) -> bool:
-        """Whether a point is worth a proof, which may be expensive."""
+        """Whether a point is worth an offer: a proof may be expensive."""
         problem = self.original
         off = np.abs(problem.apply(point) - problem.lower)[problem.equality]
         size = (largest_bound(problem) + term_sizes(problem, point))[problem.equality]
@@ -139,14 +125,14 @@ class Search:
             for run, screen in runs:
                 if run.settled:
                     continue
-                run.advance(steps, self.deadline)
+                run.advance(steps, self.inquiry.deadline)
                 if screen(run):
                     return self._claim(Stop.FINISHED, f"proof at margin {margin:g}")
-                if self.deadline.expired:
+                if self.inquiry.deadline.expired:
                     return self._claim(Stop.TIME_LIMIT, "time limit")
                 if self.options.adaptive:
                     run.balance()
-            if self.callback is not None and self.callback(self._progress()) is True:
+            if self.inquiry.report(self.iterations, self.point, self.certificate):
                 return self._claim(Stop.CALLBACK, "stopped by the callback")
         return None
 
@@ -166,29 +152,20 @@ class Search:
             ]
 
     def _screen_point(self, run: Splitting) -> bool:
-        """Whether the point of the tightened run holds for the original problem."""
+        """Whether the point of the tightened run settles the inquiry."""
         self.point = self.equations.correct(run.space.point(run.member))
-        accepted = self.points.accept(self.point, run)
-        if accepted is None:
-            return False
-        self.point = accepted
-        return True
+        return self.points.accept(self.point, run)
 
     def _screen_certificate(self, run: Splitting) -> bool:
-        """Whether multipliers of the widened run hold for the original problem."""
+        """Whether multipliers of the widened run settle the inquiry."""
         for candidate in run.candidates():
             y = self.cleaner.clean(candidate)
             if y is None:
                 continue
             self.certificate = self.scaling.unscale_certificate(y)
-            accepted = self.certificates.accept(self.certificate, run)
-            if accepted is not None:
-                self.certificate = accepted
+            if self.certificates.accept(self.certificate, run):
                 return True
         return False
-
-    def _progress(self) -> Progress:
-        return Progress(self.iterations, self.deadline.elapsed, self.point, self.certificate)
 
     def _claim(self, stop: Stop, status: str) -> Claim:
         return Claim(self.point, self.certificate, status, stop, self.iterations)

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.conic.cones import Answer, Condensed, ConePair, Cones, Triangle, svec_map, triangle_size
-from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, WarmStart
+from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
@@ -19,7 +20,6 @@ from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import Free, Nonneg, SpectralBox
-from sdpfeas.verifier import verify
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 
 __all__ = ["ConicBackend", "Objective", "PosedProblem", "matrix_of"]
@@ -311,67 +311,63 @@ class ConicBackend(FeasibilityBackend):
     def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
         """Answer a cone program."""
 
-    def solve(
-        self,
-        problem: FeasibilityProblem,
-        *,
-        time_limit: float | None = None,
-        warm_start: WarmStart | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
-        deadline = Deadline(time_limit)
         small = presolve(problem)
         if small.certificate is not None:
             return Claim(certificate=small.certificate, raw_status="presolved")
         if small.problem is None or small.problem.m == 0:
             left = () if small.problem is None else tuple(s.interior_point() for s in small.problem.sets)
             return Claim(point=small.point(left), raw_status="presolved")
-        claim = self._look(small.problem, deadline)
+        claim = self._look(small.problem, inquiry.through(small.point, small.multipliers))
         return replace(
             claim,
             point=None if claim.point is None else small.point(claim.point),
             certificate=None if claim.certificate is None else small.multipliers(claim.certificate),
         )
 
-    def maximise(
-        self,
-        program: ConicProgram,
-        *,
-        time_limit: float | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
+    def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
-        deadline = Deadline(time_limit)
         posed = PosedProblem(program.problem, self.triangle, program.objective, program.scale)
-        answer = self._ask(posed.pair, deadline)
+        answer = self._ask(posed.pair, inquiry.deadline)
         claim = posed.claim(answer)
         return claim if answer.z is None else replace(claim, certificate=posed.multipliers(answer.z))
 
-    def _look(self, problem: FeasibilityProblem, deadline: Deadline) -> Claim:
+    def _look(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         posed = PosedProblem(problem, self.triangle)
         if self.options.objective != "auto":
-            return self._try(posed, self.options.objective, deadline)
-        first = self._try(posed, self.objectives[0], deadline)
-        if deadline.expired:
+            return self._try(posed, self.options.objective, inquiry)
+        first = self._try(posed, self.objectives[0], inquiry)
+        if inquiry.deadline.expired:
             return replace(first, stop=Stop.TIME_LIMIT)
-        if _proved(problem, first):
+        if inquiry.offer(first.point, first.certificate):
             return first
-        second = self._try(posed, self.objectives[1], deadline)
+        second = self._try(posed, self.objectives[1], inquiry)
         return replace(
-            max(first, second, key=lambda claim: _standing(problem, claim)),
+            self._better(first, second, inquiry),
             raw_status=f"{first.raw_status}; {self.objectives[1]}: {second.raw_status}",
             iterations=(first.iterations or 0) + (second.iterations or 0),
         )
 
-    def _try(self, posed: PosedProblem, objective: Objective, deadline: Deadline) -> Claim:
+    @staticmethod
+    def _better(first: Claim, second: Claim, inquiry: Inquiry) -> Claim:
+        """The claim that is worth more: a proof, else a numeric verdict, else anything at all."""
+        if inquiry.offer(second.point, second.certificate):
+            return second
+        for claim in (first, second):
+            if inquiry.offer(claim.point, claim.certificate, final=True):
+                return claim
+        return second if first.point is None and first.certificate is None else first
+
+    def _try(self, posed: PosedProblem, objective: Objective, inquiry: Inquiry) -> Claim:
+        deadline = inquiry.deadline
         if objective == "none":
             return posed.claim(_claimed(self._ask(posed.pair, deadline)))
         answer = _claimed(posed.pair.without_margin(self._ask(posed.pair.with_margin(), deadline)))
         claim = posed.claim(answer)
         if answer.info.get("margin", 0.0) > CLEAR:
             return replace(claim, certificate=None)
-        if claim.certificate is None or _proved(posed.problem, claim):
+        if claim.certificate is None or inquiry.offer(claim.point, claim.certificate):
             return claim
         return self._deepen(posed, answer, claim, deadline)
 
@@ -401,16 +397,3 @@ def _claimed(answer: Answer) -> Answer:
     inside = answer.x is not None and answer.info.get("margin", 1.0) > 0.0
     verdict = Verdict.FEASIBLE if inside else Verdict.INFEASIBLE
     return replace(answer, info={**answer.info, "claimed": str(verdict)})
-
-
-def _proved(problem: FeasibilityProblem, claim: Claim) -> bool:
-    return verify(problem, claim, rigorous=True).verdict is not Verdict.UNDECIDED
-
-
-def _standing(problem: FeasibilityProblem, claim: Claim) -> int:
-    """How much a claim is worth: a proof, a numeric verdict, something, or nothing."""
-    if _proved(problem, claim):
-        return 3
-    if verify(problem, claim).verdict is not Verdict.UNDECIDED:
-        return 2
-    return int(claim.point is not None or claim.certificate is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import minimize
@@ -62,7 +62,7 @@ class Ascent:
     inspect : callable
         Called with the function and every evaluation; may raise :class:`Ended`.
     report : callable, optional
-        Called with iterations, seconds, function and an evaluation every few iterations; True stops.
+        Called with iterations, function and an evaluation every few iterations; True stops.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Ascent:
         limits: Limits,
         deadline: Deadline,
         inspect: Callable[[DualFunction, Evaluation], None],
-        report: Callable[[int, float, DualFunction, Evaluation], Any] | None,
+        report: Callable[[int, DualFunction, Evaluation], bool] | None,
     ) -> None:
         self.limits, self.deadline = limits, deadline
         self._inspect, self._report = inspect, report
@@ -144,9 +144,7 @@ class Ascent:
     def _call(self) -> None:
         assert self.latest is not None
         assert self._at is not None
-        if self._report is not None and self._report(
-            self.iterations, self.deadline.elapsed, self._at[0], self.latest
-        ):
+        if self._report is not None and self._report(self.iterations, self._at[0], self.latest):
             raise Ended(Stop.CALLBACK, "stopped by the callback")
 
     def useful(self, function: DualFunction, y: FloatArray) -> FloatArray:

@@ -1,27 +1,22 @@
 """Evidence on the way: what an evaluation of the dual function says about the problem as it was asked.
 
 ``A*y``, its eigenvalues, ``X(y)`` and the row values are at hand after every evaluation, so the verifier's
-conditions can be looked at for next to nothing. Only what looks right is handed to the prover, and after a
-refusal the bar is raised.
+conditions can be looked at for next to nothing. Only what looks right is offered, and after a refusal the bar
+is raised.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
-from typing import TypeVar
+from collections.abc import Iterator
 
 import numpy as np
 
 from sdpfeas.backends.dual.function import DualFunction, Evaluation
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.sets import Nonneg
-from sdpfeas.verifier.outcome import Outcome
-from sdpfeas.verifier.repair import repaired_certificates, repaired_points
-from sdpfeas.verifier.rigorous import prove_certificate, prove_point
-from sdpfeas.verifier.tolerances import Tolerances
 
 __all__ = ["Evidence", "fit_numbers"]
 
@@ -36,22 +31,23 @@ WITHIN = 1e-6
 #: A refusal lowers what a screen lets through by this factor.
 RAISE = 4.0
 
-Candidate = TypeVar("Candidate")
-
 
 class Evidence:
-    """The best point and multipliers so far, and what of them is proved.
+    """The best point and multipliers so far, and which of them was good enough to stop.
 
     Parameters
     ----------
     problem : FeasibilityProblem
         The problem as it was asked.
     epsilon : float
-        First level of the screen: ``||(A*y)_+|| / beta`` below it is worth an attempt at a proof.
+        First level of the screen: ``||(A*y)_+|| / beta`` below it is worth an offer.
+    inquiry : Inquiry
+        Where to offer.
     """
 
-    def __init__(self, problem: FeasibilityProblem, epsilon: float) -> None:
+    def __init__(self, problem: FeasibilityProblem, epsilon: float, inquiry: Inquiry) -> None:
         self.problem = problem
+        self._inquiry = inquiry
         self.point: Point | None = None
         self.multipliers: FloatArray | None = None
         self.proven = ""
@@ -59,10 +55,9 @@ class Evidence:
         self._missed = np.inf
         self._shortfall, self._lead, self._refused_lead = np.inf, -np.inf, 0.0
         self._refused, self._wait, self._seen = 0, 0, 0
-        self._tolerances = Tolerances()
 
     def inspect(self, function: DualFunction, found: Evaluation) -> bool:
-        """Look at an evaluation; True when it holds a proof for either side."""
+        """Look at an evaluation; True when either side of it settles the inquiry."""
         self._seen += 1
         return self._certificate(function, found) or self._point(function, found)
 
@@ -79,13 +74,11 @@ class Evidence:
         ratio = excess / gap
         if not ratio < self._screen and not (excess == 0.0 and lead > self._refused_lead):
             return False
-        candidates = (z for z, _ in repaired_certificates(self.problem, y, self._tolerances))
-        proven = _first_proven(chain([y], candidates), lambda z: prove_certificate(self.problem, z))
-        if proven is None:
+        if not self._inquiry.offer(multipliers=y):
             self._screen = min(self._screen, ratio / RAISE)
             self._refused_lead = 2.0 * lead
             return False
-        self.multipliers, self.proven = proven, "certificate"
+        self.multipliers, self.proven = y, "certificate"
         return True
 
     def _point(self, function: DualFunction, found: Evaluation) -> bool:
@@ -101,25 +94,13 @@ class Evidence:
         near = WITHIN_MARGIN * found.margin if found.margin > 0.0 else WITHIN
         if equal.any() and not missed < min(near, self._missed):
             return False
-        candidates = (x for x, _ in repaired_points(problem, point))
-        proven = _first_proven(
-            chain([point], candidates), lambda x: prove_point(problem, x, self._tolerances)
-        )
-        if proven is None:
+        if not self._inquiry.offer(point=point):
             self._missed = missed / RAISE
             self._refused += 1
             self._wait = self._seen + 2**self._refused
             return False
-        self.point, self.proven = proven, "point"
+        self.point, self.proven = point, "point"
         return True
-
-
-def _first_proven(candidates: Iterable[Candidate], judge: Callable[[Candidate], Outcome]) -> Candidate | None:
-    try:
-        return next((c for c in candidates if judge(c).proven), None)
-    except (np.linalg.LinAlgError, ArithmeticError, ValueError):
-        # A repair only has to help; on wild numbers it may fail in any way.
-        return None
 
 
 def fit_numbers(problem: FeasibilityProblem, point: Point, value: FloatArray) -> tuple[Point, FloatArray]:

@@ -18,21 +18,19 @@ Warm starts use the multipliers, the callback is called every few iterations, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
+from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dual.ascent import Ascent, Ended
 from sdpfeas.backends.dual.evidence import Evidence, fit_numbers
 from sdpfeas.backends.dual.function import DualFunction, Evaluation, Units
 from sdpfeas.backends.dual.newton import Newton, even_multipliers, suits
-from sdpfeas.deadline import Deadline
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.lifting import Lift
 from sdpfeas.problem.sets import Free, SpectralBox
 from sdpfeas.verifier.results import Claim, Stop
 
@@ -71,10 +69,6 @@ NEWTON_ACCURACY, NEWTON_STEPS = 1e-2, 40
 #: Factor by which its weight grows.
 NEWTON_GROWTH = 4.0
 
-#: What a margin means to whoever asks for the last value of a parameter that is feasible: a ratio of two
-#: terms changes by four times what each of two rows can spare of their sum.
-GAP_PER_MARGIN = 4.0
-
 #: A proof is tried from this many times epsilon on: a refusal costs little.
 EARLY = 100.0
 
@@ -91,9 +85,9 @@ class DualLbfgsOptions:
         Level of the infeasibility screen ``||(A*y)_+|| / beta``. The lifted form ends when it fires; the
         spectral form then tries for a proof, and tightens the screen if there is none.
     newton : bool
-        Spectral form: take Newton steps where L-BFGS-B is slow, and from the start where the callback is
-        ``patient``, that is, wants the largest margin and not just a proof. Only on problems without equality
-        rows, with rows few enough and of two terms at least; L-BFGS-B has the rest.
+        Spectral form: take Newton steps where L-BFGS-B is slow, and from the start where the largest margin
+        is wanted and not just a proof. Only on problems without equality rows, with rows few enough and of
+        two terms at least; L-BFGS-B has the rest.
     margin : bool
         Spectral form: maximise a margin. Without, the plain regularised problem is solved.
     centre : float
@@ -150,24 +144,16 @@ class DualLbfgs(FeasibilityBackend):
     calls_back = True
     Options = DualLbfgsOptions
 
-    def solve(
-        self,
-        problem: FeasibilityProblem,
-        *,
-        time_limit: float | None = None,
-        warm_start: WarmStart | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :meth:`FeasibilityBackend.solve`."""
-        deadline = Deadline(time_limit)
-        start = None if warm_start is None else warm_start.certificate
+        start = inquiry.start.certificate
         if start is not None and not (np.isfinite(start).all() and start.any()):
             start = None
         # Data of wild scale overflow; what is not finite ends the run.
         with np.errstate(all="ignore"):
             if self.options.form == "lifted":
-                return _published(problem, self.options, deadline, start, callback)
-            return _spectral(problem, self.options, deadline, start, callback)
+                return _published(problem, self.options, inquiry, start)
+            return _spectral(problem, self.options, inquiry, start)
 
 
 # ---------------------------------------------------------------- the spectral form
@@ -180,14 +166,13 @@ class _Slow(Exception):
 def _spectral(
     problem: FeasibilityProblem,
     options: DualLbfgsOptions,
-    deadline: Deadline,
+    inquiry: Inquiry,
     start: FloatArray | None,
-    callback: Callback | None,
 ) -> Claim:
-    evidence = Evidence(problem, EARLY * options.epsilon)
+    evidence = Evidence(problem, EARLY * options.epsilon, inquiry)
     newton = options.newton and options.margin and suits(problem)
     # Whoever is not content with a proof judges for himself.
-    patient = newton and bool(getattr(callback, "patient", False))
+    patient = newton and inquiry.wanted == "margin"
 
     def inspect(function: DualFunction, found: Evaluation) -> None:
         if not patient and evidence.inspect(function, found):
@@ -195,13 +180,12 @@ def _spectral(
         if newton and not patient and ascent.iterations >= NEWTON_AFTER:
             raise _Slow
 
-    def report(iterations: int, elapsed: float, function: DualFunction, found: Evaluation) -> Any:
-        assert callback is not None
+    def report(iterations: int, function: DualFunction, found: Evaluation) -> bool:
         point, value = fit_numbers(problem, found.point, found.rows)
-        gap = GAP_PER_MARGIN * function.margin_gap(found, point, value) if patient else None
-        return callback(Progress(iterations, elapsed, point, found.multipliers, gap))
+        gap = function.margin_gap(found, point, value) if patient else None
+        return inquiry.report(iterations, point, found.multipliers, gap)
 
-    ascent = Ascent(options, deadline, inspect, None if callback is None else report)
+    ascent = Ascent(options, inquiry.deadline, inspect, report if inquiry.listens else None)
     search = _rounds if options.margin else _plain
     try:
         try:
@@ -361,9 +345,8 @@ def _warm(
 def _published(
     problem: FeasibilityProblem,
     options: DualLbfgsOptions,
-    deadline: Deadline,
+    inquiry: Inquiry,
     start: FloatArray | None,
-    callback: Callback | None,
 ) -> Claim:
     """Algorithm 2 of the paper: no margin, no centres, and the screen has the last word."""
     lift = problem.lift()
@@ -375,8 +358,13 @@ def _published(
         if beta > 0.0 and size / beta < options.epsilon:
             raise Ended(Stop.FINISHED, f"infeasibility screen: {size / beta:.3g} < {options.epsilon:g}")
 
+    view = inquiry.through(lift.unlift_point, lift.unlift_certificate)
+
+    def report(iterations: int, function: DualFunction, found: Evaluation) -> bool:
+        return view.report(iterations, found.point, found.multipliers)
+
     function = DualFunction(lifted, Units.plain(lifted), np.zeros(len(lifted.sets)))
-    ascent = Ascent(options, deadline, inspect, _unlifted(lift, callback))
+    ascent = Ascent(options, inquiry.deadline, inspect, report if inquiry.listens else None)
     try:
         z = np.zeros(function.size) if start is None else ascent.useful(function, lift.certificate(start))
         ftol = 2.2e-9 if options.ftol is None else options.ftol
@@ -399,16 +387,3 @@ def _published(
         return _claim(ascent, stop, status, None, None)
     point = lift.unlift_point(ascent.latest.point)
     return _claim(ascent, stop, status, point, lift.unlift_certificate(ascent.latest.multipliers))
-
-
-def _unlifted(
-    lift: Lift, callback: Callback | None
-) -> Callable[[int, float, DualFunction, Evaluation], Any] | None:
-    if callback is None:
-        return None
-
-    def report(iterations: int, elapsed: float, function: DualFunction, found: Evaluation) -> Any:
-        point = lift.unlift_point(found.point)
-        return callback(Progress(iterations, elapsed, point, lift.unlift_certificate(found.multipliers)))
-
-    return report

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdpfeas.backends.contract import ALL_SETS, Callback, FeasibilityBackend, Progress, WarmStart
+from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.embedding import CAREFUL, Embedding
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.linalg import FloatArray
@@ -20,8 +21,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.presolve import Presolved, presolve
 from sdpfeas.problem.sets import PSD, Free, SpectralBox
-from sdpfeas.verifier import verify
-from sdpfeas.verifier.results import Claim, Stop, Verdict
+from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["SpectralIpm", "SpectralIpmOptions"]
 
@@ -70,34 +70,24 @@ class SpectralIpm(FeasibilityBackend):
     maximises = True
     Options = SpectralIpmOptions
 
-    def solve(
-        self,
-        problem: FeasibilityProblem,
-        *,
-        time_limit: float | None = None,
-        warm_start: WarmStart | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
-        deadline = Deadline(time_limit)
         small = presolve(problem)
         if small.certificate is not None:
             return Claim(certificate=small.certificate, raw_status="presolved")
         if small.problem is None:
             return Claim(point=small.point(()), raw_status="presolved")
         with np.errstate(all="ignore"):
-            claim = self._run(Embedding(small.problem, None), small, deadline, callback)
+            claim = self._run(Embedding(small.problem, None), small, inquiry)
             stuck = claim.stop in (Stop.STALLED, Stop.NUMERICAL)
-            if not stuck or verify(problem, claim).verdict is not Verdict.UNDECIDED:
+            if not stuck or inquiry.offer(claim.point, claim.certificate, final=True):
                 return claim
             # Rounding took over before anything could be proved; shorter steps may get by.
-            again = self._run(Embedding(small.problem, None, pace=CAREFUL), small, deadline, callback)
+            again = self._run(Embedding(small.problem, None, pace=CAREFUL), small, inquiry)
         return replace(again, iterations=(claim.iterations or 0) + (again.iterations or 0))
 
-    def _run(
-        self, embedding: Embedding, small: Presolved, deadline: Deadline, callback: Callback | None
-    ) -> Claim:
-        screen = _Screen(small, self.options.residual)
+    def _run(self, embedding: Embedding, small: Presolved, inquiry: Inquiry) -> Claim:
+        screen = _Screen(small, self.options.residual, inquiry)
         latest: list[Claim] = []
         due = [np.inf]
 
@@ -107,41 +97,30 @@ class SpectralIpm(FeasibilityBackend):
             latest[:] = [settled or Claim(point, y)]
             if settled is not None:
                 return Stop.FINISHED
-            if callback is not None and embedding.mu <= due[0]:
+            if embedding.mu <= due[0]:
                 due[0] = CALL_AGAIN * embedding.mu
-                if callback(Progress(embedding.iteration, deadline.elapsed, point, y)):
+                if inquiry.report(embedding.iteration, point, y):
                     return Stop.CALLBACK
             return None
 
-        stop = self._iterate(embedding, deadline, visit)
+        stop = self._iterate(embedding, inquiry.deadline, visit)
         return self._claim(embedding, latest[0], stop)
 
-    def maximise(
-        self,
-        program: ConicProgram,
-        *,
-        time_limit: float | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
+    def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
-        deadline = Deadline(time_limit)
         claim = Claim()
-        # A suggested start only has to help. On badly scaled data it may end short of what the callback
+        # A suggested start only has to help. On badly scaled data it may end short of what the listener
         # wants, where one from far inside goes on.
         starts = [program.start] if program.start is None else [program.start, None]
         with np.errstate(all="ignore"):
             for start in starts:
-                claim = self._maximise(
-                    replace(program, start=start), deadline, callback, claim.iterations or 0
-                )
-                satisfied = claim.stop is Stop.FINISHED and callback is None
+                claim = self._maximise(replace(program, start=start), inquiry, claim.iterations or 0)
+                satisfied = claim.stop is Stop.FINISHED and not inquiry.listens
                 if satisfied or claim.stop in (Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT):
                     break
         return claim
 
-    def _maximise(
-        self, program: ConicProgram, deadline: Deadline, callback: Callback | None, before: int
-    ) -> Claim:
+    def _maximise(self, program: ConicProgram, inquiry: Inquiry, before: int) -> Claim:
         """Run from the start that is suggested, or from far inside; a number of iterations came before."""
         best = _Best()
 
@@ -149,8 +128,7 @@ class SpectralIpm(FeasibilityBackend):
             point, y = embedding.point(), embedding.multipliers() / embedding.tau
             merit = _merit(embedding)
             best.offer(merit, embedding.iteration, Claim(point, y))
-            progress = Progress(before + embedding.iteration, deadline.elapsed, point, y, merit)
-            if callback is not None and callback(progress):
+            if inquiry.report(before + embedding.iteration, point, y, merit):
                 best.claim = Claim(point, y)
                 return Stop.CALLBACK
             if best.merit < self.options.gap:
@@ -165,7 +143,7 @@ class SpectralIpm(FeasibilityBackend):
             return Claim(stop=Stop.UNSUPPORTED, raw_status="no interior to start from", iterations=before)
         if not embedding.sane:
             return Claim(stop=Stop.NUMERICAL, raw_status="the start overflows", iterations=before)
-        stop = self._iterate(embedding, deadline, visit)
+        stop = self._iterate(embedding, inquiry.deadline, visit)
         claim = self._claim(embedding, best.claim, stop)
         return replace(claim, iterations=before + embedding.iteration)
 
@@ -218,34 +196,29 @@ class _Best:
 
 
 class _Screen:
-    """Cheap tests that say when a proof is worth trying, and the proof."""
+    """Cheap tests that say when evidence is worth offering."""
 
-    def __init__(self, small: Presolved, residual: float) -> None:
-        self._problem = small.original
+    def __init__(self, small: Presolved, residual: float, inquiry: Inquiry) -> None:
+        self._inquiry = inquiry
         self._residual = residual
         # A dual residual costs its size times the size of the set it acts on.
-        boxes = [s.nuclear_radius for s in self._problem.sets if isinstance(s, SpectralBox)]
-        unbounded = any(isinstance(s, (PSD, Free)) for s in self._problem.sets)
+        sets = small.original.sets
+        boxes = [s.nuclear_radius for s in sets if isinstance(s, SpectralBox)]
+        unbounded = any(isinstance(s, (PSD, Free)) for s in sets)
         self._reach = 1e6 if unbounded else 2.0 * max([1.0, *boxes])
         self._next_point = self._next_certificate = np.inf
 
     def settled(self, embedding: Embedding, point: Point, y: FloatArray) -> Claim | None:
-        """The present point or multipliers, if the verifier grants a verdict on them."""
+        """The present point or multipliers, if they settle the inquiry."""
         if embedding.mu <= self._next_point and self._promising_point(embedding):
-            claim = Claim(point=point)
-            if self._granted(claim):
-                return claim
+            if self._inquiry.offer(point=point):
+                return Claim(point=point)
             self._next_point = 0.1 * embedding.mu
         if embedding.mu <= self._next_certificate and self._promising_certificate(embedding):
-            claim = Claim(certificate=y)
-            if self._granted(claim):
-                return claim
+            if self._inquiry.offer(multipliers=y):
+                return Claim(certificate=y)
             self._next_certificate = 0.1 * embedding.mu
         return None
-
-    def _granted(self, claim: Claim) -> bool:
-        check = verify(self._problem, claim, rigorous=True)
-        return check.verdict is not Verdict.UNDECIDED
 
     def _promising_point(self, embedding: Embedding) -> bool:
         values, tau = embedding.row_values / embedding.tau, embedding.tau

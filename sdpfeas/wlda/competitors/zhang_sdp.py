@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from sdpfeas.backends.contract import FeasibilityBackend, Progress
+from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry, Progress
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import BackendError
 from sdpfeas.families.roots import certificate_root
@@ -186,7 +187,7 @@ class _Step:
                 del seen[:-LOOK_BACK]
             return False
 
-        claim = self._backend.maximise(program, callback=keep)
+        claim = self._backend.maximise(program, Inquiry(program.problem, listener=keep))
         if claim.point is None:
             raise BackendError(f"backend {self._backend.name!r} found no point: {claim.raw_status}")
         best = max([*seen, self._member(program, claim.point)], key=self.ratio)

@@ -189,7 +189,7 @@ def _bisection(backend: Any, **options: Any) -> Callable[[FloatArray, np.ndarray
         from sdpfeas.search.bisection import bisect
 
         family = WLDA.from_data(X, y, r, formulation="paper")
-        found = bisect(family, backend, TOLERANCE, lower=0.0, mode="paper", **options)
+        found = bisect(family, backend, TOLERANCE, lower=0.0, mode="paper", options=options)
         if found.point is None:
             raise BackendError(f"no feasible point was found: {found.reason}")
         W = family.components(found.point)

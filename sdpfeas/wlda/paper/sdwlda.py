@@ -15,8 +15,8 @@ import re
 from dataclasses import replace
 
 from sdpfeas.backends.claimed import claimed_verdict
-from sdpfeas.backends.contract import Callback, WarmStart
 from sdpfeas.backends.dual.lbfgs import DualLbfgs
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 
@@ -41,16 +41,9 @@ class PublishedLbfgs(DualLbfgs):
 
     name = "published-lbfgs"
 
-    def solve(
-        self,
-        problem: FeasibilityProblem,
-        *,
-        time_limit: float | None = None,
-        warm_start: WarmStart | None = None,
-        callback: Callback | None = None,
-    ) -> Claim:
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Solve, and say outright what the end of the run is taken for."""
-        claim = super().solve(problem, time_limit=time_limit, warm_start=warm_start, callback=callback)
+        claim = super().solve(problem, inquiry)
         verdict = gradient_verdict(claim) or Verdict.UNDECIDED
         return replace(claim, info={**claim.info, "claimed": verdict.value})
 

@@ -1,0 +1,76 @@
+"""Ask a backend: reduce the problem to what it takes, map its claim back, and survive whatever it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sdpfeas.backends.claimed import read_claim
+from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry, WarmStart
+from sdpfeas.errors import ClaimError, in_words
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.lifting import Lift
+from sdpfeas.problem.sets import SpectralBox
+from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
+
+__all__ = ["ask"]
+
+
+def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+    """Run a backend on a problem, lifting what it does not take, and map the claim back.
+
+    Whatever a backend raises becomes a claim that says so; only an interrupt passes through. If the backend
+    stopped because something it offered was granted, the claim holds that.
+
+    Parameters
+    ----------
+    backend : FeasibilityBackend
+        The backend.
+    problem : FeasibilityProblem
+        The problem in its own units.
+    inquiry : Inquiry
+        What it is asked besides the problem.
+    """
+    if SpectralBox in backend.sets or not any(isinstance(s, SpectralBox) for s in problem.sets):
+        claim = _run(backend, problem, inquiry)
+    else:
+        lift = problem.lift()
+        start = _lifted_start(lift, inquiry.start)
+        view = inquiry.through(lift.unlift_point, lift.unlift_certificate, start)
+        claim = _unlifted(lift, _run(backend, lift.problem, view))
+    check = inquiry.granted
+    if check is None or check.proof is not Proof.RIGOROUS:
+        return claim
+    if check.verdict is Verdict.FEASIBLE:
+        return replace(claim, point=check.point)
+    return replace(claim, certificate=check.certificate)
+
+
+def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+    fine, why = backend.accepts(problem)
+    if not fine:
+        return Claim(stop=Stop.UNSUPPORTED, raw_status=why)
+    try:
+        returned: Any = backend.solve(problem, inquiry)
+    except Exception as error:  # noqa: BLE001 - a backend may raise anything; it costs this answer only
+        return Claim(stop=Stop.ERROR, raw_status=in_words(error))
+    return read_claim(returned)
+
+
+def _lifted_start(lift: Lift, start: WarmStart) -> WarmStart:
+    return WarmStart(
+        None if start.point is None else lift.point(start.point),
+        None if start.certificate is None else lift.certificate(start.certificate),
+    )
+
+
+def _unlifted(lift: Lift, claim: Claim) -> Claim:
+    try:
+        return replace(
+            claim,
+            point=None if claim.point is None else lift.unlift_point(claim.point),
+            certificate=None if claim.certificate is None else lift.unlift_certificate(claim.certificate),
+        )
+    except ClaimError as error:
+        return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {error}")

@@ -1,0 +1,320 @@
+"""What a backend is asked besides the problem, and where it offers what it finds.
+
+An inquiry holds the deadline, the start, what is wanted, and the attempts at a proof: a backend offers what
+its own cheap screens find promising, and is told whether to stop. Each piece of evidence is proved once. What
+was granted is kept, and whoever asked takes it from here.
+
+A view is the same inquiry for a part of the work: with a shorter deadline, or seen through a reduction.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from sdpfeas.deadline import Deadline
+from sdpfeas.errors import ClaimError, OptionError
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, judge, proof_modes
+from sdpfeas.verifier.results import Check, Claim, Proof, Verdict
+from sdpfeas.verifier.tolerances import Tolerances
+from sdpfeas.verifier.verifier import malformed
+
+__all__ = ["Callback", "Inquiry", "Listener", "Progress", "Wanted", "WarmStart"]
+
+#: What is wanted of a backend: anything that can be proved, or the largest margin it can find, with its gap.
+Wanted = Literal["proof", "margin"]
+
+#: Most of the time that attempts at a proof may take while a backend runs, ...
+SHARE = 0.5
+#: ... and the seconds they may take in any case, so that small problems do not depend on the clock.
+FREE = 0.5
+
+#: How many pieces of evidence are remembered with what they came to.
+REMEMBERED = 8
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told.
+
+    Attributes
+    ----------
+    iteration : int
+        Iterations so far.
+    elapsed : float
+        Seconds so far.
+    point, certificate : optional
+        The present candidates, in the units of the problem the user asked.
+    gap : float, optional
+        How far the backend believes to be from the optimum, relative to it; a hint when to look closely.
+        Where there is no objective, the optimum is the largest margin, relative to the size of the rows.
+    """
+
+    iteration: int
+    elapsed: float
+    point: Point | None = None
+    certificate: FloatArray | None = None
+    gap: float | None = None
+
+
+#: Called now and then; returning True stops the solve.
+Callback = Callable[[Progress], Any]
+
+
+class Listener:
+    """Hears of a backend's progress, and of what it offers before the verifier does.
+
+    Parameters
+    ----------
+    callback : callable, optional
+        Called with every :class:`Progress`.
+    """
+
+    def __init__(self, callback: Callback | None = None) -> None:
+        self._callback = callback
+
+    def __call__(self, progress: Progress) -> bool:
+        """Take note of progress; True stops the backend."""
+        return self._callback is not None and bool(self._callback(progress))
+
+    def offered(self, point: Point | None, multipliers: FloatArray | None, gap: float | None) -> bool:
+        """Take note of what is offered for a proof; True if nothing is left to prove."""
+        return False
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Where to start from: a point, multipliers, or both, of a problem of the same shape."""
+
+    point: Point | None = None
+    certificate: FloatArray | None = None
+
+
+class Inquiry:
+    """What a backend is asked besides the problem.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem the evidence is about.
+    deadline : Deadline, optional
+        When all has to be done, proofs included.
+    start : WarmStart, optional
+        Where to start from, for backends that can.
+    wanted : {"proof", "margin"}
+        Whether a proof is enough, or the largest margin is looked for.
+    rigorous : bool
+        Whether only a rigorous or exact proof counts.
+    listener : Listener or callable, optional
+        Called now and then with a :class:`Progress`; returning True stops the backend.
+    """
+
+    def __init__(
+        self,
+        problem: FeasibilityProblem,
+        *,
+        deadline: Deadline | None = None,
+        start: WarmStart | None = None,
+        wanted: Wanted = "proof",
+        rigorous: bool = False,
+        listener: Listener | Callback | None = None,
+    ) -> None:
+        if wanted not in ("proof", "margin"):
+            raise OptionError(f"wanted must be 'proof' or 'margin', got {wanted!r}")
+        self.deadline = Deadline(None) if deadline is None else deadline
+        self.start = WarmStart() if start is None else start
+        self.wanted = wanted
+        self.listens = listener is not None
+        self._listener = listener if isinstance(listener, Listener) else Listener(listener)
+        self._proofs = _Proofs(problem, self.deadline, rigorous)
+        self._back: tuple[tuple[Callable[[Point], Point], Callable[[FloatArray], FloatArray]], ...] = ()
+
+    # ------------------------------------------------------------ what a backend needs
+
+    def offer(
+        self,
+        point: Point | None = None,
+        multipliers: FloatArray | None = None,
+        gap: float | None = None,
+        *,
+        final: bool = False,
+    ) -> bool:
+        """Offer evidence that looks good enough for a proof; True: stop.
+
+        Parameters
+        ----------
+        point : tuple of ndarray, optional
+            One array per set.
+        multipliers : ndarray, optional
+            One number per row.
+        gap : float, optional
+            As in :class:`Progress`.
+        final : bool
+            Nothing better is to come: a numeric verdict will do, unless only a rigorous proof counts.
+        """
+        if self.over:
+            return True
+        try:
+            point, multipliers = self._mapped(point, multipliers)
+            if self._listener.offered(point, multipliers, gap):
+                self._proofs.stopped = True
+            else:
+                self._proofs.attempt(point, multipliers, final=final)
+        except ClaimError:
+            pass  # of the wrong shape: worth nothing, like any other wrong evidence
+        return self.over
+
+    def report(
+        self,
+        iteration: int,
+        point: Point | None = None,
+        multipliers: FloatArray | None = None,
+        gap: float | None = None,
+    ) -> bool:
+        """Tell the listener how things stand, good enough for a proof or not; True: stop.
+
+        Parameters
+        ----------
+        iteration : int
+            Iterations so far.
+        point, multipliers, gap
+            The present candidates, as in :class:`Progress`.
+        """
+        if self.listens and not self.over:
+            point, multipliers = self._mapped(point, multipliers)
+            self._proofs.stopped = self._listener(
+                Progress(iteration, self.deadline.elapsed, point, multipliers, gap)
+            )
+        return self.over
+
+    def _mapped(
+        self, point: Point | None, multipliers: FloatArray | None
+    ) -> tuple[Point | None, FloatArray | None]:
+        for back_point, back_multipliers in reversed(self._back):
+            point = None if point is None else back_point(point)
+            multipliers = None if multipliers is None else back_multipliers(multipliers)
+        return point, multipliers
+
+    # ------------------------------------------------------------ what whoever asks needs
+
+    @property
+    def granted(self) -> Check | None:
+        """The check that was granted on something offered; None so far."""
+        return self._proofs.granted
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to do: a verdict is granted, or the listener said stop."""
+        return self._proofs.granted is not None or self._proofs.stopped
+
+    def settle(self, claim: Claim) -> Check:
+        """Return the check that was granted, or else that of the claim a backend ended with."""
+        try:
+            self._proofs.attempt(claim.point, claim.certificate, final=True)
+        except ClaimError as error:
+            return malformed(self._proofs.problem, error)
+        return self._proofs.granted or self._proofs.latest
+
+    # ------------------------------------------------------------ views
+
+    def within(self, seconds: float | None) -> Inquiry:
+        """Return the same inquiry with a deadline no later than ``seconds`` from now."""
+        view = copy.copy(self)
+        view.deadline = self.deadline.within(seconds)
+        return view
+
+    def through(
+        self,
+        point: Callable[[Point], Point],
+        multipliers: Callable[[FloatArray], FloatArray],
+        start: WarmStart | None = None,
+    ) -> Inquiry:
+        """Return the same inquiry as it is seen by a backend that works on a reduction of the problem.
+
+        Parameters
+        ----------
+        point, multipliers : callable
+            Map evidence about the reduced problem back.
+        start : WarmStart, optional
+            The start, mapped forth.
+        """
+        view = copy.copy(self)
+        view._back = (*self._back, (point, multipliers))
+        view.start = WarmStart() if start is None else start
+        return view
+
+
+class _Proofs:
+    """The attempts at a proof that an inquiry and its views share."""
+
+    def __init__(self, problem: FeasibilityProblem, deadline: Deadline, rigorous: bool) -> None:
+        self.problem, self.deadline, self.rigorous = problem, deadline, rigorous
+        self.granted: Check | None = None
+        self.latest = Check(problem, Verdict.UNDECIDED, None, None, "nothing was offered")
+        #: Whether the listener said stop.
+        self.stopped = False
+        self.spent = 0.0
+        self._refused = 0
+        self._cases: dict[bytes, Case[Any]] = {}
+
+    def attempt(self, point: Point | None, multipliers: FloatArray | None, *, final: bool) -> None:
+        """Prove what is offered, if that is worth its time."""
+        if self.granted is not None:
+            return
+        dear = self.spent > max(FREE, SHARE * self.deadline.elapsed)
+        if dear and not final:
+            return
+        begin = time.perf_counter()
+        try:
+            self.latest = self._check(point, multipliers, final=final)
+        finally:
+            self.spent += time.perf_counter() - begin
+        if self.latest.verdict is not Verdict.UNDECIDED:
+            self.granted = self.latest
+
+    def _check(self, point: Point | None, multipliers: FloatArray | None, *, final: bool) -> Check:
+        cases = self._find(point, multipliers)
+        modes = proof_modes(self.problem)
+        # Rational arithmetic is slow, and what it refuses once it will often refuse again.
+        if not final and self._refused & (self._refused - 1):
+            modes = modes[:1]
+        check = judge(self.problem, cases, modes)
+        if check.verdict is not Verdict.UNDECIDED:
+            return check
+        self._refused += 1
+        if final and not self.rigorous:
+            numeric = judge(self.problem, cases, [Proof.NUMERIC])
+            if numeric.verdict is not Verdict.UNDECIDED:
+                return numeric
+        return check
+
+    def _find(self, point: Point | None, multipliers: FloatArray | None) -> list[Case[Any]]:
+        """Cases of both sides: those of evidence seen before, with what they came to."""
+        out: list[Case[Any]] = []
+        for kind, evidence in ((PointCase, point), (CertificateCase, multipliers)):
+            if evidence is None:
+                continue
+            with np.errstate(all="ignore"):
+                fresh: Case[Any] = kind(self.problem, evidence, True, Tolerances())
+            key = _digest(fresh)
+            self._cases[key] = self._cases.pop(key, fresh)
+            out.append(self._cases[key])
+        while len(self._cases) > REMEMBERED:
+            del self._cases[next(iter(self._cases))]
+        return out
+
+
+def _digest(case: Case[Any]) -> bytes:
+    """Tell pieces of evidence apart."""
+    found = hashlib.blake2b(repr((type(case), case.preparation)).encode(), digest_size=16)
+    for part in case.evidence if isinstance(case, PointCase) else [case.evidence]:
+        found.update(np.ascontiguousarray(part).tobytes())
+    return found.digest()

@@ -1,0 +1,209 @@
+"""One side of a claim, a point or multipliers: judged as it is, then repaired, in one mode after another.
+
+What was judged once is remembered, repairs too: a numeric check after a refused proof repeats nothing of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.verifier.exact import DENOMINATORS, exact_certificate, exact_point, is_round, small_enough
+from sdpfeas.verifier.numeric import check_certificate, check_point
+from sdpfeas.verifier.outcome import Outcome, refuse
+from sdpfeas.verifier.repair import repaired_certificates, repaired_points
+from sdpfeas.verifier.results import Check, Proof, Verdict
+from sdpfeas.verifier.rigorous import prove_certificate, prove_point
+from sdpfeas.verifier.tolerances import Tolerances
+
+__all__ = ["Case", "CertificateCase", "PointCase", "judge", "proof_modes"]
+
+Evidence = TypeVar("Evidence")
+
+
+def proof_modes(problem: FeasibilityProblem) -> list[Proof]:
+    """Return the kinds of proof that survive rounding, in the order they are tried."""
+    # Numbers that were rounded before they came here deserve a proof that survives rounding.
+    also = small_enough(problem) and is_round(problem)
+    return [Proof.RIGOROUS, Proof.EXACT] if also else [Proof.RIGOROUS]
+
+
+def judge(problem: FeasibilityProblem, cases: Iterable[Case[Any]], modes: Iterable[Proof]) -> Check:
+    """Judge the sides of a claim, in one mode after the other, until exactly one holds."""
+    cases = list(cases)
+    undecided = Check(problem, Verdict.UNDECIDED, None, None, "")
+    if not cases:
+        return replace(undecided, reason="the claim holds neither a point nor a certificate")
+    reasons: dict[str, None] = {}
+    # Hostile claims overflow on purpose; every test refuses what is not finite.
+    with np.errstate(all="ignore"):
+        for mode in modes:
+            checks = [case.check(mode) for case in cases]
+            granted = [check for check in checks if check.verdict is not Verdict.UNDECIDED]
+            if len(granted) == 1:
+                return granted[0]
+            if granted:
+                return replace(undecided, reason="point and certificate both hold: too close to call")
+            reasons |= dict.fromkeys(check.reason for check in checks)
+    return replace(undecided, reason="; ".join(reasons))
+
+
+class Case(ABC, Generic[Evidence]):
+    """One side of a claim."""
+
+    def __init__(
+        self, problem: FeasibilityProblem, evidence: Evidence, repair: bool, tolerances: Tolerances
+    ) -> None:
+        self.problem, self.evidence = problem, evidence
+        self.repair, self.tolerances = repair, tolerances
+        #: What was done to read the claim at all.
+        self.preparation: tuple[str, ...] = ()
+        self._repaired: list[tuple[Evidence, tuple[str, ...]]] = []
+        self._source = self._repairs() if repair else iter(())
+        self._checks: dict[Proof, Check] = {}
+        #: Outcomes of the rigorous proofs: of the claim as it is, then of every repair.
+        self._proofs: dict[int, Outcome] = {}
+
+    def check(self, mode: Proof) -> Check:
+        """Judge in one mode; the same mode again costs nothing."""
+        if mode not in self._checks:
+            self._checks[mode] = self._check(mode)
+        return self._checks[mode]
+
+    @abstractmethod
+    def _check(self, mode: Proof) -> Check: ...
+
+    @abstractmethod
+    def _repairs(self) -> Iterator[tuple[Evidence, tuple[str, ...]]]: ...
+
+    @abstractmethod
+    def _exact(self, candidate: Evidence, denominators: tuple[int, ...]) -> Outcome: ...
+
+    @abstractmethod
+    def _prove(self, candidate: Evidence) -> Outcome: ...
+
+    @abstractmethod
+    def _recompute(self, candidate: Evidence, proof: Outcome | None) -> Outcome: ...
+
+    def first_proven(self, mode: Proof) -> tuple[Outcome, Evidence, tuple[str, ...]]:
+        """Judge the claim as it is, then each repair, until one holds; the first refusal if none does."""
+        first = self._outcome(self.evidence, mode, 0)
+        if first.proven:
+            return first, self.evidence, self.preparation
+        for place, (candidate, repairs) in enumerate(self._candidates(), 1):
+            outcome = self._outcome(candidate, mode, place)
+            if outcome.proven:
+                return outcome, candidate, self.preparation + repairs
+        return first, self.evidence, ()
+
+    def _outcome(self, candidate: Evidence, mode: Proof, place: int) -> Outcome:
+        try:
+            if mode is Proof.EXACT:
+                return self._exact(candidate, () if place else DENOMINATORS)
+            if mode is Proof.RIGOROUS:
+                self._proofs[place] = self._prove(candidate)
+                return self._proofs[place]
+            return self._recompute(candidate, self._proofs.get(place))
+        except np.linalg.LinAlgError as error:
+            return refuse(f"an eigendecomposition failed: {error}")
+
+    def _candidates(self) -> Iterator[tuple[Evidence, tuple[str, ...]]]:
+        """Repairs, made once and used again in the next mode."""
+        yield from self._repaired
+        while True:
+            try:
+                found = next(self._source, None)
+            except (np.linalg.LinAlgError, ArithmeticError, ValueError):
+                # A repair only has to help. On hostile numbers it may fail in ways that prove nothing.
+                return
+            if found is None:
+                return
+            self._repaired.append(found)
+            yield found
+
+
+class PointCase(Case[Point]):
+    """A point: evidence that a problem is feasible."""
+
+    def __init__(
+        self, problem: FeasibilityProblem, values: Any, repair: bool, tolerances: Tolerances
+    ) -> None:
+        super().__init__(problem, problem.point(values), repair, tolerances)
+        self._skew = next(
+            (
+                b
+                for b, raw in enumerate(values)
+                if problem.sets[b].matrix and _is_skew(np.asarray(raw, dtype=np.float64))
+            ),
+            None,
+        )
+        if self._skew is not None:
+            self.preparation = ("took the symmetric part of the matrices",)
+
+    def _check(self, mode: Proof) -> Check:
+        problem = self.problem
+        if self._skew is not None and not self.repair:
+            reason = f"point: block {problem.block_name(self._skew)} is not symmetric"
+            return Check(problem, Verdict.UNDECIDED, None, None, reason)
+        outcome, point, repairs = self.first_proven(mode)
+        if not outcome.proven:
+            return Check(problem, Verdict.UNDECIDED, None, None, f"point: {outcome.reason}")
+        if outcome.evidence is not None:
+            point, repairs = outcome.evidence, repairs + outcome.repairs
+        found = Check(problem, Verdict.FEASIBLE, mode, outcome.margin, outcome.reason, repairs)
+        return replace(found, point=point, rational=outcome.rational)
+
+    def _repairs(self) -> Iterator[tuple[Point, tuple[str, ...]]]:
+        return repaired_points(self.problem, self.evidence)
+
+    def _exact(self, candidate: Point, denominators: tuple[int, ...]) -> Outcome:
+        return exact_point(self.problem, candidate, repair=self.repair, denominators=denominators)
+
+    def _prove(self, candidate: Point) -> Outcome:
+        return prove_point(self.problem, candidate, self.tolerances)
+
+    def _recompute(self, candidate: Point, proof: Outcome | None) -> Outcome:
+        return check_point(self.problem, candidate, self.tolerances, proof)
+
+
+class CertificateCase(Case[FloatArray]):
+    """Multipliers: evidence that a problem is infeasible."""
+
+    def __init__(
+        self, problem: FeasibilityProblem, values: Any, repair: bool, tolerances: Tolerances
+    ) -> None:
+        super().__init__(problem, problem.multipliers(values), repair, tolerances)
+
+    def _check(self, mode: Proof) -> Check:
+        problem = self.problem
+        outcome, y, repairs = self.first_proven(mode)
+        if not outcome.proven:
+            return Check(problem, Verdict.UNDECIDED, None, None, f"certificate: {outcome.reason}")
+        if outcome.evidence is not None:
+            y, repairs = outcome.evidence, repairs + outcome.repairs
+        found = Check(problem, Verdict.INFEASIBLE, mode, outcome.margin, outcome.reason, repairs)
+        return replace(found, certificate=y, rational=outcome.rational)
+
+    def _repairs(self) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
+        return repaired_certificates(self.problem, self.evidence, self.tolerances)
+
+    def _exact(self, candidate: FloatArray, denominators: tuple[int, ...]) -> Outcome:
+        return exact_certificate(self.problem, candidate, repair=self.repair, denominators=denominators)
+
+    def _prove(self, candidate: FloatArray) -> Outcome:
+        return prove_certificate(self.problem, candidate, self.tolerances)
+
+    def _recompute(self, candidate: FloatArray, proof: Outcome | None) -> Outcome:
+        return check_certificate(self.problem, candidate, self.tolerances, proof)
+
+
+def _is_skew(matrix: FloatArray) -> bool:
+    """Whether a matrix differs from its mirror image by more than rounding."""
+    apart = float(np.max(np.abs(matrix - matrix.T)))
+    return apart > SYMMETRY_TOLERANCE * float(np.max(np.abs(matrix)))
