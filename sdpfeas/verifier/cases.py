@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -57,6 +57,10 @@ def judge(problem: FeasibilityProblem, cases: Iterable[Case[Any]], modes: Iterab
 class Case(ABC, Generic[Evidence]):
     """One side of a claim."""
 
+    #: What it is called in a claim, and what it is evidence of.
+    kind: ClassVar[Literal["point", "certificate"]]
+    verdict: ClassVar[Verdict]
+
     def __init__(
         self, problem: FeasibilityProblem, evidence: Evidence, repair: bool, tolerances: Tolerances
     ) -> None:
@@ -76,8 +80,18 @@ class Case(ABC, Generic[Evidence]):
             self._checks[mode] = self._check(mode)
         return self._checks[mode]
 
-    @abstractmethod
-    def _check(self, mode: Proof) -> Check: ...
+    def _check(self, mode: Proof) -> Check:
+        outcome, evidence, repairs = self.first_proven(mode)
+        if not outcome.proven:
+            reason = f"{self.kind}: {outcome.reason}"
+            return Check(self.problem, Verdict.UNDECIDED, None, None, reason)
+        if outcome.evidence is not None:
+            evidence, repairs = outcome.evidence, repairs + outcome.repairs
+        found = Check(self.problem, self.verdict, mode, outcome.margin, outcome.reason, repairs)
+        found = replace(found, rational=outcome.rational)
+        return (
+            replace(found, point=evidence) if self.kind == "point" else replace(found, certificate=evidence)
+        )
 
     @abstractmethod
     def _repairs(self) -> Iterator[tuple[Evidence, tuple[str, ...]]]: ...
@@ -131,6 +145,9 @@ class Case(ABC, Generic[Evidence]):
 class PointCase(Case[Point]):
     """A point: evidence that a problem is feasible."""
 
+    kind = "point"
+    verdict = Verdict.FEASIBLE
+
     def __init__(
         self, problem: FeasibilityProblem, values: Any, repair: bool, tolerances: Tolerances
     ) -> None:
@@ -147,17 +164,10 @@ class PointCase(Case[Point]):
             self.preparation = ("took the symmetric part of the matrices",)
 
     def _check(self, mode: Proof) -> Check:
-        problem = self.problem
         if self._skew is not None and not self.repair:
-            reason = f"point: block {problem.block_name(self._skew)} is not symmetric"
-            return Check(problem, Verdict.UNDECIDED, None, None, reason)
-        outcome, point, repairs = self.first_proven(mode)
-        if not outcome.proven:
-            return Check(problem, Verdict.UNDECIDED, None, None, f"point: {outcome.reason}")
-        if outcome.evidence is not None:
-            point, repairs = outcome.evidence, repairs + outcome.repairs
-        found = Check(problem, Verdict.FEASIBLE, mode, outcome.margin, outcome.reason, repairs)
-        return replace(found, point=point, rational=outcome.rational)
+            reason = f"point: block {self.problem.block_name(self._skew)} is not symmetric"
+            return Check(self.problem, Verdict.UNDECIDED, None, None, reason)
+        return super()._check(mode)
 
     def _repairs(self) -> Iterator[tuple[Point, tuple[str, ...]]]:
         return repaired_points(self.problem, self.evidence)
@@ -175,20 +185,13 @@ class PointCase(Case[Point]):
 class CertificateCase(Case[FloatArray]):
     """Multipliers: evidence that a problem is infeasible."""
 
+    kind = "certificate"
+    verdict = Verdict.INFEASIBLE
+
     def __init__(
         self, problem: FeasibilityProblem, values: Any, repair: bool, tolerances: Tolerances
     ) -> None:
         super().__init__(problem, problem.multipliers(values), repair, tolerances)
-
-    def _check(self, mode: Proof) -> Check:
-        problem = self.problem
-        outcome, y, repairs = self.first_proven(mode)
-        if not outcome.proven:
-            return Check(problem, Verdict.UNDECIDED, None, None, f"certificate: {outcome.reason}")
-        if outcome.evidence is not None:
-            y, repairs = outcome.evidence, repairs + outcome.repairs
-        found = Check(problem, Verdict.INFEASIBLE, mode, outcome.margin, outcome.reason, repairs)
-        return replace(found, certificate=y, rational=outcome.rational)
 
     def _repairs(self) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
         return repaired_certificates(self.problem, self.evidence, self.tolerances)
