@@ -164,8 +164,8 @@ def _warm_up(backend: Any, time_limit: float) -> None:
 
 
 def _run(backend: Any, problem: Any, job: Job) -> Answer:
-    from sdpfeas.backends.claimed import plain_info
     from sdpfeas.backends.asking import ask
+    from sdpfeas.backends.claimed import plain_info
     from sdpfeas.backends.inquiry import Inquiry
     from sdpfeas.deadline import Deadline
     from sdpfeas.problem.problem import FeasibilityProblem

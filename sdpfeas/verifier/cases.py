@@ -88,10 +88,8 @@ class Case(ABC, Generic[Evidence]):
         if outcome.evidence is not None:
             evidence, repairs = outcome.evidence, repairs + outcome.repairs
         found = Check(self.problem, self.verdict, mode, outcome.margin, outcome.reason, repairs)
-        found = replace(found, rational=outcome.rational)
-        return (
-            replace(found, point=evidence) if self.kind == "point" else replace(found, certificate=evidence)
-        )
+        granted: dict[str, Any] = {self.kind: evidence, "rational": outcome.rational}
+        return replace(found, **granted)
 
     @abstractmethod
     def _repairs(self) -> Iterator[tuple[Evidence, tuple[str, ...]]]: ...
