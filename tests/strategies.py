@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -37,6 +38,22 @@ def exact(array: Any) -> np.ndarray:
 def total(terms: np.ndarray) -> Any:
     """Sum of all entries of an object array, also of an empty one."""
     return sum(terms.ravel().tolist(), Fraction(0))
+
+
+# ---------------------------------------------------------------- numbers of any size
+
+
+def wide(low: int = -1074, high: int = 1000) -> st.SearchStrategy[float]:
+    """Numbers of any exponent and either sign, round ones and zero among them."""
+    mantissas = st.one_of(st.just(1.0), st.floats(1.0, 2.0, exclude_max=True))
+    sizes = st.builds(math.ldexp, mantissas, st.integers(low, high))
+    return st.one_of(st.just(0.0), st.builds(lambda v, s: s * v, sizes, st.sampled_from([-1.0, 1.0])))
+
+
+def wide_numbers(rng: np.random.Generator, *shape: int, low: int = -1074, high: int = 1000) -> np.ndarray:
+    """Array of such numbers; an eighth of them is zero."""
+    values = np.ldexp(rng.uniform(1.0, 2.0, shape), rng.integers(low, high + 1, shape))
+    return np.where(rng.random(shape) < 1 / 8, 0.0, values * rng.choice([-1.0, 1.0], shape))
 
 
 # ---------------------------------------------------------------- sets

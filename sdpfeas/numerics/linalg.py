@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
@@ -83,7 +85,8 @@ def cholesky(matrix: FloatArray) -> FloatArray:
     """
     factor: FloatArray
     factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=1)
-    if info != 0:
+    # A pivot that is not a number stops some libraries and not others; it shows on the diagonal.
+    if info != 0 or not math.isfinite(np.trace(factor)):
         raise np.linalg.LinAlgError("the matrix is not positive definite")
     return factor
 

@@ -1,17 +1,23 @@
 """Proofs in floating-point arithmetic.
 
 Everything here returns bounds that hold in real arithmetic although they were computed with rounding
-(to nearest, IEEE double precision). Three tools are enough for the verifier:
+(to nearest, IEEE double precision). Four tools are enough for the verifier:
 
+* products, quotients, sums and differences of bounds that are rounded to the safe side (``product_up`` and
+  its kin);
 * a-priori bounds on sums of products (``gamma``);
 * a definiteness test: if the floating-point Cholesky factorisation of a slightly shifted matrix runs
   through, the matrix is positive definite (Rump, "Verification of positive definiteness", BIT 2006);
 * enclosures of all eigenvalues from a computed eigensystem (Ostrowski's theorem and Weyl's inequality).
 
-Bounds on non-negative quantities are themselves computed in floating point and then inflated.
+Two errors have to be told apart. Rounding is relative, and ``gamma`` and ``inflate`` cover it. Underflow is
+absolute: a product of two numbers that are not zero may come out as zero, and no factor makes up for that.
+Sums and differences never underflow, so only products and quotients have to be looked after.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import scipy.linalg
@@ -33,21 +39,62 @@ def gamma(k: float) -> float:
 
 
 def inflate(bound: FloatArray | float, k: float) -> FloatArray:
-    """Round up a non-negative ``bound`` that was computed with ``k`` chained roundings; zero stays zero."""
+    """Round up a non-negative ``bound`` that was computed with ``k`` chained roundings; zero stays zero.
+
+    A product in it that underflows to zero is lost: take ``product_up`` for that.
+    """
     array = np.asarray(bound, dtype=np.float64)
     return array * (1.0 + 2.0 * gamma(k + 4)) + np.where(array > 0.0, (k + 4) * TINY, 0.0)
 
 
+def product_up(*factors: FloatArray | float) -> FloatArray:
+    """Upper bound of a product of non-negative numbers; zero only where a factor is zero."""
+    out = np.asarray(factors[0], dtype=np.float64)
+    for factor in factors[1:]:
+        zero = (out == 0.0) | (np.asarray(factor) == 0.0)
+        out = np.where(zero, 0.0, np.nextafter(out * factor, np.inf))
+    return out
+
+
+def quotient_up(bound: FloatArray | float, divisor: FloatArray | float) -> FloatArray:
+    """Upper bound of a non-negative number over a positive one; zero only where the number is zero."""
+    array = np.asarray(bound, dtype=np.float64)
+    return np.where(array == 0.0, 0.0, np.nextafter(array / divisor, np.inf))
+
+
+def shift_up(bound: FloatArray | float, exponent: np.ndarray | int) -> FloatArray:
+    """Upper bound of a non-negative number times a power of two; zero only where the number is zero."""
+    array = np.asarray(bound, dtype=np.float64)
+    moved = np.ldexp(array, exponent)
+    # Exact but among the smallest numbers.
+    return np.where((array != 0.0) & (moved < TINY), np.nextafter(moved, np.inf), moved)
+
+
+def sum_up(*terms: FloatArray | float) -> FloatArray:
+    """Upper bound of a sum of non-negative numbers; zero only where all are."""
+    out = np.asarray(terms[0], dtype=np.float64)
+    for term in terms[1:]:
+        exact = (out == 0.0) | (np.asarray(term) == 0.0)
+        total = out + term
+        out = np.where(exact, total, np.nextafter(total, np.inf))
+    return out
+
+
+def difference_down(a: FloatArray | float, b: FloatArray | float) -> FloatArray:
+    """Lower bound of ``a - b``; zero where they are equal."""
+    apart = np.asarray(a, dtype=np.float64) - b
+    return np.where(apart == 0.0, 0.0, np.nextafter(apart, -np.inf))
+
+
 def norm_upper(matrix: FloatArray) -> float:
     """Upper bound of the Frobenius norm."""
-    scale = float(np.max(np.abs(matrix), initial=0.0))
-    if scale == 0.0 or not np.isfinite(scale):
-        return scale
-    # Scaled by a power of two, so that squaring neither overflows nor loses everything.
-    power = 2.0 ** np.floor(np.log2(scale)) if scale > TINY else TINY
-    scaled = matrix / power
-    bound = float(inflate(np.sqrt(np.sum(scaled * scaled)), matrix.size + 2)) * power * (1 + 4 * UNIT)
-    return float(np.nextafter(bound, np.inf))  # the product may have rounded down among the smallest numbers
+    largest = float(np.max(np.abs(matrix), initial=0.0))
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    # Scaled by a power of two, so that squaring neither overflows nor loses anything that counts.
+    exponent = math.frexp(largest)[1]
+    scaled = np.ldexp(matrix, -exponent)
+    return float(shift_up(inflate(np.sqrt(np.sum(scaled * scaled)), matrix.size + 4), exponent))
 
 
 def symmetric_norm_upper(magnitude: FloatArray) -> float:
@@ -67,10 +114,9 @@ def magnitude_norm_upper(matrix: FloatArray) -> float:
 
 def sum_lower(values: FloatArray, radius: float = 0.0) -> float:
     """Lower bound of the exact sum of ``values`` less ``radius``."""
-    total = float(np.sum(values))
-    error = float(inflate(gamma(values.size + 2) * float(np.sum(np.abs(values))), values.size))
-    # Two differences are rounded below, each by up to a unit of either operand.
-    return total - (error + radius) * (1 + 16 * UNIT) - 8 * UNIT * abs(total)
+    size = inflate(np.sum(np.abs(values)), values.size)
+    error = product_up(gamma(values.size + 2), size)
+    return float(difference_down(np.sum(values), sum_up(error, radius)))
 
 
 def sum_upper(values: FloatArray, radius: float = 0.0) -> float:
@@ -87,7 +133,7 @@ def definite(matrix: FloatArray, *, shift: float = 0.0) -> bool:
     Parameters
     ----------
     matrix : ndarray
-        Exactly symmetric matrix.
+        Symmetric matrix; nothing is proved about one that is not, to the last bit.
     shift : float
         Non-negative shift, taken off the diagonal before the test.
 
@@ -100,7 +146,8 @@ def definite(matrix: FloatArray, *, shift: float = 0.0) -> bool:
     if n == 0:
         return True
     diagonal = np.diagonal(matrix)
-    if not np.isfinite(matrix).all() or not np.isfinite(shift):
+    # The factorisation reads one triangle only, and LAPACK need not notice what is not a number.
+    if not (np.isfinite(matrix).all() and np.isfinite(shift) and np.array_equal(matrix, matrix.T)):
         return False
     if not np.all(diagonal > shift):
         return False
@@ -108,11 +155,12 @@ def definite(matrix: FloatArray, *, shift: float = 0.0) -> bool:
     lowered = np.nextafter(diagonal - shift, -np.inf)
     if not np.all(lowered > 0.0):
         return False
-    exponent = np.clip(-np.floor(np.log2(lowered) / 2.0), -500, 500)
-    scale = 2.0**exponent
+    scale = np.ldexp(1.0, np.clip(-(np.frexp(lowered)[1] // 2), -500, 500))
     scaled = matrix * np.outer(scale, scale)
     diag = lowered * scale * scale
-    if not np.isfinite(scaled).all() or not np.isfinite(diag).all():
+    np.fill_diagonal(scaled, diag)
+    # The largest entry of a definite matrix is on its diagonal; beyond that Cholesky would overflow.
+    if not np.max(np.abs(scaled)) <= np.max(diag):
         return False
     # Underflow in the scaling of off-diagonal entries is at most TINY an entry.
     # Two roundings more than in Rump's bound: some libraries multiply by reciprocals of the pivots.
@@ -122,12 +170,13 @@ def definite(matrix: FloatArray, *, shift: float = 0.0) -> bool:
     if not np.all(shifted > 0.0):
         return False
     np.fill_diagonal(scaled, shifted)
-    _, info = scipy.linalg.lapack.dpotrf(scaled, lower=1, clean=0, overwrite_a=1)
-    return bool(info == 0)
+    factor, info = scipy.linalg.lapack.dpotrf(scaled, lower=1, clean=0, overwrite_a=1)
+    # A pivot that is not a number stops some libraries and not others.
+    return bool(info == 0 and np.isfinite(factor).all())
 
 
 def semidefinite(matrix: FloatArray) -> bool:
-    """Prove that an exactly symmetric matrix is positive semidefinite.
+    """Prove that a symmetric matrix is positive semidefinite.
 
     Rows that are exactly zero are dropped; the rest must be positive definite.
     """
@@ -151,7 +200,7 @@ def eigenvalue_enclosure(matrix: FloatArray) -> tuple[FloatArray, FloatArray, fl
     Parameters
     ----------
     matrix : ndarray
-        Exactly symmetric matrix.
+        Symmetric matrix; nothing is proved about one that is not, to the last bit.
 
     Returns
     -------
@@ -164,6 +213,8 @@ def eigenvalue_enclosure(matrix: FloatArray) -> tuple[FloatArray, FloatArray, fl
     """
     n = matrix.shape[0]
     lam, vec = eigh(matrix)
+    if not np.array_equal(matrix, matrix.T):
+        return lam, vec, float("inf")
     # Every product is off by at most gamma times the product of the magnitudes, whose norm is bounded by the
     # product of their norms: no further product is needed.
     size, vec_size = magnitude_norm_upper(matrix), magnitude_norm_upper(vec)
@@ -189,6 +240,6 @@ def eigenvalue_enclosure(matrix: FloatArray) -> tuple[FloatArray, FloatArray, fl
 
 
 def smallest_eigenvalue_lower(matrix: FloatArray) -> float:
-    """Proven lower bound of the smallest eigenvalue of an exactly symmetric matrix."""
+    """Proven lower bound of the smallest eigenvalue of a symmetric matrix."""
     lam, _, radius = eigenvalue_enclosure(matrix)
     return float(np.nextafter(lam[0] - radius, -np.inf))
