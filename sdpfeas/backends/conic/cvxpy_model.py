@@ -19,6 +19,7 @@ from sdpfeas.backends import clarabel, scs
 from sdpfeas.backends.conic.cones import Answer, ConePair, Cones, svec_map
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
+from sdpfeas.heavy import cvxpy
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.verifier.results import Stop
 
@@ -74,14 +75,9 @@ class Model:
         return np.concatenate([np.atleast_1d(part).ravel() for part in parts])
 
 
-def _cvxpy() -> Any:
-    """Return cvxpy, which is slow to import and typed in parts only."""
-    return import_module("cvxpy")
-
-
 def model_of(pair: ConePair) -> Model:
     """Write a cone program as a cvxpy problem: one variable per kind and matrix, one constraint likewise."""
-    cp = _cvxpy()
+    cp = cvxpy()
     columns, rows = pair.columns, pair.rows
     variables, factors = [], []
     matrix = sp.csc_array(pair.matrix)
@@ -154,7 +150,7 @@ def _run(model: Model, solver: str, compiled: Any, options: dict[str, Any], dead
         raw = chain.solve_via_data(model.problem, data, solver_opts=options)
         answer = READERS[solver](raw) if solver in READERS else _read_unknown(raw)
         model.problem.unpack_results(raw, chain, inverse)
-    except _cvxpy().error.SolverError as error:
+    except cvxpy().error.SolverError as error:
         status = f"{answer.raw_status}; SolverError: {error}".removeprefix("; ")
         return replace(answer, x=None, z=None, raw_status=status)
     except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
@@ -183,7 +179,7 @@ def _unpacked(model: Model, answer: Answer, solver: str, deadline: Deadline) -> 
 
 def installed_sdp_solvers() -> list[str]:
     """Names of the solvers cvxpy finds here that take positive semidefinite matrices."""
-    constraints = import_module("cvxpy.constraints")
+    constraints = cvxpy().constraints
     solvers = import_module("cvxpy.reductions.solvers.defines")
     matrices = {constraints.PSD, constraints.SvecPSD}
     takes = {name: set(solver.SUPPORTED_CONSTRAINTS) for name, solver in solvers.SOLVER_MAP_CONIC.items()}

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.heavy import cvxpy
 from sdpfeas.io.cvxpy.accepted import left_out, require_accepted
 from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.canonical import CanonicalForm, canonical_form
@@ -107,8 +108,7 @@ def convert(problem: cp.Problem) -> CvxpyForm:
     problem : cvxpy.Problem
         The problem.
     """
-    import cvxpy as cp
-
+    cp = cvxpy()
     if not isinstance(problem, cp.Problem):
         raise ProblemError(f"from_cvxpy takes a cvxpy.Problem, got {type(problem).__name__}")
     asked = cp.Problem(cp.Minimize(0), problem.constraints)
