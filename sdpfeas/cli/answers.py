@@ -35,7 +35,7 @@ from sdpfeas.verifier import decide
 from sdpfeas.verifier import verify as check_claim
 from sdpfeas.verifier.results import Check, Result, Verdict
 
-__all__ = ["register"]
+__all__ = ["Delta", "Member", "Problem", "Seed", "Side", "kept_evidence", "register"]
 
 Problem = Annotated[
     str,
@@ -207,7 +207,8 @@ def verify(
         raise typer.Exit(EXIT_CODES[check.verdict])
 
 
-def _kept(asked: FeasibilityProblem | ParametricFamily, path: Path) -> list[dict[str, Any]]:
+def kept_evidence(asked: FeasibilityProblem | ParametricFamily, path: Path) -> list[dict[str, Any]]:
+    """All that a study holds about a problem."""
     with Store(path, readonly=True) as study:
         rows = study.evidence_about(problem_key(asked))
     if not rows:
@@ -217,7 +218,7 @@ def _kept(asked: FeasibilityProblem | ParametricFamily, path: Path) -> list[dict
 
 def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, as_json: bool) -> None:
     found = []
-    for row in _kept(asked, path):
+    for row in kept_evidence(asked, path):
         check = decide(asked, unpack_result(row["data"]).claim, rigorous=rigorous)
         found.append(
             {
@@ -245,7 +246,7 @@ def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, as_json
 def _verify_brackets(family: ParametricFamily, label: str, path: Path, as_json: bool) -> None:
     found = []
     if path.suffix == ".db":
-        for row in _kept(family, path):
+        for row in kept_evidence(family, path):
             stored = (row["lower"], row["upper"])
             low, high = unpack_bracket(row["data"]).verified(family)
             found.append({"solver": row["solver"], "seed": row["seed"], **_ends(stored, (low, high))})

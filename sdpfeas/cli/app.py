@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from sdpfeas import __version__
 from sdpfeas.cli.answers import register as add_answers
+from sdpfeas.cli.audits import register as add_audits
 from sdpfeas.cli.console import err
 from sdpfeas.cli.discover import register as add_discover
 from sdpfeas.cli.paper import register as add_paper
@@ -30,6 +31,8 @@ Examples:
 
   sdpfeas verify problem.npz answer.npz
 
+  sdpfeas audit problem.npz answer.npz
+
   sdpfeas compare --solvers 'solvers/*.toml' --problems 'problems/*.toml' --out study.db
 
   sdpfeas report study.db -o report.html
@@ -46,7 +49,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for add in (add_discover, add_answers, add_studies, add_wlda, add_paper):
+for add in (add_discover, add_answers, add_audits, add_studies, add_wlda, add_paper):
     add(app)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
@@ -16,7 +18,7 @@ from sdpfeas.io.files import writing
 from sdpfeas.io.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
-from sdpfeas.verifier.results import Claim, Result, Stop
+from sdpfeas.verifier.results import Claim, Result, Stop, Verdict
 
 __all__ = ["SavedResult", "load_result", "pack_result", "save_result", "unpack_result"]
 
@@ -53,6 +55,8 @@ class SavedResult:
         What was granted when it was written.
     point, certificate : optional
         The evidence.
+    rational : optional
+        The evidence of an exact proof in fractions: object arrays of the shape of that in floating point.
     backend, version : str
         Which backend ran.
     options : mapping
@@ -81,6 +85,7 @@ class SavedResult:
     wall_time: float = 0.0
     solve_time: float = 0.0
     versions: Mapping[str, str] = field(default_factory=dict)
+    rational: Any = None
 
     @property
     def claim(self) -> Claim:
@@ -112,6 +117,7 @@ class SavedResult:
             wall_time=result.wall_time,
             solve_time=result.solve_time,
             versions=package_versions(),
+            rational=result.check.rational,
         )
 
 
@@ -151,6 +157,9 @@ def pack_result(result: Result | SavedResult) -> bytes:
         arrays.update({f"point{b}": np.asarray(x) for b, x in enumerate(saved.point)})
     if saved.certificate is not None:
         arrays["certificate"] = np.asarray(saved.certificate)
+    if saved.rational is not None:
+        parts = saved.rational if isinstance(saved.rational, tuple) else (saved.rational,)
+        arrays.update({f"rational{b}": _fractions_to_text(x) for b, x in enumerate(parts)})
     header = {
         "problem": saved.problem_hash,
         "blocks": None if saved.point is None else len(saved.point),
@@ -159,6 +168,32 @@ def pack_result(result: Result | SavedResult) -> bytes:
         "versions": dict(saved.versions),
     }
     return FORMAT.pack(header, arrays, default=_plain)
+
+
+def _fractions_to_text(array: np.ndarray) -> np.ndarray:
+    """Fractions as ASCII text; in hexadecimal digits, of which Python reads any number."""
+    words = (f"{v.numerator:x}/{v.denominator:x}" for v in array.reshape(-1))
+    return np.frombuffer(" ".join(words).encode(), dtype=np.uint8)
+
+
+def _fractions_from_text(text: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    out = np.empty(math.prod(shape), dtype=object)
+    words = [word.split("/") for word in text.tobytes().decode("ascii").split()]
+    out[:] = [Fraction(int(top, 16), int(bottom, 16)) for top, bottom in words]
+    return out.reshape(shape)
+
+
+def _rational(arrays: Mapping[str, np.ndarray], saved: SavedResult) -> Any:
+    """The evidence in fractions, if the file holds any."""
+    if "rational0" not in arrays:
+        return None
+    if saved.verdict == Verdict.FEASIBLE:
+        return tuple(
+            _fractions_from_text(arrays[f"rational{b}"], x.shape) for b, x in enumerate(saved.point or ())
+        )
+    if saved.certificate is None:
+        raise ValueError("fractions of a certificate without the certificate")
+    return _fractions_from_text(arrays["rational0"], saved.certificate.shape)
 
 
 def _plain(value: Any) -> Any:
@@ -180,9 +215,10 @@ def unpack_result(data: bytes) -> SavedResult:
             if not isinstance(fields[name], kinds) or isinstance(fields[name], bool):
                 raise ValueError(f"{name} is {fields[name]!r:.80}")
         blocks = header["blocks"]
-        return SavedResult(
+        saved = SavedResult(
             problem_hash=str(header["problem"]),
             point=None if blocks is None else tuple(arrays[f"point{b}"] for b in range(blocks)),
             certificate=arrays.get("certificate"),
             **fields,
         )
+        return replace(saved, rational=_rational(arrays, saved))

@@ -192,6 +192,7 @@ def _saved(cell: Cell, problem_hash: str, claim: Claim, check: Check) -> SavedRe
         proof=None if check.proof is None else check.proof.value,
         point=claim.point if check.point is None else check.point,
         certificate=claim.certificate if check.certificate is None else check.certificate,
+        rational=check.rational,
         versions=package_versions(),
         **_about(cell, claim),
     )

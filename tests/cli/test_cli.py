@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sdpfeas.cli import main
 from sdpfeas.errors import FileFormatError
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.brackets import SavedBracket, pack_bracket, unpack_bracket
-from sdpfeas.io.results import load_result, unpack_result
+from sdpfeas.io.results import load_result, save_result, unpack_result
 
 
 @pytest.fixture
@@ -80,6 +81,41 @@ def test_an_answer_to_another_problem_is_refused(files: Path, call: Any) -> None
     code, _, err = call("verify", files / "no.npz", files / "a.npz")
     assert code == 2
     assert "another problem" in err
+
+
+def test_audit(files: Path, call: Any) -> None:
+    answer = files / "answer.npz"
+    for problem, verdict in (("yes", "feasible"), ("no", "infeasible")):
+        asked = files / f"{problem}.npz"
+        call("solve", asked, "--solver", files / "honest.py", "-o", answer)
+        code, out, _ = call("audit", asked, answer)
+        assert code == 0
+        assert out.startswith("CONFIRMED")
+        code, out, _ = call("audit", asked, answer, "--json")
+        (entry,) = json.loads(out)
+        assert (code, entry["finding"], entry["proved"]) == (0, "confirmed", verdict)
+        # The same evidence does not prove the opposite.
+        saved = load_result(answer)
+        (lie,) = {"feasible", "infeasible"} - {verdict}
+        both = {"point": (np.eye(3),), "certificate": np.ones(1)}
+        evidence = {"point": saved.point, "certificate": saved.certificate}
+        held = {name: both[name] if value is None else value for name, value in evidence.items()}
+        save_result(replace(saved, verdict=lie, **held, rational=None), answer)
+        code, out, _ = call("audit", asked, answer)
+        assert code == 3
+        assert out.startswith("REFUTED")
+        save_result(replace(saved, proof="numeric"), answer)
+        code, out, _ = call("audit", asked, answer)
+        assert code == 1
+        assert out.startswith("NUMERIC")
+        assert "claims no proof, and the auditor has one" in out
+    code, _, err = call("audit", files / "yes.npz", answer)
+    assert code == 2
+    assert "answers another problem" in err
+    call("solve", files / "yes.npz", "--solver", files / "liar.py", "-o", answer)
+    code, out, _ = call("audit", files / "yes.npz", answer)
+    assert code == 1
+    assert out.startswith("NOT CONFIRMED")
 
 
 # ---------------------------------------------------------------- what there is
@@ -208,11 +244,14 @@ def test_compare_report_and_export(files: Path, call: Any) -> None:
     assert len((files / "t.csv").read_text().splitlines()) == 5
     assert len(json.loads(call("export", study, "-o", files / "t.json", "--json")[1])) == 2
     assert call("export", study, "-o", files / "t.xls")[0] == 2
+    code, out, _ = call("audit", files / "no.npz", study, "--json")
+    assert (code, [entry["finding"] for entry in json.loads(out)]) == (0, ["confirmed"])
     # A verdict that was tampered with does not hold.
     with sqlite3.connect(study) as db:
         db.execute("UPDATE cells SET verdict = 'feasible'")
     db.close()
     assert call("verify", files / "no.npz", study)[0] == 1
+    assert call("audit", files / "no.npz", study)[0] == 3
 
 
 def test_parquet(files: Path, call: Any) -> None:
@@ -240,19 +279,24 @@ def test_families_are_bisected(tmp_path: Path, call: Any) -> None:
     assert (code, entry["holds"]) == (0, True)
     assert entry["lower"] >= (1 - 1e-9) * cell["lower"]
     assert entry["upper"] <= (1 + 1e-9) * cell["upper"]
+    code, out, _ = call("audit", card, study, "--json")
+    assert (code, [entry["finding"] for entry in json.loads(out)]) == (0, ["confirmed", "confirmed"])
     # A bracket that was tampered with does not hold.
     with sqlite3.connect(study) as db:
         db.execute("UPDATE cells SET lower = upper")
     db.close()
     assert call("verify", card, study)[0] == 1
+    assert "the study says" in call("audit", card, study)[2]
     answer = tmp_path / "bracket.npz"
     code, out, _ = call("solve", card, "-b", "spectral-ipm", "--json", "--exit-code", "-o", answer)
     assert code == 0
     assert json.loads(out)["lower"] <= 5**0.5 <= json.loads(out)["upper"]
     assert call("verify", card, answer)[0] == 0
+    assert call("audit", card, answer)[0] == 0
     other = tmp_path / "heptagon.toml"
     other.write_text(card.read_text().replace("5", "7"))
     assert call("verify", other, answer)[0] == 1
+    assert call("audit", other, answer)[0] == 2
     answer.write_bytes(answer.read_bytes()[:-40])
     assert "not a bracket file" in call("verify", card, answer)[2]
     assert call("solve", card, "-b", "spectral-ipm", "--delta", "2.2", "--exit-code")[0] == 10

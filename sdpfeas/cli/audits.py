@@ -1,0 +1,133 @@
+"""``audit``: prove stored answers again, by a program that shares no code with the verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from sdpfeas.cli.answers import Delta, Member, Problem, Seed, Side, kept_evidence
+from sdpfeas.cli.console import AsJson, out, parse_pairs, print_json
+from sdpfeas.cli.inputs import load_member
+from sdpfeas.errors import ClaimError
+from sdpfeas.families.base import ParametricFamily
+from sdpfeas.io.brackets import SavedBracket, load_bracket, unpack_bracket
+from sdpfeas.io.results import SavedResult, load_result, unpack_result
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.verifier.audit import Finding
+from sdpfeas.verifier.audit import audit as audit_answer
+from sdpfeas.verifier.results import Verdict
+
+__all__ = ["register"]
+
+#: Exit code of every finding; of several the largest counts.
+CODES = {Finding.CONFIRMED: 0, Finding.NUMERIC: 1, Finding.NOT_CONFIRMED: 1, Finding.REFUTED: 3}
+
+STYLES = {
+    Finding.CONFIRMED: "green",
+    Finding.NUMERIC: "yellow",
+    Finding.NOT_CONFIRMED: "yellow",
+    Finding.REFUTED: "bold red",
+}
+
+#: An answer, the problem it is about, and what to call it.
+Asked = tuple[str, FeasibilityProblem, SavedResult]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "audit",
+        epilog="Exit codes: 0 confirmed, 1 not confirmed (or only numeric), 2 it could not run, 3 refuted. "
+        "Example: sdpfeas audit p.npz answer.npz",
+    )(audit)
+
+
+def audit(
+    problem: Problem,
+    answer: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ANSWER",
+            help="A file written by solve -o, or a study written by compare --keep-evidence.",
+        ),
+    ],
+    side: Side = "primal",
+    seed: Seed = 0,
+    delta: Delta = None,
+    member: Member = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prove a stored answer again in rational numbers, sharing no code with the verifier.
+
+    CONFIRMED: the verdict is proved. REFUTED: its opposite is. NOT CONFIRMED: neither. NUMERIC: the answer
+    claims no proof, so there is none to confirm; it is said whether the auditor has one. Of a family without
+    --delta both ends of a bracket are audited.
+    """
+    asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    if not isinstance(asked, FeasibilityProblem) and delta is not None:
+        asked = asked.at(delta)
+    found = [_finding(*entry) for entry in _answers(asked, label, answer)]
+    if not found:
+        raise ClaimError(f"{answer} claims nothing about {label} that could be audited")
+    if as_json:
+        print_json(found)
+    for entry in [] if as_json else found:
+        style = STYLES[entry["finding"]]
+        claimed = f"{entry['verdict'].upper()} ({entry['proof'] or 'no'} proof)"
+        out().print(f"[{style}]{entry['finding'].upper()}[/] {escape(entry['about'])}: {escape(claimed)}")
+        out().print(escape(_in_words(entry)))
+    raise typer.Exit(max(CODES[entry["finding"]] for entry in found))
+
+
+def _answers(asked: FeasibilityProblem | ParametricFamily, label: str, path: Path) -> Iterator[Asked]:
+    if path.suffix == ".db":
+        for row in kept_evidence(asked, path):
+            name = f"{label}, {row['solver']}, seed {row['seed']}"
+            if not isinstance(asked, FeasibilityProblem):
+                bracket = unpack_bracket(row["data"])
+                for end, stored in ((bracket.lower, row["lower"]), (bracket.upper, row["upper"])):
+                    if end is not None and end.delta != stored:
+                        raise ClaimError(f"{name}: the study says {stored:g}, its evidence {end.delta:g}")
+                yield from _ends(asked, name, bracket)
+            elif row["verdict"] != Verdict.UNDECIDED:
+                yield name, asked, replace(unpack_result(row["data"]), verdict=row["verdict"])
+    elif isinstance(asked, FeasibilityProblem):
+        saved = load_result(path)
+        if saved.problem_hash != asked.content_hash:
+            raise ClaimError(f"{path} answers another problem: its content hash differs from that of {label}")
+        yield label, asked, saved
+    else:
+        yield from _ends(asked, label, load_bracket(path))
+
+
+def _ends(family: ParametricFamily, label: str, bracket: SavedBracket) -> Iterator[Asked]:
+    for name, end in (("lower", bracket.lower), ("upper", bracket.upper)):
+        if end is None:
+            continue
+        if not end.is_about(family):
+            raise ClaimError(f"the {name} end of the bracket is about another problem than {label}")
+        yield f"{label}, {name} end {end.delta:.9g}", family.at(end.delta), end.result
+
+
+def _in_words(entry: dict[str, Any]) -> str:
+    if entry["finding"] is not Finding.NUMERIC:
+        return str(entry["reason"])
+    own = "has one" if entry["proved"] else "has none"
+    return f"the answer claims no proof, and the auditor {own}: {entry['reason']}"
+
+
+def _finding(label: str, problem: FeasibilityProblem, saved: SavedResult) -> dict[str, Any]:
+    found = audit_answer(problem, saved)
+    return {
+        "about": label,
+        "verdict": saved.verdict,
+        "proof": saved.proof,
+        "finding": found.finding,
+        "proved": found.proved,
+        "reason": found.reason,
+    }

@@ -1,0 +1,400 @@
+"""A second pair of eyes: prove a stored answer again, from the stored numbers alone.
+
+This file shares no code with the verifier and proves differently: not in floating point with bounded errors
+but in rational numbers; only factors that would grow too long are taken in balls (python-flint's ``arb``).
+Floating point makes guesses, of bases, weights and depths, and decides nothing. Of the library it sees what
+files hold: the parameters of sets, the arrays behind rows, the bounds, the evidence.
+
+FEASIBLE: blocks outside their sets are moved inside; the shortest step (in units of how deep blocks lie in
+their sets) that makes the equality rows hold is solved for exactly, and where it leads is checked, sets by
+LDL', rows by their values. INFEASIBLE: the multipliers next to the given ones for which ``A*y`` vanishes on
+Free blocks are solved for likewise; ``beta(y)`` has to exceed upper bounds of the support functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from sdpfeas.io.results import SavedResult
+    from sdpfeas.problem.problem import FeasibilityProblem
+
+__all__ = ["Audit", "Finding", "NotProved", "audit", "prove"]
+
+flint: Any = import_module("flint") if find_spec("flint") else None
+#: Most numbers in rows, most equality rows, largest side of a matrix: with python-flint, and with fractions.
+LARGEST, LARGEST_SLOW = (6_000_000, 600, 400), (2_000, 12, 12)
+#: Bits of the balls, and the largest side of a matrix that is factored in rational numbers where these fail.
+BITS, EXACT_SIDE = (256, 1024), 40
+INSIDE = Fraction(1, 2**80)  # share of the room in a set by which a block outside is moved into it
+Row = tuple[np.ndarray, np.ndarray]  # positions in a block, and the numbers there
+
+
+class Finding(StrEnum):
+    """What an audit comes to: proved again; no proof was claimed; not proved; the opposite is proved."""
+
+    CONFIRMED = "confirmed"
+    NUMERIC = "numeric"
+    NOT_CONFIRMED = "not confirmed"
+    REFUTED = "refuted"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the auditor found out about an answer, the verdict that it can prove itself, and the reason."""
+
+    finding: Finding
+    proved: str | None
+    reason: str
+
+
+class NotProved(Exception):
+    """Nothing is proved; the message says what is missing."""
+
+
+def audit(problem: FeasibilityProblem, answer: SavedResult) -> Audit:
+    """Prove an answer, as it was read from its file, again, or its opposite."""
+    evidence: dict[str, Any] = {"feasible": answer.point, "infeasible": answer.certificate}
+    if answer.verdict not in evidence:
+        return Audit(Finding.NOT_CONFIRMED, None, "the answer claims nothing")
+    own = evidence[answer.verdict] if answer.rational is None else answer.rational
+    claimed = answer.proof in ("rigorous", "exact")
+    try:
+        why = prove(problem, answer.verdict, () if own is None else own)
+        return Audit(Finding.CONFIRMED if claimed else Finding.NUMERIC, answer.verdict, why)
+    except NotProved as missing:
+        why = str(missing)
+    (opposite,) = {"feasible", "infeasible"} - {answer.verdict}
+    for other in (evidence[opposite], None):
+        with suppress(NotProved):
+            return Audit(Finding.REFUTED, opposite, prove(problem, opposite, other))
+    return Audit(Finding.NOT_CONFIRMED if claimed else Finding.NUMERIC, None, why)
+
+
+def prove(problem: FeasibilityProblem, verdict: str, evidence: Any) -> str:
+    """Prove a verdict and say how, or raise NotProved; without evidence by middles of sets or equations."""
+    question = Question(problem)
+    if verdict == "feasible":
+        middle = [np.eye(block.n) if block.matrix else np.ones(block.n) for block in problem.sets]
+        return question.feasible(middle if evidence is None else evidence)
+    return question.contradiction() if evidence is None else question.infeasible(evidence)
+
+
+def rational(value: Any) -> Any:
+    """A number as an exact rational, of python-flint's kind where it is installed."""
+    return Fraction(value) if flint is None else flint.fmpq(*value.as_integer_ratio())
+
+
+def each(function: Any, array: Any) -> np.ndarray:
+    """A function of every entry."""
+    flat = [function(v) for v in np.asarray(array).reshape(-1).tolist()]
+    return np.array([*flat, None], dtype=object)[:-1].reshape(np.shape(array))
+
+
+def zeros(*shape: int) -> np.ndarray:
+    """An array of rational zeros."""
+    return np.full(shape, rational(0), dtype=object)
+
+
+def identity(n: int, value: Any = 1) -> np.ndarray:
+    """A multiple of the identity matrix."""
+    return each(rational, np.eye(n)) * value
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Product of matrices, or of a matrix and a vector."""
+    if flint is None or not (a.size and b.size):
+        return a.dot(b)
+    first, second = (flint.fmpq_mat(len(m), m.size // len(m), m.reshape(-1).tolist()) for m in (a, b))
+    return np.array((first * second).entries(), dtype=object).reshape(a.shape[0], *b.shape[1:])
+
+
+def reduced(table: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """Reduced row echelon form, and its pivot columns."""
+    rows, columns = table.shape
+    if flint is not None:
+        form, rank = flint.fmpq_mat(rows, columns, table.reshape(-1).tolist()).rref()
+        table = np.array(form.entries(), dtype=object).reshape(table.shape)
+        return table, [int(np.argmax(row != 0)) for row in table[:rank]]
+    table, pivots = table.copy(), list[int]()
+    for column in range(columns):
+        top = len(pivots)
+        hit = next((i for i in range(top, rows) if table[i, column] != 0), None)
+        if hit is not None:
+            table[[top, hit]] = table[[hit, top]]
+            table[top] = table[top] / table[top, column]
+            others = np.arange(rows) != top
+            table[others] = table[others] - np.outer(table[others, column], table[top])
+            pivots.append(column)
+    return table, pivots
+
+
+def shortest(matrix: np.ndarray, weight: np.ndarray, off: np.ndarray) -> np.ndarray | None:
+    """The step with ``matrix @ step = off`` of least norm, in units of the weights; None if there is none."""
+    weighted = matrix * weight
+    # Rows may depend on each other: any solution of the normal equations leads to the same step.
+    table, pivots = reduced(np.column_stack([product(weighted, weighted.T), off]))
+    if off.size in pivots:
+        return None
+    z = zeros(off.size)
+    z[pivots] = table[: len(pivots), -1]
+    return weight * product(weighted.T, z)
+
+
+def semidefinite(matrix: np.ndarray) -> bool:
+    """Prove a symmetric matrix positive semidefinite by LDL'; where it is large, in balls first."""
+    if flint is not None and len(matrix) > 6 and not isinstance(matrix[0, 0], flint.arb):
+        for bits in BITS:
+            with flint.ctx.workprec(bits):
+                if semidefinite(each(flint.arb, matrix)):
+                    return True
+        if len(matrix) > EXACT_SIDE:
+            return False
+    a = matrix.copy()
+    for k in range(len(a)):
+        pivot, column = a[k, k], a[k + 1 :, k]
+        # A ball is positive if all numbers in it are, and zero if that is the only one.
+        if pivot > 0:
+            a[k + 1 :, k + 1 :] -= np.outer(column / pivot, column)
+        elif not (pivot == 0 and all(v == 0 for v in column)):
+            return False
+    return True
+
+
+def eigensystem(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A guess at the eigenvalues, ascending, and eigenvectors; orthonormal to twice the digits of a float."""
+    sizes = (int(v.numerator).bit_length() - int(v.denominator).bit_length() for v in matrix.flat if v != 0)
+    unit = rational(Fraction(2) ** max(sizes, default=0))
+    lam, q = (each(rational, part) for part in np.linalg.eigh(each(float, matrix / unit).astype(float)))
+    # One Newton-Schulz step squares the distance from orthonormality.
+    return lam * unit, product(q, identity(len(q), 3) - product(q.T, q)) / 2
+
+
+class Block:
+    """One set: ``low <= X <= high`` with a trace, by eigenvalues or entries; None where there is no bound."""
+
+    def __init__(self, kind: str, n: int, lower: Any = 0.0, upper: Any = None, trace: Any = None) -> None:
+        if kind not in ("PSD", "Nonneg", "Free", "SpectralBox"):
+            raise NotProved(f"the set {kind!r} is unknown to the auditor")
+        ends = (None if kind == "Free" else lower, upper, trace)
+        known: Any = (None if v is None else rational(v) for v in ends)
+        self.low, self.high, self.trace = known
+        self.n, self.matrix = n, kind in ("PSD", "SpectralBox")
+        self.shape = (n, n) if self.matrix else (n,)
+
+    def holds(self, x: np.ndarray) -> bool:
+        """Prove that ``x`` is between the bounds; the trace is a row of its own."""
+        if not self.matrix:
+            return self.low is None or all(v >= 0 for v in x)
+        below = self.high is None or semidefinite(identity(self.n, self.high) - x)
+        return below and semidefinite(x - identity(self.n, self.low))
+
+    def placed(self, x: np.ndarray) -> tuple[np.ndarray, Any]:
+        """A member near ``x``, and a guess of how far it may move."""
+        if self.low is None:
+            return x, max(abs(x)) or rational(1)
+        if not self.matrix:
+            return (inside := np.maximum(x, rational(0))), inside
+        x = self.with_trace(x)
+        lam, q = eigensystem(x)
+        high = 2 * max(map(abs, lam)) if self.high is None else self.high
+        if self.holds(x):
+            return x, max(0 * high, min(lam[0] - self.low, high - lam[-1]))
+        middle = (self.low + high) / 2 if self.trace is None else self.trace / self.n
+        room = min(middle - self.low, high - middle)
+        if room == 0:
+            return identity(self.n, middle), rational(0)  # the only member
+        low, high = self.low + room * rational(INSIDE), high - room * rational(INSIDE)
+        moved = each(lambda v: min(max(v, low), high), lam)
+        if self.trace is not None and moved.sum() != self.trace:
+            # What the trace lacks is shared out in proportion to the room that is left.
+            left = (high if moved.sum() < self.trace else low) - moved
+            moved = moved + left * ((self.trace - moved.sum()) / left.sum())
+        return self.with_trace(product(q * moved, q.T)), rational(0)
+
+    def with_trace(self, x: np.ndarray) -> np.ndarray:
+        """The matrix with a multiple of the identity added that gives it the prescribed trace."""
+        return x if self.trace is None else x + identity(self.n, (self.trace - x.trace()) / self.n)
+
+    def support(self, g: np.ndarray) -> Any:
+        """Upper bound of ``<g, X>`` over the set.
+
+        In a box ``X = low·I + (high - low)·W``, ``0 <= W <= I``: it is ``low·tr g`` plus the width times the
+        eigenvalues that W picks, the k largest if its trace k is prescribed, else the positive ones. Those of
+        ``B = Q'gQ`` are within its off-diagonal part of its diagonal (Weyl), those of g within a factor of
+        these that is as near to one as ``Q'Q`` is to the identity (Ostrowski).
+        """
+        if self.high is None:
+            if (g != 0).any() if self.low is None else not self.holds(-g):
+                raise NotProved("A*y is not proved to be non-positive on an unbounded block")
+            return rational(0)
+        _, q = eigensystem(g)
+        b, skew = product(q.T, product(g, q)), product(q.T, q) - identity(self.n)
+        diagonal = np.array(sorted(b.diagonal(), reverse=True))
+        off, loss = (max(abs(row).sum() for row in part) for part in (b - np.diag(b.diagonal()), skew))
+        if 2 * loss > 1:
+            raise NotProved("no basis was found for the support function of a box")
+        diagonal = diagonal + off + 2 * loss * (max(abs(diagonal)) + off)
+        width, picked = self.high - self.low, (rational(int(v > 0)) for v in diagonal)
+        if self.trace is not None and width != 0:
+            count = (self.trace - self.n * self.low) / width
+            picked = (min(max(count - k, rational(0)), rational(1)) for k in range(self.n))
+        return self.low * g.trace() + width * sum(map(lambda v, share: v * share, diagonal, picked))
+
+
+def expand(rows: Any, width: int) -> Iterator[Row]:
+    """Every row on one block, from what its storage kind stores."""
+    _, arrays, children = rows.state()
+
+    def collect(terms: Iterable[Row]) -> Row:
+        total = zeros(width)
+        for place, values in terms:
+            total[place] = total[place] + values
+        return np.arange(width), total
+
+    def outer(factor: np.ndarray, weight: Any) -> Row:
+        own = np.flatnonzero(factor != 0)
+        place = (own[:, None] * factor.size + own).reshape(-1)
+        return place, np.outer(factor[own], factor[own]).reshape(-1) * weight
+
+    def sparse() -> Iterator[Row]:
+        for a, b in pairwise(arrays["indptr"].tolist()):
+            yield arrays["indices"][a:b], each(rational, arrays["data"][a:b])
+
+    if rows.kind == "dense":
+        yield from ((np.flatnonzero(row), each(rational, row[row != 0.0])) for row in arrays["array"])
+    elif rows.kind == "sparse":
+        yield from sparse()
+    elif rows.kind == "low-rank":
+        factors, weights = each(rational, arrays["factors"]), each(rational, arrays["signs"])
+        for i in range(rows.m):
+            yield collect(outer(factors[k], weights[k]) for k in np.flatnonzero(arrays["owner"] == i))
+    elif rows.kind == "pairwise-difference":
+        means = each(rational, arrays["means"])
+        yield from (outer(a - b, 1) for i, a in enumerate(means) for b in means[i + 1 :])
+    elif rows.kind == "stacked":
+        yield from (row for child in children for row in expand(child, width))
+    elif rows.kind == "combined":
+        parts = list(expand(children[0], width))
+        for place, weights in sparse():
+            yield collect((parts[k][0], parts[k][1] * w) for k, w in zip(place, weights, strict=True))
+    else:
+        raise NotProved(f"rows of kind {rows.kind!r} are unknown to the auditor")
+
+
+def numbers(values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Evidence in rational numbers; of a matrix the symmetric part."""
+    array = np.asarray(values)
+    if array.shape != shape or (array.dtype != object and not np.isfinite(array).all()):
+        raise NotProved("the evidence does not have the shape of the problem, or is not finite")
+    out = each(rational, array)
+    return (out + out.T) / 2 if out.ndim == 2 else out
+
+
+class Question:
+    """A stored problem in rational numbers, traces as rows of their own, and the proofs about it."""
+
+    def __init__(self, problem: FeasibilityProblem) -> None:
+        self.m, self.sets = problem.m, [Block(**block.spec()) for block in problem.sets]
+        self.cuts = [0, *np.cumsum([math.prod(block.shape) for block in self.sets]).tolist()]
+        traces = sum(block.trace is not None for block in self.sets)
+        side, equal = (
+            max(block.n * block.matrix for block in self.sets),
+            np.sum(problem.lower == problem.upper),
+        )
+        sizes = ((self.m + traces) * self.cuts[-1], equal, side)
+        if np.any(np.array(sizes) > (LARGEST if flint else LARGEST_SLOW)):
+            raise NotProved(f"too large for an audit{'' if flint else ' without python-flint'}")
+        ends = zip(problem.lower.tolist(), problem.upper.tolist(), strict=True)
+        self.bounds = [tuple(rational(v) if math.isfinite(v) else None for v in pair) for pair in ends]
+        self.matrix = zeros(self.m + traces, self.cuts[-1])
+        for block, rows, (start, stop) in zip(self.sets, problem.rows, pairwise(self.cuts), strict=True):
+            for i, (place, values) in enumerate([] if rows is None else expand(rows, stop - start)):
+                self.matrix[i, place + start] = values
+            if block.trace is not None:
+                self.matrix[len(self.bounds), start : stop : block.n + 1] = rational(1)
+                self.bounds.append((block.trace, block.trace))
+            square = self.matrix[:, start:stop].reshape(-1, *block.shape)
+            if block.matrix and (square != square.transpose(0, 2, 1)).any():
+                raise NotProved("the rows are not symmetric")
+        self.equal = np.array([low == high for low, high in self.bounds], dtype=bool)
+
+    def blocks(self, x: np.ndarray) -> Iterator[tuple[Block, np.ndarray]]:
+        """Every set with its part of ``x``."""
+        parts = zip(self.sets, np.split(x, self.cuts[1:-1]), strict=True)
+        return ((block, part.reshape(block.shape)) for block, part in parts)
+
+    def off(self, x: np.ndarray) -> np.ndarray:
+        """By how much the equality rows are off at ``x``."""
+        right = zeros(self.equal.sum()) + [low for low, high in self.bounds if low == high]
+        return right - product(self.matrix[self.equal], x)
+
+    def contradiction(self) -> str:
+        """Prove that no numbers at all meet the equality rows and the prescribed traces."""
+        table = np.column_stack([self.matrix[self.equal], self.off(zeros(self.cuts[-1]))])
+        if not self.equal.any() or self.cuts[-1] not in reduced(table)[1]:
+            raise NotProved("the equality rows do not contradict each other")
+        return "the equality rows and prescribed traces contradict each other"
+
+    def feasible(self, point: Any) -> str:
+        """Prove that an exact solution lies at or next to a point."""
+        if len(point) != len(self.sets):
+            raise NotProved("there is no point with one array per set")
+        placed = [block.placed(numbers(x, block.shape)) for block, x in zip(self.sets, point, strict=True)]
+        x = np.concatenate([inside.reshape(-1) for inside, _ in placed])
+        off, missing = self.off(x), self.missing(x)
+        depth = [zeros(inside.size) + np.reshape(reach, -1) for inside, reach in placed]
+        # Let all blocks move, each in proportion to its depth, or one alone.
+        for alone in (None, *range(len(depth))) if missing and (off != 0).any() else ():
+            weight = np.concatenate([part * (alone in (None, b)) for b, part in enumerate(depth)])
+            step = shortest(self.matrix[self.equal], weight, off)
+            if step is not None:
+                missing = self.missing(x + step)
+            if not missing:
+                break
+        if missing:
+            raise NotProved(missing)
+        return "an exact solution lies at the point, or next to it"
+
+    def missing(self, x: np.ndarray) -> str:
+        """Which set or row is not proved to hold at ``x``; nothing if all are."""
+        values = product(self.matrix, x)
+        for i, (value, (low, high)) in enumerate(zip(values, self.bounds, strict=True)):
+            if (low is not None and value < low) or (high is not None and value > high):
+                return f"row {i} is outside its bounds"
+        outside = (b for b, (block, part) in enumerate(self.blocks(x)) if not block.holds(part))
+        return next((f"block {b} is not proved to be in its set" for b in outside), "")
+
+    def infeasible(self, given: Any) -> str:
+        """Prove that multipliers, or exact ones next to them, rule out every point."""
+        y = np.append(numbers(given, (self.m,)), zeros(len(self.bounds) - self.m))
+        free = np.repeat([block.low is None for block in self.sets], np.diff(self.cuts))
+        off = -product(self.matrix[:, free].T, y)
+        if (off != 0).any():
+            sizes = np.array([max(abs(row)) or rational(1) for row in self.matrix])
+            # Those bound to a sign may move by as much as they are, the others by as much as the largest.
+            signed = [None in ends for ends in self.bounds]
+            reach = np.where(signed, abs(y), max(abs(y) * sizes) / sizes)
+            step = shortest(self.matrix[:, free].T, reach, off)
+            if step is None:
+                raise NotProved("no multipliers near the given ones have A*y = 0 on the Free blocks")
+            y = y + step
+        sides = zip(y, self.bounds, strict=True)
+        bounds = [rational(0) if w == 0 else low if w > 0 else high for w, (low, high) in sides]
+        if None in bounds:
+            raise NotProved(f"the multiplier of row {bounds.index(None)} has the sign of a missing bound")
+        supports = (block.support(part) for block, part in self.blocks(product(self.matrix.T, y)))
+        if not (y * bounds).sum() > sum(supports):
+            raise NotProved("the two sides of the certificate are not proved to differ")
+        return "the multipliers, or exact ones next to them, rule out every point"

@@ -1,0 +1,287 @@
+"""The auditor: independent, right about known truths, and not to be fooled."""
+
+from __future__ import annotations
+
+import ast
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import planted
+import pytest
+import scipy.sparse as sp
+import strategies
+from auditing import audited
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sdpfeas as sf
+from sdpfeas.io.results import SavedResult, load_result, save_result
+from sdpfeas.problem.rows import Combined, Dense
+from sdpfeas.verifier import audit as auditor
+from sdpfeas.verifier.audit import Finding, NotProved, audit, prove
+
+SOURCE = Path(auditor.__file__)
+
+
+def refuses(problem: sf.FeasibilityProblem, verdict: str, evidence: Any) -> str:
+    with pytest.raises(NotProved) as caught:
+        prove(problem, verdict, evidence)
+    return str(caught.value)
+
+
+def answer(problem: sf.FeasibilityProblem, verdict: str, proof: str | None = "rigorous", **held: Any) -> Any:
+    return SavedResult(
+        problem.content_hash, verdict, proof, held.get("point"), held.get("y"), rational=held.get("rational")
+    )
+
+
+# ---------------------------------------------------------------- one file that shares nothing
+
+
+def test_the_auditor_is_one_file_that_shares_no_code() -> None:
+    text = SOURCE.read_text(encoding="utf-8")
+    assert text.count("\n") <= 400
+    tree = ast.parse(text)
+    for node in tree.body:
+        guarded = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in [] if guarded else ast.walk(node):
+            if isinstance(inner, ast.Import):
+                assert all(not name.name.startswith("sdpfeas") for name in inner.names)
+            if isinstance(inner, ast.ImportFrom):
+                assert not (inner.module or "").startswith("sdpfeas")
+                assert inner.level == 0
+    # Of a problem nothing is asked but what its file holds.
+    asked = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("problem", "rows")
+    }
+    assert asked <= {"sets", "rows", "lower", "upper", "m", "kind", "state"}
+
+
+@given(strategies.samples(wild=40.0))
+def test_rows_of_every_kind_are_read_exactly(sample: strategies.Sample) -> None:
+    rows = sample.rows
+    width = math.prod(rows.shape)
+    found = list(auditor.expand(rows, width))
+    assert len(found) == rows.m
+    for (place, numbers), wanted in zip(found, sample.values, strict=True):
+        dense = [Fraction(0)] * width
+        for k, v in zip(place.tolist(), numbers, strict=True):
+            dense[k] += Fraction(int(v.numerator), int(v.denominator))
+        assert dense == wanted.reshape(-1).tolist()
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 9])
+def test_semidefinite_matrices_are_told_from_indefinite_ones(n: int) -> None:
+    rng = np.random.default_rng([1, n])
+    for rank in range(n + 1):
+        f = rng.integers(-3, 4, size=(n, rank))
+        gram = auditor.each(auditor.rational, f @ f.T)
+        assert auditor.semidefinite(gram)
+        gram[-1, -1] -= auditor.rational(Fraction(1, 10**30))
+        true = planted.exactly_psd(
+            auditor.each(lambda v: Fraction(int(v.numerator), int(v.denominator)), gram)
+        )
+        assert auditor.semidefinite(gram) == true
+
+
+@pytest.mark.parametrize("trace", [None, 0.0, 0.5, 1.0, 2.25, 3.0])
+@pytest.mark.parametrize("lower", [-1.0, 0.0, 0.25])
+def test_support_functions_are_bounded_from_above_and_tightly(lower: float, trace: float | None) -> None:
+    rng = np.random.default_rng(2)
+    scaled = None if trace is None else 3 * lower + trace * (1.5 - lower)
+    box = sf.SpectralBox(3, lower, 1.5, scaled)
+    block = auditor.Block(**box.spec())
+    for _ in range(20):
+        diagonal = rng.integers(-5, 6, size=3).astype(float)
+        exact = planted.exact_diagonal_support(box, diagonal)
+        found = block.support(auditor.each(auditor.rational, np.diag(diagonal)))
+        assert Fraction(int(found.numerator), int(found.denominator)) == exact
+        g = planted.symmetric(rng, 3)
+        bound, value = float(block.support(auditor.each(auditor.rational, g))), box.support(g)
+        assert value - 1e-13 <= bound <= value + 1e-13
+
+
+def test_a_missing_python_flint_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditor, "flint", None)
+    rng = np.random.default_rng(3)
+    for sets in ([sf.PSD(2), sf.Nonneg(2)], [sf.SpectralBox(2, trace=1.0), sf.Free(1)], [sf.SpectralBox(3)]):
+        for bounds in planted.BOUNDS:
+            case = planted.feasible(rng, sets, bounds=bounds, rows=2)
+            prove(case.problem, "feasible", case.point)
+            case = planted.infeasible(rng, sets, bounds=bounds)
+            prove(case.problem, "infeasible", case.certificate)
+    case = planted.feasible(rng, [sf.PSD(20)], rows=30)
+    assert "without python-flint" in refuses(case.problem, "feasible", case.point)
+
+
+# ---------------------------------------------------------------- known truth
+
+
+@pytest.mark.parametrize("mix", list(planted.set_mixes()))
+def test_planted_evidence_is_proved_and_nothing_else(mix: str) -> None:
+    rng = np.random.default_rng([4, list(planted.set_mixes()).index(mix)])
+    sets = planted.set_mixes()[mix]
+    for bounds in planted.BOUNDS:
+        for edge in (False, True):
+            case = planted.feasible(rng, sets, bounds=bounds, edge=edge)
+            prove(case.problem, "feasible", case.point)
+            refuses(case.problem, "infeasible", rng.normal(size=case.problem.m))
+        case = planted.infeasible(rng, sets, bounds=bounds)
+        prove(case.problem, "infeasible", case.certificate)
+        wrong = [planted.interior(rng, block) for block in sets]
+        refuses(case.problem, "feasible", wrong)
+
+
+@pytest.mark.parametrize("degenerate", [False, True])
+@pytest.mark.parametrize("truth", [True, False])
+def test_exact_evidence_on_the_boundary(truth: bool, degenerate: bool) -> None:
+    rng = np.random.default_rng([5, truth, degenerate])
+    for sets in ([sf.PSD(3)], [sf.PSD(2), sf.Nonneg(2), sf.Free(1)], [sf.SpectralBox(2), sf.PSD(2)]):
+        for _ in range(6):
+            case = planted.integer_problem(rng, sets, truth=truth, degenerate=degenerate)
+            evidence = case.point if truth else case.certificate
+            prove(case.problem, "feasible" if truth else "infeasible", evidence)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_weakly_infeasible_problems_are_left_open(length: int) -> None:
+    weak = planted.weak_chain(length)
+    for point in weak.points:
+        refuses(weak.problem, "feasible", point)
+    for y in weak.multipliers:
+        refuses(weak.problem, "infeasible", y)
+
+
+def test_redundant_rows_are_no_obstacle_and_contradictory_ones_are_seen() -> None:
+    rows = np.array([[1.0, 2.0], [3.0, 1.0], [4.0, 3.0]])
+    problem = sf.FeasibilityProblem([sf.Nonneg(2)], [rows], [3.0, 4.0, 7.0], [3.0, 4.0, 7.0])
+    prove(problem, "feasible", [np.array([1.1, 0.9])])
+    hair = math.nextafter(7.0, 8.0)
+    problem = sf.FeasibilityProblem([sf.Nonneg(2)], [rows], [3.0, 4.0, hair], [3.0, 4.0, hair])
+    refuses(problem, "feasible", [np.ones(2)])
+    prove(problem, "infeasible", None)
+    # A prescribed trace counts as a row.
+    box = sf.FeasibilityProblem([sf.SpectralBox(2, trace=1.0)], [np.eye(2)[None]], [1.5], [1.5])
+    prove(box, "infeasible", None)
+
+
+def test_tiny_and_huge_numbers_are_numbers() -> None:
+    tiny, huge = 5e-324, 1e300
+    problem = sf.FeasibilityProblem(
+        [sf.Nonneg(2)], [np.array([[tiny, 0.0], [0.0, huge]])], [tiny, 1], [tiny, 1]
+    )
+    prove(problem, "feasible", [np.array([1.0, 1e-300])])
+    refuses(problem, "infeasible", np.array([1.0, -1.0]))
+    problem = sf.FeasibilityProblem([sf.Nonneg(1)], [np.array([[-tiny]])], [tiny], [np.inf])
+    prove(problem, "infeasible", np.array([1.0]))
+    refuses(problem, "feasible", [np.array([0.0])])
+
+
+# ---------------------------------------------------------------- false proofs of the past
+
+
+def test_false_proofs_are_not_confirmed() -> None:
+    # Underflow made a drift vanish: x0 = -1e-200 and 1e-130·x0 >= 0.
+    problem = sf.FeasibilityProblem(
+        [sf.Free(2)], [np.array([[1.0, 0.0], [1e-130, 0.0]])], [-1e-200, 0.0], [-1e-200, np.inf]
+    )
+    point = (np.array([0.0, 1.0]),)
+    assert audit(problem, answer(problem, "feasible", point=point)).finding is Finding.NOT_CONFIRMED
+    y = np.array([-1e-130, 1.0])
+    found = audit(problem, answer(problem, "feasible", point=point, y=y))
+    assert (found.finding, found.proved) == (Finding.REFUTED, "infeasible")
+    # Dependent rows in the denormals.
+    b = 2.0**-537 * math.sqrt(0.6)
+    rows = Combined(2.0**530 * sp.eye_array(2), Dense(np.array([[b], [1.5948717948717948 * b]])))
+    level = [1.0, 1.5948717948717948 + 1e-9]
+    problem = sf.FeasibilityProblem([sf.Free(1)], [rows], level, level)
+    point = (np.array([1.0 / (2.0**530 * b)]),)
+    assert audit(problem, answer(problem, "feasible", point=point)).finding is Finding.REFUTED
+    # A factorisation that ran over a NaN.
+    x = 1e-302 * np.eye(4)
+    x[0, 1] = x[1, 0] = 1e-302 * (1.0 - 1e-10)
+    x[0, 3] = x[3, 0] = 1e3
+    problem = sf.FeasibilityProblem([sf.PSD(4)], [np.eye(4)[None]], [0.0], [np.inf])
+    matrix = auditor.each(auditor.rational, x)
+    assert not auditor.semidefinite(matrix)
+    problem = sf.FeasibilityProblem([sf.PSD(4)], [-x[None]], [1.0], [np.inf])
+    refuses(problem, "infeasible", np.array([1.0]))
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_findings() -> None:
+    problem = sf.FeasibilityProblem([sf.Nonneg(1)], [np.ones((1, 1))], [1.0], [2.0])
+    good, bad, y = (np.array([1.5]),), (np.array([5.0]),), np.array([1.0])
+    cases: list[tuple[Any, Finding, str | None]] = [
+        (answer(problem, "feasible", point=good), Finding.CONFIRMED, "feasible"),
+        (answer(problem, "feasible", point=bad), Finding.NOT_CONFIRMED, None),
+        (answer(problem, "feasible", "numeric", point=good), Finding.NUMERIC, "feasible"),
+        (answer(problem, "feasible", "numeric", point=bad), Finding.NUMERIC, None),
+        (answer(problem, "infeasible", y=y), Finding.REFUTED, "feasible"),
+        (answer(problem, "infeasible", "numeric", y=y), Finding.REFUTED, "feasible"),
+        (answer(problem, "undecided", None, point=good), Finding.NOT_CONFIRMED, None),
+        (answer(problem, "feasible"), Finding.NOT_CONFIRMED, None),
+        (
+            answer(problem, "undecided", None, rational=(np.array([Fraction(1)]),)),
+            Finding.NOT_CONFIRMED,
+            None,
+        ),
+    ]
+    for given_answer, finding, proved in cases:
+        found = audit(problem, given_answer)
+        assert (found.finding, found.proved) == (finding, proved), found
+    for evidence in ((np.array([np.nan]),), (np.ones(2),), (), (np.ones(1), np.ones(1))):
+        refuses(problem, "feasible", evidence)
+    for wrong in (np.array([np.inf]), np.ones(2)):
+        refuses(problem, "infeasible", wrong)
+
+
+def test_what_is_too_large_is_said_to_be() -> None:
+    problem = sf.FeasibilityProblem([sf.PSD(500)], [None], [], [])
+    assert "too large" in refuses(problem, "feasible", [np.eye(500)])
+
+
+def test_fractions_of_exact_proofs_are_stored(tmp_path: Path) -> None:
+    # x = 1/3 is no float, so only the fractions are a solution with nothing to spare.
+    problem = sf.FeasibilityProblem([sf.PSD(1)], [np.array([[[3.0]]])], [1.0], [1.0])
+    result = sf.solve(problem, "clarabel")
+    check = sf.verify(problem, result, exact=True)
+    assert check.proof is sf.Proof.EXACT
+    assert check.rational[0][0, 0] == Fraction(1, 3)
+    assert audited(check).finding is Finding.CONFIRMED
+    path = tmp_path / "answer.npz"
+    for rational in ((np.array([[Fraction(1, 3)]], dtype=object),), None):
+        kept = answer(problem, "feasible", "exact", point=check.point, rational=rational)
+        save_result(kept, path)
+        again = load_result(path).rational
+        assert (again is None) == (rational is None)
+        if rational is not None:
+            assert again[0].shape == (1, 1)
+            assert again[0][0, 0] == Fraction(1, 3)
+    long = Fraction(-(3**20000), 7**15000)
+    kept = answer(problem, "infeasible", "exact", y=np.ones(1), rational=np.array([long], dtype=object))
+    save_result(kept, path)
+    assert load_result(path).rational[0] == long
+
+
+@given(st.data())
+def test_every_proof_of_a_small_problem_is_confirmed(data: st.DataObject) -> None:
+    problem = data.draw(strategies.problems())
+    rng = np.random.default_rng(data.draw(strategies.SEEDS))
+    point = tuple(planted.interior(rng, block) for block in problem.sets)
+    for claim in (sf.Claim(point=point), sf.Claim(certificate=rng.normal(size=problem.m))):
+        for mode in ({"rigorous": True}, {"exact": True}):
+            check = sf.verify(problem, claim, **mode)
+            if check.verdict is not sf.Verdict.UNDECIDED:
+                found = audited(check)
+                assert found.finding is Finding.CONFIRMED, (check.explain(), found)
