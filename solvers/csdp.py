@@ -25,6 +25,7 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.sdpa_sides import (
     EqualityForm,
     LmiForm,
@@ -107,9 +108,9 @@ class Csdp(FeasibilityBackend):
         return fine, why
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        answer = _answer_by_looking(problem)
-        if answer is not None:
-            return answer
+        small = presolve(problem)
+        if small.answer is not None:
+            return Claim(*small.answer, raw_status="presolved")
         lmi = None if self.options.form == "equality" else _as_lmi(problem)
         posed = _PosedRows(equality_form(problem)) if lmi is None else _PosedLmi(lmi)
         with tempfile.TemporaryDirectory(prefix="sdpfeas-csdp-") as name:
@@ -250,7 +251,7 @@ class _PosedRows(_Posed):
         return self.form.point(tuple(solution.X))
 
     def certificate(self, solution: _Solution) -> FloatArray:
-        return self.form.certificate(self._full(-solution.y))
+        return self.form.multipliers(self._full(-solution.y))
 
 
 class _PosedLmi(_Posed):
@@ -263,22 +264,7 @@ class _PosedLmi(_Posed):
         self.form = form
 
     def point(self, solution: _Solution) -> Point:
-        return self.form.point(self._full(solution.y), solution.Z)
+        return self.form.point((self._full(solution.y), *solution.Z))
 
     def certificate(self, solution: _Solution) -> FloatArray:
-        return self.form.certificate(solution.X)
-
-
-def _answer_by_looking(problem: FeasibilityProblem) -> Claim | None:
-    """Answer a problem that a row without entries decides, or that has no row with any."""
-    empty = problem.norms == 0.0
-    for sign, broken in ((1.0, problem.lower > 0.0), (-1.0, problem.upper < 0.0)):
-        if np.any(empty & broken):
-            y = np.zeros(problem.m)
-            y[np.argmax(empty & broken)] = sign
-            return Claim(certificate=y, raw_status="a row without entries cannot hold")
-    bounded = np.isfinite(problem.lower) | np.isfinite(problem.upper)
-    if np.all(empty | ~bounded):
-        point = tuple(block.interior_point() for block in problem.sets)
-        return Claim(point=point, raw_status="no row asks for anything")
-    return None
+        return self.form.multipliers(self.data.lmi_multipliers(solution.X))

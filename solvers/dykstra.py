@@ -74,7 +74,7 @@ class Dykstra(FeasibilityBackend):
             if k < look and not late and k < self.options.max_iterations:
                 continue
             look += max(self.options.look_every, k // 4)
-            y = scaling.unscale_certificate(outside.certificate())
+            y = scaling.multipliers(outside.certificate())
             claim = Claim(inside.point(), y, "still apart", Stop.ITERATION_LIMIT, k)
             if late:
                 return replace(claim, stop=Stop.TIME_LIMIT)

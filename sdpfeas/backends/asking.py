@@ -7,10 +7,9 @@ from typing import Any
 
 from sdpfeas.backends.claimed import read_claim
 from sdpfeas.backends.contract import FeasibilityBackend
-from sdpfeas.backends.inquiry import Inquiry, WarmStart
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.errors import ClaimError, in_words
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.lifting import Lift
 from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
 
@@ -36,9 +35,11 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
         claim = _run(backend, problem, inquiry)
     else:
         lift = problem.lift()
-        start = _lifted_start(lift, inquiry.start)
-        view = inquiry.through(lift.unlift_point, lift.unlift_certificate, start)
-        claim = _unlifted(lift, _run(backend, lift.problem, view))
+        claim = _run(backend, lift.problem, inquiry.through(lift))
+        try:
+            claim = claim.back(lift)
+        except ClaimError as error:
+            claim = Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {error}")
     check = inquiry.granted
     if check is None or check.proof is not Proof.RIGOROUS:
         return claim
@@ -56,21 +57,3 @@ def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqu
     except Exception as error:  # noqa: BLE001 - a backend may raise anything; it costs this answer only
         return Claim(stop=Stop.ERROR, raw_status=in_words(error))
     return read_claim(returned)
-
-
-def _lifted_start(lift: Lift, start: WarmStart) -> WarmStart:
-    return WarmStart(
-        None if start.point is None else lift.point(start.point),
-        None if start.certificate is None else lift.certificate(start.certificate),
-    )
-
-
-def _unlifted(lift: Lift, claim: Claim) -> Claim:
-    try:
-        return replace(
-            claim,
-            point=None if claim.point is None else lift.unlift_point(claim.point),
-            certificate=None if claim.certificate is None else lift.unlift_certificate(claim.certificate),
-        )
-    except ClaimError as error:
-        return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {error}")

@@ -22,6 +22,7 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, OptionError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, judge, proof_modes
 from sdpfeas.verifier.results import Check, Claim, Proof, Verdict
 from sdpfeas.verifier.tolerances import Tolerances
@@ -135,7 +136,7 @@ class Inquiry:
         self.listens = listener is not None
         self._listener = listener if isinstance(listener, Listener) else Listener(listener)
         self._proofs = _Proofs(problem, self.deadline, rigorous)
-        self._back: tuple[tuple[Callable[[Point], Point], Callable[[FloatArray], FloatArray]], ...] = ()
+        self._reductions: tuple[Reduction, ...] = ()
 
     # ------------------------------------------------------------ what a backend needs
 
@@ -198,9 +199,9 @@ class Inquiry:
     def _mapped(
         self, point: Point | None, multipliers: FloatArray | None
     ) -> tuple[Point | None, FloatArray | None]:
-        for back_point, back_multipliers in reversed(self._back):
-            point = None if point is None else back_point(point)
-            multipliers = None if multipliers is None else back_multipliers(multipliers)
+        for reduction in reversed(self._reductions):
+            point = None if point is None else reduction.point(point)
+            multipliers = None if multipliers is None else reduction.multipliers(multipliers)
         return point, multipliers
 
     # ------------------------------------------------------------ what whoever asks needs
@@ -231,24 +232,15 @@ class Inquiry:
         view.deadline = self.deadline.within(seconds)
         return view
 
-    def through(
-        self,
-        point: Callable[[Point], Point],
-        multipliers: Callable[[FloatArray], FloatArray],
-        start: WarmStart | None = None,
-    ) -> Inquiry:
-        """Return the same inquiry as it is seen by a backend that works on a reduction of the problem.
-
-        Parameters
-        ----------
-        point, multipliers : callable
-            Map evidence about the reduced problem back.
-        start : WarmStart, optional
-            The start, mapped forth.
-        """
+    def through(self, reduction: Reduction) -> Inquiry:
+        """Return the same inquiry as it is seen by a backend that works on a reduction of the problem."""
         view = copy.copy(self)
-        view._back = (*self._back, (point, multipliers))
-        view.start = WarmStart() if start is None else start
+        view._reductions = (*self._reductions, reduction)
+        point, y = self.start.point, self.start.certificate
+        view.start = WarmStart(
+            None if point is None else reduction.start_point(point),
+            None if y is None else reduction.start_multipliers(y),
+        )
         return view
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,13 +16,11 @@ from numpy.typing import ArrayLike
 from sdpfeas.errors import ClaimError, ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import inflate
+from sdpfeas.problem.reductions.lifting import Lift, lift
+from sdpfeas.problem.reductions.scaling import Scaling, scale_rows
 from sdpfeas.problem.rows import Rows, as_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import RowError, float_array, listed, row_index
-
-if TYPE_CHECKING:
-    from sdpfeas.problem.reductions.lifting import Lift
-    from sdpfeas.problem.reductions.scaling import Scaling
 
 #: A point: one array per set.
 Point = tuple[FloatArray, ...]
@@ -237,14 +235,10 @@ class FeasibilityProblem:
 
     def lift(self) -> Lift:
         """Replace every SpectralBox by two PSD blocks and equality rows."""
-        from sdpfeas.problem.reductions.lifting import lift
-
         return lift(self)
 
     def scaled(self) -> Scaling:
         """Scale rows to norm about one by powers of two; see :mod:`sdpfeas.problem.reductions.scaling`."""
-        from sdpfeas.problem.reductions.scaling import scale_rows
-
         return scale_rows(self)
 
     def select_rows(self, index: ArrayLike) -> FeasibilityProblem:

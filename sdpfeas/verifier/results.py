@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,6 +73,15 @@ class Claim:
     stop: Stop = Stop.FINISHED
     iterations: int | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
+
+    def back(self, reduction: Reduction) -> Claim:
+        """Return the claim about the original problem that this one about a reduction of it makes."""
+        point, y = self.point, self.certificate
+        return replace(
+            self,
+            point=None if point is None else reduction.point(point),
+            certificate=None if y is None else reduction.multipliers(y),
+        )
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,8 @@ def test_lmi_certificate_is_a_dual_matrix(tmp_path: Path) -> None:
     # x·diag(1, -1) - I is never positive semidefinite: Y = I has <F_1, Y> = 0 and <F_0, Y> = 2 > 0.
     path = written(tmp_path, "1\n1\n2\n0\n0 1 1 1 1\n0 1 2 2 1\n1 1 1 1 1\n1 1 2 2 -1\n")
     p = read_sdpa(path, side="lmi")
-    y = lmi_form(p).certificate([np.eye(2)])
+    form = lmi_form(p)
+    y = form.multipliers(form.data.lmi_multipliers([np.eye(2)]))
     assert sf.verify(p, sf.Claim(certificate=y), rigorous=True).verdict == sf.Verdict.INFEASIBLE
 
 
@@ -207,7 +208,7 @@ def test_equality_form_keeps_points_and_certificates(truth: bool, bounds: str) -
     else:
         y = np.zeros(form.problem.m)
         y[: item.problem.m] = item.certificate
-        np.testing.assert_array_equal(form.certificate(y), item.certificate)
+        np.testing.assert_array_equal(form.multipliers(y), item.certificate)
 
 
 # ---------------------------------------------------------------- as found in the wild

@@ -403,10 +403,10 @@ CLAIMS = {
         lambda p: sf.verify(p, sf.Claim(certificate=np.ones(9))),
         "the certificate has shape",
     ),
-    "scaled certificate": (lambda p: p.scaled().certificate([1.0, 2.0]), "the certificate has shape"),
-    "unscaled certificate": (lambda p: p.scaled().unscale_certificate("y"), "the certificate must be"),
-    "lifted certificate": (lambda p: p.lift().certificate([]), "the certificate has shape"),
-    "lifted point": (lambda p: p.lift().point((EYE,)), "the point has 1 blocks"),
+    "scaled certificate": (lambda p: p.scaled().start_multipliers([1.0, 2.0]), "the certificate has shape"),
+    "unscaled certificate": (lambda p: p.scaled().multipliers("y"), "the certificate must be"),
+    "lifted certificate": (lambda p: p.lift().start_multipliers([]), "the certificate has shape"),
+    "lifted point": (lambda p: p.lift().start_point((EYE,)), "the point has 1 blocks"),
 }
 
 BAD = {

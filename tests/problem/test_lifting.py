@@ -72,7 +72,7 @@ def test_points_round_trip(problem, seed):
     rng = np.random.default_rng(seed)
     lift = problem.lift()
     point = tuple(random_array(block, rng) for block in problem.sets)
-    back = lift.unlift_point(lift.point(point))
+    back = lift.point(lift.start_point(point))
     for a, b in zip(point, back, strict=True):
         assert np.allclose(a, b, rtol=1e-15, atol=1e-15)
 
@@ -81,9 +81,9 @@ def test_points_round_trip(problem, seed):
 def test_certificates_round_trip(problem, seed):
     lift = problem.lift()
     y = np.random.default_rng(seed).normal(size=problem.m)
-    lifted = lift.certificate(y)
+    lifted = lift.start_multipliers(y)
     assert lifted.shape == (lift.problem.m,)
-    assert np.array_equal(lift.unlift_certificate(lifted), y)
+    assert np.array_equal(lift.multipliers(lifted), y)
 
 
 @given(problems(), SEEDS)
@@ -92,7 +92,7 @@ def test_members_lift_to_members_and_rows_keep_their_slack(problem, seed):
     lift = problem.lift()
     assert not any(isinstance(block, sf.SpectralBox) for block in lift.problem.sets)
     point = tuple(random_member(block, rng) for block in problem.sets)
-    lifted = lift.point(point)
+    lifted = lift.start_point(point)
     for block, x in zip(lift.problem.sets, lifted, strict=True):
         assert block.distance(x) <= 1e-13 * (1 + np.linalg.norm(x))
     value, bounds = lift.problem.apply(lifted), (lift.problem.lower, lift.problem.upper)
@@ -114,7 +114,7 @@ def test_lifted_points_come_back_as_members(box, seed):
     lift = problem.lift()
     z = random_member(box, np.random.default_rng(seed))
     eye = np.eye(box.n)
-    (back,) = lift.unlift_point((z - box.lower * eye, box.upper * eye - z))
+    (back,) = lift.point((z - box.lower * eye, box.upper * eye - z))
     assert box.distance(back) <= 1e-13
     assert lift.problem.m == box.n * (box.n + 1) // 2 + (box.trace is not None)
 
@@ -127,9 +127,9 @@ def test_feasible_both_ways(case):
     assert confirmed(problem, point)
     # A box with one member only has no interior: there a proof of the lifted problem cannot be had.
     if all(block.depth(block.interior_point()) > 1e-6 for block in problem.sets):
-        lifted = lift.point(point)
+        lifted = lift.start_point(point)
         assert confirmed(lift.problem, lifted)
-        assert confirmed(problem, lift.unlift_point(lifted))
+        assert confirmed(problem, lift.point(lifted))
 
 
 @examples(0.8)
@@ -138,9 +138,9 @@ def test_infeasible_both_ways(case):
     problem, y = case
     lift = problem.lift()
     assert certified(problem, y)
-    lifted = lift.certificate(y)
+    lifted = lift.start_multipliers(y)
     assert certified(lift.problem, lifted)
-    assert certified(problem, lift.unlift_certificate(lifted))
+    assert certified(problem, lift.multipliers(lifted))
 
 
 @given(spectral_boxes(4), SEEDS)
@@ -150,7 +150,7 @@ def test_the_lifted_certificate_is_the_best_one(box, seed):
     g = random_array(box, rng)
     problem = sf.FeasibilityProblem([box], [g[None]], [0.0], [0.0])
     lift = problem.lift()
-    lifted = lift.certificate(np.ones(1))
+    lifted = lift.start_multipliers(np.ones(1))
     for block, part in zip(lift.problem.sets, lift.problem.adjoint(lifted), strict=True):
         assert block.spectrum(part).max() <= 1e-13 * (1 + np.linalg.norm(g))
     beta = float(np.sum(lift.problem.beta_terms(lifted)))
@@ -162,7 +162,7 @@ def test_certificates_of_other_multipliers_do_not_pass():
     """The tests above must be able to fail: a feasible problem has no certificate, lifted or not."""
     problem = sf.FeasibilityProblem([sf.SpectralBox(2, trace=1)], [[np.diag([1.0, 0.0])]], [0.5], [np.inf])
     lift = problem.lift()
-    assert not certified(lift.problem, lift.certificate(np.ones(1)))
+    assert not certified(lift.problem, lift.start_multipliers(np.ones(1)))
     assert not certified(problem, np.ones(1))
 
 
@@ -179,8 +179,8 @@ def test_a_problem_without_boxes_is_its_own_lift():
     problem = sf.FeasibilityProblem([sf.PSD(2)], [[np.eye(2)]], [1.0], [1.0])
     lift = problem.lift()
     assert lift.problem is problem
-    assert np.array_equal(lift.certificate(np.ones(1)), np.ones(1))
-    assert np.array_equal(lift.unlift_point((np.eye(2),))[0], np.eye(2))
+    assert np.array_equal(lift.start_multipliers(np.ones(1)), np.ones(1))
+    assert np.array_equal(lift.point((np.eye(2),))[0], np.eye(2))
 
 
 def test_names_are_carried_over_and_stay_distinct():
@@ -208,11 +208,11 @@ def test_lifting_needs_no_names(block):
 
 def test_nonsense_is_carried_over_as_nonsense():
     lift = sf.FeasibilityProblem([sf.SpectralBox(2)], [[np.eye(2)]], [0.0], [1.0]).lift()
-    assert np.isnan(lift.certificate(np.array([np.nan]))).any()
-    assert not certified(lift.problem, lift.certificate(np.array([np.nan])))
+    assert np.isnan(lift.start_multipliers(np.array([np.nan]))).any()
+    assert not certified(lift.problem, lift.start_multipliers(np.array([np.nan])))
 
 
-@pytest.mark.parametrize("what", ["point", "unlift_point", "certificate", "unlift_certificate"])
+@pytest.mark.parametrize("what", ["start_point", "point", "start_multipliers", "multipliers"])
 def test_the_maps_check_what_they_are_given(what):
     lift = sf.FeasibilityProblem([sf.SpectralBox(2)], [[np.eye(2)]], [0.0], [1.0]).lift()
     for wrong in (None, 5, (np.eye(3),) * 2, np.ones(77), "text", (None, None)):

@@ -95,7 +95,7 @@ class Search:
             wider = Splitting(space.widened(margin), self.options)
             if widened is None:
                 y = start.certificate
-                wider.start(start.point, None if y is None else self.scaling.certificate(y))
+                wider.start(start.point, None if y is None else self.scaling.start_multipliers(y))
             else:
                 wider.go_on_from(widened)
             widened = wider
@@ -162,7 +162,7 @@ class Search:
             y = self.cleaner.clean(candidate)
             if y is None:
                 continue
-            self.certificate = self.scaling.unscale_certificate(y)
+            self.certificate = self.scaling.multipliers(y)
             if self.certificates.accept(self.certificate, run):
                 return True
         return False

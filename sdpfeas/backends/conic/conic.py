@@ -314,17 +314,9 @@ class ConicBackend(FeasibilityBackend):
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
         small = presolve(problem)
-        if small.certificate is not None:
-            return Claim(certificate=small.certificate, raw_status="presolved")
-        if small.problem is None or small.problem.m == 0:
-            left = () if small.problem is None else tuple(s.interior_point() for s in small.problem.sets)
-            return Claim(point=small.point(left), raw_status="presolved")
-        claim = self._look(small.problem, inquiry.through(small.point, small.multipliers))
-        return replace(
-            claim,
-            point=None if claim.point is None else small.point(claim.point),
-            certificate=None if claim.certificate is None else small.multipliers(claim.certificate),
-        )
+        if small.answer is not None:
+            return Claim(*small.answer, raw_status="presolved")
+        return self._look(small.problem, inquiry.through(small)).back(small)
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""

@@ -358,7 +358,7 @@ def _published(
         if beta > 0.0 and size / beta < options.epsilon:
             raise Ended(Stop.FINISHED, f"infeasibility screen: {size / beta:.3g} < {options.epsilon:g}")
 
-    view = inquiry.through(lift.unlift_point, lift.unlift_certificate)
+    view = inquiry.through(lift)
 
     def report(iterations: int, function: DualFunction, found: Evaluation) -> bool:
         return view.report(iterations, found.point, found.multipliers)
@@ -366,7 +366,9 @@ def _published(
     function = DualFunction(lifted, Units.plain(lifted), np.zeros(len(lifted.sets)))
     ascent = Ascent(options, inquiry.deadline, inspect, report if inquiry.listens else None)
     try:
-        z = np.zeros(function.size) if start is None else ascent.useful(function, lift.certificate(start))
+        z = np.zeros(function.size)
+        if start is not None:
+            z = ascent.useful(function, lift.start_multipliers(start))
         ftol = 2.2e-9 if options.ftol is None else options.ftol
         gtol = 1e-5 if options.gtol is None else options.gtol
         _, status = ascent.climb(function, z, ftol, gtol)
@@ -385,5 +387,5 @@ def _published(
         stop, status = end.stop, end.status
     if ascent.latest is None:
         return _claim(ascent, stop, status, None, None)
-    point = lift.unlift_point(ascent.latest.point)
-    return _claim(ascent, stop, status, point, lift.unlift_certificate(ascent.latest.multipliers))
+    point = lift.point(ascent.latest.point)
+    return _claim(ascent, stop, status, point, lift.multipliers(ascent.latest.multipliers))

@@ -73,10 +73,8 @@ class SpectralIpm(FeasibilityBackend):
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
         small = presolve(problem)
-        if small.certificate is not None:
-            return Claim(certificate=small.certificate, raw_status="presolved")
-        if small.problem is None:
-            return Claim(point=small.point(()), raw_status="presolved")
+        if small.answer is not None:
+            return Claim(*small.answer, raw_status="presolved")
         with np.errstate(all="ignore"):
             claim = self._run(Embedding(small.problem, None), small, inquiry)
             stuck = claim.stop in (Stop.STALLED, Stop.NUMERICAL)

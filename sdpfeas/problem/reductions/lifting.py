@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.numerics.rounding import UNIT, symmetric_norm_upper
+from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet
 from sdpfeas.problem.sets.spectral_box import nearest_between
@@ -30,30 +31,24 @@ INWARDS = 32.0
 
 
 @dataclass(frozen=True)
-class Lift:
-    """A lifted problem with the maps to and from the original one.
-
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after lifting.
-    """
+class Lift(Reduction):
+    """A problem with every SpectralBox lifted."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
     #: For every box of the original: its block, the index of its P block (Q follows), its first added row.
     _boxes: tuple[tuple[int, int, int], ...]
 
-    def point(self, point: Point) -> Point:
-        """Map a point of the original problem to the lifted one."""
+    def start_point(self, point: Point) -> Point:
+        """Both slacks of every box."""
         out: list[FloatArray] = []
         for block, x in zip(self.original.sets, self.original.point(point), strict=True):
             parts = [sign * x + shift * block.identity() for sign, shift in block.slacks]
             out += parts if block.bounded else [x]
         return tuple(out)
 
-    def unlift_point(self, point: Point) -> Point:
-        """Map a point of the lifted problem back."""
+    def point(self, point: Point) -> Point:
+        """Lower slacks with the bound added; the upper ones are dropped."""
         point = self.problem.point(point)
         first = self._first_blocks()
         out = []
@@ -62,10 +57,10 @@ class Lift:
             out.append(x + block.lower * block.identity() if block.bounded else x)
         return tuple(out)
 
-    def certificate(self, y: FloatArray) -> FloatArray:
-        """Map a certificate of the original problem to the lifted one.
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Add the best multipliers for the added rows.
 
-        The added multipliers are the best ones: with ``theta`` the eigenvalue where the trace runs out,
+        With ``theta`` the eigenvalue where the trace runs out,
         they are ``-(G - theta·I)_+`` for the entries and ``-theta`` for the trace, ``G = A*y``. That puts
         ``A*y`` on the boundary of the cones; it is moved inside by a little more than rounding.
         """
@@ -92,8 +87,8 @@ class Lift:
             out[start : start + i.size] = np.where(i == j, 1.0, 2.0) * excess[i, j]
         return out
 
-    def unlift_certificate(self, y: FloatArray) -> FloatArray:
-        """Map a certificate of the lifted problem back: the multipliers of the original rows."""
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """The multipliers of the original rows."""
         return self.problem.multipliers(y)[: self.original.m].copy()
 
     def _first_blocks(self) -> list[int]:
@@ -117,8 +112,6 @@ def lift(problem: FeasibilityProblem) -> Lift:
     Lift
         The lifted problem and the maps for points and certificates.
     """
-    from sdpfeas.problem.problem import FeasibilityProblem
-
     boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
     if not boxes:
         return Lift(problem, problem, ())
@@ -161,7 +154,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
             names += _distinct(fresh, names)
         start += added[b]
     extra = np.concatenate(low_extra)
-    lifted = FeasibilityProblem(
+    lifted = type(problem)(
         sets,
         rows,
         np.concatenate([problem.lower - shift, extra]),

@@ -8,41 +8,50 @@ import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
 
 __all__ = ["Presolved", "presolve"]
 
 
 @dataclass(frozen=True)
-class Presolved:
-    """A smaller problem, or an answer already found, and the way back.
+class Presolved(Reduction):
+    """A smaller problem, or an answer already found.
 
     Attributes
     ----------
-    problem : FeasibilityProblem or None
-        What is left to solve; None if nothing is.
-    certificate : ndarray or None
-        Multipliers of the original problem that settle it, where a row without terms contradicts itself.
+    original, problem : FeasibilityProblem
+        The problem before and after; they are the same where an answer was found.
+    answer : tuple, optional
+        A point or multipliers of the original problem, where nothing is left to solve.
     """
 
     original: FeasibilityProblem
-    problem: FeasibilityProblem | None
-    certificate: FloatArray | None
+    problem: FeasibilityProblem
+    answer: tuple[Point | None, FloatArray | None] | None
     _rows: np.ndarray
     _blocks: tuple[int, ...]
     _fixed: Point
 
     def point(self, point: Point) -> Point:
-        """Map a point of the smaller problem back."""
+        """Add the blocks that were fixed."""
         out = list(self._fixed)
         for b, x in zip(self._blocks, point, strict=True):
             out[b] = x
         return tuple(out)
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Map multipliers of the smaller problem back."""
+        """Zero for the rows that were dropped."""
         out = np.zeros(self.original.m)
         out[self._rows] = y
         return out
+
+    def start_point(self, point: Point) -> Point:
+        """The blocks that are left."""
+        return tuple(point[b] for b in self._blocks)
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """The rows that are left."""
+        return y[self._rows]
 
 
 def presolve(problem: FeasibilityProblem) -> Presolved:
@@ -73,11 +82,12 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
         y = np.zeros(problem.m)
         worst = int(against[0])
         y[worst] = 1.0 if lower[worst] > 0.0 else -1.0
-        return Presolved(problem, None, y, keep, blocks, fixed)
-    if not blocks:
-        return Presolved(problem, None, None, keep, blocks, fixed)
+        return Presolved(problem, problem, (None, y), keep, blocks, fixed)
+    if keep.size == 0:
+        # Nothing ties the blocks together: any member of each will do.
+        return Presolved(problem, problem, (fixed, None), keep, blocks, fixed)
     left = [problem.rows[b] for b in blocks]
     if keep.size < problem.m:
-        left = [None if r is None or keep.size == 0 else r.select(keep) for r in left]
+        left = [None if r is None else r.select(keep) for r in left]
     smaller = FeasibilityProblem([problem.sets[b] for b in blocks], left, lower[keep], upper[keep])
     return Presolved(problem, smaller, None, keep, blocks, fixed)

@@ -9,10 +9,11 @@ import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY
+from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows.arrays import value_range
 
 if TYPE_CHECKING:
-    from sdpfeas.problem.problem import FeasibilityProblem
+    from sdpfeas.problem.problem import FeasibilityProblem, Point
 
 __all__ = ["Scaling", "power_of_two", "scale_rows"]
 
@@ -21,13 +22,13 @@ EXPONENTS = (500, 100, 20, 0)
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """A problem with scaled rows, and the way back.
+class Scaling(Reduction):
+    """A problem with scaled rows; it has the same points.
 
     Attributes
     ----------
     original, problem : FeasibilityProblem
-        The problem before and after scaling; they have the same points.
+        The problem before and after scaling.
     factors : ndarray
         The power of two each row was multiplied by.
     """
@@ -36,12 +37,20 @@ class Scaling:
     problem: FeasibilityProblem
     factors: FloatArray
 
-    def certificate(self, y: FloatArray) -> FloatArray:
-        """Map a certificate of the original problem to the scaled one."""
+    def point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def start_point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Divide by the factors."""
         return self.original.multipliers(y) / self.factors
 
-    def unscale_certificate(self, y: FloatArray) -> FloatArray:
-        """Map a certificate of the scaled problem to the original one."""
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Multiply by the factors."""
         return self.problem.multipliers(y) * self.factors
 
 
@@ -89,11 +98,9 @@ def scale_rows(problem: FeasibilityProblem) -> Scaling:
     Scaling
         The scaled problem; points are the same, certificates are mapped exactly.
     """
-    from sdpfeas.problem.problem import FeasibilityProblem
-
     factors = _exact_factors(problem)
     rows = [None if r is None else r.scaled(factors) for r in problem.rows]
-    scaled = FeasibilityProblem(
+    scaled = type(problem)(
         problem.sets,
         rows,
         problem.lower * factors,

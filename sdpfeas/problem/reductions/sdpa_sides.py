@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
 from sdpfeas.sizes import require_room
@@ -113,26 +115,41 @@ class SdpaData:
             block_names=[f"Y{b + 1}" for b in range(self.sizes.size)],
         )
 
+    @property
+    def _starts(self) -> np.ndarray:
+        """First row of every block on the LMI side, and how many rows there are: one an entry."""
+        counts = np.where(self.sizes > 0, self.sizes * (self.sizes + 1) // 2, -self.sizes)
+        return np.concatenate([[0], np.cumsum(counts)])
+
+    def places(self, block: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        """Rows of the LMI side that entries on or above the diagonal have."""
+        size = self.sizes[block]
+        inside = np.where(size > 0, row * size - row * (row + 1) // 2 + column, row)
+        return np.asarray(self._starts[block] + inside)
+
+    def lmi_multipliers(self, y: Sequence[FloatArray]) -> FloatArray:
+        """Multipliers of the LMI side from ``Y`` with ``<F_k, Y> = 0``, block by block."""
+        parts = []
+        for part in y:
+            if part.ndim == 2:
+                i, j = np.triu_indices(part.shape[0])
+                part = np.where(i == j, 1.0, 2.0) * part[i, j]  # noqa: PLW2901
+            parts.append(part)
+        return np.concatenate(parts)
+
     def lmi(self) -> FeasibilityProblem:
         """Find x with ``sum_k x_k F_k - F_0`` positive semidefinite."""
-        counts = np.where(self.sizes > 0, self.sizes * (self.sizes + 1) // 2, -self.sizes)
-        total, m = int(counts.sum()), self.c.size
+        starts = self._starts
+        total, m = int(starts[-1]), self.c.size
         require_room(total, "entries on or above the diagonal, one row each", each=ROW_ROOM)
         require_room(total * self.sizes.size, "rows times blocks", each=BLOCK_ROW_ROOM)
-        starts = np.cumsum(counts) - counts
-        size = np.abs(self.sizes)[self.block]
-        offset = np.where(
-            self.sizes[self.block] > 0,
-            self.row * size - self.row * (self.row + 1) // 2 + self.column,
-            self.row,
-        )
-        place = starts[self.block] + offset
+        place = self.places(self.block, self.row, self.column)
         constant = self.matrix == 0
         right = np.bincount(place[constant], weights=self.value[constant], minlength=total)
         rest = ~constant
         columns = sp.csr_array((self.value[rest], (place[rest], self.matrix[rest] - 1)), shape=(total, m))
         rows: list[Rows] = [Sparse(columns, m, matrix=False)]
-        for block, start in zip(self.sets(), starts, strict=True):
+        for block, start in zip(self.sets(), starts[:-1], strict=True):
             rows.append(_entry_rows(block, int(start), total))
         return FeasibilityProblem(
             [Free(m), *self.sets()],
@@ -249,31 +266,46 @@ def _ordered(
 
 
 @dataclass(frozen=True)
-class EqualityForm:
-    """A problem made of PSD and Nonneg blocks and equality rows, with the way back.
-
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after.
-    """
+class EqualityForm(Reduction):
+    """A problem made of PSD and Nonneg blocks and equality rows."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
+    #: The rows that are kept; among those the ones with a slack, and the ones with two.
     _rows: np.ndarray
+    _open: np.ndarray
+    _ranged: np.ndarray
 
     def point(self, point: Point) -> Point:
-        """Map a point back: differences of split blocks, slack variables dropped."""
+        """Differences of split blocks; slack variables are dropped."""
         return tuple(
             part[: block.n] - part[block.n :] if block.free else part
             for part, block in zip(point, self.original.sets, strict=False)
         )
 
-    def certificate(self, y: FloatArray) -> FloatArray:
-        """Map a certificate back: the multipliers of the original rows."""
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """The multipliers of the original rows."""
         out = np.zeros(self.original.m)
         out[self._rows] = y[: self._rows.size]
         return out
+
+    def start_point(self, point: Point) -> Point:
+        """Positive and negative parts of free blocks, and the slack that is left in every row."""
+        out = [
+            np.concatenate([np.maximum(x, 0.0), np.maximum(-x, 0.0)]) if block.free else x
+            for x, block in zip(point, self.original.sets, strict=True)
+        ]
+        if self._open.size:
+            value = self.original.apply(point)
+            above, below = value - self.original.lower, self.original.upper - value
+            slack = np.where(np.isfinite(above), above, below)[self._rows[self._open]]
+            out.append(np.concatenate([slack, below[self._rows[self._ranged]]]))
+        return tuple(out)
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """What an upper bound contributes goes to the row of its width."""
+        kept = y[self._rows]
+        return np.concatenate([kept, np.minimum(kept[self._ranged], 0.0)])
 
 
 def equality_form(problem: FeasibilityProblem) -> EqualityForm:
@@ -322,7 +354,7 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
         sets.append(Nonneg(width))
         rows.append(Sparse(sp.csr_array((values, places), shape=(m + extra, width)), width, matrix=False))
     right = np.concatenate([np.where(low, lower, upper), (upper - lower)[ranged]])
-    return EqualityForm(problem, FeasibilityProblem(sets, rows, right, right), index)
+    return EqualityForm(problem, FeasibilityProblem(sets, rows, right, right), index, open_rows, ranged)
 
 
 def _padded(rows: Rows, extra: int) -> Rows:
@@ -334,47 +366,50 @@ def _padded(rows: Rows, extra: int) -> Rows:
 
 
 @dataclass(frozen=True)
-class LmiForm:
-    """A problem seen as the LMI side of an SDPA file, with the way back.
+class LmiForm(Reduction):
+    """A problem seen as the LMI side of an SDPA file: rows in the order of its entries, divided by a number.
 
     Attributes
     ----------
-    original : FeasibilityProblem
-        The problem.
+    original, problem : FeasibilityProblem
+        The problem before and after.
     data : SdpaData
         The file; its ``c`` is zero.
     """
 
     original: FeasibilityProblem
     data: SdpaData
-    #: For every row of the problem, the slack entry it defines, and the coefficient of that.
-    _block: np.ndarray
-    _row: np.ndarray
-    _column: np.ndarray
-    _coefficient: FloatArray
+    #: For every row of the original, the row it became, and the number it was divided by.
+    _place: np.ndarray
+    _divisor: FloatArray
 
-    def point(self, x: FloatArray, slack: list[FloatArray]) -> Point:
-        """Map ``x`` and the blocks of ``X`` to a point of the problem."""
-        out: list[FloatArray] = []
-        start, k = 0, 0
-        for block in self.original.sets:
-            if block.free:
-                out.append(x[start : start + block.n])
-                start += block.n
-            else:
-                out.append(slack[k])
-                k += 1
-        return tuple(out)
+    @cached_property
+    def problem(self) -> FeasibilityProblem:  # type: ignore[override]
+        """The LMI side; made when it is asked for."""
+        return self.data.lmi()
 
-    def certificate(self, y: list[FloatArray]) -> FloatArray:
-        """Map ``Y`` with ``<F_k, Y> = 0`` and ``<F_0, Y> > 0``, block by block, to a certificate."""
-        weight = np.where(self._row == self._column, 1.0, 2.0)
-        entries = np.empty(self.original.m)
-        for b, part in enumerate(y):
-            here = self._block == b
-            i, j = self._row[here], self._column[here]
-            entries[here] = part[i, j] if part.ndim == 2 else part[i]
-        return -weight * entries / self._coefficient
+    def point(self, point: Point) -> Point:
+        """Cut ``x`` into the free blocks."""
+        sizes = [block.n for block in self.original.sets if block.free]
+        parts = iter(np.split(point[0], np.cumsum(sizes)[:-1]))
+        slacks = iter(point[1:])
+        return tuple(next(parts if block.free else slacks) for block in self.original.sets)
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """In the order and the units of the original rows."""
+        return y[self._place] / self._divisor
+
+    def start_point(self, point: Point) -> Point:
+        """All free blocks in one, then the others."""
+        pairs = list(zip(self.original.sets, point, strict=True))
+        free = np.concatenate([x for block, x in pairs if block.free])
+        return (free, *(x for block, x in pairs if not block.free))
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """In the order and the units of the entries."""
+        out = np.empty_like(y)
+        out[self._place] = y * self._divisor
+        return out
 
 
 def lmi_form(problem: FeasibilityProblem) -> LmiForm:
@@ -414,7 +449,7 @@ def lmi_form(problem: FeasibilityProblem) -> LmiForm:
         column[place],
         np.concatenate([constant[kept], -columns.data / coefficient[entry]]),
     )
-    return LmiForm(problem, data, block, row, column, coefficient)
+    return LmiForm(problem, data, data.places(block, row, column), -coefficient)
 
 
 def _slack_entries(problem: FeasibilityProblem, slack: list[int]) -> Entries:
