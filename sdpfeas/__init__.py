@@ -3,12 +3,9 @@
 Any backend may answer; one shared verifier decides. See :func:`verify` and :class:`FeasibilityProblem`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from sdpfeas import families
-from sdpfeas.backends.contract import FeasibilityBackend
-from sdpfeas.backends.inquiry import Inquiry, Progress, WarmStart
-from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.errors import (
     BackendError,
     CardError,
@@ -18,22 +15,57 @@ from sdpfeas.errors import (
     ProblemError,
     SdpfeasError,
 )
-from sdpfeas.io.cvxpy import from_cvxpy
-from sdpfeas.io.sdpa import read_sdpa, write_sdpa
-from sdpfeas.problem.builder import ProblemBuilder
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.rows import Combined, LowRank, PairwiseDifference, Stacked
-from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
-from sdpfeas.search.bisection import bisect, one_shot
-from sdpfeas.search.solving import solve
-from sdpfeas.verifier import verify
-from sdpfeas.verifier.results import Check, Claim, Conflict, Proof, Result, Stop, Verdict
-from sdpfeas.verifier.tolerances import Tolerances
 
-if TYPE_CHECKING:  # the package can be called: it lists what is in it
-    from sdpfeas.backends.registry import backends
+if TYPE_CHECKING:
+    from sdpfeas import families
+    from sdpfeas.backends.contract import FeasibilityBackend
+    from sdpfeas.backends.inquiry import Inquiry, Progress, WarmStart
+    from sdpfeas.backends.registry import Solver, backends, find_solver
+    from sdpfeas.io.cvxpy import from_cvxpy
+    from sdpfeas.io.sdpa import read_sdpa, write_sdpa
+    from sdpfeas.problem.builder import ProblemBuilder
+    from sdpfeas.problem.problem import FeasibilityProblem
+    from sdpfeas.problem.rows import Combined, LowRank, PairwiseDifference, Stacked
+    from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
+    from sdpfeas.search.bisection import bisect, one_shot
+    from sdpfeas.search.solving import solve
+    from sdpfeas.verifier import verify
+    from sdpfeas.verifier.results import Check, Claim, Conflict, Proof, Result, Stop, Verdict
+    from sdpfeas.verifier.tolerances import Tolerances
 else:
-    from sdpfeas import backends
+    # Where the names above are; NumPy, SciPy and our own rooms are imported when a name is first asked for.
+    _PLACES = {
+        "sdpfeas.backends.contract": ["FeasibilityBackend"],
+        "sdpfeas.backends.inquiry": ["Inquiry", "Progress", "WarmStart"],
+        "sdpfeas.backends.registry": ["Solver", "find_solver"],
+        "sdpfeas.io.cvxpy": ["from_cvxpy"],
+        "sdpfeas.io.sdpa": ["read_sdpa", "write_sdpa"],
+        "sdpfeas.problem.builder": ["ProblemBuilder"],
+        "sdpfeas.problem.problem": ["FeasibilityProblem"],
+        "sdpfeas.problem.rows": ["Combined", "LowRank", "PairwiseDifference", "Stacked"],
+        "sdpfeas.problem.sets": ["PSD", "Free", "Nonneg", "SpectralBox"],
+        "sdpfeas.search.bisection": ["bisect", "one_shot"],
+        "sdpfeas.search.solving": ["solve"],
+        "sdpfeas.verifier": ["verify"],
+        "sdpfeas.verifier.results": ["Check", "Claim", "Conflict", "Proof", "Result", "Stop", "Verdict"],
+        "sdpfeas.verifier.tolerances": ["Tolerances"],
+    }
+    _PLACE = {name: place for place, names in _PLACES.items() for name in names}
+
+    def __getattr__(name):
+        """Import a public name, or a room that is one."""
+        if name in _PLACE:
+            value = getattr(import_module(_PLACE[name]), name)
+        elif name in ("backends", "families"):  # the first can also be called: it lists what is in it
+            value = import_module(f"sdpfeas.{name}")
+        else:
+            raise AttributeError(f"module 'sdpfeas' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
+
 
 __version__ = "0.1.0"
 

@@ -99,7 +99,11 @@ def main(arguments: list[str]) -> None:
     # Children of the backend must not hold the pipes open once this process is gone.
     os.set_inheritable(jobs.fileno(), False)
     os.set_inheritable(replies.fileno(), False)
-    import sdpfeas.search.solving  # noqa: F401 - paid for before the first job
+    # Paid for before the first job.
+    import scipy.optimize
+    import scipy.spatial.distance  # noqa: F401
+
+    import sdpfeas.search.solving  # noqa: F401
 
     write_frame(replies, "up")
     warm = False

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linprog
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from sdpfeas.numerics.linalg import FloatArray, eigh, eigvalsh, spectral_matrix
@@ -287,6 +286,8 @@ def _best_vector(
     low = np.where(signed, 0.0, -np.inf)
     limits_of = [(lo, None) for lo in low] + [(None, 1.0)]
     objective = np.append(np.zeros(low.size), -1.0)
+    from scipy.optimize import linprog  # slow to import
+
     answer = linprog(objective, table, right, bounds=limits_of, method="highs")
     if answer.x is None or not np.isfinite(answer.x).all():
         return None

@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import pdist
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
@@ -118,6 +117,8 @@ class PairwiseDifference(Rows):
 
     def _plain_norms(self) -> FloatArray:
         # The squared distance of the two means.
+        from scipy.spatial.distance import pdist  # slow to import
+
         return np.asarray(pdist(self._means, "sqeuclidean"), dtype=np.float64)
 
     def magnitude_norms(self) -> FloatArray:
