@@ -6,7 +6,9 @@ Every error a user can cause is an :class:`SdpfeasError`; it says what was wrong
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class SdpfeasError(Exception):
@@ -31,6 +33,10 @@ class FileWriteError(SdpfeasError, OSError):
 
 class OptionError(SdpfeasError, ValueError):
     """An option is unknown or has the wrong type or value."""
+
+
+class MissingExtraError(OptionError, ImportError):
+    """What was asked for needs a package that is not installed."""
 
 
 class BackendError(SdpfeasError):
@@ -64,8 +70,32 @@ def in_words(value: object, limit: int = 2000) -> str:
         text = f"{kind}: {value}" if isinstance(value, BaseException) else str(value)
     except Exception:  # noqa: BLE001 - how it shows itself is a stranger's code, too
         text = f"<{kind}>"
-    # Files and databases hold UTF-8, which has no lone surrogates.
-    return text[:limit].encode("utf-8", "replace").decode()
+    return storable(text[:limit])
+
+
+def storable(text: str) -> str:
+    """Text that files and databases can hold: UTF-8 has no lone surrogates, which odd file names bring.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def raised_where(error: BaseException, frames: int = 3) -> str:
+    """Where an exception was raised, the innermost place first, in one line.
+
+    Parameters
+    ----------
+    error : BaseException
+        The exception.
+    frames : int
+        How many places are named.
+    """
+    places = traceback.extract_tb(error.__traceback__)[::-1][:frames]
+    return ", called from ".join(f"{Path(p.filename).name}, line {p.lineno} ({p.name})" for p in places)
 
 
 def hint(name: str, known: Iterable[str], otherwise: str = "known:") -> str:

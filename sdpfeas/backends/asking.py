@@ -8,7 +8,7 @@ from typing import Any
 from sdpfeas.backends.claimed import read_claim
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.errors import ClaimError, in_words
+from sdpfeas.errors import ClaimError, in_words, raised_where
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
@@ -55,5 +55,6 @@ def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqu
     try:
         returned: Any = backend.solve(problem, inquiry)
     except Exception as error:  # noqa: BLE001 - a backend may raise anything; it costs this answer only
-        return Claim(stop=Stop.ERROR, raw_status=in_words(error))
+        info = {"raised": raised_where(error)}
+        return Claim(stop=Stop.ERROR, raw_status=in_words(error), info=info)
     return read_claim(returned)

@@ -20,7 +20,7 @@ from typing import Any
 
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.cards.toml import find_card, read_card, shipped_cards
-from sdpfeas.errors import BackendError, CardError, OptionError, hint
+from sdpfeas.errors import BackendError, CardError, OptionError, hint, storable
 
 __all__ = [
     "BackendInfo",
@@ -200,7 +200,7 @@ def _from_card(path: Path) -> Solver:
         base.make(**options)
     except OptionError as error:
         raise CardError(f"{path}: {error}") from None
-    return Solver(str(card.get("name", path.stem)), base.kind, options, base.source, text)
+    return Solver(str(card.get("name", storable(path.stem))), base.kind, options, base.source, text)
 
 
 def load_backend_file(path: Path) -> type[FeasibilityBackend]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -76,7 +77,12 @@ def _fit(value: Any, hint: Any) -> tuple[bool, Any]:
         return value is None, value
     if hint is float:
         fits = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return fits, float(value) if fits else value
+        try:
+            number = float(value) if fits else math.nan
+        except OverflowError:  # an integer beyond all floats
+            number = math.nan
+        # What is not a number would pass every check of a range.
+        return not math.isnan(number), number
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool), value
     return isinstance(value, hint), value

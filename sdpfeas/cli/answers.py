@@ -25,6 +25,7 @@ from sdpfeas.cli.console import (
 from sdpfeas.cli.inputs import load_member
 from sdpfeas.errors import ClaimError
 from sdpfeas.families.base import ParametricFamily
+from sdpfeas.files import writing
 from sdpfeas.io.brackets import SavedBracket, load_bracket, pack_bracket, unpack_bracket
 from sdpfeas.io.results import load_result, save_result, unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -140,7 +141,9 @@ def _bisect(
         bracket = bisect(family, solver, time_limit=time_limit, options=options, **search)
     if output is not None:
         ends = (bracket.lower, bracket.point), (bracket.upper, bracket.certificate)
-        output.write_bytes(pack_bracket(SavedBracket.of(family, *ends, backend=solver.kind.name)))
+        packed = pack_bracket(SavedBracket.of(family, *ends, backend=solver.kind.name))
+        with writing(output):
+            output.write_bytes(packed)
     steps = len(bracket.history)
     if as_json:
         facts = {"lower": bracket.lower, "upper": bracket.upper, "converged": bracket.converged}

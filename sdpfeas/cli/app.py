@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -80,26 +82,53 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments : sequence of str, optional
         The arguments; those of the process if not given.
     """
+    _use_any_name()
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Wherever it stands: "sdpfeas solve x -v" is what people type.
     verbose = any(word in ("-v", "--verbose") for word in given)
     given = [word for word in given if word not in ("-v", "--verbose")]
     try:
         app(given, prog_name="sdpfeas")
-    except (SdpfeasError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        if verbose:
-            err().print_exception()
-        _fail(str(error), 2)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
     except BrokenPipeError:
         # The reader went away (| head): nothing is wrong, and nothing more can be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(0)
+    except (SdpfeasError, OSError, MemoryError) as error:
+        if verbose:
+            err().print_exception()
+        if isinstance(error, OSError):
+            _drop_output()
+        _fail(_in_words(error), 2)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
     except Exception as error:  # noqa: BLE001 - a bug of ours; still one line unless asked for more
         if verbose:
             err().print_exception()
         _fail(f"{type(error).__name__}: {error} (a bug in sdpfeas; -v shows where)", 70)
+
+
+def _use_any_name() -> None:
+    """Write what the terminal has no characters for as escapes, instead of failing at it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Forget what is left to write: at the end it would fail once more."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        return
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for this {error}".strip()
+    if isinstance(error, OSError) and error.strerror is not None:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return str(error)
 
 
 def _fail(message: str, code: int) -> None:

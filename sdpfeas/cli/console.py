@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sdpfeas.cards.toml import parse_toml
 from sdpfeas.errors import OptionError
 from sdpfeas.verifier.results import Verdict
 
@@ -72,6 +73,7 @@ def verdict_text(verdict: str) -> str:
 def print_json(value: Any) -> None:
     """Write one JSON document to standard output."""
     sys.stdout.write(json.dumps(_plain(value), indent=2) + "\n")
+    sys.stdout.flush()  # where that fails, now is the time to say so
 
 
 def _plain(value: Any) -> Any:
@@ -98,15 +100,13 @@ def _plain(value: Any) -> Any:
 
 def parse_pairs(pairs: list[str] | None) -> dict[str, Any]:
     """Turn ``NAME=VALUE`` pairs into options; values are read as TOML, else taken as text."""
-    import tomllib
-
     options: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             raise OptionError(f"--set takes NAME=VALUE, got {pair!r}")
         try:
-            options[name.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+            options[name.strip()] = parse_toml(f"value = {value}")["value"]
+        except ValueError:
             options[name.strip()] = value
     return options

@@ -13,7 +13,8 @@ from rich.markup import escape
 
 from sdpfeas.cli.console import AsJson, err, out, print_json
 from sdpfeas.cli.progress import StudyProgress
-from sdpfeas.errors import OptionError
+from sdpfeas.errors import MissingExtraError, OptionError
+from sdpfeas.extras import extra
 
 __all__ = ["register"]
 
@@ -51,10 +52,8 @@ def paper(
     as_json: AsJson = False,
 ) -> None:
     """Reproduce the WLDA paper. Run it again to continue: only what is missing is computed."""
-    try:
+    with extra("wlda", "sdpfeas paper"):
         import sklearn  # noqa: F401 - asked for before anything is written
-    except ImportError:
-        raise OptionError("the paper's experiments need scikit-learn: pip install 'sdpfeas[wlda]'") from None
     from sdpfeas.study.settings import Settings
     from sdpfeas.study.store import Store
     from sdpfeas.wlda.paper.cells import plan_targets
@@ -135,7 +134,7 @@ def _write(summary: Any, store: Any, folder: Path) -> list[Path]:
     written = write_tables(summary, folder, *_origin())
     try:
         written += write_figure(summary, store, folder)
-    except OptionError as error:
+    except MissingExtraError as error:
         err().print(f"[yellow]no figure[/] {summary.target.name}: {escape(str(error))}")
     return written
 

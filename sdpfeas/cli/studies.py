@@ -15,7 +15,7 @@ from rich.markup import escape
 from sdpfeas.cli.console import AsJson, err, out, print_json, table
 from sdpfeas.cli.progress import StudyProgress
 from sdpfeas.errors import FileFormatError, OptionError
-from sdpfeas.sizes import parse_size
+from sdpfeas.files import parse_size, writing
 from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
 from sdpfeas.study.export import write_table
 from sdpfeas.study.plan import make_plan
@@ -188,7 +188,8 @@ def _write_report(store: Store, path: Path, form: Format = Format.html) -> Path:
     from sdpfeas.study.report import render_html, render_markdown
 
     text = render_html(store) if form is Format.html else render_markdown(store)
-    path.write_text(text, encoding="utf-8")
+    with writing(path):
+        path.write_text(text, encoding="utf-8")
     return path
 
 

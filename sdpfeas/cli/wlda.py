@@ -12,6 +12,8 @@ from rich.markup import escape
 
 from sdpfeas.cli.console import AsJson, err, out, print_json
 from sdpfeas.errors import OptionError, ProblemError, SdpfeasError
+from sdpfeas.extras import extra
+from sdpfeas.files import writing
 from sdpfeas.io.tables import Samples, read_samples
 
 __all__ = ["register"]
@@ -53,6 +55,7 @@ def wlda(
     as_json: AsJson = False,
 ) -> None:
     """Find the projection that separates the two closest classes best, and prove how good it is."""
+    _check_outputs(write, plot)
     samples = read_samples(data, label)
     X = _standardized(samples.X) if standardize else samples.X
     options = {"solver": solver, "tol": tol, "shrinkage": _share(shrinkage), "time_limit": time_limit}
@@ -85,10 +88,8 @@ def wlda(
 
 def _fitted(X: np.ndarray, y: np.ndarray, **options: Any) -> tuple[Any, list[str]]:
     """Fit the estimator; return it with what it warned of."""
-    try:
+    with extra("wlda", "sdpfeas wlda"):
         from sdpfeas.wlda import WorstCaseLDA
-    except ImportError as error:
-        raise OptionError(str(error)) from None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
@@ -132,6 +133,23 @@ def _share(text: str | None) -> float | str | None:
         raise OptionError(f"--shrinkage is a share between 0 and 1, or auto; got {text!r}") from None
 
 
+def _check_outputs(write: Path | None, plot: Path | None) -> None:
+    """Refuse what could not be written in the end, before anything is computed."""
+    if write is not None and write.suffix not in (".npz", ".csv"):
+        raise OptionError(f"{write}: the projection is written as .npz or .csv")
+    if plot is None:
+        return
+    kinds = sorted(_figure().canvas.get_supported_filetypes())
+    if plot.suffix.removeprefix(".").lower() not in kinds:
+        raise OptionError(f"{plot}: a plot is written as one of .{', .'.join(kinds)}")
+
+
+def _figure() -> Any:
+    with extra("plot", "a plot"):
+        from matplotlib.figure import Figure
+    return Figure(figsize=(6.0, 4.6), layout="constrained")
+
+
 def _write(found: Any, samples: Samples, X: np.ndarray, write: Path | None, plot: Path | None) -> list[str]:
     weights, written = found.components_.T, []
     if write is not None:
@@ -139,12 +157,11 @@ def _write(found: Any, samples: Samples, X: np.ndarray, write: Path | None, plot
             lines = ["feature," + ",".join(f"w{k + 1}" for k in range(weights.shape[1]))]
             for name, row in zip(samples.features, weights, strict=True):
                 lines.append(",".join([f'"{name}"', *(repr(float(v)) for v in row)]))
-            write.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        elif write.suffix == ".npz":
-            with write.open("wb") as file:
-                np.savez_compressed(file, W=weights, features=np.array(samples.features))
+            with writing(write):
+                write.write_text("\n".join(lines) + "\n", encoding="utf-8")
         else:
-            raise OptionError(f"{write}: the projection is written as .npz or .csv")
+            with writing(write), write.open("wb") as file:
+                np.savez_compressed(file, W=weights, features=np.array(samples.features))
         written.append(str(write))
     if plot is not None:
         _plot(found.transform(X), samples.y, plot)
@@ -153,11 +170,7 @@ def _write(found: Any, samples: Samples, X: np.ndarray, write: Path | None, plot
 
 
 def _plot(Z: np.ndarray, y: np.ndarray, path: Path) -> None:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise OptionError("a plot needs matplotlib: pip install 'sdpfeas[plot]'") from None
-    figure = Figure(figsize=(6.0, 4.6), layout="constrained")
+    figure = _figure()
     axes = figure.subplots()
     for name in sorted(set(y.tolist()), key=str):
         mine = Z[y == name]
@@ -170,4 +183,5 @@ def _plot(Z: np.ndarray, y: np.ndarray, path: Path) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     if len(set(y.tolist())) <= 20:
         axes.legend(frameon=False, fontsize="small")
-    figure.savefig(path, dpi=160)
+    with writing(path):
+        figure.savefig(path, dpi=160)

@@ -17,6 +17,7 @@ family.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -26,7 +27,7 @@ from typing import Any, Literal
 
 from sdpfeas.cards.options import parse_options
 from sdpfeas.cards.toml import card_folders, find_card, read_card
-from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint
+from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
 from sdpfeas.families.base import Family, ParametricFamily
 from sdpfeas.families.lookup import family_names, find_family, load_family_file
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -35,6 +36,9 @@ __all__ = ["ProblemCard", "ProblemMember", "find_problem"]
 
 #: Endings of files that hold a problem.
 PROBLEM_FILES = (".npz", ".dat-s", ".dat-s.gz")
+
+#: A card may stand for so many problems.
+MAX_MEMBERS = 10**5
 
 #: Keys of a card, with the type each must have.
 KEYS: dict[str, tuple[type, str]] = {
@@ -237,10 +241,11 @@ def _from_path(path: Path) -> ProblemCard:
         return _from_card(path)
     if path.suffix == ".py":
         family = load_family_file(path)
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="replace")
         return ProblemCard(family.name, family, description=_summary(family), source=str(path), text=text)
     if path.name.endswith(PROBLEM_FILES):
-        return ProblemCard(_stem(path), file=path, source=str(path), text=_identified(path))
+        named = storable(_stem(path)), storable(str(path)), storable(_identified(path))
+        return ProblemCard(named[0], file=path, source=named[1], text=named[2])
     raise CardError(
         f"{path}: a problem is a .toml card, a .py file, or a file ending in {', '.join(PROBLEM_FILES)}"
     )
@@ -257,7 +262,7 @@ def _from_card(path: Path) -> ProblemCard:
             raise CardError(f"{path}: {key} must be {spelled}, got {value!r}")
     if ("family" in card) == ("file" in card):
         raise CardError(f'{path}: a problem card needs either family = "NAME" or file = "PATH"')
-    name = card.get("name", path.stem)
+    name = card.get("name", storable(path.stem))
     about = card.get("description", "")
     if "file" in card:
         return _file_card(path, card, name, about, text)
@@ -311,6 +316,9 @@ def _family_card(path: Path, card: dict[str, Any], name: str, about: str, text: 
         name, family, parameters, sweep, None if delta is None else float(delta), description=about,
         source=str(path), text=text,
     )  # fmt: skip
+    count = math.prod(len(values) for values in sweep.values())
+    if count > MAX_MEMBERS:
+        raise CardError(f"{path}: the sweep stands for {count:,} problems, more than {MAX_MEMBERS:,}")
     for member in made.members():
         _check_member(path, family, {**parameters, **member.parameters})
     return made

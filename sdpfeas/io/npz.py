@@ -1,7 +1,7 @@
 """One ``.npz`` file with a JSON header and plain arrays, never pickle: what all our own files are.
 
 What an archive unpacks to is added up from its directory, and held against the reading limit
-(:mod:`sdpfeas.sizes`), before anything is unpacked; no array may claim to be larger than what is stored.
+(:mod:`sdpfeas.files`), before anything is unpacked; no array may claim to be larger than what is stored.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError, SdpfeasError
-from sdpfeas.io.files import read_file
-from sdpfeas.sizes import require_room
+from sdpfeas.files import read_file, require_room
 
 __all__ = ["UNREADABLE", "Format", "load", "unpack_arrays"]
 

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.io.files import writing
+from sdpfeas.files import require_room, writing
 from sdpfeas.io.npz import Format, load
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Rows, rows_from_state
 from sdpfeas.problem.sets import set_from_spec
-from sdpfeas.sizes import require_room
 
 __all__ = ["load_problem", "save_problem"]
 
@@ -47,7 +46,7 @@ def load_problem(path: str | PathLike[str]) -> FeasibilityProblem:
     ------
     FileFormatError
         If the file is not such a problem or is damaged; or if the problem is too large, which is found out
-        before any memory is taken for it (see :mod:`sdpfeas.sizes`).
+        before any memory is taken for it (see :mod:`sdpfeas.files`).
     FileNotFoundError
         If there is no such file.
     """

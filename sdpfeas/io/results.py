@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.io.files import writing
+from sdpfeas.files import writing
 from sdpfeas.io.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point

@@ -39,7 +39,7 @@ from typing import Literal, NoReturn, get_args
 import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
-from sdpfeas.io.files import read_within, writing
+from sdpfeas.files import read_within, require_room, writing
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.sdpa_sides import (
@@ -50,7 +50,6 @@ from sdpfeas.problem.reductions.sdpa_sides import (
     lmi_form,
     primal_data,
 )
-from sdpfeas.sizes import require_room
 
 __all__ = ["read_sdpa", "write_sdpa"]
 
@@ -83,7 +82,7 @@ def read_sdpa(path: str | PathLike[str], side: Side = "primal") -> FeasibilityPr
     ------
     FileFormatError
         If the file is malformed; the message gives line and column. Also if the problem is too large, which
-        is found out before any memory is taken for it (see :mod:`sdpfeas.sizes`).
+        is found out before any memory is taken for it (see :mod:`sdpfeas.files`).
     FileNotFoundError
         If there is no such file.
     """

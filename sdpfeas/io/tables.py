@@ -1,6 +1,6 @@
 """Labelled samples from CSV, NPZ and Parquet files.
 
-Sizes are held against the reading limit (:mod:`sdpfeas.sizes`) before memory is taken.
+Sizes are held against the reading limit (:mod:`sdpfeas.files`) before memory is taken.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError
-from sdpfeas.io.files import read_file
+from sdpfeas.extras import extra
+from sdpfeas.files import read_file, require_room
 from sdpfeas.io.npz import UNREADABLE, unpack_arrays
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.validation import float_array
-from sdpfeas.sizes import require_room
 
 __all__ = ["Samples", "read_samples"]
 
@@ -169,11 +169,9 @@ def _is_number(text: str) -> bool:
 
 
 def _read_parquet(path: Path, label: str | None) -> Samples:
-    try:
+    with extra("parquet", "a Parquet file"):
         import pyarrow as pa
         from pyarrow import parquet
-    except ImportError:
-        raise OptionError("reading Parquet needs pyarrow: pip install 'sdpfeas[parquet]'") from None
     try:
         with parquet.ParquetFile(path) as file:
             names, groups = file.schema_arrow.names, file.metadata

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sdpfeas.errors import OptionError
+from sdpfeas.extras import extra
+from sdpfeas.files import writing
 from sdpfeas.study.store import Store
 
 __all__ = ["COLUMNS", "to_csv", "write_table"]
@@ -63,23 +65,22 @@ def write_table(store: Store, path: Path) -> int:
         If the ending is none of these, or pyarrow is needed and missing.
     """
     cells = store.cells(texts=False)
-    if path.suffix == ".csv":
-        path.write_text(to_csv(cells), encoding="utf-8")
-    elif path.suffix == ".json":
-        kept = [{name: cell[name] for name in COLUMNS} for cell in cells]
-        path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-    elif path.suffix == ".parquet":
-        _write_parquet(cells, path)
-    else:
-        raise OptionError(f"{path}: a table is written as .csv, .json or .parquet")
+    with writing(path):
+        if path.suffix == ".csv":
+            path.write_text(to_csv(cells), encoding="utf-8")
+        elif path.suffix == ".json":
+            kept = [{name: cell[name] for name in COLUMNS} for cell in cells]
+            path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        elif path.suffix == ".parquet":
+            _write_parquet(cells, path)
+        else:
+            raise OptionError(f"{path}: a table is written as .csv, .json or .parquet")
     return len(cells)
 
 
 def _write_parquet(cells: list[dict[str, Any]], path: Path) -> None:
-    try:
+    with extra("parquet", "a Parquet file"):
         import pyarrow as pa
         from pyarrow import parquet
-    except ImportError:
-        raise OptionError("writing Parquet needs pyarrow: pip install 'sdpfeas[parquet]'") from None
     table = pa.table({name: [cell[name] for cell in cells] for name in COLUMNS})
     parquet.write_table(table, path)

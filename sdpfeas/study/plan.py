@@ -160,7 +160,7 @@ def _expand(specs: Sequence[str], what: str, errors: list[str]) -> list[str]:
 
 def _natural(path: str) -> list[Any]:
     """A sorting key that puts p9 before p10."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", path)]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", path)]
 
 
 def _plan_solvers(specs: Sequence[str], errors: list[str], skipped: dict[str, str]) -> list[PlannedSolver]:

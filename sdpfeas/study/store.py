@@ -24,6 +24,7 @@ import psutil
 
 from sdpfeas.errors import FileFormatError, StudyError, in_words
 from sdpfeas.study.plan import Plan
+from sdpfeas.study.stored import checked
 
 __all__ = ["FAILED", "Record", "Retry", "Store"]
 
@@ -149,14 +150,27 @@ class Store:
         self._lock = threading.RLock()
         self.run_id: int | None = None
         try:
-            self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
+            self._db = self._connect(readonly)
             self._db.row_factory = sqlite3.Row
             self._open(readonly)
             self._file = self.path.stat()
+        except sqlite3.OperationalError as error:
+            raise FileFormatError(f"{path}: cannot be opened as a study database: {error}") from None
         except sqlite3.Error as error:
-            raise FileFormatError(f"{path}: not a study database: {error}") from None
+            raise FileFormatError(f"{path}: not a study database, or damaged: {error}") from None
+
+    def _connect(self, readonly: bool) -> sqlite3.Connection:
+        place, more = str(self.path), {}
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if readonly and not os.access(self.path.parent, os.W_OK) and not log.exists():
+            # SQLite would put files beside it; where nobody can write, nothing changes either.
+            place, more = f"{self.path.absolute().as_uri()}?immutable=1", {"uri": True}
+        return sqlite3.connect(place, timeout=60, isolation_level=None, check_same_thread=False, **more)
 
     def _open(self, readonly: bool) -> None:
+        found = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            raise FileFormatError(f"{self.path}: a damaged database: {' '.join(str(found).split()):.200}")
         if readonly:
             tables = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master")}
             if not {"meta", "cells", "plan"} <= tables:
@@ -170,7 +184,7 @@ class Store:
                     self._db.execute(statement)
                 self._db.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (str(VERSION),))
         row = self._db.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
-        if row is None or int(row[0]) != VERSION:
+        if row is None or str(row[0]) != str(VERSION):
             found = "no version" if row is None else f"version {row[0]}"
             raise FileFormatError(f"{self.path}: a study database of {found}; this library reads {VERSION}")
 
@@ -254,7 +268,7 @@ class Store:
                     born,
                     now,
                     now,
-                    command,
+                    in_words(command, TEXT_LIMIT),
                     json.dumps(plan.settings.plain()),
                     json.dumps(environment),
                 ),
@@ -288,7 +302,7 @@ class Store:
                     s.solver.kind.name,
                     s.version,
                     json.dumps(s.options, default=str),
-                    s.solver.source,
+                    in_words(s.solver.source),
                     s.solver.text,
                 )
                 for key, s in solvers.items()
@@ -404,7 +418,11 @@ class Store:
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with self._lock, self._readable():
-            return [dict(row) for row in self._db.execute(query, values).fetchall()]
+            found = [dict(row) for row in self._db.execute(query, values).fetchall()]
+        try:
+            return [checked(row) for row in found]
+        except FileFormatError as error:
+            raise FileFormatError(f"{self.path}: {error}") from None
 
     def open_cells(self) -> dict[str, int]:
         """How many cells of this run's plan are in each state."""
@@ -447,15 +465,19 @@ class Store:
         # Version 0.1.0 stored the integers of NumPy as bytes.
         whole = "CASE typeof(cells.iterations) WHEN 'integer' THEN cells.iterations END AS iterations"
         wanted = wanted.replace("cells.iterations", whole)
-        return self._rows(
+        rows = self._rows(
             "SELECT plan.solver AS solver, plan.problem AS problem, plan.seed AS seed, cells.key AS key, "
             "problems.name AS card, problems.parameters AS parameters, problems.kind AS kind, "
             f"problems.rows AS rows, problems.size AS size, problems.summary AS summary, {wanted}, "
-            "EXISTS (SELECT 1 FROM evidence WHERE evidence.cell = cells.key) AS kept "
+            "EXISTS (SELECT 1 FROM evidence WHERE evidence.cell = cells.key) AS kept, "
+            "(SELECT count(*) FROM plan) AS planned "
             "FROM plan JOIN cells ON cells.key = plan.cell "
             "JOIN problems ON problems.key = cells.problem AND problems.label = plan.problem "
             "ORDER BY plan.position, plan.solver, plan.problem, plan.seed"
         )
+        if any(row.pop("planned") != len(rows) for row in rows):
+            raise FileFormatError(f"{self.path}: damaged: the plan names cells that are not there")
+        return rows
 
     def solvers(self) -> list[dict[str, Any]]:
         """Solvers of the study."""

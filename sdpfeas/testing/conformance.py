@@ -86,28 +86,46 @@ def check_backend(
 
 
 def _checks(solver: Solver, seed: int) -> Iterator[Finding]:
-    yield _truthful("every set, planted point", solver, list(_every_set(seed, truth=True)))
-    yield _truthful("every set, planted certificate", solver, list(_every_set(seed, truth=False)))
-    yield _truthful("linear matrix inequalities", solver, list(_matrix_inequalities(seed)))
-    yield _truthful("badly scaled twins", solver, list(_badly_scaled(seed)))
-    yield _truthful("just inside and just outside", solver, list(_neighbours(seed)))
-    yield _weakly_infeasible(solver)
-    yield _time_limit(solver, seed)
-    yield _callback(solver, seed)
+    exam = _Exam(solver)
+    yield exam.mark(_truthful("every set, planted point", exam, list(_every_set(seed, truth=True))))
+    yield exam.mark(_truthful("every set, planted certificate", exam, list(_every_set(seed, truth=False))))
+    yield exam.mark(_truthful("linear matrix inequalities", exam, list(_matrix_inequalities(seed))))
+    yield exam.mark(_truthful("badly scaled twins", exam, list(_badly_scaled(seed))))
+    yield exam.mark(_truthful("just inside and just outside", exam, list(_neighbours(seed))))
+    yield exam.mark(_weakly_infeasible(exam))
+    yield exam.mark(_time_limit(exam, seed))
+    yield exam.mark(_callback(exam, seed))
     yield _unknown_option(solver)
-    yield _warm_start(solver, seed)
-    yield _deterministic(solver, seed)
+    yield exam.mark(_warm_start(exam, seed))
+    yield exam.mark(_deterministic(exam, seed))
 
 
-def _ask(solver: Solver, problem: FeasibilityProblem, **settings: object) -> Result:
-    return solve(problem, solver, **{"time_limit": PATIENCE, **settings})  # type: ignore[arg-type]
+class _Exam:
+    """Asks the backend, and remembers what it raised: no check is passed by an exception."""
+
+    def __init__(self, solver: Solver) -> None:
+        self.solver = solver
+        self._raised = ""
+
+    def ask(self, problem: FeasibilityProblem, **settings: object) -> Result:
+        """Ask one problem."""
+        result = solve(problem, self.solver, **{"time_limit": PATIENCE, **settings})  # type: ignore[arg-type]
+        if "raised" in result.claim.info and not self._raised:
+            words = result.raw_status.partition("\n")[0]
+            self._raised = f"{words} in {result.claim.info['raised']}"
+        return result
+
+    def mark(self, finding: Finding) -> Finding:
+        """The finding, failed if the backend raised while it was made."""
+        raised, self._raised = self._raised, ""
+        return replace(finding, passed=False, detail=f"raised {raised}") if raised else finding
 
 
-def _truthful(name: str, solver: Solver, problems: list[Planted]) -> Finding:
+def _truthful(name: str, exam: _Exam, problems: list[Planted]) -> Finding:
     """Ask planted problems: nothing wrong, and nearly all decided."""
     right, open_ones = 0, []
     for item in problems:
-        result = _ask(solver, item.problem)
+        result = exam.ask(item.problem)
         if result.verdict is item.lie:
             return Finding(name, False, f"WRONG verdict on {item.name}: {result.verdict}, {result.reason}")
         if result.verdict is item.truth:
@@ -169,13 +187,13 @@ def _neighbours(seed: int) -> Iterator[Planted]:
             yield Planted(problem, share > 0, name=f"{name}, {'inside' if share > 0 else 'outside'}")
 
 
-def _weakly_infeasible(solver: Solver) -> Finding:
+def _weakly_infeasible(exam: _Exam) -> Finding:
     """No verdict is right where no proof exists: X11 = 0 and X12 = 1 on a PSD block."""
     rows = np.zeros((2, 2, 2))
     rows[0, 0, 0] = 1.0
     rows[1, 0, 1] = rows[1, 1, 0] = 0.5
     problem = FeasibilityProblem([PSD(2)], [rows], [0.0, 1.0], [0.0, 1.0])
-    result = _ask(solver, problem)
+    result = exam.ask(problem)
     return Finding(
         "weakly infeasible", result.verdict is Verdict.UNDECIDED, f"{result.verdict}: {result.raw_status}"
     )
@@ -188,11 +206,11 @@ def _hard(seed: int) -> FeasibilityProblem:
     return planted.feasible(rng, sets, rows=60, margin=1e-9).problem
 
 
-def _time_limit(solver: Solver, seed: int) -> Finding:
+def _time_limit(exam: _Exam, seed: int) -> Finding:
     problem = _hard(seed)
     limit = 0.2
     begin = time.perf_counter()
-    result = _ask(solver, problem, time_limit=limit)
+    result = exam.ask(problem, time_limit=limit)
     took = time.perf_counter() - begin
     # Compiling and one native iteration may come on top; a hang may not.
     decided = result.verdict is not Verdict.UNDECIDED
@@ -201,8 +219,8 @@ def _time_limit(solver: Solver, seed: int) -> Finding:
     return Finding("time limit", fine, f"limit {limit} s, took {result.solve_time:.2f} s: {result.stop}")
 
 
-def _callback(solver: Solver, seed: int) -> Finding:
-    if not solver.kind.calls_back:
+def _callback(exam: _Exam, seed: int) -> Finding:
+    if not exam.solver.kind.calls_back:
         return Finding("callback", True, "not offered")
     calls: list[int] = []
 
@@ -210,7 +228,7 @@ def _callback(solver: Solver, seed: int) -> Finding:
         calls.append(1)
         return True
 
-    result = _ask(solver, _hard(seed), callback=stop_at_once)
+    result = exam.ask(_hard(seed), callback=stop_at_once)
     stopped = result.stop is Stop.CALLBACK or result.verdict is not Verdict.UNDECIDED
     return Finding(
         "callback", bool(calls) and stopped and len(calls) <= 2, f"{len(calls)} call(s), {result.stop}"
@@ -227,26 +245,37 @@ def _unknown_option(solver: Solver) -> Finding:
     return Finding("unknown option", False, "accepted silently")
 
 
-def _warm_start(solver: Solver, seed: int) -> Finding:
+def _warm_start(exam: _Exam, seed: int) -> Finding:
     rng = np.random.default_rng([seed, 6])
     for plant in (planted.feasible, planted.infeasible):
         item = plant(rng, planted.set_mixes()["box nonneg"])
-        cold = _ask(solver, item.problem)
+        cold = exam.ask(item.problem)
         wrong = Claim(
             point=tuple(np.full(s.shape, 3.0) for s in item.problem.sets),
             certificate=np.ones(item.problem.m),
         )
         for start in (cold, wrong):
-            if _ask(solver, item.problem, warm_start=start).verdict is not cold.verdict:
+            if exam.ask(item.problem, warm_start=start).verdict is not cold.verdict:
                 return Finding("warm start", False, "a warm start moved the verdict")
-    return Finding("warm start", True, "verdicts unmoved" if solver.kind.warm_starts else "ignored")
+    return Finding("warm start", True, "verdicts unmoved" if exam.solver.kind.warm_starts else "ignored")
 
 
-def _deterministic(solver: Solver, seed: int) -> Finding:
+def _deterministic(exam: _Exam, seed: int) -> Finding:
     rng = np.random.default_rng([seed, 7])
-    item = planted.feasible(rng, planted.set_mixes()["all"])
-    one, two = _ask(solver, item.problem), _ask(solver, item.problem)
-    same = one.verdict is two.verdict and one.iterations == two.iterations
-    if same and one.point is not None and two.point is not None:
-        same = all(np.array_equal(a, b) for a, b in zip(one.point, two.point, strict=True))
-    return Finding("deterministic", same, "the same point twice" if same else "two runs differ")
+    points = 0
+    for name in ("all", "psd", "box trace"):
+        item = planted.feasible(rng, planted.set_mixes()[name])
+        one, two = exam.ask(item.problem), exam.ask(item.problem)
+        if one.verdict is not two.verdict or one.iterations != two.iterations or not _same(one, two):
+            return Finding("deterministic", False, "two runs differ")
+        points += one.point is not None
+    if not points:
+        return Finding("deterministic", False, "no point to compare: nothing was handed in")
+    return Finding("deterministic", True, "the same point twice")
+
+
+def _same(one: Result, two: Result) -> bool:
+    """Whether two answers hold the same point, or none."""
+    if one.point is None or two.point is None:
+        return one.point is two.point
+    return all(np.array_equal(a, b) for a, b in zip(one.point, two.point, strict=True))

@@ -6,6 +6,8 @@ the family works without.
 
 from typing import TYPE_CHECKING, Any
 
+from sdpfeas.extras import extra
+
 if TYPE_CHECKING:
     from sdpfeas.wlda.estimator import WorstCaseLDA
 
@@ -14,7 +16,8 @@ __all__ = ["WorstCaseLDA"]
 
 def __getattr__(name: str) -> Any:
     if name == "WorstCaseLDA":
-        from sdpfeas.wlda.estimator import WorstCaseLDA
+        with extra("wlda", "WorstCaseLDA"):
+            from sdpfeas.wlda.estimator import WorstCaseLDA
 
         return WorstCaseLDA
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

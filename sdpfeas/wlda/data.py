@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import SdpfeasError
-from sdpfeas.io.files import read_file
+from sdpfeas.extras import extra
+from sdpfeas.files import read_file, read_limit, require_room
 from sdpfeas.io.npz import UNREADABLE
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.sizes import read_limit, require_room
 
 __all__ = [
     "DataError",
@@ -90,6 +90,8 @@ def load_dataset(name: str) -> Dataset:
     ------
     DataError
         If there is none of that name, or it is not here and cannot be fetched.
+    MissingExtraError
+        If it comes with scikit-learn, which is not installed.
     """
     if name in _BUNDLED:
         X, y = _sklearn_datasets(name)[_BUNDLED[name]](return_X_y=True)
@@ -110,7 +112,7 @@ def load_dataset(name: str) -> Dataset:
         raise DataError(f"data set {name!r} is not here: {place}")
     try:
         X, y = entry.fetch()
-    except DataError:
+    except SdpfeasError:
         raise
     except Exception as error:  # a download fails in many ways
         raise DataError(
@@ -314,10 +316,8 @@ def _olivetti() -> tuple[FloatArray, np.ndarray]:
 
 
 def _sklearn_datasets(name: str) -> Any:
-    try:
+    with extra("wlda", f"data set {name!r}"):
         from sklearn import datasets
-    except ImportError as error:
-        raise DataError(f"data set {name!r} needs scikit-learn: pip install sdpfeas[wlda]") from error
     return vars(datasets)
 
 

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdpfeas.extras import extra
 from sdpfeas.numerics.linalg import FloatArray
 
-try:
+with extra("wlda", "sdpfeas.wlda"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as error:
-    raise ImportError("sdpfeas.wlda needs scikit-learn 1.6 or later: pip install 'sdpfeas[wlda]'") from error
 
 __all__ = ["LinearProjection", "check_components", "principal_axes"]
 

@@ -41,3 +41,40 @@ def test_a_liar_is_found_out_but_never_believed() -> None:
     findings = {f.name: f for f in check_backend(Liar)}
     assert not findings["every set, planted certificate"].passed
     assert not any("WRONG" in f.detail for f in findings.values())
+
+
+class Raiser(sf.FeasibilityBackend):
+    """Raises in a function of its own."""
+
+    name = "raiser"
+    calls_back = True
+
+    def solve(self, problem, inquiry):
+        return self._helper()
+
+    def _helper(self):
+        raise RuntimeError("no can do")
+
+
+def test_what_a_backend_raises_is_shown_and_passes_no_check() -> None:
+    findings = check_backend(Raiser)
+    assert {f.name for f in findings if f.passed} == {"available", "unknown option"}
+    for finding in findings:
+        if not finding.passed:
+            assert finding.detail.startswith("raised RuntimeError: no can do in test_conformance.py, line ")
+            assert "(_helper), called from test_conformance.py, line " in finding.detail
+            assert len(finding.detail.splitlines()) == 1
+
+
+class Silent(sf.FeasibilityBackend):
+    """Hands in nothing."""
+
+    name = "silent"
+
+    def solve(self, problem, inquiry):
+        return sf.Claim(raw_status="unknown")
+
+
+def test_nothing_twice_is_not_deterministic() -> None:
+    finding = {f.name: f for f in check_backend(Silent)}["deterministic"]
+    assert (finding.passed, "no point to compare" in finding.detail) == (False, True)

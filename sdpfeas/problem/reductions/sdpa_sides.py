@@ -14,13 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.files import require_room
 from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
-from sdpfeas.sizes import require_room
 
 __all__ = ["EqualityForm", "LmiForm", "SdpaData", "equality_form", "lmi_form", "primal_data"]
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from sdpfeas.errors import OptionError, StudyError
+from sdpfeas.extras import extra
 from sdpfeas.study.engines.base import Engine
 from sdpfeas.study.engines.remote import run_remotely
 from sdpfeas.study.process import End, Interrupted, Run
@@ -31,10 +32,8 @@ class DaskEngine(Engine):
     """
 
     def __init__(self, scheduler: str, jobs: int | None = None, timeout: float = 20) -> None:
-        try:
+        with extra("dask", "--engine dask"):
             import distributed
-        except ImportError:
-            raise OptionError("--engine dask needs the extra: pip install 'sdpfeas[dask]'") from None
         try:
             client: Any = distributed.Client  # untyped
             self._client: Any = client(scheduler, timeout=timeout)

@@ -7,6 +7,7 @@ from concurrent.futures import BrokenExecutor
 from typing import Any
 
 from sdpfeas.errors import OptionError
+from sdpfeas.extras import extra
 from sdpfeas.study.engines.base import Engine
 from sdpfeas.study.engines.remote import leave, run_remotely
 from sdpfeas.study.process import End, Interrupted, Run
@@ -38,10 +39,8 @@ class JoblibEngine(Engine):
     """
 
     def __init__(self, backend: str = "loky", jobs: int | None = None, **options: Any) -> None:
-        try:
+        with extra("joblib", "--engine joblib"):
             import joblib
-        except ImportError:
-            raise OptionError("--engine joblib needs the extra: pip install 'sdpfeas[joblib]'") from None
         if jobs is not None and jobs < 1:
             raise OptionError(f"jobs must be at least 1, got {jobs}")
         self._config: dict[str, Any] = {"backend": backend, "n_jobs": jobs or -1, **options}

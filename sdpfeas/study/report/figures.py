@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sdpfeas.errors import OptionError
+from sdpfeas.extras import extra
+from sdpfeas.files import writing
 from sdpfeas.study.report.charts import ERROR_FLOOR
 from sdpfeas.study.report.model import StudyData
 from sdpfeas.study.store import Store
@@ -22,13 +23,11 @@ def write_figures(store: Store, folder: Path) -> list[Path]:
 
     Raises
     ------
-    OptionError
+    MissingExtraError
         If matplotlib is not installed.
     """
-    try:
+    with extra("plot", "a figure"):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise OptionError("figures need matplotlib: pip install 'sdpfeas[plot]'") from None
     data = StudyData(store)
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -43,7 +42,8 @@ def write_figures(store: Store, folder: Path) -> list[Path]:
             axes.legend(frameon=False, fontsize="small")
         for suffix in (".png", ".svg"):
             path = folder / f"{name}{suffix}"
-            figure.savefig(path, dpi=160)
+            with writing(path):
+                figure.savefig(path, dpi=160)
             written.append(path)
 
     save("profiles", lambda axes: _profiles(data, axes))

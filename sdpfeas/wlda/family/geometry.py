@@ -17,6 +17,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.extras import extra
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
@@ -364,10 +365,8 @@ def _share(f: FloatArray, shrinkage: float | str) -> float:
     if shrinkage == "auto":
         if f.shape[0] < 2:
             return 0.0
-        try:
+        with extra("wlda", "shrinkage='auto'"):
             from sklearn.covariance import ledoit_wolf_shrinkage
-        except ImportError as error:
-            raise ProblemError("shrinkage='auto' needs scikit-learn: pip install sdpfeas[wlda]") from error
         return float(ledoit_wolf_shrinkage(f, assume_centered=True))
     if isinstance(shrinkage, (str, bool)) or not 0.0 <= shrinkage <= 1.0:
         raise ProblemError(f"shrinkage must be 'auto' or a number between 0 and 1, got {shrinkage!r}")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.errors import OptionError
+from sdpfeas.extras import extra
+from sdpfeas.files import writing
 from sdpfeas.io.npz import unpack_arrays
 from sdpfeas.study.report.figures import COLOURS, DASHES, MARKERS
 from sdpfeas.study.store import Store
@@ -31,16 +32,14 @@ def write_figure(summary: TargetSummary, store: Store, folder: Path) -> list[Pat
 
     Raises
     ------
-    OptionError
+    MissingExtraError
         If matplotlib is not installed.
     """
     if summary.target.kind == "table" or not summary.places:
         return []
-    try:
+    with extra("plot", "a figure"):
         import matplotlib as mpl
         from matplotlib.figure import Figure
-    except ImportError:
-        raise OptionError("figures need matplotlib: pip install 'sdpfeas[plot]'") from None
     if not (summary.target.methods and summary.places):
         return []  # of the methods asked for none is in this figure
     drawn = summary.target.kind == "picture"
@@ -50,7 +49,8 @@ def write_figure(summary: TargetSummary, store: Store, folder: Path) -> list[Pat
     with mpl.rc_context({"svg.hashsalt": summary.target.name}):
         for suffix, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
             path = folder / f"{summary.target.name}{suffix}"
-            figure.savefig(path, dpi=160, metadata=metadata)
+            with writing(path):
+                figure.savefig(path, dpi=160, metadata=metadata)
             written.append(path)
     return written
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sdpfeas.files import writing
 from sdpfeas.study.report.model import format_time
 from sdpfeas.wlda.paper.methods import METHODS
 from sdpfeas.wlda.paper.published import published_time
@@ -284,7 +285,8 @@ def write_tables(summary: TargetSummary, folder: Path, command: str, environment
     """
     name = summary.target.name
     page, means, cells = (folder / f"{name}{ending}" for ending in (".md", ".csv", "-cells.csv"))
-    page.write_text(to_markdown(summary, command, environment), encoding="utf-8")
+    with writing(page):
+        page.write_text(to_markdown(summary, command, environment), encoding="utf-8")
     _write_csv(means, plain(summary))
     _write_csv(cells, _all_cells(summary))
     return [page, means, cells]
@@ -311,7 +313,7 @@ def _all_cells(summary: TargetSummary) -> Iterable[dict[str, Any]]:
 
 def _write_csv(path: Path, records: Iterable[dict[str, Any]]) -> None:
     rows = list(records)
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with writing(path), path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]) if rows else ["table"], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

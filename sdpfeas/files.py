@@ -1,4 +1,4 @@
-"""Sizes: how they are written, and how much a file may ask for.
+"""Files: how much one may ask for, reading within that limit, and writing whole files or none.
 
 A small file can stand for something huge: compressed zeros, a header that promises a matrix of side 10⁹. So
 whatever reads a file first adds up what its content will take, and refuses what counts for more than the
@@ -10,16 +10,33 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedIOBase
+from os import PathLike
+from pathlib import Path
 
-from sdpfeas.errors import FileFormatError, OptionError
+from sdpfeas.errors import FileFormatError, FileWriteError, OptionError
 
-__all__ = ["LIMIT_VARIABLE", "parse_size", "read_limit", "require_room", "show_size"]
+__all__ = [
+    "LIMIT_VARIABLE",
+    "parse_size",
+    "read_file",
+    "read_limit",
+    "read_within",
+    "require_room",
+    "show_size",
+    "writing",
+]
 
 #: The environment variable that sets the reading limit.
 LIMIT_VARIABLE = "SDPFEAS_READ_LIMIT"
 
 #: The reading limit without it, in bytes.
 READ_LIMIT = 2**30
+
+#: Bytes asked for at a time: a stream sets memory aside for as much as it is asked for.
+CHUNK = 2**24
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -98,3 +115,84 @@ def require_room(count: int, what: str, *, each: int = 1) -> None:
             f"too large: {count:,} {what}, which counts as {show_size(count * each)}; the limit is "
             f"{show_size(limit)}, and {LIMIT_VARIABLE}={enough} in the environment raises it"
         )
+
+
+def read_within(stream: BufferedIOBase, each: int = 1) -> bytes:
+    """All that a stream holds, if that is within the reading limit.
+
+    Parameters
+    ----------
+    stream : binary stream
+        An open file, maybe unpacked on the way; never more than the limit is taken from it.
+    each : int
+        Bytes that one of its bytes counts for.
+
+    Raises
+    ------
+    FileFormatError
+        If it holds more.
+    """
+    parts, count, most = [], 0, read_limit() // each
+    while part := stream.read(min(CHUNK, most + 1 - count)):
+        parts.append(part)
+        count += len(part)
+        require_room(count, "bytes or more", each=each)
+    return b"".join(parts)
+
+
+def read_file(path: str | PathLike[str], each: int = 1) -> bytes:
+    """The content of a file, if that is within the reading limit.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    each : int
+        Bytes that one of its bytes counts for.
+
+    Raises
+    ------
+    FileFormatError
+        If it holds more.
+    OSError
+        If it cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        require_room(os.fstat(file.fileno()).st_size, "bytes", each=each)
+        return read_within(file, each)
+
+
+@contextmanager
+def writing(path: str | PathLike[str]) -> Iterator[None]:
+    """Write a file inside; where that fails no half of it is left, and the error names it.
+
+    Parameters
+    ----------
+    path : path
+        The file that is written.
+
+    Raises
+    ------
+    FileWriteError
+        If the disk is full, the folder is missing or not ours to write to, and the like.
+    """
+    target = Path(path)
+    before = _stamp(target)
+    try:
+        yield
+    except FileWriteError:
+        raise
+    except OSError as error:
+        if _stamp(target) != before and target.is_file():
+            with suppress(OSError):
+                target.unlink()
+        raise FileWriteError(f"{target}: cannot be written: {error.strerror or error}") from error
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What tells whether a file was written to."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

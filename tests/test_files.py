@@ -3,7 +3,7 @@
 import pytest
 
 from sdpfeas.errors import FileFormatError, OptionError
-from sdpfeas.sizes import parse_size, read_limit, require_room, show_size
+from sdpfeas.files import parse_size, read_limit, require_room, show_size
 
 
 @pytest.mark.parametrize(
