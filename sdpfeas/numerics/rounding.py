@@ -70,8 +70,13 @@ def shift_up(bound: FloatArray | float, exponent: np.ndarray | int) -> FloatArra
     return np.where((array != 0.0) & (moved < TINY), np.nextafter(moved, np.inf), moved)
 
 
+def sqrt_upper(number: float) -> float:
+    """Upper bound of a square root."""
+    return math.nextafter(math.sqrt(number), math.inf)
+
+
 def sum_up(*terms: FloatArray | float) -> FloatArray:
-    """Upper bound of a sum of non-negative numbers; zero only where all are."""
+    """Upper bound of a sum; where all terms but one are zero it is that one."""
     out = np.asarray(terms[0], dtype=np.float64)
     for term in terms[1:]:
         exact = (out == 0.0) | (np.asarray(term) == 0.0)

@@ -24,6 +24,9 @@ from sdpfeas.numerics.rounding import (
     gamma,
     inflate,
     norm_upper,
+    product_up,
+    quotient_up,
+    sum_up,
     sum_upper,
     symmetric_norm_upper,
 )
@@ -172,15 +175,13 @@ class CorrectionSystem:
             return 0.0
         if self._smallest_lower <= 0.0:
             return 0.0 if not full.any() else math.inf
-        scaled = full * self._gram[1] + TINY * (full > 0.0)
-        return float(inflate(norm_upper(scaled) / math.sqrt(self._smallest_lower), 8))
+        scaled = norm_upper(product_up(full, self._gram[1]))
+        return float(inflate(quotient_up(scaled, math.sqrt(self._smallest_lower)), 4))
 
     def drift_upper(self, upper_norms: FloatArray) -> FloatArray:
         """Bound of how far a unit correction moves each row of the problem."""
-        out = np.zeros(upper_norms.shape[1])
-        for part in self.parts:
-            out += part.reach * upper_norms[part.block]
-        return inflate(out, len(self.parts) + 4)
+        moved = (product_up(part.reach, upper_norms[part.block]) for part in self.parts)
+        return sum_up(np.zeros(upper_norms.shape[1]), *moved)
 
     @property
     def usable(self) -> bool:
@@ -448,8 +449,8 @@ class FreeColumns:
         smallest = CAUTION * float(eigvalsh(gram)[0])
         if not (smallest > 0.0 and definite(gram, shift=smallest + error)):
             return math.inf
-        scaled = self.residual * scale + TINY
-        return float(inflate(norm_upper(scaled) / math.sqrt(smallest), 8))
+        scaled = norm_upper(product_up(self.residual, scale))
+        return float(inflate(quotient_up(scaled, math.sqrt(smallest)), 4))
 
     def correct(self) -> FloatArray:
         """Return multipliers corrected so that ``A*y`` vanishes up to rounding."""
@@ -465,11 +466,11 @@ class FreeColumns:
 
     def bound_norm(self) -> float:
         """Bound of how far a unit correction moves ``beta``."""
-        return norm_upper(self.weight * largest_bound(self._problem))
+        return norm_upper(product_up(self.weight, largest_bound(self._problem)))
 
     def row_norm(self, b: int) -> float:
         """Bound of how far a unit correction moves ``A*y`` on block ``b``."""
-        return norm_upper(self.weight * self._problem.upper_norms[b])
+        return norm_upper(product_up(self.weight, self._problem.upper_norms[b]))
 
     def moves(self, b: int) -> np.ndarray:
         """Which entries of ``A*y`` on block ``b`` a correction may move.

@@ -15,14 +15,21 @@ import numpy as np
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import (
     TINY,
+    UNIT,
     definite,
+    difference_down,
     eigenvalue_enclosure,
     gamma,
     inflate,
     norm_upper,
+    product_up,
+    quotient_up,
     semidefinite,
     smallest_eigenvalue_lower,
+    sqrt_upper,
     sum_lower,
+    sum_up,
+    sum_upper,
     symmetric_norm_upper,
 )
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
@@ -80,9 +87,9 @@ def enclose_rows(problem: FeasibilityProblem, point: Point) -> tuple[FloatArray,
             value, error = rows.enclose_apply(x)
             total += value
             size += np.abs(value)
-            radius += error
+            radius = sum_up(radius, error)
     k = len(problem.sets) + 2
-    return total, inflate(radius + gamma(k) * size, k), size
+    return total, sum_up(radius, product_up(gamma(k), inflate(size, k))), size
 
 
 def _prove_with(
@@ -101,7 +108,7 @@ def _prove_with(
         eta = distance_upper(block, x, tolerances.snap)
         if not math.isfinite(eta):
             return refuse(f"block {problem.block_name(b)} is not provably in its set")
-        drift += problem.upper_norms[b] * eta
+        drift = sum_up(drift, product_up(problem.upper_norms[b], eta))
     local = 0.0
     if equal.any():
         off = np.abs(value[equal] - problem.lower[equal])
@@ -118,17 +125,14 @@ def _prove_with(
             return refuse(
                 f"the equality rows are missed by more than {tolerances.snap:g} of the size of the point"
             )
-        drift += local * system.drift_upper(problem.upper_norms)
-    bound = largest_bound(problem)
-    slack = np.minimum(value - problem.lower, problem.upper - value)[~equal]
-    # gamma(4) covers the rounding of the differences themselves.
-    loss = inflate(radius + drift + gamma(4) * (np.abs(value) + bound), 8)[~equal]
-    left = slack - loss
+        drift = sum_up(drift, product_up(local, system.drift_upper(problem.upper_norms)))
+    slack = np.minimum(difference_down(value, problem.lower), difference_down(problem.upper, value))
+    left = difference_down(slack, sum_up(radius, drift))[~equal]
     if not np.all(left >= 0.0):
         worst = np.flatnonzero(~equal)[int(np.argmin(left))]
         return refuse(f"row {problem.row_name(int(worst))} is not provably within its bounds")
-    scale = (terms + bound)[~equal]
-    relative = np.divide(left, scale, out=np.ones_like(left), where=(scale > 0.0) & np.isfinite(left))
+    scale = (terms + largest_bound(problem))[~equal]
+    relative = np.divide(np.minimum(left, scale), scale, out=np.ones_like(left), where=scale > 0.0)
     margin = min(1.0 - local, float(np.min(relative, initial=1.0)))
     where = "next to" if local > 0.0 or drift.any() else "at"
     return Outcome(True, margin, f"an exact solution lies {where} the point: every set and every row holds")
@@ -145,7 +149,7 @@ def distance_upper(block: BlockSet, x: FloatArray, snap: float) -> float:
     elif isinstance(block, PSD):
         if semidefinite(x):
             return 0.0
-        eta = max(-smallest_eigenvalue_lower(x), 0.0) * math.sqrt(block.n) * (1.0 + 1e-15)
+        eta = float(product_up(max(-smallest_eigenvalue_lower(x), 0.0), sqrt_upper(block.n)))
     else:
         assert isinstance(block, SpectralBox)
         if block.trace is not None and not (
@@ -153,33 +157,34 @@ def distance_upper(block: BlockSet, x: FloatArray, snap: float) -> float:
         ):
             return math.inf
         missed = 0.0 if block.trace is None else _sum_missed(np.diagonal(x), block.trace)
-        if definite_between(x, block.lower, block.upper, missed / block.n):
+        room = float(quotient_up(missed, block.n))
+        if definite_between(x, block.lower, block.upper, room):
             # Strictly inside: a shift of the diagonal makes up for the trace.
-            eta = missed / math.sqrt(block.n)
+            eta = float(product_up(room, sqrt_upper(block.n)))
         else:
             lam, _, error = eigenvalue_enclosure(x)
             target = block.project_spectrum(lam)
-            eta = norm_upper(lam - target) + error * math.sqrt(block.n) * (1.0 + 1e-15)
+            off = inflate(np.abs(lam - target), 2)
+            eta = float(sum_up(norm_upper(off), product_up(error, sqrt_upper(block.n))))
             if block.trace is not None:
                 # An exact spectrum with the right trace is no further from the target than its sum is off.
-                eta += _sum_missed(target, block.trace)
+                eta = float(sum_up(eta, _sum_missed(target, block.trace)))
         limit = snap * max(size, math.sqrt(block.n) * max(abs(block.lower), abs(block.upper)))
-        eta = float(inflate(max(eta, 0.0), 8))
     return eta if eta <= limit else math.inf
 
 
 def _sum_missed(values: FloatArray, total: float) -> float:
     """Proven bound on how far the exact sum of values is from a number."""
-    return max(-sum_lower(np.append(values, -total)), -sum_lower(np.append(-values, total)))
+    terms = np.append(values, -total)
+    return max(sum_upper(terms), -sum_lower(terms), 0.0)
 
 
 def definite_between(x: FloatArray, lower: float, upper: float, room: float = 0.0) -> bool:
     """Prove ``(lower + room)·I < x < (upper - room)·I``."""
-    n = x.shape[0]
-    eye = np.eye(n)
+    eye = np.eye(x.shape[0])
     # Rounding of the diagonal shift is covered by moving the bound outwards by a few units.
-    slip = 8.0 * np.finfo(float).eps * (float(np.max(np.abs(np.diagonal(x)))) + abs(lower) + abs(upper))
-    slip += room * (1.0 + 1e-15)
+    size = float(np.max(np.abs(np.diagonal(x)))) + abs(lower) + abs(upper)
+    slip = float(sum_up(product_up(16.0 * UNIT, size), room))
     return definite(x - lower * eye, shift=slip) and definite(upper * eye - x, shift=slip)
 
 
@@ -203,7 +208,9 @@ def prove_certificate(
     if size == 0.0:
         return refuse("the certificate is zero")
     # A power of two changes nothing but keeps products clear of overflow and underflow.
-    y = np.ldexp(y, -math.frexp(size)[1])
+    exponent = math.frexp(size)[1]
+    scaled = np.ldexp(y, -exponent)
+    y = scaled if np.array_equal(np.ldexp(scaled, exponent), y) else y
     wrong = sign_violation(problem, y)
     if np.any(wrong > 0.0):
         name = problem.row_name(int(np.argmax(wrong)))
@@ -221,7 +228,8 @@ def prove_certificate(
         )
     terms = problem.beta_terms(y)
     lost = terms.size * TINY  # what underflow may have taken from the products
-    beta = sum_lower(terms, (shift * free.bound_norm() if shift else 0.0) + lost)
+    slip = product_up(shift, free.bound_norm()) if shift else 0.0
+    beta = sum_lower(terms, float(sum_up(slip, lost)))
     support_total, scale = 0.0, float(np.sum(np.abs(terms)))
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         if rows is None or isinstance(block, Free):
@@ -229,17 +237,16 @@ def prove_certificate(
         g, error = rows.enclose_adjoint(y)
         if not (np.isfinite(g).all() and np.isfinite(error).all()):
             return refuse("A*y overflows")
-        # One number up, because the product may underflow.
-        slip = float(np.nextafter(shift * free.row_norm(b), np.inf)) if shift else 0.0
+        slip = float(product_up(shift, free.row_norm(b))) if shift else 0.0
         if isinstance(block, SpectralBox):
             support, size = _box_support_upper(block, g, error, slip)
             if not math.isfinite(support):
                 return refuse(f"block {problem.block_name(b)}: eigenvalues could not be enclosed")
-            support_total = float(np.nextafter(support_total + support, np.inf))
+            support_total = float(sum_up(support_total, support))
             scale += size
         elif not _in_polar(block, g, error, slip, free.moves(b) if shift else None):
             return refuse(f"A*y is not provably non-positive on block {problem.block_name(b)}")
-    gap = float(np.nextafter(beta - support_total, -np.inf))
+    gap = float(difference_down(beta, support_total))
     if not gap > 0.0:
         return refuse(f"the two sides of the certificate do not provably differ (gap {gap:.3g})")
     near = "the multipliers" if shift == 0.0 else "exact multipliers next to the given ones"
@@ -260,7 +267,8 @@ def _in_polar(
     assert isinstance(block, PSD)
     # Rows that are exactly zero stay so: they need no strictness.
     alive = (g != 0.0) | (error != 0.0)
-    keep = np.any(alive if moves is None else alive | moves, axis=1)
+    alive = alive if moves is None else alive | moves
+    keep = np.any(alive | alive.T, axis=1)
     if not keep.any():
         return True
     g, error = g[np.ix_(keep, keep)], error[np.ix_(keep, keep)]
@@ -275,11 +283,12 @@ def _box_support_upper(
     """Proven upper bound of the support function, and the size of the terms in it."""
     lam, _, radius = eigenvalue_enclosure(g)
     bound = max(abs(box.lower), abs(box.upper))
-    total = float(np.sum(np.abs(lam)))
-    rounding = float(inflate(2.0 * gamma(8 * box.n + 32) * bound * total, box.n))
-    spread = float(inflate(radius + symmetric_norm_upper(error) + slip, 4))
+    total = inflate(np.sum(np.abs(lam)), box.n)
+    rounding = product_up(2.0 * gamma(8 * box.n + 32), bound, total)
+    spread = sum_up(radius, symmetric_norm_upper(error), slip)
     lost = 64.0 * box.n * TINY * (1.0 + bound)  # what underflow may have taken
-    extra = float(inflate(box.nuclear_radius * spread + rounding + lost, 4))
+    # The radius of the box may have been rounded itself.
+    extra = sum_up(product_up(inflate(box.nuclear_radius, 2), spread), rounding, lost)
     value = box.support_spectrum(lam)
     size = box.nuclear_radius * float(np.max(np.abs(lam), initial=0.0))
-    return float(np.nextafter(value + extra, np.inf)), size
+    return float(sum_up(value, extra)), size
