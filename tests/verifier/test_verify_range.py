@@ -57,8 +57,9 @@ def stored(rng: np.random.Generator, table: np.ndarray, block: Any) -> Rows:
     if kind == 2:
         coefficients, base = split(rng, array)
         return Combined(sp.diags_array(coefficients), stored(rng, base.reshape(table.shape), block))
-    if kind == 3 and array.shape[0] > 1:
-        return Stacked([stored(rng, table[:1], block), stored(rng, table[1:], block)])
+    if kind == 3:
+        parts = [table[:1], table[1:]] if array.shape[0] > 1 else [table]
+        return Stacked([stored(rng, part, block) for part in parts])
     roots, signs = np.sqrt(np.abs(array.reshape(-1, 1))), np.sign(array.reshape(-1))
     if kind == 4:
         scale = np.ldexp(1.0, rng.integers(-300, 300, array.shape[0]))
