@@ -12,7 +12,7 @@ from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.rows import Rows, Sparse, Stacked
 from sdpfeas.problem.rows.columns import vector_columns
-from sdpfeas.problem.sets import BlockSet, Free, SpectralBox
+from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality import FreeColumns
 
 __all__ = ["Cleaner", "Equations"]
@@ -29,8 +29,7 @@ class Equations:
         self._graph: Graph | None = None
         if index.size == 0:
             return
-        traces = {b: s.trace for b, s in enumerate(problem.sets) if isinstance(s, SpectralBox)}
-        traces = {b: trace for b, trace in traces.items() if trace is not None}
+        traces = {b: s.trace for b, s in enumerate(problem.sets) if s.trace is not None}
         right = np.append(problem.lower[index], list(traces.values()))
         rows = [
             _with_traces(
@@ -61,11 +60,11 @@ def _with_traces(rows: Rows | None, block: BlockSet, own: int | None, m: int, tr
     """Rows of one block, followed by a row for every prescribed trace; its own is the ``own``-th of these."""
     if traces == 0 or (rows is None and own is None):
         return rows
-    width = int(np.prod(block.shape))
+    width = block.entries
     head = Sparse(sp.csr_array((m, width)), block.n, block.matrix) if rows is None else rows
     tail = sp.lil_array((traces, width))
     if own is not None:
-        tail[own, :] = np.eye(block.n).reshape(1, -1)
+        tail[own, :] = block.identity().reshape(1, -1)
     return Stacked([head, Sparse(tail.tocsr(), block.n, block.matrix)])
 
 
@@ -77,7 +76,7 @@ class Cleaner:
         parts = [
             sp.csr_array(vector_columns(rows))
             for block, rows in zip(problem.sets, problem.rows, strict=True)
-            if isinstance(block, Free) and rows is not None
+            if block.free and rows is not None
         ]
         self._columns = sp.hstack(parts, format="csr") if parts else None
         if self._columns is not None:

@@ -10,7 +10,6 @@ import numpy as np
 from sdpfeas.backends.admm.splitting import Splitting
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.sets import Free
 
 __all__ = ["Judge", "looks_inside", "looks_strict", "term_sizes"]
 
@@ -62,7 +61,7 @@ def looks_inside(problem: FeasibilityProblem, point: Point) -> bool:
     return all(
         block.depth(x) > 0.0
         for block, x in zip(problem.sets, point, strict=True)
-        if corrected and not isinstance(block, Free)
+        if corrected and not block.free
     )
 
 
@@ -70,7 +69,7 @@ def looks_strict(problem: FeasibilityProblem, y: FloatArray) -> bool:
     """Whether the two sides of a certificate differ in the right direction."""
     gap = float(np.sum(problem.beta_terms(y)))
     for block, rows in zip(problem.sets, problem.rows, strict=True):
-        if rows is None or isinstance(block, Free):
+        if rows is None or block.free:
             continue
         gap -= block.support(rows.adjoint(y))
     return gap > 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from sdpfeas.backends.admm.evidence import Cleaner, Equations
 from sdpfeas.backends.admm.options import AdmmOptions
 from sdpfeas.backends.admm.screens import Judge, looks_inside, looks_strict, term_sizes
-from sdpfeas.backends.admm.space import Space, equilibrate, is_cone
+from sdpfeas.backends.admm.space import Space, equilibrate
 from sdpfeas.backends.admm.splitting import Splitting
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.numerics.linalg import FloatArray
@@ -46,7 +46,7 @@ class Search:
         self.iterations = 0
         self.point: Point | None = None
         self.certificate: FloatArray | None = None
-        entries = sum(int(np.prod(block.shape)) for block in problem.sets)
+        entries = sum(block.entries for block in problem.sets)
         small = problem.m <= REPAIR_ROWS and entries <= REPAIR_ENTRIES
         self.points: Judge[Point] = Judge(
             lambda point: looks_inside(problem, point),
@@ -147,7 +147,7 @@ class Search:
         if problem.equality.any():
             run.sets = run.space.sets(margin)
             run.floors = [
-                margin * float(np.linalg.norm(x)) / block.n if is_cone(block) else 0.0
+                margin * float(np.linalg.norm(x)) / block.degree if block.cone else 0.0
                 for block, x in zip(problem.sets, run.space.blocks(run.member), strict=True)
             ]
 

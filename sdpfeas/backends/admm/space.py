@@ -11,9 +11,9 @@ from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Rows, Sparse
-from sdpfeas.problem.sets import PSD, BlockSet, Nonneg, SpectralBox
+from sdpfeas.problem.sets import BlockSet
 
-__all__ = ["Space", "equilibrate", "identity", "is_cone"]
+__all__ = ["Space", "equilibrate"]
 
 #: Rows with up to this many coefficients are kept as one dense matrix, whatever their storage.
 DENSE_LIMIT = 250_000
@@ -36,13 +36,12 @@ class Space:
         self.problem = problem
         self.weights = weights
         self.scales = scales
-        sizes = [int(np.prod(block.shape)) for block in problem.sets]
+        sizes = [block.entries for block in problem.sets]
         self.size = sum(sizes)
         ends = np.cumsum(sizes)
         self._slices = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
         self._plain = self
-        self._cones = [is_cone(block) for block in problem.sets]
-        self._side = sum(block.n for block in problem.sets if is_cone(block))
+        self._side = sum(block.degree for block in problem.sets if block.cone)
         self._kappa = margin / ((1.0 + margin) * self._side) if self._side else 0.0
 
     def widened(self, margin: float) -> Space:
@@ -59,18 +58,17 @@ class Space:
     def sets(self, margin: float = 0.0) -> list[BlockSet]:
         """Return the sets in their units, boxes pulled towards their middle by a margin."""
         return [
-            _shrunk(block, margin, scale) for block, scale in zip(self.problem.sets, self.scales, strict=True)
+            block.shrunk(margin).scaled(1.0 / scale)
+            for block, scale in zip(self.problem.sets, self.scales, strict=True)
         ]
 
     def _bend(self, blocks: Sequence[FloatArray], kappa: float) -> list[FloatArray]:
         """Subtract a multiple of the trace of all cones from their diagonals."""
         if kappa == 0.0:
             return list(blocks)
-        shift = kappa * sum(_trace(x) for x, cone in zip(blocks, self._cones, strict=True) if cone)
-        return [
-            x - shift * identity(block) if cone else x
-            for x, block, cone in zip(blocks, self.problem.sets, self._cones, strict=True)
-        ]
+        pairs = list(zip(self.problem.sets, blocks, strict=True))
+        shift = kappa * sum(block.trace_of(x) for block, x in pairs if block.cone)
+        return [x - shift * block.identity() if block.cone else x for block, x in pairs]
 
     def _scaled(self, blocks: Sequence[FloatArray], scales: FloatArray) -> Point:
         return tuple(scale * x for scale, x in zip(scales, blocks, strict=True))
@@ -119,10 +117,9 @@ class Space:
     def _along(self) -> FloatArray:
         """Column with which widening the cones changes ``AA'``: it is subtracted, times itself."""
         total = np.zeros(self.problem.m)
-        parts = zip(self.problem.sets, self.problem.rows, self.scales, self._cones, strict=True)
-        for block, rows, scale, cone in parts:
-            if cone and rows is not None:
-                total += scale * rows.apply(identity(block))
+        for block, rows, scale in zip(self.problem.sets, self.problem.rows, self.scales, strict=True):
+            if block.cone and rows is not None:
+                total += scale * rows.apply(block.identity())
         return np.sqrt(self._kappa * (2.0 - self._kappa * self._side)) * total
 
     def gram(self) -> FloatArray:
@@ -159,29 +156,6 @@ class Space:
 def _disjoint(rows: Rows) -> bool:
     """Whether no two rows share an entry."""
     return isinstance(rows, Sparse) and bool(np.max(np.bincount(rows.array.indices), initial=0) <= 1)
-
-
-def is_cone(block: BlockSet) -> bool:
-    """Whether a set is a proper cone."""
-    return isinstance(block, (PSD, Nonneg))
-
-
-def _trace(x: FloatArray) -> float:
-    return float(np.trace(x) if x.ndim == 2 else np.sum(x))
-
-
-def identity(block: BlockSet) -> FloatArray:
-    """The identity matrix, or a vector of ones, of a block."""
-    return np.eye(block.n) if block.matrix else np.ones(block.n)
-
-
-def _shrunk(block: BlockSet, margin: float, unit: float) -> BlockSet:
-    """Return a SpectralBox in other units, pulled towards its middle; cones as they are."""
-    if not isinstance(block, SpectralBox):
-        return block
-    middle = float(block.interior_point()[0, 0])
-    lower, upper = ((bound + margin * (middle - bound)) / unit for bound in (block.lower, block.upper))
-    return SpectralBox(block.n, lower, upper, None if block.trace is None else block.trace / unit)
 
 
 def equilibrate(norms: FloatArray) -> tuple[FloatArray, FloatArray]:

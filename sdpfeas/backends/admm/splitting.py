@@ -8,7 +8,7 @@ import numpy as np
 
 from sdpfeas.backends.admm.graph import Graph
 from sdpfeas.backends.admm.options import AdmmOptions
-from sdpfeas.backends.admm.space import Space, identity
+from sdpfeas.backends.admm.space import Space
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
@@ -65,7 +65,7 @@ class Splitting:
     def _project(self) -> None:
         """Find the members of the sets and bounds nearest to where the run is."""
         parts = [
-            block.project(x - floor * identity(block)) + floor * identity(block)
+            block.project(x - floor * block.identity()) + floor * block.identity()
             if floor
             else block.project(x)
             for block, x, floor in zip(self.sets, self.space.blocks(self.x), self.floors, strict=True)

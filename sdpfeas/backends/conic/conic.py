@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.conic.cones import Answer, Condensed, ConePair, Cones, Triangle, svec_map, triangle_size
+from sdpfeas.backends.conic.cones import Answer, Condensed, ConePair, Cones, Triangle, svec_map
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
@@ -19,7 +19,7 @@ from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
-from sdpfeas.problem.sets import Free, Nonneg, SpectralBox
+from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 
 __all__ = ["ConicBackend", "Objective", "PosedProblem", "matrix_of"]
@@ -92,16 +92,16 @@ class PosedProblem:
     def _place(self) -> None:
         """Give every block its columns: free ones first, then the non-negative ones, then matrices."""
         sets = self.problem.sets
-        kinds = [[b for b, s in enumerate(sets) if isinstance(s, kind)] for kind in (Free, Nonneg)]
+        free = [b for b, s in enumerate(sets) if s.free]
+        nonneg = [b for b, s in enumerate(sets) if s.entrywise and s.cone]
         matrices = [b for b, s in enumerate(sets) if s.matrix]
         self._columns: dict[int, slice] = {}
         start = 0
-        for b in (*kinds[0], *kinds[1], *matrices):
-            stop = start + (triangle_size(sets[b].n) if sets[b].matrix else sets[b].n)
-            self._columns[b] = slice(start, stop)
-            start = stop
-        sizes = [sum(sets[b].n for b in kind) for kind in kinds]
-        self._cones = Cones(sizes[0], sizes[1], tuple(sets[b].n for b in matrices))
+        for b in (*free, *nonneg, *matrices):
+            self._columns[b] = slice(start, start + sets[b].dimension)
+            start = self._columns[b].stop
+        flat, positive = (sum(sets[b].n for b in kind) for kind in (free, nonneg))
+        self._cones = Cones(flat, positive, tuple(sets[b].n for b in matrices))
         equal = self.problem.equality
         self._equal = np.flatnonzero(equal)
         self._low = np.flatnonzero(~equal & np.isfinite(self.problem.lower))
@@ -109,7 +109,7 @@ class PosedProblem:
 
     def _pose(self, objective: Point | None) -> ConePair:
         problem, equal, low, high = self.problem, self._equal, self._low, self._high
-        boxes = [(b, s) for b, s in enumerate(problem.sets) if isinstance(s, SpectralBox)]
+        boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
         traced = [(b, box) for b, box in boxes if box.trace is not None]
         self._traces = len(traced)
         matrix, offset = self._rows()
@@ -146,8 +146,8 @@ class PosedProblem:
             parts.append(
                 self._units[b] * (part @ svec_map(block.n, self._triangle) if block.matrix else part)
             )
-            if isinstance(block, SpectralBox) and block.lower != 0.0:
-                shift = rows.apply(block.lower * np.eye(block.n))
+            if block.bounded and block.lower != 0.0:
+                shift = rows.apply(block.lower * block.identity())
                 if self._scale is None:
                     offset += shift
                 else:
@@ -166,7 +166,7 @@ class PosedProblem:
         at = np.full(values.size, self._columns[self._scale].start)
         return sp.csr_array((self._units[self._scale] * values, (k, at)), shape=shape)
 
-    def _box_rows(self, b: int, box: SpectralBox) -> tuple[Any, FloatArray]:
+    def _box_rows(self, b: int, box: BlockSet) -> tuple[Any, FloatArray]:
         """Rows whose slack is the distance to the upper bound."""
         place = self._columns[b]
         size = place.stop - place.start
@@ -174,7 +174,7 @@ class PosedProblem:
         own = sp.csr_array((np.ones(size), (k, place.start + k)), shape=(size, self._cones.size))
         return self._sized(own, (box.upper - box.lower) / self._units[b] * self._identity(b))
 
-    def _trace_row(self, b: int, box: SpectralBox) -> tuple[Any, FloatArray]:
+    def _trace_row(self, b: int, box: BlockSet) -> tuple[Any, FloatArray]:
         assert box.trace is not None
         own = np.zeros((1, self._cones.size))
         own[0, self._columns[b]] = self._identity(b)
@@ -197,7 +197,7 @@ class PosedProblem:
         """Direction into the interior of the columns."""
         out = np.zeros(self._cones.size)
         for b, place in self._columns.items():
-            if not isinstance(self.problem.sets[b], Free):
+            if not self.problem.sets[b].free:
                 out[place] = self._depth(b) * self._identity(b)
         return out
 
@@ -205,7 +205,7 @@ class PosedProblem:
         """Mask of the columns where rounding must not push ``A*y`` across zero: those of unbounded sets."""
         out = np.zeros(self._cones.size, dtype=bool)
         for b, place in self._columns.items():
-            out[place] = not (self.problem.sets[b].bounded or isinstance(self.problem.sets[b], Free))
+            out[place] = self.problem.sets[b].cone
         return out
 
     def _depth(self, b: int) -> float:
@@ -214,8 +214,7 @@ class PosedProblem:
         return block.depth(block.interior_point()) / self._units[b] if block.bounded else 1.0
 
     def _identity(self, b: int) -> FloatArray:
-        block = self.problem.sets[b]
-        return self._packed(b, np.eye(block.n) if block.matrix else np.ones(block.n))
+        return self._packed(b, self.problem.sets[b].identity())
 
     def _packed(self, b: int, x: FloatArray) -> FloatArray:
         if not self.problem.sets[b].matrix:
@@ -245,8 +244,8 @@ class PosedProblem:
             value = self._units[b] * x[self._columns[b]]
             if block.matrix:
                 value = symmetrize((svec_map(block.n, self._triangle) @ value).reshape(block.shape))
-            if isinstance(block, SpectralBox):
-                value = value + tau * block.lower * np.eye(block.n)
+            if block.bounded:
+                value = value + tau * block.lower * block.identity()
             out.append(value)
         return tuple(out)
 
@@ -270,7 +269,7 @@ class PosedProblem:
         y = y / size
         gain = float(np.sum(self.problem.beta_terms(y)))
         for block, g in zip(self.problem.sets, self.problem.adjoint(y), strict=True):
-            if isinstance(block, SpectralBox):
+            if block.bounded:
                 gain -= block.support(g)
         return y if gain > 0.0 else None
 
@@ -280,9 +279,9 @@ def _block_units(problem: FeasibilityProblem) -> FloatArray:
     sizes = np.ones(len(problem.sets))
     known = largest_bound(problem)
     for b, block in enumerate(problem.sets):
-        if isinstance(block, SpectralBox):
+        if block.bounded:
             sizes[b] = block.upper - block.lower
-            known = known + problem.block_norms[b] * max(abs(block.lower), abs(block.upper))
+            known = known + problem.block_norms[b] * block.spectral_radius
     for b, block in enumerate(problem.sets):
         norms = problem.block_norms[b]
         telling = (norms > 0.0) & (known > 0.0)

@@ -16,7 +16,6 @@ from sdpfeas.backends.dual.function import DualFunction, Evaluation
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.sets import Nonneg
 
 __all__ = ["Evidence", "fit_numbers"]
 
@@ -124,8 +123,7 @@ def fit_numbers(problem: FeasibilityProblem, point: Point, value: FloatArray) ->
         old = float(point[b][0])
         rest = value - slope * old
         low, high = _interval(problem, slope, rest)
-        if isinstance(problem.sets[b], Nonneg):
-            low = max(low, 0.0)
+        low = max(low, problem.sets[b].lower)
         new = old
         if math.isfinite(low) and math.isfinite(high):
             new = 0.5 * (low + high)
@@ -134,8 +132,7 @@ def fit_numbers(problem: FeasibilityProblem, point: Point, value: FloatArray) ->
             new = max(old, low + abs(low))
         elif math.isfinite(high):
             new = min(old, high - abs(high))
-        if isinstance(problem.sets[b], Nonneg):
-            new = max(new, 0.0)
+        new = max(new, problem.sets[b].lower)
         point = (*point[:b], np.array([new]), *point[b + 1 :])
         value = rest + slope * new
     return point, value
@@ -154,7 +151,7 @@ def _interval(problem: FeasibilityProblem, slope: FloatArray, rest: FloatArray) 
 def _numbers(problem: FeasibilityProblem) -> Iterator[tuple[int, FloatArray]]:
     """Blocks of one number that no equality row touches, with their coefficients."""
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        if block.matrix or block.n > 1 or rows is None:
+        if not block.entrywise or block.n > 1 or rows is None:
             continue
         if not np.any(problem.block_norms[b][problem.equality] > 0.0):
             yield b, rows.apply(np.ones(1))

@@ -25,10 +25,10 @@ from functools import cached_property
 
 import numpy as np
 
-from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.scaling import power_of_two
-from sdpfeas.problem.sets import BlockSet, Free, SpectralBox
+from sdpfeas.problem.sets.base import BlockSet, Frame
 
 __all__ = ["DualFunction", "Evaluation", "Units"]
 
@@ -101,15 +101,9 @@ class Units:
 
 def _radius(block: BlockSet) -> float:
     """Frobenius radius of a bounded set, its norm if it is a single point; 0 if unbounded."""
-    if not isinstance(block, SpectralBox):
+    if not block.bounded:
         return 0.0
-    width = block.upper - block.lower
-    if block.trace is None:
-        radius = 0.5 * width * math.sqrt(block.n)
-    else:
-        radius = width * math.sqrt(max(block.rank * (1.0 - block.rank / block.n), 0.0))
-    size = math.sqrt(block.n) * max(abs(block.lower), abs(block.upper))
-    return max(radius, 1e-3 * size) or 1.0
+    return max(block.radius, 1e-3 * (math.sqrt(block.degree) * block.spectral_radius)) or 1.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +126,7 @@ class Evaluation:
         Eigenvalues of ``A*y`` (entries, for vectors), each times the unit of its block.
     margin : float
         ``s(y)``.
-    vectors : tuple of ndarray or None
+    vectors : tuple of Frame
         Eigenvectors of ``A*y``; None for vectors.
     projected : tuple of ndarray
         Eigenvalues (entries) of ``X(y)``, each divided by the unit of its block.
@@ -145,7 +139,7 @@ class Evaluation:
     rows: FloatArray
     spectra: tuple[FloatArray, ...]
     margin: float
-    vectors: tuple[FloatArray | None, ...]
+    vectors: tuple[Frame, ...]
     projected: tuple[FloatArray, ...]
 
 
@@ -192,10 +186,10 @@ class DualFunction:
         self.tightening = sign * np.minimum(units.rows, 0.25 * gap)[self.row]
         self._guess = 0.0
         #: The sets in units.
-        self.sets = [_in_units(block, r) for block, r in zip(problem.sets, units.blocks, strict=True)]
+        self.sets = [block.scaled(1.0 / r) for block, r in zip(problem.sets, units.blocks, strict=True)]
         touched = [bool(np.any(norms[equal] > 0.0)) for norms in problem.block_norms]
         self._shrinks = [
-            weight is not None and hit and not isinstance(block, Free)
+            weight is not None and hit and not block.free
             for block, hit in zip(problem.sets, touched, strict=True)
         ]
 
@@ -254,7 +248,7 @@ class DualFunction:
         )
         support = -float(weights @ self._bound)
         for unit_set, lam, x in zip(self.sets, found.spectra, found.projected, strict=True):
-            if isinstance(unit_set, SpectralBox):
+            if unit_set.bounded:
                 support += unit_set.support_spectrum(lam)
             else:
                 # What a multiplier of a cone lacks counts for as much as the point makes of it.
@@ -306,7 +300,7 @@ class DualFunction:
             value -= float(lam @ x) - 0.5 * float(np.sum((x - self.centres[b]) ** 2))
             projected.append(x)
             x = x * self.units.blocks[b]
-            point.append(x if vec is None else self._matrix(vec, x))
+            point.append(self._array(b, vec, x))
         at_rows = problem.apply(tuple(point))
         short = self._bound + margin * self.tightening - at_rows[self.row]
         return Evaluation(
@@ -321,49 +315,42 @@ class DualFunction:
             tuple(projected),
         )
 
-    def _decomposed(self, y: FloatArray) -> tuple[tuple[FloatArray, ...], tuple[FloatArray | None, ...]]:
+    def _decomposed(self, y: FloatArray) -> tuple[tuple[FloatArray, ...], tuple[Frame, ...]]:
         """Eigenvalues and eigenvectors of ``A*y``, in units."""
         spectra: list[FloatArray] = []
-        vectors: list[FloatArray | None] = []
+        vectors: list[Frame] = []
         for block, rows, unit in zip(self.problem.sets, self.problem.rows, self.units.blocks, strict=True):
             g = np.zeros(block.shape) if rows is None else unit * rows.adjoint(y)
-            lam, vec = eigh(g) if block.matrix else (g, None)
+            lam, frame = block.decompose(g)
             spectra.append(lam)
-            vectors.append(vec)
+            vectors.append(frame)
         return tuple(spectra), tuple(vectors)
 
-    def _matrix(self, vec: FloatArray, x: FloatArray) -> FloatArray:
-        """Matrix with given eigenvectors and eigenvalues; cheaper where most of these are zero."""
+    def _array(self, b: int, frame: Frame, x: FloatArray) -> FloatArray:
+        """Array with given eigenvectors and eigenvalues; cheaper where most of these are zero."""
         inside = x != 0.0
         # The published method, which has no weight, is left as it was.
-        if self.weight is None or 2 * int(np.count_nonzero(inside)) > x.size or np.any(x < 0.0):
-            return spectral_matrix(vec, x)
-        half = vec[:, inside] * np.sqrt(x[inside])
+        few = self.weight is not None and 2 * int(np.count_nonzero(inside)) <= x.size and not np.any(x < 0.0)
+        if frame is None or not (self.sets[b].matrix and few):
+            return self.sets[b].compose(frame, x)
+        half = frame[:, inside] * np.sqrt(x[inside])
         return np.asarray(half @ half.T)
 
     def support(self, spectra: tuple[FloatArray, ...]) -> tuple[float, float]:
         """Support function over the boxes, and how far ``A*y`` is from the polar of the other blocks."""
         total, excess = 0.0, 0.0
-        for block, unit_set, lam in zip(self.problem.sets, self.sets, spectra, strict=True):
-            if isinstance(unit_set, SpectralBox):
-                total += unit_set.support_spectrum(lam)
+        for block, lam in zip(self.sets, spectra, strict=True):
+            if block.bounded:
+                total += block.support_spectrum(lam)
             else:
-                apart = lam if isinstance(block, Free) else np.maximum(lam, 0.0)
-                excess = math.hypot(excess, float(np.linalg.norm(apart)))
+                # What is not in the polar of a cone is the projection onto the cone.
+                excess = math.hypot(excess, float(np.linalg.norm(block.project_spectrum(lam))))
         return total, excess
 
     @cached_property
     def _middles(self) -> list[float]:
         """Where a shrinking set shrinks to (a box), or the direction it moves in (a cone)."""
-        out = []
-        for block in self.sets:
-            if not isinstance(block, SpectralBox):
-                out.append(1.0 / math.sqrt(block.n))
-            elif block.trace is None:
-                out.append(0.5 * (block.lower + block.upper))
-            else:
-                out.append(block.trace / block.n)
-        return out
+        return [block.middle if block.bounded else 1.0 / math.sqrt(block.degree) for block in self.sets]
 
     def _project(self, b: int, v: FloatArray, margin: float) -> FloatArray:
         """Project a spectrum onto ``K_b(margin)``: a box pulled to its middle, a cone moved inwards."""
@@ -371,7 +358,7 @@ class DualFunction:
         if not self._shrinks[b]:
             return block.project_spectrum(v)
         shift = margin * self._middles[b]
-        if not isinstance(block, SpectralBox):
+        if not block.bounded:
             return block.project_spectrum(v - shift) + shift
         pull = 1.0 - margin
         return pull * block.project_spectrum((v - shift) / pull) + shift
@@ -380,7 +367,7 @@ class DualFunction:
         """Derivative in the margin of what block ``b`` contributes to the inner maximum."""
         x = self._project(b, v, margin)
         middle = self._middles[b]
-        if not isinstance(self.sets[b], SpectralBox):
+        if not self.sets[b].bounded:
             return float(np.sum(v - x)) * middle
         # x = (1 - s) p + s m with p in the set, so dx/ds = m - p = (m - x) / (1 - s).
         return float((v - x) @ (middle - x)) / (1.0 - margin)
@@ -432,10 +419,3 @@ def _falling_root(function: Callable[[float], float], guess: float, rate: float,
             levels[1 - side] *= 0.5
         last = side
     return root
-
-
-def _in_units(block: BlockSet, unit: float) -> BlockSet:
-    if not isinstance(block, SpectralBox):
-        return block
-    trace = None if block.trace is None else block.trace / unit
-    return SpectralBox(block.n, block.lower / unit, block.upper / unit, trace)

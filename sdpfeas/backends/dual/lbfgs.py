@@ -31,7 +31,6 @@ from sdpfeas.backends.dual.newton import Newton, even_multipliers, suits
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.sets import Free, SpectralBox
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["DualLbfgs", "DualLbfgsOptions"]
@@ -221,12 +220,11 @@ def _centres(problem: FeasibilityProblem, units: Units, centre: float) -> FloatA
     """Middle of every box, and the same multiple of the identity on all cones, in units."""
     out = np.zeros(len(problem.sets))
     for b, block in enumerate(problem.sets):
-        if isinstance(block, SpectralBox):
+        if block.bounded:
             # With a prescribed trace every multiple of the identity gives the same projection.
-            middle = 0.5 * (block.lower + block.upper) if block.trace is None else 0.0
-            out[b] = middle / units.blocks[b]
-        elif not isinstance(block, Free):
-            out[b] = centre / math.sqrt(block.n)
+            out[b] = (block.middle if block.trace is None else 0.0) / units.blocks[b]
+        elif block.cone:
+            out[b] = centre / math.sqrt(block.degree)
     return out
 
 
@@ -317,7 +315,7 @@ def _further(function: DualFunction, found: Evaluation, growth: float) -> FloatA
     if not gap > 0.0 or excess == 0.0:
         return centres
     for b, block in enumerate(function.problem.sets):
-        if not isinstance(block, (Free, SpectralBox)):
+        if block.cone:
             top = float(np.max(block.spectrum(found.point[b]))) / function.units.blocks[b]
             grown = centres[b] * (growth if excess < SUSPICION * gap else 1.0)
             centres[b] = max(grown, BEYOND * top)

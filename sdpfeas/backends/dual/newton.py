@@ -21,7 +21,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, largest_bound
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.columns import dense_columns, vector_columns
-from sdpfeas.problem.sets import BlockSet, Free, SpectralBox
+from sdpfeas.problem.sets import BlockSet
 
 __all__ = ["Newton", "curvature", "even_multipliers", "model_step", "suits"]
 
@@ -73,6 +73,7 @@ def suits(problem: FeasibilityProblem) -> bool:
         if isinstance(leaf, (Dense, Sparse))
     ]
     few = 0 < problem.m <= MOST_ROWS and sum(full) <= MOST_ENTRIES
+    few = few and all(block.matrix or block.entrywise for block in problem.sets)
     terms = np.sum(problem.block_norms > 0.0, axis=0) + (largest_bound(problem) > 0.0)
     return few and not problem.equality.any() and bool(np.all(terms >= 2))
 
@@ -214,11 +215,7 @@ def curvature(function: DualFunction, found: Evaluation, chosen: np.ndarray) -> 
 
 def _slopes(block: BlockSet, projected: FloatArray) -> FloatArray:
     """Derivative of the projection of every eigenvalue by itself: one inside a set, zero at its ends."""
-    if isinstance(block, Free):
-        return np.ones(projected.size)
-    if isinstance(block, SpectralBox):
-        return ((projected > block.lower) & (projected < block.upper)).astype(np.float64)
-    return (projected > 0.0).astype(np.float64)
+    return ((projected > block.lower) & (projected < block.upper)).astype(np.float64)
 
 
 def _vector_gram(rows: Rows, slopes: FloatArray, index: np.ndarray) -> FloatArray:
@@ -236,7 +233,7 @@ def _matrix_gram(
 ) -> FloatArray:
     slopes = _slopes(block, projected)
     inside = slopes > 0.0
-    low = ~inside & (projected <= (block.lower if isinstance(block, SpectralBox) else 0.0))
+    low = ~inside & (projected <= block.lower)
     high = ~inside & ~low
     # Between eigenvalues at the same end nothing moves: the larger such group comes last and is left out.
     last = high if high.sum() > low.sum() else low
@@ -245,7 +242,7 @@ def _matrix_gram(
     kernel = _divided(shifted[order], projected[order], slopes[order], moving)
     image = image_of(rows, vec[:, order].T)
     n, m = block.n, rows.m
-    traced = isinstance(block, SpectralBox) and block.trace is not None and bool(inside.any())
+    traced = block.trace is not None and bool(inside.any())
     traces = np.zeros(index.size)
     gram = np.zeros((index.size, index.size))
     width = max(1, min(moving, STRIP_SIZE // max(m * n, 1)))

@@ -20,7 +20,6 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.presolve import Presolved, presolve
-from sdpfeas.problem.sets import PSD, Free, SpectralBox
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["SpectralIpm", "SpectralIpmOptions"]
@@ -201,8 +200,8 @@ class _Screen:
         self._residual = residual
         # A dual residual costs its size times the size of the set it acts on.
         sets = small.original.sets
-        boxes = [s.nuclear_radius for s in sets if isinstance(s, SpectralBox)]
-        unbounded = any(isinstance(s, (PSD, Free)) for s in sets)
+        boxes = [s.nuclear_radius for s in sets if s.bounded]
+        unbounded = any(s.free or (s.cone and not s.entrywise) for s in sets)
         self._reach = 1e6 if unbounded else 2.0 * max([1.0, *boxes])
         self._next_point = self._next_certificate = np.inf
 

@@ -20,7 +20,7 @@ from sdpfeas.backends.ipm.images import image_of, scaled_gram
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.columns import vector_columns
-from sdpfeas.problem.sets import PSD, SpectralBox
+from sdpfeas.problem.sets import BlockSet
 
 __all__ = ["Block", "MatrixBlock", "NonnegBlock"]
 
@@ -146,30 +146,25 @@ class Block(ABC):
 class MatrixBlock(Block):
     """A PSD block (one cone) or a SpectralBox (two cones on one matrix)."""
 
-    def __init__(self, block: PSD | SpectralBox, rows: Rows | None, cost: FloatArray) -> None:
+    def __init__(self, block: BlockSet, rows: Rows | None, cost: FloatArray) -> None:
         super().__init__(rows, cost)
         self._set = block
-        #: Sign and offset of the slack of every cone.
-        self._kinds = [(1.0, 0.0)] if isinstance(block, PSD) else [(1.0, -block.lower), (-1.0, block.upper)]
         self._has_cost = bool(np.any(cost))
 
     def place(self, primal: float, dual: float) -> None:
         """Start from a multiple of the identity, or from the middle of the box."""
         block, n = self._set, self._set.n
-        if isinstance(block, PSD):
-            slacks = [np.full(n, primal)]
-        else:
-            middle = np.diagonal(block.interior_point())
-            slacks = [middle - block.lower, block.upper - middle]
-        self._begin(np.eye(n), [(slack, np.full(n, dual)) for slack in slacks], 1.0)
+        middle = block.middle if block.bounded else primal
+        pairs = [(np.full(n, sign * middle + offset), np.full(n, dual)) for sign, offset in block.slacks]
+        self._begin(np.eye(n), pairs, 1.0)
 
     def _begin(self, vec: FloatArray, pairs: list[tuple[FloatArray, FloatArray]], size: float) -> None:
         """Take eigenvectors of all slacks and duals, and their eigenvalues, cone by cone."""
         self.cones = [
             Cone.diagonal(vec, *kind, slack, dual)
-            for kind, (slack, dual) in zip(self._kinds, pairs, strict=True)
+            for kind, (slack, dual) in zip(self._set.slacks, pairs, strict=True)
         ]
-        sign, offset = self._kinds[0]
+        sign, offset = self._set.slacks[0]
         self.x = sign * (self.cones[0].slack - offset * size * np.eye(vec.shape[0]))
         self._direction = np.zeros_like(self.x)
         self._proposed = self.x, self.cones
@@ -178,7 +173,7 @@ class MatrixBlock(Block):
     @property
     def degree(self) -> int:
         """Sum of the sides of its cones."""
-        return len(self._kinds) * self._set.n
+        return len(self.cones) * self._set.n
 
     @property
     def complementarity(self) -> float:
@@ -259,7 +254,7 @@ class MatrixBlock(Block):
         """Diagonalise ``g``; the rest is a matter of single numbers."""
         lam, vec = eigh(g)
         block, n = self._set, g.shape[0]
-        if isinstance(block, PSD):
+        if not block.bounded:
             theta = 0.0
             self._begin(vec, [centred_pair(lam, mu)], size)
         else:

@@ -21,7 +21,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Rows, Sparse, Stacked
 from sdpfeas.problem.rows.columns import vector_columns
-from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
+from sdpfeas.problem.sets import BlockSet
 
 __all__ = ["BOLD", "CAREFUL", "Embedding", "Pace"]
 
@@ -106,9 +106,7 @@ class Embedding:
         primal = max(1.0, largest)
         dual = max(1.0, float(np.sqrt(sum(np.sum(c * c) for c in cost))))
         self._scale_block = scale
-        self._traced = [
-            b for b, s in enumerate(problem.sets) if isinstance(s, SpectralBox) and s.trace is not None
-        ]
+        self._traced = [b for b, s in enumerate(problem.sets) if s.trace is not None]
         self.m = problem.m + len(self._traced)
         self._make_blocks(problem, cost)
         self._make_rows(problem, lower, upper, primal, dual)
@@ -134,7 +132,7 @@ class Embedding:
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
             active, own = self._rows_of(b, block, rows)
             made: Block
-            if isinstance(block, Free):
+            if block.free:
                 free.append((b, rows))
                 continue
             if b == self._scale_block:
@@ -143,14 +141,11 @@ class Embedding:
                 if own is not None:
                     self._size_columns[active] = np.asarray(own.apply(np.ones(1)))
                 for k, t in enumerate(self._traced):
-                    box = problem.sets[t]
-                    assert isinstance(box, SpectralBox)
-                    self._size_columns[problem.m + k] = -float(box.trace or 0.0)
+                    self._size_columns[problem.m + k] = -float(problem.sets[t].trace or 0.0)
                 continue
-            if isinstance(block, Nonneg):
+            if block.entrywise:
                 made = NonnegBlock(block.n, own, cost[b])
             else:
-                assert isinstance(block, (PSD, SpectralBox))
                 made = MatrixBlock(block, own, cost[b])
             self.blocks.append(made)
             self.index.append(_spot(active))
@@ -172,7 +167,7 @@ class Embedding:
         self.x_free = np.zeros(start)
         self.has_size = self._scale_block is not None
 
-    def _rows_of(self, b: int, block: object, rows: Rows | None) -> tuple[np.ndarray, Rows | None]:
+    def _rows_of(self, b: int, block: BlockSet, rows: Rows | None) -> tuple[np.ndarray, Rows | None]:
         """Scaled rows that touch a block, its trace row last, and their indices."""
         parts: list[Rows] = []
         active = np.zeros(0, dtype=np.int64)
@@ -183,8 +178,7 @@ class Embedding:
             elif active.size:
                 parts.append(rows.select(active).scaled(self._factors[active]))
         if b in self._traced:
-            assert isinstance(block, SpectralBox)
-            eye = sp.csr_array(np.eye(block.n).reshape(1, -1))
+            eye = sp.csr_array(block.identity().reshape(1, -1))
             parts.append(Sparse(eye, block.n))
             active = np.append(active, self.problem.m + self._traced.index(b))
         if not parts:
@@ -194,7 +188,10 @@ class Embedding:
     def _make_rows(
         self, problem: FeasibilityProblem, lower: FloatArray, upper: FloatArray, primal: float, dual: float
     ) -> None:
-        traces = np.array([_trace_value(problem, b, self.has_size) for b in self._traced])
+        # With a scale block the trace row reads tr X - trace·size = 0.
+        traces = np.array(
+            [0.0 if self.has_size else problem.sets[b].trace for b in self._traced], dtype=float
+        )
         self.lower, self.upper = np.concatenate([lower, traces]), np.concatenate([upper, traces])
         self.equal = np.concatenate([problem.equality, np.ones(len(self._traced), dtype=bool)])
         self.low = np.flatnonzero(~self.equal & np.isfinite(self.lower))
@@ -583,10 +580,3 @@ def _spot(active: np.ndarray) -> Index:
 
 def _square(index: Index) -> Any:
     return (index, index) if isinstance(index, slice) else np.ix_(index, index)
-
-
-def _trace_value(problem: FeasibilityProblem, b: int, has_size: bool) -> float:
-    box = problem.sets[b]
-    assert isinstance(box, SpectralBox)
-    # With a scale block the trace row reads tr X - trace·size = 0.
-    return 0.0 if has_size else float(box.trace or 0.0)

@@ -36,6 +36,10 @@ class VectorSet(BlockSet):
         """Return the vector itself."""
         return x
 
+    def trace_of(self, x: FloatArray) -> float:
+        """Sum of the entries."""
+        return float(np.sum(x))
+
     def random_frame(self, rng: np.random.Generator) -> Frame:
         """Draw nothing."""
         return None
