@@ -70,7 +70,7 @@ def rotated(problem: sf.FeasibilityProblem, rng: np.random.Generator) -> sf.Feas
             continue
         turn = random_orthogonal(rng, block.n)
         dense = np.array([old.adjoint(unit) for unit in np.eye(problem.m)])
-        rows.append(turn @ dense @ turn.T)
+        rows.append(block.symmetrize(turn @ dense @ turn.T))
     return sf.FeasibilityProblem(problem.sets, rows, problem.lower, problem.upper)
 
 

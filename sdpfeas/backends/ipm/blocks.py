@@ -173,7 +173,7 @@ class MatrixBlock(Block):
     @property
     def degree(self) -> int:
         """Sum of the sides of its cones."""
-        return len(self.cones) * self._set.n
+        return len(self._set.slacks) * self._set.n
 
     @property
     def complementarity(self) -> float:
