@@ -10,7 +10,6 @@ from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.errors import ClaimError, in_words, raised_where
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
 
 __all__ = ["ask"]
@@ -31,7 +30,7 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
     inquiry : Inquiry
         What it is asked besides the problem.
     """
-    if SpectralBox in backend.sets or not any(isinstance(s, SpectralBox) for s in problem.sets):
+    if all(type(s) in backend.sets or not s.bounded for s in problem.sets):
         claim = _run(backend, problem, inquiry)
     else:
         lift = problem.lift()
