@@ -19,6 +19,7 @@ from rich.progress import track
 import sdpfeas as sf
 from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.families import planting as planted
+from sdpfeas.io.text_tables import markdown_table
 
 TIME_LIMIT = 20.0
 
@@ -58,16 +59,17 @@ def table(rows: list[tuple[str, str, str, float, str]], count: int) -> str:
         "Made by `make truth`. *Verified* is what `sdpfeas.solve` grants; *raw* is what the same runs would",
         "have said without the verifier. A wrong verdict must not happen; a wrong raw status may.",
         "",
-        "| backend | verified right | undecided | wrong | raw right | raw undecided | raw wrong | median s |",
-        "|---|---|---|---|---|---|---|---|",
     ]
+    head = ["backend", "verified right", "undecided", "wrong", "raw right", "raw undecided", "raw wrong"]
+    body = []
     for name in sorted({row[0] for row in rows}):
         own = [row for row in rows if row[0] == name]
         verified, raw = Counter(row[1] for row in own), Counter(row[2] for row in own)
         cells = [verified[w] for w in ("right", "undecided", "wrong")]
         cells += [raw[w] for w in ("right", "undecided", "wrong")]
         middle = statistics.median(row[3] for row in own)
-        lines.append(f"| `{name}` | " + " | ".join(map(str, cells)) + f" | {middle:.3f} |")
+        body.append([f"`{name}`", *map(str, cells), f"{middle:.3f}"])
+    lines += markdown_table([*head, "median s"], body)
     lines += ["", "## Undecided", ""]
     lines += [f"- `{row[0]}`: {row[4]}" for row in sorted(rows) if row[1] == "undecided"] or ["None."]
     return "\n".join(lines) + "\n"

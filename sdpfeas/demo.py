@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from sdpfeas.backends.registry import backends
 from sdpfeas.errors import SdpfeasError
+from sdpfeas.harmless import in_terminal
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.report import render_html
@@ -67,8 +67,8 @@ def main() -> None:
         finally:
             engine.close()
     console.print(_table(data))
-    for line in data.headlines():
-        console.print(line.replace("**", ""), highlight=False)
+    for line in data.headlines(in_terminal):
+        console.print(line, highlight=False)
     console.print(f"{time.monotonic() - begin:.0f} s; the report: {REPORT}")
 
 
@@ -86,7 +86,7 @@ def _table(data: StudyData) -> Table:
         shown.add_column(solver, justify="right", no_wrap=True)
     for problem in data.problems:
         cells = [data.matrix[problem].get(solver) for solver in data.solvers]
-        shown.add_row(escape(problem), *("" if cell is None else _mark(cell) for cell in cells))
+        shown.add_row(in_terminal(problem), *("" if cell is None else _mark(cell) for cell in cells))
     return shown
 
 

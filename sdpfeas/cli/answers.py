@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cli.console import (
@@ -15,7 +14,7 @@ from sdpfeas.cli.console import (
     AsJson,
     ExitCode,
     OptionPairs,
-    err,
+    busy,
     out,
     parse_pairs,
     print_json,
@@ -26,6 +25,7 @@ from sdpfeas.cli.inputs import load_member
 from sdpfeas.errors import ClaimError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.files import writing
+from sdpfeas.harmless import in_terminal
 from sdpfeas.io.brackets import SavedBracket, load_bracket, pack_bracket, unpack_bracket
 from sdpfeas.io.results import load_result, save_result, unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -103,7 +103,7 @@ def solve(
             _bisect(built, label, chosen, parse_pairs(options), time_limit, output, as_json, exit_code)
             return
         built = built.at(delta)
-    with err().status(f"{chosen.name} on {label} …"):
+    with busy(f"{chosen.name} on {label} …"):
         result = solve_problem(
             built,
             chosen,
@@ -119,7 +119,7 @@ def solve(
     else:
         _print_explained(result.explain())
         if output is not None:
-            out().print(f"written to {output}")
+            out().print(f"written to {in_terminal(output)}")
     if exit_code:
         raise typer.Exit(EXIT_CODES[result.verdict])
 
@@ -136,7 +136,7 @@ def _bisect(
 ) -> None:
     from sdpfeas.search.bisection import bisect
 
-    with err().status(f"bisecting {label} with {solver.name} …"):
+    with busy(f"bisecting {label} with {solver.name} …"):
         search = {name: options.pop(name) for name in SEARCH_OPTIONS if name in options}
         bracket = bisect(family, solver, time_limit=time_limit, options=options, **search)
     if output is not None:
@@ -149,10 +149,10 @@ def _bisect(
         facts = {"lower": bracket.lower, "upper": bracket.upper, "converged": bracket.converged}
         print_json({"problem": label, **facts, "reason": bracket.reason, "steps": steps})
     else:
-        out().print(f"[bold]{escape(label)}[/]: {bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}")
-        out().print(f"{steps} answers from {solver.name}: {escape(bracket.reason)}")
+        out().print(f"[bold]{in_terminal(label)}[/]: {bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}")
+        out().print(f"{steps} answers from {in_terminal(solver.name)}: {in_terminal(bracket.reason)}")
         if output is not None:
-            out().print(f"written to {output}")
+            out().print(f"written to {in_terminal(output)}")
     if exit_code and not bracket.converged:
         raise typer.Exit(EXIT_CODES[Verdict.UNDECIDED])
 
@@ -205,7 +205,7 @@ def verify(
     else:
         _print_explained(check.explain())
         if check.verdict != saved.verdict:
-            out().print(f"[yellow]the file says {saved.verdict}; that did not hold[/]")
+            out().print(f"[yellow]the file says {in_terminal(saved.verdict)}; that did not hold[/]")
     if exit_code:
         raise typer.Exit(EXIT_CODES[check.verdict])
 
@@ -239,8 +239,8 @@ def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, as_json
         shown = table("solver", "seed", "stored", "verified", "proof", "")
         for entry in found:
             mark = "" if entry["holds"] else "[bold red]does not hold[/]"
-            cells = (entry["solver"], str(entry["seed"]), entry["stored"], entry["verdict"])
-            shown.add_row(*cells, entry["proof"] or "", mark)
+            cells = (entry["solver"], entry["seed"], entry["stored"], entry["verdict"], entry["proof"] or "")
+            shown.add_row(*map(in_terminal, cells), mark)
         out().print(shown)
     if not all(entry["holds"] for entry in found):
         raise typer.Exit(1)
@@ -261,12 +261,14 @@ def _verify_brackets(family: ParametricFamily, label: str, path: Path, as_json: 
     if as_json:
         print_json(found)
     else:
-        out().print(f"[bold]{escape(label)}[/]")
+        out().print(f"[bold]{in_terminal(label)}[/]")
         shown = table("solver", "seed", "proved now", "", "")
         for entry in found:
             mark = "" if entry["holds"] else "[bold red]less than what is stored[/]"
             seed = "" if entry["seed"] is None else str(entry["seed"])
-            shown.add_row(entry["solver"], seed, f"{entry['lower']:.9g}", f"{entry['upper']:.9g}", mark)
+            shown.add_row(
+                in_terminal(entry["solver"]), seed, f"{entry['lower']:.9g}", f"{entry['upper']:.9g}", mark
+            )
         out().print(shown)
     if not all(entry["holds"] for entry in found):
         raise typer.Exit(1)
@@ -313,6 +315,6 @@ def describe_result(result: Result) -> dict[str, Any]:
 def _print_explained(text: str) -> None:
     first, _, rest = text.partition("\n")
     word, _, how = first.partition(" ")
-    out().print(f"[bold]{verdict_text(word.lower())}[/] {escape(how)}".rstrip())
+    out().print(f"[bold]{verdict_text(word.lower())}[/] {in_terminal(how)}".rstrip())
     if rest:
-        out().print(escape(rest))
+        out().print(in_terminal(rest, lines=True))

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from sdpfeas import __version__
 from sdpfeas.cli.answers import register as add_answers
@@ -21,6 +20,7 @@ from sdpfeas.cli.paper import register as add_paper
 from sdpfeas.cli.studies import register as add_studies
 from sdpfeas.cli.wlda import register as add_wlda
 from sdpfeas.errors import SdpfeasError
+from sdpfeas.harmless import in_terminal
 
 __all__ = ["app", "main"]
 
@@ -132,5 +132,5 @@ def _in_words(error: BaseException) -> str:
 
 
 def _fail(message: str, code: int) -> None:
-    err().print(f"[bold red]error:[/] {escape(message)}")
+    err().print(f"[bold red]error:[/] {in_terminal(message, lines=True)}")
     sys.exit(code)

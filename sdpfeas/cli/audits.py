@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from sdpfeas.cli.answers import Delta, Member, Problem, Seed, Side, kept_evidence
 from sdpfeas.cli.console import AsJson, out, parse_pairs, print_json
 from sdpfeas.cli.inputs import load_member
 from sdpfeas.errors import ClaimError
 from sdpfeas.families.base import ParametricFamily
+from sdpfeas.harmless import in_terminal
 from sdpfeas.io.brackets import SavedBracket, load_bracket, unpack_bracket
 from sdpfeas.io.results import SavedResult, load_result, unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -79,8 +79,10 @@ def audit(
     for entry in [] if as_json else found:
         style = STYLES[entry["finding"]]
         claimed = f"{entry['verdict'].upper()} ({entry['proof'] or 'no'} proof)"
-        out().print(f"[{style}]{entry['finding'].upper()}[/] {escape(entry['about'])}: {escape(claimed)}")
-        out().print(escape(_in_words(entry)))
+        out().print(
+            f"[{style}]{entry['finding'].upper()}[/] {in_terminal(entry['about'])}: {in_terminal(claimed)}"
+        )
+        out().print(in_terminal(_in_words(entry)))
     raise typer.Exit(max(CODES[entry["finding"]] for entry in found))
 
 

@@ -13,10 +13,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
+from rich.text import Text
 
 from sdpfeas.cards.toml import parse_toml
 from sdpfeas.errors import OptionError
+from sdpfeas.harmless import in_terminal, visible
 from sdpfeas.verifier.results import Verdict
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "AsJson",
     "ExitCode",
     "OptionPairs",
+    "busy",
     "err",
     "out",
     "parse_pairs",
@@ -46,14 +50,35 @@ OptionPairs = Annotated[
 ]
 
 
+class _HarmlessConsole(Console):
+    """A console on which no text is a command to the terminal, whoever forgot to ask for ``in_terminal``."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Text with its markup, from which control characters are gone."""
+        return super().render_str(visible(text, lines=True), **how)
+
+
 def out() -> Console:
     """Console for what was asked for."""
-    return Console(highlight=False, soft_wrap=True)
+    return _HarmlessConsole(highlight=False, soft_wrap=True, emoji=False)
 
 
 def err() -> Console:
     """Console for everything else."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _HarmlessConsole(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+
+def busy(words: str) -> Status:
+    """Say what goes on, as long as it does.
+
+    Parameters
+    ----------
+    words : str
+        What goes on; any text.
+    """
+    console = err()
+    plain = not console.encoding.lower().startswith("utf")
+    return console.status(in_terminal(words), spinner="line" if plain else "dots")
 
 
 def table(*columns: str, title: str | None = None) -> Table:
@@ -67,7 +92,7 @@ def table(*columns: str, title: str | None = None) -> Table:
 def verdict_text(verdict: str) -> str:
     """A verdict in capitals and colour."""
     style = STYLES.get(verdict, "")
-    return f"[{style}]{verdict.upper()}[/{style}]" if style else verdict
+    return f"[{style}]{verdict.upper()}[/{style}]" if style else in_terminal(verdict)
 
 
 def print_json(value: Any) -> None:

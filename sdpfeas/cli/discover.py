@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from sdpfeas.backends.registry import Solver, backends, describe, find_solver
 from sdpfeas.cards.options import describe_options
-from sdpfeas.cli.console import AsJson, err, out, print_json, table
+from sdpfeas.cli.console import AsJson, busy, out, print_json, table
 from sdpfeas.cli.inputs import describe_problem, is_problem_file, load_problem
 from sdpfeas.errors import CardError, SdpfeasError
 from sdpfeas.families.problem_cards import ProblemCard, find_problem
+from sdpfeas.harmless import in_terminal
 from sdpfeas.problem.problem import FeasibilityProblem
 
 __all__ = ["register"]
@@ -41,12 +41,13 @@ def list_backends(as_json: AsJson = False) -> None:
         return
     shown = table("backend", "version", "native sets", "warm start", "callback", "about")
     for info in known.values():
-        about = info.summary if info.available else f"[yellow]unavailable: {escape(info.reason)}[/]"
-        name = f"[bold]{info.name}[/]" if info.available else f"[dim]{info.name}[/]"
+        about, name = in_terminal(info.summary), in_terminal(info.name)
+        if not info.available:
+            about = f"[yellow]unavailable: {in_terminal(info.reason)}[/]"
         shown.add_row(
-            name,
-            info.version,
-            ", ".join(info.sets),
+            f"[bold]{name}[/]" if info.available else f"[dim]{name}[/]",
+            in_terminal(info.version),
+            in_terminal(", ".join(info.sets)),
             "yes" if info.warm_starts else "",
             "yes" if info.calls_back else "",
             about,
@@ -86,8 +87,8 @@ def _show_problem(what: str, as_json: bool) -> None:
     if as_json:
         print_json({"problem": what, **describe_problem(problem)})
         return
-    out().print(f"[bold]{escape(what)}[/]")
-    out().print(escape(repr(problem)))
+    out().print(f"[bold]{in_terminal(what)}[/]")
+    out().print(in_terminal(repr(problem), lines=True))
     out().print(f"content hash: {problem.content_hash}")
 
 
@@ -98,18 +99,18 @@ def _show_card(card: ProblemCard, as_json: bool) -> None:
         labels = [member.label for member in members]
         print_json({"problem": card.name, "family": family, "members": labels, "card": card.text})
         return
-    out().print(f"[bold]{escape(card.name)}[/]: {escape(card.description)}".rstrip(": "))
-    out().print(f"family {family}" if family else f"file {card.file}")
+    out().print(f"[bold]{in_terminal(card.name)}[/]: {in_terminal(card.description)}".rstrip(": "))
+    out().print(in_terminal(f"family {family}" if family else f"file {card.file}"))
     if len(members) == 1:
         built = members[0].build(0)
         if isinstance(built, FeasibilityProblem):
-            out().print(escape(repr(built)))
+            out().print(in_terminal(repr(built), lines=True))
         else:
-            out().print(f"indexed by delta: {escape(built.monotone)}")
-            out().print(escape(repr(built.at(built.unit))))
+            out().print(f"indexed by delta: {in_terminal(built.monotone)}")
+            out().print(in_terminal(repr(built.at(built.unit)), lines=True))
     else:
-        out().print(f"{len(members)} members: {escape(', '.join(m.label for m in members))}")
-    out().print(escape(card.text.rstrip()), style="dim")
+        out().print(f"{len(members)} members: {in_terminal(', '.join(m.label for m in members))}")
+    out().print(in_terminal(card.text.rstrip(), lines=True), style="dim")
 
 
 def _show_solver(solver: Solver, as_json: bool) -> None:
@@ -119,16 +120,17 @@ def _show_solver(solver: Solver, as_json: bool) -> None:
     if as_json:
         print_json({"solver": solver.name, "backend": info, "options": values, "card": solver.text or None})
         return
-    out().print(f"[bold]{solver.name}[/]: backend {info.name} {info.version}".rstrip())
-    out().print(escape(info.summary))
+    backend = in_terminal(f"{info.name} {info.version}".rstrip())
+    out().print(f"[bold]{in_terminal(solver.name)}[/]: backend {backend}")
+    out().print(in_terminal(info.summary))
     if not info.available:
-        out().print(f"[yellow]unavailable: {escape(info.reason)}[/]")
-    out().print(f"native sets: {', '.join(info.sets)}")
+        out().print(f"[yellow]unavailable: {in_terminal(info.reason)}[/]")
+    out().print(in_terminal(f"native sets: {', '.join(info.sets)}"))
     if known:
         shown = table("option", "value", "type")
         for name, (kind, _) in known.items():
             mark = " (card)" if name in solver.options else ""
-            shown.add_row(name, escape(f"{values[name]!r}{mark}"), escape(kind))
+            shown.add_row(in_terminal(name), in_terminal(f"{values[name]!r}{mark}"), in_terminal(kind))
         out().print(shown)
 
 
@@ -141,7 +143,7 @@ def check_backend(
     from sdpfeas import testing
 
     solver = find_solver(name)
-    with err().status(f"checking {solver.name} …"):
+    with busy(f"checking {solver.name} …"):
         findings: list[Any] = testing.check_backend(solver, seed=seed)
     passed = all(finding.passed for finding in findings)
     if as_json:
@@ -150,8 +152,9 @@ def check_backend(
         shown = table("check", "", "detail")
         for finding in findings:
             mark = "[green]pass[/]" if finding.passed else "[bold red]FAIL[/]"
-            shown.add_row(escape(finding.name), mark, escape(finding.detail))
+            shown.add_row(in_terminal(finding.name), mark, in_terminal(finding.detail))
         out().print(shown)
-        out().print(f"{solver.name} conforms" if passed else f"[bold red]{solver.name} does not conform[/]")
+        name = in_terminal(solver.name)
+        out().print(f"{name} conforms" if passed else f"[bold red]{name} does not conform[/]")
     if not passed:
         raise typer.Exit(1)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from sdpfeas.cli.console import AsJson, err, out, print_json
 from sdpfeas.cli.progress import StudyProgress
 from sdpfeas.errors import MissingExtraError, OptionError
 from sdpfeas.extras import extra
+from sdpfeas.harmless import in_terminal
 
 __all__ = ["register"]
 
@@ -68,7 +68,7 @@ def paper(
     settings = Settings(time_limit=usual if time_limit is None else time_limit)
     plan = plan_targets(targets, settings)
     for name, why in plan.skipped.items():
-        err().print(f"[yellow]skipped[/] {name}: {escape(why)}")
+        err().print(f"[yellow]skipped[/] {in_terminal(name)}: {in_terminal(why)}")
     output.mkdir(parents=True, exist_ok=True)
     with Store(output / DATABASE) as store:
         computed = _run(store, plan, jobs, retry)
@@ -87,7 +87,9 @@ def paper(
         return
     for summary in summaries:
         out().print(to_markdown(summary, *_origin()), markup=False)
-    out().print(f"{computed} cells computed, {len(plan.cells) - computed} already there: {output}")
+    out().print(
+        f"{computed} cells computed, {len(plan.cells) - computed} already there: {in_terminal(output)}"
+    )
 
 
 def _targets(what: str, quick: bool, splits: int | None, methods: str | None) -> list[Any]:
@@ -121,7 +123,8 @@ def _run(store: Any, plan: Any, jobs: int, retry: bool) -> int:
             runners = [ExperimentRunner(store, part, engine, progress) for part in plan.phases()]
             return sum(runner.run(command=words, retry=again) for runner in runners)
     except KeyboardInterrupt:
-        err().print(f"[yellow]stopped[/]; finished cells are in {store.path}. Run the same command to go on.")
+        where = in_terminal(store.path)
+        err().print(f"[yellow]stopped[/]; finished cells are in {where}. Run the same command to go on.")
         raise
     finally:
         engine.close()
@@ -135,7 +138,7 @@ def _write(summary: Any, store: Any, folder: Path) -> list[Path]:
     try:
         written += write_figure(summary, store, folder)
     except MissingExtraError as error:
-        err().print(f"[yellow]no figure[/] {summary.target.name}: {escape(str(error))}")
+        err().print(f"[yellow]no figure[/] {in_terminal(summary.target.name)}: {in_terminal(str(error))}")
     return written
 
 

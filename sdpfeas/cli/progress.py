@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from sdpfeas.harmless import in_terminal
 from sdpfeas.study.plan import Cell, Plan
 from sdpfeas.study.report.model import format_time
 from sdpfeas.study.store import FAILED, Record
@@ -111,7 +112,7 @@ class StudyProgress:
                 tally = self._tally[name]
                 times = self._times[name]
                 shown.add_row(
-                    name,
+                    in_terminal(name),
                     *(str(tally[word] or "") for word in ("feasible", "infeasible", "bracket", "undecided")),
                     f"[red]{tally['failed']}[/]" if tally["failed"] else "",
                     str(total - tally.total()),
@@ -119,7 +120,7 @@ class StudyProgress:
                 )
             now = time.monotonic()
             running = [
-                f"[dim]{cell.solver.name} on {cell.problem.label}: {now - since:.0f} s[/]"
+                f"[dim]{in_terminal(f'{cell.solver.name} on {cell.problem.label}')}: {now - since:.0f} s[/]"
                 for cell, since in list(self._running.values())[:6]
             ]
             return Group(shown, *running, self._bar)

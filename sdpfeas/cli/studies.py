@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from sdpfeas.cli.console import AsJson, err, out, print_json, table
 from sdpfeas.cli.progress import StudyProgress
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.files import parse_size, writing
+from sdpfeas.harmless import in_terminal
 from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
 from sdpfeas.study.export import write_table
 from sdpfeas.study.plan import make_plan
@@ -99,7 +99,7 @@ def compare(
         raise OptionError(f"--jobs must be at least 1, got {jobs}")
     plan = make_plan(solvers, problems, seeds, settings)
     for name, why in plan.skipped.items():
-        err().print(f"[yellow]skipped[/] {name}: {escape(why)}")
+        err().print(f"[yellow]skipped[/] {in_terminal(name)}: {in_terminal(why)}")
     with Store(output) as store:
         chosen: Engine
         if scheduler is not None:
@@ -120,9 +120,9 @@ def compare(
         return
     _print_summary(summary)
     reused = len(plan.cells) - computed
-    out().print(f"{computed} cells computed, {reused} already there: {output}")
+    out().print(f"{computed} cells computed, {reused} already there: {in_terminal(output)}")
     if report_to is not None:
-        out().print(f"report: {report_to}")
+        out().print(f"report: {in_terminal(report_to)}")
 
 
 def _run(store: Store, plan: Any, engine: Engine, keep_evidence: bool, retry: Retry | None) -> int:
@@ -133,7 +133,8 @@ def _run(store: Store, plan: Any, engine: Engine, keep_evidence: bool, retry: Re
             command = shlex.join(["sdpfeas", *sys.argv[1:]])
             return runner.run(command=command, retry=retry)
     except KeyboardInterrupt:
-        err().print(f"[yellow]stopped[/]; finished cells are in {store.path}. Run the same command to go on.")
+        where = in_terminal(store.path)
+        err().print(f"[yellow]stopped[/]; finished cells are in {where}. Run the same command to go on.")
         raise
 
 
@@ -154,7 +155,7 @@ def _print_summary(summary: dict[str, dict[str, int]]) -> None:
     for column in shown.columns[1:]:
         column.justify = "right"
     for name, tally in summary.items():
-        shown.add_row(name, *(str(tally.get(word, "")) for word in used))
+        shown.add_row(in_terminal(name), *(str(tally.get(word, "")) for word in used))
     out().print(shown)
 
 
@@ -181,7 +182,7 @@ def report(
         print_json({"written": written})
         return
     for path in written:
-        out().print(f"written: {path}")
+        out().print(f"written: {in_terminal(path)}")
 
 
 def _write_report(store: Store, path: Path, form: Format = Format.html) -> Path:
@@ -204,4 +205,4 @@ def export(
     if as_json:
         print_json({"written": output, "cells": count})
     else:
-        out().print(f"{count} cells written to {output}")
+        out().print(f"{count} cells written to {in_terminal(output)}")

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 
-from sdpfeas.cli.console import AsJson, err, out, print_json
+from sdpfeas.cli.console import AsJson, busy, out, print_json
 from sdpfeas.errors import OptionError, ProblemError, SdpfeasError
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
+from sdpfeas.harmless import in_figure, in_terminal
 from sdpfeas.io.tables import Samples, read_samples
+from sdpfeas.io.text_tables import csv_table
 
 __all__ = ["register"]
 
@@ -59,7 +60,7 @@ def wlda(
     samples = read_samples(data, label)
     X = _standardized(samples.X) if standardize else samples.X
     options = {"solver": solver, "tol": tol, "shrinkage": _share(shrinkage), "time_limit": time_limit}
-    with err().status("searching …"):
+    with busy("searching …"):
         found, notes = _fitted(X, samples.y, n_components=components, refine=refine, **options)
     lower, upper = found.delta_bounds_
     report = {
@@ -110,13 +111,13 @@ def _print(report: dict[str, Any]) -> None:
     proof = "proven" if report["proven"] else "[yellow]not proven[/]"
     o.print(f"[bold]{report['lower']:.8g} <= delta* <= {report['upper']:.8g}[/] ({proof})")
     o.print(f"ratio of the projection: {report['ratio']:.8g}")
-    pair = " and ".join(escape(name) for name in report["worst_pair"])
-    o.print(f"closest pair: {pair}; widest class: {escape(report['worst_class'])}")
-    o.print(f"{report['solves']} solve(s), {report['time']:.3g} s; {escape(report['reason'])}")
+    pair = " and ".join(in_terminal(name) for name in report["worst_pair"])
+    o.print(f"closest pair: {pair}; widest class: {in_terminal(report['worst_class'])}")
+    o.print(f"{report['solves']} solve(s), {report['time']:.3g} s; {in_terminal(report['reason'])}")
     for note in report["notes"]:
-        o.print(f"[yellow]note:[/] {escape(note)}")
+        o.print(f"[yellow]note:[/] {in_terminal(note)}")
     for path in report["written"]:
-        o.print(f"written: {path}")
+        o.print(f"written: {in_terminal(path)}")
 
 
 def _standardized(X: np.ndarray) -> np.ndarray:
@@ -154,11 +155,11 @@ def _write(found: Any, samples: Samples, X: np.ndarray, write: Path | None, plot
     weights, written = found.components_.T, []
     if write is not None:
         if write.suffix == ".csv":
-            lines = ["feature," + ",".join(f"w{k + 1}" for k in range(weights.shape[1]))]
-            for name, row in zip(samples.features, weights, strict=True):
-                lines.append(",".join([f'"{name}"', *(repr(float(v)) for v in row)]))
+            columns = ["feature", *(f"w{k + 1}" for k in range(weights.shape[1]))]
+            rows = zip(samples.features, *weights.T.tolist(), strict=True)
+            text = csv_table(columns, (dict(zip(columns, row, strict=True)) for row in rows))
             with writing(write):
-                write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+                write.write_text(text, encoding="utf-8")
         else:
             with writing(write), write.open("wb") as file:
                 np.savez_compressed(file, W=weights, features=np.array(samples.features))
@@ -175,9 +176,9 @@ def _plot(Z: np.ndarray, y: np.ndarray, path: Path) -> None:
     for name in sorted(set(y.tolist()), key=str):
         mine = Z[y == name]
         if Z.shape[1] == 1:
-            axes.hist(mine[:, 0], bins=30, alpha=0.55, label=str(name))
+            axes.hist(mine[:, 0], bins=30, alpha=0.55, label=in_figure(str(name)))
         else:
-            axes.scatter(mine[:, 0], mine[:, 1], s=14, alpha=0.75, label=str(name))
+            axes.scatter(mine[:, 0], mine[:, 1], s=14, alpha=0.75, label=in_figure(str(name)))
     axes.set_xlabel("first component")
     axes.set_ylabel("samples" if Z.shape[1] == 1 else "second component")
     axes.spines[["top", "right"]].set_visible(False)

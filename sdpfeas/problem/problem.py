@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ClaimError, ProblemError
+from sdpfeas.harmless import visible
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import inflate
 from sdpfeas.problem.reductions.lifting import Lift, lift
@@ -175,12 +176,12 @@ class FeasibilityProblem:
         return out
 
     def row_name(self, i: int) -> str:
-        """Name of row ``i``; its index where rows have no names."""
-        return str(i) if self.row_names is None else self.row_names[i]
+        """Name of row ``i``, fit to be shown; its index where rows have no names."""
+        return str(i) if self.row_names is None else visible(self.row_names[i])
 
     def block_name(self, b: int) -> str:
-        """Name of block ``b``; its index where blocks have no names."""
-        return str(b) if self.block_names is None else self.block_names[b]
+        """Name of block ``b``, fit to be shown; its index where blocks have no names."""
+        return str(b) if self.block_names is None else visible(self.block_names[b])
 
     def point(self, values: Any) -> Point:
         """Check the shape of a point and symmetrise it.

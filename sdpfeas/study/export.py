@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from sdpfeas.errors import OptionError
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
+from sdpfeas.io.text_tables import csv_table
 from sdpfeas.study.store import Store
 
 __all__ = ["COLUMNS", "to_csv", "write_table"]
@@ -49,11 +48,7 @@ COLUMNS = (
 
 def to_csv(cells: list[dict[str, Any]]) -> str:
     """The table as CSV text."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(cells)
-    return text.getvalue()
+    return csv_table(COLUMNS, cells)
 
 
 def write_table(store: Store, path: Path) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdpfeas.harmless import visible
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
@@ -306,7 +307,7 @@ class Result:
         limit : int
             How many conflicting rows to list at most.
         """
-        status = f"; its own status: {self.raw_status}" if self.raw_status else ""
+        status = f"; its own status: {visible(self.raw_status)}" if self.raw_status else ""
         steps = "" if self.iterations is None else f", {self.iterations} iterations"
         tail = f"{self.backend}: {self.stop}{steps}, {self.wall_time:.3g} s{status}"
         return self.check.explain(prune=prune, limit=limit) + "\n" + tail

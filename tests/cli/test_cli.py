@@ -239,7 +239,7 @@ def test_compare_report_and_export(files: Path, call: Any) -> None:
     code, out, _ = call("verify", files / "no.npz", study, "--json")
     assert (code, [entry["verdict"] for entry in json.loads(out)]) == (0, ["infeasible", "undecided"])
     assert call("report", study, "--format", "md", "-o", files / "r.md")[0] == 0
-    assert "| honest | 2 of 2 |" in (files / "r.md").read_text()
+    assert "| honest |  2 of 2 |" in (files / "r.md").read_text()
     assert call("export", study, "-o", files / "t.csv")[0] == 0
     assert len((files / "t.csv").read_text().splitlines()) == 5
     assert len(json.loads(call("export", study, "-o", files / "t.json", "--json")[1])) == 2

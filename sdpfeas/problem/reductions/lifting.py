@@ -127,7 +127,8 @@ def lift(problem: FeasibilityProblem) -> Lift:
     start = problem.m
     taken = problem.block_names or ()
     for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        name = problem.block_name(b)
+        # Not as it is shown: names that differ could be shown alike.
+        name = str(b) if problem.block_names is None else problem.block_names[b]
         if not block.bounded:
             sets.append(block)
             rows.append(_padded(old, block, problem.m, total))

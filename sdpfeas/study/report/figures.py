@@ -7,6 +7,7 @@ from typing import Any
 
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
+from sdpfeas.harmless import in_figure
 from sdpfeas.study.report.charts import ERROR_FLOOR
 from sdpfeas.study.report.model import StudyData
 from sdpfeas.study.store import Store
@@ -63,7 +64,8 @@ def _style(data: StudyData, solver: str) -> tuple[str, str, Any]:
 def _profiles(data: StudyData, axes: Any) -> None:
     for solver, profile in data.profiles.items():
         colour, _, dash = _style(data, solver)
-        axes.step(profile.ratios, profile.shares, where="post", color=colour, linestyle=dash, label=solver)
+        label = in_figure(solver)
+        axes.step(profile.ratios, profile.shares, where="post", color=colour, linestyle=dash, label=label)
     axes.set(xscale="log", ylim=(0, 1.03), xlabel="within this factor of the fastest time")
     axes.set_ylabel("share of instances decided")
 
@@ -72,14 +74,13 @@ def _scaling(data: StudyData, scaling: Any, axes: Any) -> None:
     for solver, row in scaling.points.items():
         colour, mark, dash = _style(data, solver)
         fit = scaling.fits.get(solver)
-        label = solver if fit is None else f"{solver} ({fit.slope:.2f})"
+        label = in_figure(solver) if fit is None else f"{in_figure(solver)} ({fit.slope:.2f})"
         axes.plot(*zip(*row, strict=True), mark, color=colour, markersize=4, label=label)
         if fit is not None:
             axes.plot(fit.sizes, fit.times, color=colour, linestyle=dash)
             axes.fill_between(fit.sizes, fit.low, fit.high, color=colour, alpha=0.13, linewidth=0)
-    axes.set(
-        xscale="log", yscale="log", xlabel="largest block", ylabel="solve time in seconds", title=scaling.name
-    )
+    axes.set(xscale="log", yscale="log", xlabel="largest block", ylabel="solve time in seconds")
+    axes.set_title(in_figure(scaling.name))
 
 
 def _accuracy(data: StudyData, axes: Any) -> None:
@@ -87,7 +88,7 @@ def _accuracy(data: StudyData, axes: Any) -> None:
         colour, mark, _ = _style(data, solver)
         times = [max(t, 1e-6) for t, _, _ in row]
         errors = [max(e, ERROR_FLOOR) for _, e, _ in row]
-        axes.plot(times, errors, mark, color=colour, markersize=4, label=solver)
+        axes.plot(times, errors, mark, color=colour, markersize=4, label=in_figure(solver))
     axes.set(
         xscale="log", yscale="log", xlabel="solve time in seconds", ylabel="relative error of the evidence"
     )

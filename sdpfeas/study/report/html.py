@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from html import escape
 from importlib.resources import files
 from typing import Any
 
+from sdpfeas.harmless import in_html, visible
 from sdpfeas.study.export import to_csv
 from sdpfeas.study.report.model import StudyData
 from sdpfeas.study.report.sections import TABLE, page_body
@@ -16,6 +16,9 @@ __all__ = ["render_html"]
 
 #: Characters of a log shown in the report; the database holds more.
 LOG_LIMIT = 6000
+
+#: Columns that may have several lines.
+TEXTS = ("reason", "explanation", "raw_status", "info", "log")
 
 KEPT = (
     *(name for name, _ in TABLE),
@@ -58,7 +61,7 @@ def render_html(store: Store) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>sdpfeas · {escape(data.path.stem)}</title>\n"
+        f"<title>sdpfeas · {in_html(data.path.stem)}</title>\n"
         f"<style>\n{(assets / 'report.css').read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
         f"{body}"
         '<dialog id="detail" aria-label="Cell"></dialog><div id="tip" role="status" hidden></div>\n'
@@ -87,8 +90,11 @@ def _finite(value: Any) -> Any:
 def _payload(data: StudyData) -> dict[str, Any]:
     cells = []
     for cell in data.cells:
-        kept = {name: cell[name] for name in KEPT}
-        log = cell["log"] or ""
+        texts = {
+            name: visible(cell[name], lines=name in TEXTS) for name in KEPT if isinstance(cell[name], str)
+        }
+        kept = {name: cell[name] for name in KEPT} | texts
+        log = visible(cell["log"] or "", lines=True)
         if len(log) > LOG_LIMIT:
             half = LOG_LIMIT // 2
             gap = f"[… {len(log) - LOG_LIMIT:,} characters left out; they are in the database …]"

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from sdpfeas.harmless import in_markdown
+from sdpfeas.io.text_tables import markdown_table
 from sdpfeas.study.report.model import MatrixCell, StudyData, format_time
 from sdpfeas.study.store import Store
 
 __all__ = ["render_markdown"]
-
-WORDS = {
-    "feasible": "feasible",
-    "infeasible": "infeasible",
-    "bracket": "bracket",
-    "undecided": "undecided",
-}
 
 
 def render_markdown(store: Store) -> str:
@@ -25,24 +20,45 @@ def render_markdown(store: Store) -> str:
     """
     data = StudyData(store)
     out = ["# Comparison of solvers", ""]
-    out += [f"- {line}" for line in data.headlines()]
-    out += ["", "## Ranking", ""]
+    out += [f"- {line}" for line in data.headlines(lambda name: f"**{in_markdown(name)}**")]
+    out += ["", "## Ranking", "", *_ranking(data), "", "## Verdicts", "", *_verdicts(data)]
+    if data.scalings:
+        lead = "Exponent of the fitted power law, with its 95 % confidence interval."
+        out += ["", "## Scaling", "", lead]
+    for scaling in data.scalings:
+        rows = [
+            [in_markdown(solver), f"{fit.slope:.2f} ({fit.slope_low:.2f} to {fit.slope_high:.2f})"]
+            for solver, fit in scaling.fits.items()
+        ]
+        out += ["", *markdown_table([in_markdown(scaling.name), "exponent"], rows)]
+    return "\n".join(out) + "\n"
+
+
+def _ranking(data: StudyData) -> list[str]:
     best = data.overall
     shift = format_time(data.shift)
-    out.append(
+    lead = (
         f"Shifted geometric means of solve times, shift {shift}; an undecided instance costs its time limit."
     )
-    out += ["", "| solver | decided | mean | charged | fastest on |", "|---|--:|--:|--:|--:|"]
-    for solver, solved, mean in best.ranking:
-        out.append(
-            f"| {solver} | {solved} of {best.instances} | {format_time(mean.value)} | {mean.charged} | "
-            f"{data.profiles[solver].wins:.0%} |"
-        )
-    out += ["", "## Verdicts", "", "| problem | " + " | ".join(data.solvers) + " |"]
-    out.append("|---|" + "---|" * len(data.solvers))
-    for problem in data.problems:
-        row = [_matrix_text(data.matrix[problem].get(solver)) for solver in data.solvers]
-        out.append(f"| {problem.replace('|', '/')} | " + " | ".join(row) + " |")
+    rows = [
+        [
+            in_markdown(solver),
+            f"{solved} of {best.instances}",
+            format_time(mean.value),
+            str(mean.charged),
+            f"{data.profiles[solver].wins:.0%}",
+        ]
+        for solver, solved, mean in best.ranking
+    ]
+    return [lead, "", *markdown_table(["solver", "decided", "mean", "charged", "fastest on"], rows)]
+
+
+def _verdicts(data: StudyData) -> list[str]:
+    rows = [
+        [in_markdown(problem), *(_matrix_text(data.matrix[problem].get(solver)) for solver in data.solvers)]
+        for problem in data.problems
+    ]
+    table = markdown_table(["problem", *map(in_markdown, data.solvers)], rows, numbers=False)
     notes = []
     if data.lies:
         notes.append("‡ the raw status contradicts a proof")
@@ -50,22 +66,7 @@ def render_markdown(store: Store) -> str:
         notes.append("† the raw status claims what could not be verified")
     if data.conflicts:
         notes.append("⚡ verified verdicts contradict each other")
-    if notes:
-        out += ["", "; ".join(notes) + "."]
-    if data.scalings:
-        out += [
-            "",
-            "## Scaling",
-            "",
-            "Exponent of the fitted power law, with its 95 % confidence interval.",
-            "",
-        ]
-        for scaling in data.scalings:
-            out += [f"| {scaling.name} | exponent |", "|---|---|"]
-            for solver, fit in scaling.fits.items():
-                out.append(f"| {solver} | {fit.slope:.2f} ({fit.slope_low:.2f} to {fit.slope_high:.2f}) |")
-            out.append("")
-    return "\n".join(out).rstrip() + "\n"
+    return [*table, "", "; ".join(notes) + "."] if notes else table
 
 
 def _matrix_text(cell: MatrixCell | None) -> str:
@@ -73,7 +74,7 @@ def _matrix_text(cell: MatrixCell | None) -> str:
         return ""
     parts = []
     for word, count in cell.verdicts.items():
-        shown = WORDS.get(word, word)
+        shown = in_markdown(word)
         parts.append(
             shown if sum(cell.verdicts.values()) == 1 or len(cell.verdicts) == 1 else f"{shown} ×{count}"
         )

@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -308,57 +309,61 @@ class StudyData:
 
     # ------------------------------------------------------------ words
 
-    def headlines(self) -> list[str]:
-        """The summary in sentences: who wins where, by how much, and what to beware of."""
+    def headlines(self, show: Callable[[str], str] = str) -> list[str]:
+        """The summary in sentences: who wins where, by how much, and what to beware of.
+
+        Parameters
+        ----------
+        show : callable
+            Makes of a name what stands for it in the medium of the report.
+        """
         out = []
         best = self.overall
         if best.ranking and best.ranking[0][1]:
             name, solved, mean = best.ranking[0]
-            text = f"**{name}** decides {solved} of {best.instances} instances"
-            if mean.charged == 0:
-                text = f"**{name}** decides all {best.instances} instances"
-            rivals = best.ranking[1:]
-            if rivals:
-                other = rivals[0]
-                means = f"mean {format_time(mean.value)} against {format_time(other[2].value)}"
-                text += f", ahead of **{other[0]}** with {other[1]} ({means})"
-                if other[1] == solved:
-                    text = f"{text.partition(', ahead')[0]}, and so does **{other[0]}**; {_compared(best)}"
+            many = f"{solved} of" if mean.charged else "all"
+            text = f"{show(name)} decides {many} {best.instances} instances"
+            if len(best.ranking) > 1:
+                other, others, slower = best.ranking[1]
+                means = f"mean {format_time(mean.value)} against {format_time(slower.value)}"
+                ahead = f", ahead of {show(other)} with {others} ({means})"
+                even = f", and so does {show(other)}; {_compared(best, show)}"
+                text += even if others == solved else ahead
             out.append(text + ".")
             wins = max(self.profiles.items(), key=lambda item: item[1].wins)
             out.append(
-                f"**{wins[0]}** is fastest most often: on {wins[1].wins:.0%} of the instances "
+                f"{show(wins[0])} is fastest most often: on {wins[1].wins:.0%} of the instances "
                 f"(times below a millisecond count as equal)."
             )
         else:
             out.append("No instance was decided by any solver.")
-        out += self._winners()
-        out.append(self._warning())
+        out += self._winners(show)
+        out.append(self._warning(show))
         if self.missing:
             out.append(f"{self.missing} cells are not computed yet: this is a report on an unfinished study.")
         return out
 
-    def _winners(self) -> list[str]:
+    def _winners(self, show: Callable[[str], str]) -> list[str]:
         won = [group for group in self.groups if group.ranking[0][1]]
         if len(self.groups) < 2:
             return []
         if len(won) <= SPELLED_OUT:
             return [
-                f"On **{group.name}** the winner is **{group.ranking[0][0]}**: {_compared(group)}."
+                f"On {show(group.name)} the winner is {show(group.ranking[0][0])}: {_compared(group, show)}."
                 for group in won
             ]
         tally = Counter(group.ranking[0][0] for group in won)
-        parts = ", ".join(f"**{name}** on {count}" for name, count in tally.most_common())
+        parts = ", ".join(f"{show(name)} on {count}" for name, count in tally.most_common())
         return [f"Of {len(self.groups)} problem cards, the winner is {parts}."]
 
-    def _warning(self) -> str:
+    def _warning(self, show: Callable[[str], str]) -> str:
         parts = []
         if self.conflicts:
             parts.append(
                 f"on {_count(len(self.conflicts), 'instance')} verified verdicts contradict each other"
             )
         if self.lies:
-            liars = ", ".join(f"**{name}**" for name in dict.fromkeys(c["solver"] for c in self.lies))
+            liars = ", ".join(show(name) for name in dict.fromkeys(c["solver"] for c in self.lies))
             says = "raw status contradicts" if len(self.lies) == 1 else "raw statuses contradict"
             parts.append(f"{len(self.lies)} {says} a proof ({liars})")
         unproven = sum(cell["unproven"] for cell in self.cells)
@@ -377,7 +382,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _compared(group: Group) -> str:
+def _compared(group: Group, show: Callable[[str], str]) -> str:
     _, solved, mean = group.ranking[0]
     lead = group.lead
     base = f"mean {format_time(mean.value)}"
@@ -388,11 +393,11 @@ def _compared(group: Group) -> str:
         return f"{base}; the next decides {others[0][1]}" if others else base
     rival = next(row for row in group.ranking[1:] if row[1] == solved)
     if lead < TIE:
-        return f"{base}, on a par with **{rival[0]}**"
+        return f"{base}, on a par with {show(rival[0])}"
     return (
-        f"{base}, {lead:.2g} × faster than **{rival[0]}**"
+        f"{base}, {lead:.2g} × faster than {show(rival[0])}"
         if lead < 100
-        else (f"{base}, {lead:.0f} × faster than **{rival[0]}**")
+        else (f"{base}, {lead:.0f} × faster than {show(rival[0])}")
     )
 
 

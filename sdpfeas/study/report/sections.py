@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime
-from html import escape
 from typing import Any
 
 from sdpfeas import __version__
+from sdpfeas.harmless import in_html
 from sdpfeas.study.report.charts import accuracy_chart, profile_chart, scaling_chart
 from sdpfeas.study.report.model import Group, MatrixCell, StudyData, format_time
 from sdpfeas.study.report.svg import COLOURS, marker, series_style
@@ -55,13 +54,13 @@ def page_body(data: StudyData) -> str:
     return "".join(part(data) for part in parts)
 
 
-def _bold(text: str) -> str:
-    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", escape(text))
+def _strong(name: str) -> str:
+    return f"<strong>{in_html(name)}</strong>"
 
 
 def _section(anchor: str, title: str, lead: str, body: str) -> str:
     text = f'<p class="lead">{lead}</p>' if lead else ""
-    return f'<section id="{anchor}"><h2>{escape(title)}</h2>{text}{body}</section>\n'
+    return f'<section id="{anchor}"><h2>{in_html(title)}</h2>{text}{body}</section>\n'
 
 
 def _header(data: StudyData) -> str:
@@ -81,13 +80,13 @@ def _header(data: StudyData) -> str:
         )
     )
     return (
-        f'<header><div class="bar"><div class="brand">sdpfeas <span>{escape(data.path.stem)}</span></div>'
+        f'<header><div class="bar"><div class="brand">sdpfeas <span>{in_html(data.path.stem)}</span></div>'
         f'<nav aria-label="Sections">{links}</nav>'
         '<button id="theme" type="button" aria-label="Switch between light and dark">◐</button></div>'
         "</header>\n"
         f'<main><div class="title"><h1>Comparison of {len(data.solvers)} solvers on '
         f"{len(data.problems)} problems"
-        f"</h1><p>{escape(when)} · sdpfeas {escape(__version__)}</p></div>\n"
+        f"</h1><p>{in_html(when)} · sdpfeas {in_html(__version__)}</p></div>\n"
     )
 
 
@@ -108,7 +107,7 @@ def _summary(data: StudyData) -> str:
         tile(f"{len(data.conflicts):,}", "verified verdicts in conflict", "bad" if data.conflicts else ""),
         tile(f"{failed:,}", "failed cells", "warn" if failed else ""),
     ]
-    lines = "".join(f"<li>{_bold(line)}</li>" for line in data.headlines())
+    lines = "".join(f"<li>{line}</li>" for line in data.headlines(_strong))
     return _section(
         "summary", "Summary", "", f'<div class="tiles">{"".join(tiles)}</div><ul class="news">{lines}</ul>'
     )
@@ -130,8 +129,8 @@ def _legend(data: StudyData, notes: dict[str, str] | None = None) -> str:
             continue
         note = f"<small>{notes[solver]}</small>" if notes and notes[solver] else ""
         items.append(
-            f'<button type="button" class="key" data-series="{escape(solver)}" aria-pressed="true">'
-            f"{_swatch(index)}{escape(solver)}{note}</button>"
+            f'<button type="button" class="key" data-series="{in_html(solver)}" aria-pressed="true">'
+            f"{_swatch(index)}{in_html(solver)}{note}</button>"
         )
     return f'<div class="legend">{"".join(items)}</div>'
 
@@ -161,7 +160,7 @@ def _bars(data: StudyData, group: Group) -> str:
         own, charges = data.log_shares(solver, group)
         charged = f'<span class="charged">{mean.charged} charged</span>' if mean.charged else ""
         rows.append(
-            f'<tr><th scope="row">{_swatch(order[solver])}{escape(solver)}</th>'
+            f'<tr><th scope="row">{_swatch(order[solver])}{in_html(solver)}</th>'
             f'<td class="n">{solved}<small>/{group.instances}</small></td><td class="barcell"><div '
             'class="track">'
             f'<i style="width:{100 * own / full:.2f}%;background:var(--s{order[solver] % COLOURS})"></i>'
@@ -169,7 +168,7 @@ def _bars(data: StudyData, group: Group) -> str:
             f'<td class="n">{format_time(mean.value)}{charged}</td></tr>'
         )
     return (
-        f'<div class="card"><h3>{escape(group.name)}</h3><table class="ranks"><thead><tr><th>'
+        f'<div class="card"><h3>{in_html(group.name)}</h3><table class="ranks"><thead><tr><th>'
         "solver</th><th>decided</th>"
         f"<th></th><th>mean</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
@@ -181,12 +180,13 @@ def _winners(data: StudyData) -> str:
     for group in data.groups:
         solver, solved, mean = group.ranking[0]
         if not solved:
-            rows.append(f'<tr><th scope="row">{escape(group.name)}</th><td colspan="4">nobody</td></tr>')
+            rows.append(f'<tr><th scope="row">{in_html(group.name)}</th><td colspan="4">nobody</td></tr>')
             continue
         lead = group.lead
         ahead = "alone" if lead is None else f"{lead:.2f} ×" if lead < 100 else f"{lead:.0f} ×"
         rows.append(
-            f'<tr><th scope="row">{escape(group.name)}</th><td>{_swatch(order[solver])}{escape(solver)}</td>'
+            f'<tr><th scope="row">{in_html(group.name)}</th>'
+            f"<td>{_swatch(order[solver])}{in_html(solver)}</td>"
             f'<td class="n">{solved}<small>/{group.instances}</small></td>'
             f'<td class="n">{format_time(mean.value)}</td><td class="n">{ahead}</td></tr>'
         )
@@ -208,14 +208,14 @@ def _matrix(data: StudyData) -> str:
         '<span class="chip conflict">conflict</span> two verified verdicts contradict each other. '
         "Click for details."
     )
-    head = "".join(f'<th scope="col"><span>{escape(solver)}</span></th>' for solver in data.solvers)
+    head = "".join(f'<th scope="col"><span>{in_html(solver)}</span></th>' for solver in data.solvers)
     rows = []
     for problem in data.problems:
         row = data.matrix[problem]
         conflict = any(cell.conflict for cell in row.values())
         marks = "".join(_matrix_cell(row.get(solver)) for solver in data.solvers)
         rows.append(
-            f'<tr{" class=conflict" if conflict else ""}><th scope="row">{escape(problem)}</th>{marks}</tr>'
+            f'<tr{" class=conflict" if conflict else ""}><th scope="row">{in_html(problem)}</th>{marks}</tr>'
         )
     tall = " tall" if len(rows) > ROWS_AT_ONCE else ""
     table = (
@@ -237,12 +237,12 @@ def _lies(data: StudyData) -> str:
             f" and {len(proved_by) - NAMED} more" * (len(proved_by) > NAMED)
         )
         rows.append(
-            f'<tr data-cell="{escape(cell["key"])}" tabindex="0">'
-            f'<th scope="row">{_swatch(order[cell["solver"]])}{escape(cell["solver"])}</th>'
-            f"<td>{escape(cell['problem'])}, seed {cell['seed']}</td>"
-            f"<td><q>{escape(_short(cell['raw_status']))}</q>, that is "
+            f'<tr data-cell="{in_html(cell["key"])}" tabindex="0">'
+            f'<th scope="row">{_swatch(order[cell["solver"]])}{in_html(cell["solver"])}</th>'
+            f"<td>{in_html(cell['problem'])}, seed {cell['seed']}</td>"
+            f"<td><q>{in_html(_short(cell['raw_status']))}</q>, that is "
             f'<span class="chip {cell["claimed"]}">{cell["claimed"]}</span></td>'
-            f'<td><span class="chip {truth}">{truth}</span> by {escape(shown)}</td></tr>'
+            f'<td><span class="chip {truth}">{truth}</span> by {in_html(shown)}</td></tr>'
         )
     return (
         '<div class="card gap lies"><h3>Raw statuses that contradict a proof</h3><div class="inner">'
@@ -273,10 +273,10 @@ def _matrix_cell(cell: MatrixCell | None) -> str:
     if cell.conflict:
         badges += '<em class="chip conflict">conflict</em>'
     told = "; ".join(f"{word} {cell.verdicts[word]} of {total}" for word in words)
-    failed = "" if words[0] in SYMBOLS else f"<small>{escape(words[0])}</small>"
+    failed = "" if words[0] in SYMBOLS else f"<small>{in_html(words[0])}</small>"
     return (
-        f'<td class="{kind}" data-cell="{escape(cell.keys[0])}" tabindex="0" role="button" '
-        f'data-tip="{escape(told)}">'
+        f'<td class="{kind}" data-cell="{in_html(cell.keys[0])}" tabindex="0" role="button" '
+        f'data-tip="{in_html(told)}">'
         f"<b>{symbols}</b>{failed or f'<small>{format_time(cell.time)}</small>'}{badges}</td>"
     )
 
@@ -309,7 +309,7 @@ def _scaling(data: StudyData) -> str:
         for solver, fit in scaling.fits.items():
             notes[solver] = f"n<sup>{fit.slope:.2f}</sup> ({fit.slope_low:.2f} … {fit.slope_high:.2f})"
         figures.append(
-            f'<figure class="card" data-chart="scaling"><h3>{escape(scaling.name)}</h3>'
+            f'<figure class="card" data-chart="scaling"><h3>{in_html(scaling.name)}</h3>'
             f"{scaling_chart(data, scaling)}{_legend(data, notes)}</figure>"
         )
     return _section("scaling", "Scaling", lead, f'<div class="cards charts">{"".join(figures)}</div>')
@@ -334,7 +334,7 @@ def _accuracy(data: StudyData) -> str:
 
 def _cells(data: StudyData) -> str:
     def choice(name: str, values: list[str]) -> str:
-        options = "".join(f"<option>{escape(v)}</option>" for v in values)
+        options = "".join(f"<option>{in_html(v)}</option>" for v in values)
         every = f'<option value="">every {name}</option>'
         return f'<select id="by-{name}" aria-label="{name}">{every}{options}</select>'
 
@@ -376,7 +376,7 @@ def _about(data: StudyData) -> str:
             "command": run["command"],
             "runs": f"{len(data.runs)}",
         }
-        body = "".join(f"<dt>{name}</dt><dd>{escape(str(text))}</dd>" for name, text in rows.items())
+        body = "".join(f"<dt>{name}</dt><dd>{in_html(str(text))}</dd>" for name, text in rows.items())
         parts.append(f'<dl class="card facts">{body}</dl>')
     solvers = [
         (row["name"], row["card"] or _options(row), f"{row['backend']} {row['version']}")
@@ -389,8 +389,8 @@ def _about(data: StudyData) -> str:
 
 def _texts(title: str, rows: list[tuple[str, str, str]]) -> str:
     items = "".join(
-        f"<details><summary><b>{escape(name)}</b> <span>{escape(note)}</span></summary>"
-        f"<pre>{escape(text.strip())}</pre></details>"
+        f"<details><summary><b>{in_html(name)}</b> <span>{in_html(note)}</span></summary>"
+        f"<pre>{in_html(text.strip(), lines=True)}</pre></details>"
         for name, text, note in rows
     )
     return f'<div class="card texts"><h3>{title}</h3>{items}</div>'

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
+
+from sdpfeas.harmless import in_html
 
 __all__ = ["Axis", "Chart", "marker", "series_style"]
 
@@ -164,7 +165,7 @@ class Chart:
                 path += f"L{px:.1f},{py:.1f}"
             before = py
         self._parts.append(
-            f'<path class="line" data-series="{escape(name)}" d="{path}" style="stroke:{colour}" '
+            f'<path class="line" data-series="{in_html(name)}" d="{path}" style="stroke:{colour}" '
             f'stroke-dasharray="{dash}"/>'
         )
 
@@ -177,7 +178,7 @@ class Chart:
         back = [self.at(x, min(max(v, self.y.low), self.y.high)) for x, v in zip(xs, low, strict=True)]
         path = "M" + "L".join(f"{px:.1f},{py:.1f}" for px, py in [*there, *reversed(back)]) + "Z"
         self._parts.append(
-            f'<path class="band" data-series="{escape(name)}" d="{path}" style="fill:{colour}"/>'
+            f'<path class="band" data-series="{in_html(name)}" d="{path}" style="fill:{colour}"/>'
         )
 
     def dots(self, points: Sequence[tuple[float, float, str, str]], index: int, name: str) -> None:
@@ -185,10 +186,10 @@ class Chart:
         colour, shape, _ = series_style(index)
         for x, y, words, key in points:
             px, py = self.at(x, y)
-            opens = f' data-cell="{escape(key)}" tabindex="0" role="button"' if key else ""
+            opens = f' data-cell="{in_html(key)}" tabindex="0" role="button"' if key else ""
             self._parts.append(
-                f'<path class="dot" data-series="{escape(name)}" d="{marker(shape, px, py)}" '
-                f'style="fill:{colour}" data-tip="{escape(words)}"{opens}/>'
+                f'<path class="dot" data-series="{in_html(name)}" d="{marker(shape, px, py)}" '
+                f'style="fill:{colour}" data-tip="{in_html(words)}"{opens}/>'
             )
 
     def note(self, x: float, y: float, words: str) -> None:
@@ -197,13 +198,13 @@ class Chart:
         self._parts.append(
             f'<line class="reference" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{py:.1f}" y2="{py:.1f}"/>'
             f'<text class="tick" x="{WIDTH - RIGHT - 4}" y="{py - 4:.1f}" text-anchor="end">'
-            f"{escape(words)}</text>"
+            f"{in_html(words)}</text>"
         )
 
     def render(self) -> str:
         """The SVG element."""
         right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-        title = escape(self.title)
+        title = in_html(self.title)
         out = [
             f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">',
         ]
@@ -221,11 +222,11 @@ class Chart:
         middle = (LEFT + right) / 2
         out.append(
             f'<text class="label" x="{middle}" y="{HEIGHT - 10}" text-anchor="middle">'
-            f"{escape(self.x.label)}</text>"
+            f"{in_html(self.x.label)}</text>"
         )
         centre = (TOP + bottom) / 2
         out.append(
             f'<text class="label" transform="translate(14 {centre}) rotate(-90)" text-anchor="middle">'
-            f"{escape(self.y.label)}</text>"
+            f"{in_html(self.y.label)}</text>"
         )
         return "".join(out) + "".join(self._parts) + "</svg>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sdpfeas.files import writing
+from sdpfeas.harmless import in_markdown
+from sdpfeas.io.text_tables import csv_table, markdown_table
 from sdpfeas.study.report.model import format_time
 from sdpfeas.wlda.paper.methods import METHODS
 from sdpfeas.wlda.paper.published import published_time
@@ -205,20 +206,11 @@ def to_markdown(summary: TargetSummary, command: str, environment: str) -> str:
     target = summary.target
     out = [f"# {target.name}: {target.title}", "", f"Made by `{command}`. {environment}", "", LEGEND]
     for grid in grids(summary):
-        out += ["", f"## {grid.title}", "", *_aligned(grid)]
+        out += ["", f"## {grid.title}", "", *markdown_table(grid.columns, grid.rows, numbers=False)]
     notes = _notes(summary)
     if notes:
-        out += ["", "## Notes", "", *(f"- {note}" for note in notes)]
+        out += ["", "## Notes", "", *(f"- {in_markdown(note)}" for note in notes)]
     return "\n".join(out) + "\n"
-
-
-def _aligned(grid: Grid) -> list[str]:
-    """The lines of a Markdown table that reads well as it is, too."""
-    rows = [[cell.replace("|", "/") for cell in row] for row in (grid.columns, *grid.rows)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(grid.columns))]
-    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return lines
 
 
 def _notes(summary: TargetSummary) -> list[str]:
@@ -313,7 +305,5 @@ def _all_cells(summary: TargetSummary) -> Iterable[dict[str, Any]]:
 
 def _write_csv(path: Path, records: Iterable[dict[str, Any]]) -> None:
     rows = list(records)
-    with writing(path), path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]) if rows else ["table"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    with writing(path):
+        path.write_text(csv_table(list(rows[0]) if rows else ["table"], rows), encoding="utf-8")
