@@ -1,0 +1,144 @@
+"""What is run, under which limits, and what became of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sdpfeas.errors import OptionError
+
+__all__ = ["End", "Interrupted", "Limits", "Run", "Trial", "parse_memory", "thread_environment"]
+
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+#: What the common numerical libraries read to learn how many threads they may start.
+THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+)
+
+
+class End(StrEnum):
+    """How a run ended."""
+
+    DONE = "done"
+    TIMEOUT = "timeout"
+    MEMORY = "out of memory"
+    CRASH = "crash"
+    ERROR = "error"
+
+
+class Interrupted(Exception):
+    """A run was told to stop before it was over."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a trial may use.
+
+    Attributes
+    ----------
+    time : float, optional
+        Seconds from when the clock starts; then it is killed.
+    memory : int, optional
+        Bytes that its process and all it started may hold together; then it is killed.
+    threads : int, optional
+        Threads of the numerical libraries; as the environment says if not given.
+    setup : float
+        Seconds until the clock starts: for the process to start, to import, and to take the payload.
+    """
+
+    time: float | None = None
+    memory: int | None = None
+    threads: int | None = 1
+    setup: float = 300.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Something to run in a worker.
+
+    Attributes
+    ----------
+    target : str
+        ``"module:function"``, found again in the worker. The function is called with the payload and with
+        ``start``, which it calls when it is set up: the clock runs from there on, and anew each time it is
+        called. ``start(limit, **facts)`` may set another limit and report facts. What the function returns
+        must be plain enough to be loaded by any process.
+    payload : bytes
+        The pickled argument.
+    limits : Limits
+        What it may use.
+    label : str
+        One worker runs trials of one target, label and number of threads, one after the other.
+    """
+
+    target: str
+    payload: bytes
+    limits: Limits
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of a trial.
+
+    Attributes
+    ----------
+    end : End
+        How it ended.
+    detail : str
+        In words, where it did not end well.
+    value : object
+        What the function returned.
+    facts : dict, optional
+        What the function said when it started the clock; None if it did not get so far.
+    wall_time : float
+        Seconds it ran; seen from outside where it did not end well.
+    cpu_time : float, optional
+        Processor seconds.
+    peak_memory : int
+        Most bytes resident.
+    log : str
+        What it printed since the clock started; the middle of a long log is left out.
+    """
+
+    end: End
+    detail: str = ""
+    value: Any = None
+    facts: dict[str, Any] | None = field(default_factory=dict)
+    wall_time: float = 0.0
+    cpu_time: float | None = None
+    peak_memory: int = 0
+    log: str = ""
+
+
+def parse_memory(text: str) -> int:
+    """Bytes from ``"4G"``, ``"512M"`` or a plain number.
+
+    Parameters
+    ----------
+    text : str
+        The size.
+
+    Raises
+    ------
+    OptionError
+        If it is not such a size.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise OptionError(f"a memory limit is a size such as 4G or 512M, got {text!r}")
+    return int(float(match[1]) * UNITS[match[2].upper()])
+
+
+def thread_environment(threads: int | None) -> dict[str, str]:
+    """Environment variables that pin the numerical libraries to so many threads, if any are asked for."""
+    return {} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads))

@@ -1,0 +1,108 @@
+"""The process that runs trials, one after the other: ``python worker.py JOBS REPLIES MARK PATH``.
+
+It reads jobs and writes replies on two pipes of its own; standard output and standard error belong to the
+trial and are collected by the parent. A mark in that output says where a trial's own begins. The worker
+knows nothing of limits, which are enforced from outside, and imports nothing but what a trial asks for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import pickle
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+__all__ = ["HEADER", "framed", "peak_memory", "reset_peak_memory"]
+
+#: Bytes in front of a message that say how long it is.
+HEADER = 8
+
+
+def framed(message: object) -> bytes:
+    """A message with its length in front."""
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    return len(data).to_bytes(HEADER, "little") + data
+
+
+class _Clock:
+    """What a trial calls when it is set up."""
+
+    def __init__(self, replies: BinaryIO, mark: bytes) -> None:
+        self._replies, self._mark = replies, mark
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def __call__(self, limit: float | None = None, **facts: Any) -> None:
+        _flush()
+        reset_peak_memory()
+        with suppress(OSError):  # a stranger's code may have closed it
+            os.write(1, self._mark)
+        self._replies.write(framed(("start", limit, facts)))
+        self._replies.flush()
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def spent(self) -> tuple[float, float, int]:
+        """Seconds, processor seconds and peak memory since the start."""
+        return time.perf_counter() - self._wall, time.process_time() - self._cpu, peak_memory()
+
+
+def main(jobs: BinaryIO, replies: BinaryIO, mark: bytes) -> None:
+    """Run trials until the pipe is closed."""
+    replies.write(framed(("up", os.getpid())))
+    replies.flush()
+    while head := jobs.read(HEADER):
+        target, payload = pickle.loads(jobs.read(int.from_bytes(head, "little")))
+        clock = _Clock(replies, mark)
+        try:
+            module, _, name = target.partition(":")
+            function = getattr(importlib.import_module(module), name)
+            value = function(pickle.loads(payload), clock)
+            reply = framed(("done", value, *clock.spent()))
+        except Exception as error:  # noqa: BLE001 - whatever ails a trial is its result
+            from sdpfeas.errors import in_words
+
+            reply = framed(("error", in_words(error), *clock.spent()))
+        _flush()
+        replies.write(reply)
+        replies.flush()
+        function = value = reply = payload = clock = None  # type: ignore[assignment]
+        gc.collect()
+
+
+def reset_peak_memory() -> None:
+    """Forget how much memory this process once had."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory() -> int:
+    """Most bytes resident, as far as the system tells."""
+    with suppress(OSError, StopIteration, ValueError):
+        status = Path("/proc/self/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    import resource  # not on every system
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _flush() -> None:
+    with suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with suppress(Exception):
+        ctypes.CDLL(None).fflush(None)  # what native solvers printed
+
+
+if __name__ == "__main__":
+    pipes = [int(fd) for fd in sys.argv[1:3]]
+    for pipe in pipes:  # children of a trial must not hold the pipes open once this process is gone
+        os.set_inheritable(pipe, False)
+    sys.path[:] = json.loads(sys.argv[4])
+    main(os.fdopen(pipes[0], "rb"), os.fdopen(pipes[1], "wb"), sys.argv[3].encode())

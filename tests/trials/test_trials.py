@@ -1,0 +1,268 @@
+"""Trials: answers come back, limits hold, and nothing outlives its runner."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from sdpfeas.trials import seats
+from sdpfeas.trials.log import LOG_HEAD, LOG_TAIL, Log
+from sdpfeas.trials.seats import Seat, leave, run_shared
+from sdpfeas.trials.trial import End, Interrupted, Limits, Trial
+
+TESTS = Path(__file__).parents[1]
+
+
+def trial(name: str, payload: Any = None, **limits: Any) -> Trial:
+    return Trial(f"trial_targets:{name}", pickle.dumps(payload), Limits(**{"time": 10.0, **limits}))
+
+
+@pytest.fixture(scope="module")
+def seat() -> Iterator[Seat]:
+    made = Seat()
+    yield made
+    made.close()
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Those that are still there."""
+    found = []
+    for pid in pids:
+        try:
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.append(pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def eventually(good: Callable[[], bool], seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not good() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return good()
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_an_answer_comes_back(seat: Seat) -> None:
+    big = os.urandom(3_000_000)  # more than fits into a pipe
+    run = seat.run(trial("echo", big))
+    assert (run.end, run.facts, run.detail) == (End.DONE, {"unit": 0.5}, "")
+    assert run.value == big
+    assert seat.run(trial("threads")).value == "11"
+
+
+def test_a_worker_serves_trials_of_a_kind(seat: Seat) -> None:
+    first = seat.run(trial("whoami")).value
+    assert seat.run(trial("whoami")).value == first
+    assert seat.run(trial("whoami", threads=2)).value != first
+
+
+def test_what_is_printed_before_the_clock_starts_is_not_in_the_log(seat: Seat) -> None:
+    assert seat.run(trial("talk", ["one", "two"])).log == "the end\n"
+    assert seat.run(trial("talk", [])).log == "the end\n"
+
+
+# ---------------------------------------------------------------- limits
+
+
+def test_time_and_memory_are_enforced(seat: Seat) -> None:
+    run = seat.run(trial("sleep", 60, time=0.3))
+    assert (run.end, run.facts, run.detail) == (End.TIMEOUT, {"unit": 0.5}, "killed after 0.3 s")
+    assert 0.3 <= run.wall_time < 5.0
+    run = seat.run(trial("hoard", 400_000_000, time=30.0, memory=200_000_000))
+    assert run.end is End.MEMORY
+    assert run.peak_memory > 200_000_000
+    assert run.wall_time < 20.0
+    run = seat.run(trial("sleep_first", 60, setup=0.5))
+    assert (run.end, run.facts) == (End.ERROR, None)
+    assert "more than 0.5 s to set up" in run.detail
+    assert seat.run(trial("echo", 1)).value == 1
+
+
+def test_asking_for_too_much_is_out_of_memory(seat: Seat) -> None:
+    assert seat.run(trial("refuse", 2**33, memory=2**30)).end is End.MEMORY
+    assert seat.run(trial("refuse", 2**20, memory=2**30)).end is End.CRASH
+
+
+def test_a_crash_says_why(seat: Seat) -> None:
+    run = seat.run(trial("die", 3))
+    assert (run.end, run.detail) == (End.CRASH, "the process ended with exit code 3")
+    for how in (signal.SIGSEGV, signal.SIGKILL):
+        run = seat.run(trial("die", -how))
+        assert (run.end, run.detail) == (End.CRASH, f"the process died of {how.name}")
+
+
+def test_an_exception_costs_one_trial(seat: Seat) -> None:
+    before = seat.run(trial("fail", "no such luck"))
+    assert (before.end, before.detail) == (End.ERROR, "ValueError: no such luck")
+    assert "lambda" in seat.run(trial("odd")).detail
+    run = seat.run(trial("nosuch"))
+    assert (run.end, run.facts) == (End.ERROR, None)
+    assert "nosuch" in run.detail
+    assert seat.run(trial("echo", 1)).value == 1
+
+
+def test_a_stop_is_heard(seat: Seat) -> None:
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    with pytest.raises(Interrupted):
+        seat.run(trial("sleep", 60, time=60), stop)
+
+
+# ---------------------------------------------------------------- nobody escapes
+
+
+@pytest.mark.parametrize(("then", "end"), [("sleep", End.TIMEOUT), ("die", End.CRASH), ("end", End.DONE)])
+def test_no_descendant_outlives_its_worker(tmp_path: Path, then: str, end: End) -> None:
+    path = tmp_path / "pids"
+    seat = Seat()
+    run = seat.run(trial("orphans", (str(path), 3, 0, then), time=3.0))
+    assert run.end is end
+    pids = [int(word) for word in path.read_text().split()]
+    assert len(pids) == 3
+    seat.close()
+    assert alive(pids) == []
+
+
+def test_memory_of_orphans_counts(tmp_path: Path) -> None:
+    seat = Seat()
+    run = seat.run(
+        trial("orphans", (str(tmp_path / "pids"), 2, 150_000_000, "sleep"), time=30.0, memory=250_000_000)
+    )
+    seat.close()
+    assert run.end is End.MEMORY
+    assert run.wall_time < 20.0
+
+
+RUNNER = """
+import pickle, sys
+sys.path.insert(0, sys.argv[1])
+from sdpfeas.trials.seats import Seat
+from sdpfeas.trials.trial import Limits, Trial
+payload = pickle.dumps((sys.argv[2], 2, 0, "sleep"))
+Seat().run(Trial("trial_targets:orphans", payload, Limits(time=60)))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_descendant_outlives_its_runner(tmp_path: Path, how: signal.Signals) -> None:
+    path = tmp_path / "pids"
+    runner = subprocess.Popen([sys.executable, "-c", RUNNER, TESTS, path], stderr=subprocess.DEVNULL)
+    assert eventually(lambda: path.exists() and len(path.read_text().split()) == 2, 60)
+    everybody = [child.pid for child in psutil.Process(runner.pid).children(recursive=True)]
+    everybody += [int(word) for word in path.read_text().split()]
+    assert len(set(everybody)) >= 4  # reaper, worker, and two orphans
+    runner.send_signal(how)
+    runner.wait()
+    assert eventually(lambda: not alive(everybody))
+
+
+def test_a_killed_reaper_takes_the_worker_along(seat: Seat) -> None:
+    worker = seat.run(trial("whoami")).value
+    (reaper,) = (
+        child for child in psutil.Process().children() if worker in [c.pid for c in child.children()]
+    )
+    reaper.kill()
+    assert eventually(lambda: not alive([worker]))
+    assert seat.run(trial("echo", 1)).value == 1
+
+
+# ---------------------------------------------------------------- where modules come from
+
+
+def test_the_current_folder_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("numpy", "json", "only_here_xyz"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('{name}')\n")
+    monkeypatch.chdir(tmp_path)
+    seat = Seat()
+    run = seat.run(trial("modules", ["json", "numpy", "sdpfeas"]))
+    assert run.end is End.DONE, run.detail
+    assert not [path for path in run.value if path.startswith(str(tmp_path))]
+    assert not (tmp_path / "ran").exists()
+    assert "only_here_xyz" in seat.run(trial("modules", ["only_here_xyz"])).detail
+    seat.close()
+    # As in a session that imports from there: found, but nothing else is.
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    run = seat.run(trial("modules", ["numpy", "only_here_xyz"]))
+    assert [path.startswith(str(tmp_path)) for path in run.value] == [False, True]
+    seat.close()
+
+
+# ---------------------------------------------------------------- shared seats
+
+
+def test_shared_seats_end_soon_after_the_last_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seats, "LINGER", 0.5)
+    first = run_shared(trial("whoami")).value
+    assert run_shared(trial("whoami")).value == first
+    assert eventually(lambda: not alive([first]))
+    second = run_shared(trial("whoami")).value
+    assert second != first
+    leave()
+    assert not alive([second])
+
+
+def test_a_copy_of_this_process_has_seats_of_its_own() -> None:
+    first = run_shared(trial("whoami")).value
+    ours, theirs = os.pipe()
+    copy = os.fork()
+    if copy == 0:
+        os.write(theirs, str(run_shared(trial("whoami")).value).encode())
+        os._exit(0)
+    os.waitpid(copy, 0)
+    other = int(os.read(ours, 100))
+    assert other != first
+    assert run_shared(trial("whoami")).value == first
+    assert eventually(lambda: not alive([other]))
+    leave()
+
+
+# ---------------------------------------------------------------- logs
+
+
+def test_log_keeps_both_ends() -> None:
+    log = Log()
+    log.feed(b"begin\n")
+    for _ in range(100):
+        log.feed(b"y" * 10_000)
+    log.feed(b"\nend")
+    text = log.text()
+    assert text.startswith("begin")
+    assert text.endswith("end")
+    assert len(text) < LOG_HEAD + LOG_TAIL + 100
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"warm-up <ma", b"rk>own"],
+        [b"<mark>own"],
+        [b"w" * 99_999, b"<mark>", b"own"],
+        [b"a<mark>b<ma", b"rk><mark>ow", b"n"],
+    ],
+)
+def test_log_begins_at_the_mark(pieces: list[bytes]) -> None:
+    log = Log(b"<mark>")
+    for piece in pieces:
+        log.feed(piece)
+    assert log.text() == "own"
+
+
+def test_log_without_its_mark_is_kept() -> None:
+    log = Log(b"<mark>")
+    log.feed(b"died while <ma")
+    assert log.text() == "died while <ma"
