@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sdpfeas.cli.console import AsJson, err, out, print_json
-from sdpfeas.cli.progress import StudyProgress
+from sdpfeas.cli.progress import run_shown
 from sdpfeas.errors import MissingExtraError, OptionError
 from sdpfeas.extras import extra
 from sdpfeas.harmless import in_terminal
@@ -54,8 +53,9 @@ def paper(
     """Reproduce the WLDA paper. Run it again to continue: only what is missing is computed."""
     with extra("wlda", "sdpfeas paper"):
         import sklearn  # noqa: F401 - asked for before anything is written
+    from sdpfeas.study.engines import LocalEngine
     from sdpfeas.study.settings import Settings
-    from sdpfeas.study.store import Store
+    from sdpfeas.study.store import Retry, Store
     from sdpfeas.wlda.paper.cells import plan_targets
     from sdpfeas.wlda.paper.summary import summarise
     from sdpfeas.wlda.paper.tables import plain, to_markdown
@@ -71,7 +71,7 @@ def paper(
         err().print(f"[yellow]skipped[/] {in_terminal(name)}: {in_terminal(why)}")
     output.mkdir(parents=True, exist_ok=True)
     with Store(output / DATABASE) as store:
-        computed = _run(store, plan, jobs, retry)
+        computed = run_shown(store, plan, LocalEngine(jobs), Retry.failed if retry else None)
         summaries = summarise(plan, store.cells())
         written = [path for summary in summaries for path in _write(summary, store, output)]
     if as_json:
@@ -105,29 +105,6 @@ def _targets(what: str, quick: bool, splits: int | None, methods: str | None) ->
     if quick:
         targets = [target.quick() for target in targets]
     return targets if splits is None else [target.limited(splits) for target in targets]
-
-
-def _run(store: Any, plan: Any, jobs: int, retry: bool) -> int:
-    from sdpfeas.study.settings import thread_environment
-    from sdpfeas.study.store import Retry
-    from sdpfeas.wlda.paper.runner import ExperimentEngine, ExperimentRunner
-
-    # Read by the children when they load their numerical libraries.
-    os.environ.update(thread_environment(plan.settings.threads))
-    again = Retry.failed if retry else None
-    progress = StudyProgress(plan.study, store.finished(again), err())
-    engine = ExperimentEngine(jobs)
-    try:
-        with progress:
-            words = shlex.join(sys.argv)
-            runners = [ExperimentRunner(store, part, engine, progress) for part in plan.phases()]
-            return sum(runner.run(command=words, retry=again) for runner in runners)
-    except KeyboardInterrupt:
-        where = in_terminal(store.path)
-        err().print(f"[yellow]stopped[/]; finished cells are in {where}. Run the same command to go on.")
-        raise
-    finally:
-        engine.close()
 
 
 def _write(summary: Any, store: Any, folder: Path) -> list[Path]:

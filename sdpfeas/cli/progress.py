@@ -2,23 +2,63 @@
 
 from __future__ import annotations
 
+import shlex
 import statistics
+import sys
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from sdpfeas.cli.console import err
 from sdpfeas.harmless import in_terminal
-from sdpfeas.study.plan import Cell, Plan
+from sdpfeas.study.cells import FAILED, Cell, Plan, Record
+from sdpfeas.study.engines import Engine
 from sdpfeas.study.report.model import format_time
-from sdpfeas.study.store import FAILED, Record
+from sdpfeas.study.runner import Runner
+from sdpfeas.study.store import Retry, Store
 
-__all__ = ["StudyProgress"]
+__all__ = ["StudyProgress", "run_shown"]
+
+
+def run_shown(
+    store: Store, plan: Plan[Any], engine: Engine, retry: Retry | None, *, keep_evidence: bool = False
+) -> int:
+    """Run what is missing of a study and show how it is getting on; how many cells were computed.
+
+    Parameters
+    ----------
+    store : Store
+        The database.
+    plan : Plan
+        The cells.
+    engine : Engine
+        Where they run.
+    retry : Retry, optional
+        Finished cells to compute again.
+    keep_evidence : bool
+        Whether to store points and certificates.
+    """
+    progress = StudyProgress(plan, store.finished(retry), err())
+    command = shlex.join(["sdpfeas", *sys.argv[1:]])
+    try:
+        with progress:
+            return sum(
+                Runner(store, part, engine, keep_evidence=keep_evidence, listener=progress).run(
+                    command=command, retry=retry
+                )
+                for part in plan.phases()
+            )
+    except KeyboardInterrupt:
+        where = in_terminal(store.path)
+        err().print(f"[yellow]stopped[/]; finished cells are in {where}. Run the same command to go on.")
+        raise
 
 
 class StudyProgress:
@@ -34,7 +74,7 @@ class StudyProgress:
         Where to show it; on something that is no terminal only milestones are printed.
     """
 
-    def __init__(self, plan: Plan, done: Collection[str], console: Console) -> None:
+    def __init__(self, plan: Plan[Any], done: Collection[str], console: Console) -> None:
         todo = {cell.key: cell for cell in plan.cells if cell.key not in done}
         self._lock = threading.Lock()
         self._console = console
@@ -42,7 +82,7 @@ class StudyProgress:
         self._totals = Counter(cell.solver.name for cell in todo.values())
         self._tally: dict[str, Counter[str]] = defaultdict(Counter)
         self._times: dict[str, list[float]] = defaultdict(list)
-        self._running: dict[str, tuple[Cell, float]] = {}
+        self._running: dict[str, tuple[Cell[Any, Any], float]] = {}
         self._begin = time.monotonic()
         self._done = 0
         self._bar = Progress(
@@ -68,7 +108,7 @@ class StudyProgress:
         if self._live is not None:
             self._live.__exit__(None, None, None)
 
-    def __call__(self, cell: Cell, record: Record | None) -> None:
+    def __call__(self, cell: Cell[Any, Any], record: Record | None) -> None:
         """Take note of a cell that starts or ends."""
         with self._lock:
             if record is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections import Counter
 from enum import StrEnum
 from pathlib import Path
@@ -12,16 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from sdpfeas.cli.console import AsJson, err, out, print_json, table
-from sdpfeas.cli.progress import StudyProgress
+from sdpfeas.cli.progress import run_shown
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.files import parse_size, writing
 from sdpfeas.harmless import in_terminal
+from sdpfeas.study.cells import FAILED
 from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
 from sdpfeas.study.export import write_table
 from sdpfeas.study.plan import make_plan
-from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
-from sdpfeas.study.store import FAILED, Retry, Store
+from sdpfeas.study.store import Retry, Store
 
 __all__ = ["register"]
 
@@ -109,7 +107,7 @@ def compare(
         else:
             chosen = LocalEngine(jobs or 1)
         try:
-            computed = _run(store, plan, chosen, keep_evidence, retry)
+            computed = run_shown(store, plan, chosen, retry, keep_evidence=keep_evidence)
         finally:
             chosen.close()
         summary = _summary(store, plan)
@@ -123,19 +121,6 @@ def compare(
     out().print(f"{computed} cells computed, {reused} already there: {in_terminal(output)}")
     if report_to is not None:
         out().print(f"report: {in_terminal(report_to)}")
-
-
-def _run(store: Store, plan: Any, engine: Engine, keep_evidence: bool, retry: Retry | None) -> int:
-    progress = StudyProgress(plan, store.finished(retry), err())
-    runner = Runner(store, plan, engine, keep_evidence=keep_evidence, listener=progress)
-    try:
-        with progress:
-            command = shlex.join(["sdpfeas", *sys.argv[1:]])
-            return runner.run(command=command, retry=retry)
-    except KeyboardInterrupt:
-        where = in_terminal(store.path)
-        err().print(f"[yellow]stopped[/]; finished cells are in {where}. Run the same command to go on.")
-        raise
 
 
 def _summary(store: Store, plan: Any) -> dict[str, dict[str, int]]:

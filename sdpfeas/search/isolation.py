@@ -1,111 +1,203 @@
-"""Run a backend in a child process, so that a hang, a crash or a leak costs one answer."""
+"""Run a backend in a process of its own, so that a hang, a crash or a leak costs one answer."""
 
 from __future__ import annotations
 
 import importlib
-import multiprocessing
-import multiprocessing.connection
-import signal
-from dataclasses import replace
+import pickle
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sdpfeas.backends.asking import ask
+from sdpfeas.backends.claimed import plain_info
+from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry, WarmStart
+from sdpfeas.backends.registry import Solver, load_module
+from sdpfeas.deadline import Deadline
+from sdpfeas.errors import BackendError
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.trials.seats import Seat, run_shared
+from sdpfeas.trials.trial import End, Limits, Run, Trial
 from sdpfeas.verifier.results import Claim, Stop
 
-if TYPE_CHECKING:
-    from sdpfeas.backends.inquiry import WarmStart
-    from sdpfeas.backends.registry import Solver
+__all__ = ["Question", "answer", "ask_plainly", "find_backend", "run_isolated", "source_of"]
 
-__all__ = ["run_isolated"]
+#: Seconds a child may take to start, to import and to take the problem.
+START_LIMIT = 60.0
 
-#: Seconds a child may take to start and import before its time limit begins to count.
-START_LIMIT = 120.0
 
-#: Seconds a child may run past its limit to hand in what it has, before it is killed.
-GRACE = 0.25
+@dataclass(frozen=True)
+class Question:
+    """What a child is asked.
+
+    Attributes
+    ----------
+    source : str
+        Where the class of the backend is found again; see :func:`source_of`.
+    options : mapping
+        Its options.
+    problem : FeasibilityProblem
+        The problem.
+    time_limit : float, optional
+        Seconds, from when the question was asked.
+    warm_start : WarmStart, optional
+        Where to start from.
+    rigorous : bool
+        Whether only a rigorous or exact proof counts.
+    asked : float
+        When, on the clock that all processes share.
+    """
+
+    source: str
+    options: Mapping[str, Any]
+    problem: FeasibilityProblem
+    time_limit: float | None
+    warm_start: WarmStart | None
+    rigorous: bool
+    asked: float
 
 
 def run_isolated(
-    solver: Solver, problem: FeasibilityProblem, time_limit: float | None, warm_start: WarmStart | None
+    solver: Solver,
+    problem: FeasibilityProblem,
+    time_limit: float | None,
+    warm_start: WarmStart | None,
+    *,
+    rigorous: bool = False,
+    memory_limit: int | None = None,
 ) -> Claim:
     """Run a solver in a child process and return its claim.
 
     Parameters
     ----------
     solver : Solver
-        The solver; found again in the child by its source.
+        The solver; its class is found again in the child.
     problem : FeasibilityProblem
         The problem.
     time_limit : float, optional
-        Seconds from the moment the child is ready; then it is killed.
+        Seconds. The start of the child counts, but at least half of them are left to the backend.
     warm_start : WarmStart, optional
         Where to start from.
+    rigorous : bool
+        Whether only a rigorous or exact proof counts.
+    memory_limit : int, optional
+        Bytes that the child and all it starts may hold.
+
+    Raises
+    ------
+    BackendError
+        If the backend cannot be found or made in the child.
     """
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    source = solver.source or f"{solver.kind.__module__}:{solver.kind.__qualname__}"
-    job = (source, dict(solver.options), problem, time_limit, warm_start)
-    child = context.Process(target=_child, args=(theirs, job), daemon=True)
-    child.start()
-    theirs.close()
+    source = source_of(solver.kind)
+    options, now = dict(solver.options), time.monotonic()
+    question = Question(source, options, problem, time_limit, warm_start, rigorous, now)
+    limits = Limits(memory=memory_limit, threads=None, setup=START_LIMIT)
+    trial = Trial("sdpfeas.search.isolation:answer", pickle.dumps(question), limits, source)
+    # Our own backends leave a process as they found it; what a stranger's does is over with the answer.
+    run = run_shared(trial) if source.startswith("sdpfeas.") else _run_once(trial)
+    if run.log:
+        print(run.log, end="")
+    if run.end is End.DONE:
+        claim: Claim = run.value
+        return claim
+    if run.end is End.TIMEOUT:
+        return Claim(stop=Stop.TIME_LIMIT, raw_status="killed at the time limit")
+    if run.end is End.ERROR and run.facts is None:
+        raise BackendError(f"backend {solver.name!r} cannot be asked in a child process: {run.detail}")
+    return Claim(stop=Stop.ERROR, raw_status=f"{run.end}: {run.detail}")
+
+
+def _run_once(trial: Trial) -> Run:
+    seat = Seat()
     try:
-        if not ours.poll(START_LIMIT):
-            return Claim(stop=Stop.ERROR, raw_status="the child process did not start")
-        ready = ours.recv()
-        if isinstance(ready, Claim):
-            return ready
-        if not ours.poll(None if time_limit is None else time_limit + GRACE):
-            return Claim(stop=Stop.TIME_LIMIT, raw_status="killed at the time limit")
-        answer = ours.recv()
-        return answer if isinstance(answer, Claim) else Claim(stop=Stop.ERROR, raw_status=str(answer))
-    except EOFError:
-        child.join()
-        return Claim(stop=Stop.ERROR, raw_status=_epitaph(child.exitcode))
+        return seat.run(trial)
     finally:
-        if child.is_alive():
-            child.kill()
-        child.join()
-        ours.close()
+        seat.close()
 
 
-def _epitaph(code: int | None) -> str:
-    if code is not None and code < 0:
-        try:
-            return f"the child process died of {signal.Signals(-code).name}"
-        except ValueError:
-            pass
-    return f"the child process ended with exit code {code}"
+def answer(question: Question, start: Callable[..., None]) -> Claim:
+    """Answer a question: the target of the trial that is an isolated solve.
+
+    Parameters
+    ----------
+    question : Question
+        The question.
+    start : callable
+        Starts the clock.
+    """
+    backend = find_backend(question.source, question.options)
+    limit = question.time_limit
+    if limit is None:
+        start()
+    else:
+        limit -= min(time.monotonic() - question.asked, 0.5 * limit)
+        start(1.05 * limit + 0.25)
+    inquiry = Inquiry(
+        question.problem, deadline=Deadline(limit), start=question.warm_start, rigorous=question.rigorous
+    )
+    return ask_plainly(backend, question.problem, inquiry)
 
 
-def _child(pipe: multiprocessing.connection.Connection, job: tuple[Any, ...]) -> None:
-    from sdpfeas.backends.asking import ask
-    from sdpfeas.backends.inquiry import Inquiry
-    from sdpfeas.deadline import Deadline
+def ask_plainly(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+    """Ask a backend; the claim is made of data that any process can load.
 
-    # Ctrl-C goes to the whole process group; the parent decides what becomes of the child.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    source, options, problem, time_limit, warm_start = job
+    Parameters
+    ----------
+    backend : FeasibilityBackend
+        The backend.
+    problem : FeasibilityProblem
+        The problem.
+    inquiry : Inquiry
+        What it is asked besides the problem.
+    """
+    claim = ask(backend, problem, inquiry)
+    return replace(claim, info=plain_info(claim.info))
+
+
+def source_of(kind: type[FeasibilityBackend]) -> str:
+    """Where another process finds a class again: its module, or the file of a drop-in, and its name.
+
+    Parameters
+    ----------
+    kind : type
+        The class.
+
+    Raises
+    ------
+    BackendError
+        If no other process can find it.
+    """
+    module = sys.modules.get(kind.__module__)
     try:
-        backend = _find_again(source)(**options)
-    except Exception as error:  # noqa: BLE001 - anything may be wrong with a stranger's backend
-        pipe.send(Claim(stop=Stop.ERROR, raw_status=f"{type(error).__name__}: {error}"))
-        return
-    pipe.send("ready")
-    claim = ask(backend, problem, Inquiry(problem, deadline=Deadline(time_limit), start=warm_start))
-    try:
-        pipe.send(claim)
-    except Exception as error:  # noqa: BLE001 - a claim may carry what cannot be pickled
-        pipe.send(replace(claim, info={}, raw_status=f"{claim.raw_status} (info dropped: {error})"))
+        found = attrgetter(kind.__qualname__)(module)
+    except AttributeError:
+        found = None
+    if found is not kind or module is None or kind.__module__ == "__main__":
+        raise BackendError(
+            f"class {kind.__qualname__} of {kind.__module__} cannot be found again in a child process: "
+            "define it at the top of a module that can be imported, or in a drop-in file"
+        )
+    dropped_in = module.__spec__ is not None and kind.__module__.startswith("_sdpfeas_dropin_")
+    return f"{module.__file__ if dropped_in else kind.__module__}:{kind.__qualname__}"
 
 
-def _find_again(source: str) -> Any:
-    from sdpfeas.backends.registry import find_solver
+def find_backend(source: str, options: Mapping[str, Any]) -> FeasibilityBackend:
+    """Find the class of a backend again, import what it needs, and make it.
 
-    module, colon, qualname = source.partition(":")
-    if colon and not Path(source).is_file():
-        found: Any = importlib.import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
-        return found
-    return find_solver(source).kind
+    Parameters
+    ----------
+    source : str
+        As :func:`source_of` says it.
+    options : mapping
+        The options.
+    """
+    place, _, name = source.rpartition(":")
+    module = load_module(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    backend: FeasibilityBackend = attrgetter(name)(module)(**options)
+    for required in backend.requires:
+        importlib.import_module(required)
+    return backend

@@ -14,6 +14,7 @@ from sdpfeas.backends.inquiry import Callback, Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, ClaimError, OptionError
+from sdpfeas.files import parse_size
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.search.isolation import run_isolated
 from sdpfeas.verifier.results import Result
@@ -43,6 +44,7 @@ def solve(
     callback: Callback | None = None,
     rigorous: bool = False,
     isolate: bool = False,
+    memory_limit: int | str | None = None,
     options: Mapping[str, Any] | None = None,
     **shorthand: Any,
 ) -> Result:
@@ -63,7 +65,10 @@ def solve(
     rigorous : bool
         Refuse a numeric verdict: only a rigorous or exact proof counts.
     isolate : bool
-        Run the backend in a child process: the time limit is then hard, and a crash costs nothing.
+        Run the backend in a child process: the time limit is then hard, and a crash costs nothing. The
+        first one takes about a second to start; for the library's own backends it is kept for a while.
+    memory_limit : int or str, optional
+        With ``isolate``, bytes (or a size such as ``"4G"``) that the child and all it starts may hold.
     options : mapping, optional
         Options of the backend.
     **shorthand
@@ -91,6 +96,9 @@ def solve(
         raise BackendError(f"backend {backend.name!r} is not available: {why}")
     if isolate and callback is not None:
         raise OptionError("a callback cannot reach into a child process: drop callback or isolate")
+    if memory_limit is not None and not isolate:
+        raise OptionError("memory_limit needs isolate=True: only a child process can be held to it")
+    memory = parse_size(memory_limit, "memory_limit") if isinstance(memory_limit, str) else memory_limit
     deadline = Deadline(time_limit)
     start = None
     if warm_start is not None:
@@ -101,7 +109,8 @@ def solve(
     inquiry = Inquiry(problem, deadline=deadline, start=start, rigorous=rigorous, listener=callback)
     if isolate:
         everything = {**chosen.options, **chosen_options}
-        claim = run_isolated(replace(chosen, options=everything), problem, time_limit, start)
+        asked = replace(chosen, options=everything)
+        claim = run_isolated(asked, problem, time_limit, start, rigorous=rigorous, memory_limit=memory)
     else:
         claim = ask(backend, problem, inquiry)
     solve_time = deadline.elapsed

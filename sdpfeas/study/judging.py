@@ -17,11 +17,9 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.search.bracket import relative_gap
 from sdpfeas.study.accuracy import claim_error
-from sdpfeas.study.plan import Cell
-from sdpfeas.study.process import End, Run
+from sdpfeas.study.cells import Cell, Record
 from sdpfeas.study.settings import Settings
-from sdpfeas.study.store import Record
-from sdpfeas.study.worker import Answer
+from sdpfeas.trials.trial import End, Run
 from sdpfeas.verifier import decide
 from sdpfeas.verifier.results import Check, Claim, Proof, Stop, Verdict
 
@@ -29,7 +27,7 @@ __all__ = ["judge"]
 
 
 def judge(
-    cell: Cell, problem: Any, run: Run, settings: Settings, *, keep_evidence: bool
+    cell: Cell[Any, Any], problem: Any, run: Run, settings: Settings, *, keep_evidence: bool
 ) -> tuple[Record, bytes | None]:
     """Verify what a run handed in.
 
@@ -51,10 +49,13 @@ def judge(
     tuple
         What to store, and the packed evidence or None.
     """
-    if run.answer is None:
+    if run.end is End.TIMEOUT:
+        late = settings.hard_limit - settings.time_limit
+        return _failure(run, run.end, f"killed {late:.2g} s past its time limit"), None
+    if run.end is not End.DONE:
         return _failure(run, run.end, run.detail), None
     try:
-        return _judged(cell, problem, run, run.answer, settings, keep_evidence)
+        return _judged(cell, problem, run, settings, keep_evidence)
     except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
         return _failure(run, End.ERROR, f"the claim cannot be judged: {in_words(error)}"), None
 
@@ -71,9 +72,9 @@ def _failure(run: Run, end: End, detail: str) -> Record:
 
 
 def _judged(
-    cell: Cell, problem: Any, run: Run, answer: Answer, settings: Settings, keep_evidence: bool
+    cell: Cell[Any, Any], problem: Any, run: Run, settings: Settings, keep_evidence: bool
 ) -> tuple[Record, bytes | None]:
-    claim: Claim = answer.claim
+    claim: Claim = run.value
     begin = time.perf_counter()
     verdict: dict[str, Any]
     evidence: bytes | None = None
@@ -95,8 +96,8 @@ def _judged(
         raw_status=claim.raw_status,
         stop=claim.stop.value,
         iterations=claim.iterations,
-        solve_time=answer.wall_time,
-        cpu_time=answer.cpu_time,
+        solve_time=run.wall_time,
+        cpu_time=run.cpu_time,
         verify_time=spent,
         peak_memory=run.peak_memory,
         info=_info_text(claim.info),
@@ -185,7 +186,7 @@ def _bracket_of(
     }, ends
 
 
-def _saved(cell: Cell, problem_hash: str, claim: Claim, check: Check) -> SavedResult:
+def _saved(cell: Cell[Any, Any], problem_hash: str, claim: Claim, check: Check) -> SavedResult:
     return SavedResult(
         problem_hash=problem_hash,
         verdict=check.verdict.value,
@@ -198,9 +199,9 @@ def _saved(cell: Cell, problem_hash: str, claim: Claim, check: Check) -> SavedRe
     )
 
 
-def _about(cell: Cell, claim: Claim) -> dict[str, Any]:
+def _about(cell: Cell[Any, Any], claim: Claim) -> dict[str, Any]:
     return {
-        "backend": cell.solver.solver.kind.name,
+        "backend": cell.solver.backend,
         "version": cell.solver.version,
         "options": cell.solver.options,
         "raw_status": claim.raw_status,

@@ -9,8 +9,9 @@ import pickle
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from sdpfeas import __version__
@@ -19,10 +20,23 @@ from sdpfeas.errors import SdpfeasError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.families.problem_cards import ProblemMember, find_problem
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.search.isolation import source_of
 from sdpfeas.study.card_errors import located, raise_all
+from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow
+from sdpfeas.study.judging import judge
+from sdpfeas.study.question import CellQuestion
 from sdpfeas.study.settings import Settings
+from sdpfeas.trials.trial import Run, Trial
 
-__all__ = ["Cell", "Plan", "PlannedProblem", "PlannedSolver", "make_plan", "problem_key"]
+__all__ = [
+    "Comparison",
+    "ComparisonCell",
+    "PlannedProblem",
+    "PlannedSolver",
+    "digest",
+    "make_plan",
+    "problem_key",
+]
 
 #: Problems kept in memory once built; others are built again when their turn comes.
 CACHED_PROBLEMS = 32
@@ -31,52 +45,28 @@ CACHED_PROBLEMS = 32
 PROBES = (0.37, 1.7)
 
 
-@dataclass(frozen=True)
-class PlannedSolver:
-    """A solver of a study and the hash of all that can change its answers."""
+@dataclass(frozen=True, kw_only=True)
+class PlannedSolver(SolverRow):
+    """A solver of a comparison."""
 
     solver: Solver
-    key: str
-    options: dict[str, Any]
-    version: str
-
-    @property
-    def name(self) -> str:
-        """What it is called in tables."""
-        return self.solver.name
 
 
-@dataclass(frozen=True)
-class PlannedProblem:
-    """A problem of a study: how to build it, its content hash, and its size."""
+@dataclass(frozen=True, kw_only=True)
+class PlannedProblem(ProblemRow):
+    """A problem of a comparison, and how to build it."""
 
-    source: ProblemMember
+    member: ProblemMember
     seed: int
-    key: str
-    kind: str
-    rows: int
-    size: int
-    summary: str
-
-    @property
-    def label(self) -> str:
-        """Name and parameters in one string."""
-        return self.source.label
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One solver on one problem with one seed."""
-
-    key: str
-    solver: PlannedSolver
-    problem: PlannedProblem
-    seed: int
+#: One solver on one problem with one seed.
+ComparisonCell = Cell[PlannedSolver, PlannedProblem]
 
 
 @dataclass
-class Plan:
-    """All cells of a study, in the order they are run.
+class Comparison(Plan[ComparisonCell]):
+    """Solvers × problems × seeds.
 
     Attributes
     ----------
@@ -88,19 +78,32 @@ class Plan:
         Solvers that cannot run here, with the reason.
     """
 
-    cells: list[Cell]
+    cells: list[ComparisonCell]
     settings: Settings
     skipped: dict[str, str] = field(default_factory=dict)
     _built: OrderedDict[tuple[str, int], Any] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
 
     def build(self, problem: PlannedProblem) -> Any:
         """The problem, or family, of a cell; built again where it is not at hand."""
-        return _cached_build(self._built, problem.source, problem.seed)
+        with self._lock:
+            return _cached_build(self._built, problem.member, problem.seed)
+
+    def trial(self, cell: ComparisonCell) -> Trial:
+        """Ask the solver about the problem."""
+        solver, settings = cell.solver.solver, self.settings
+        source, problem = source_of(solver.kind), self.build(cell.problem)
+        question = CellQuestion(source, dict(solver.options), problem, settings.time_limit, settings.tol)
+        return Trial("sdpfeas.study.question:answer", pickle.dumps(question), settings.limits, source)
+
+    def judge(self, cell: ComparisonCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
+        """Verify what the solver claims."""
+        return judge(cell, self.build(cell.problem), run, self.settings, keep_evidence=keep_evidence)
 
 
 def make_plan(
     solvers: Sequence[str], problems: Sequence[str], seeds: int | Iterable[int], settings: Settings
-) -> Plan:
+) -> Comparison:
     """Find everything, check everything, and list the cells.
 
     Parameters
@@ -135,7 +138,7 @@ def make_plan(
         for solver in chosen
         for problem in planned[seed]
     ]
-    return Plan(cells, settings, skipped, built)
+    return Comparison(cells, settings, skipped, built)
 
 
 def _expand(specs: Sequence[str], what: str, errors: list[str]) -> list[str]:
@@ -199,12 +202,21 @@ def _plan_solver(solver: Solver) -> PlannedSolver:
         "options": options,
         "version": version,
         "sdpfeas": __version__,
-        "code": _code_digest(solver.kind),
+        "code": _codedigest(solver.kind),
     }
-    return PlannedSolver(solver, _digest(identity), options, version)
+    return PlannedSolver(
+        key=digest(identity),
+        name=solver.name,
+        backend=backend.name,
+        version=version,
+        options=options,
+        source=solver.source,
+        card=solver.text,
+        solver=solver,
+    )
 
 
-def _code_digest(kind: type) -> str:
+def _codedigest(kind: type) -> str:
     """Hash of the file a class is written in, or of all files beside it where it is the head of a package."""
     code = inspect.getsourcefile(kind)
     if code is None:
@@ -233,7 +245,7 @@ def _plan_problems(
         first: PlannedProblem | None = None
         for seed in seeds:
             if first is not None and not source.seeded:
-                planned[seed].append(PlannedProblem(**{**vars(first), "seed": seed}))
+                planned[seed].append(replace(first, seed=seed))
                 continue
             try:
                 first = _plan_problem(source, seed, built)
@@ -255,7 +267,19 @@ def _plan_problem(
     summary = ", ".join(f"{block.kind}({block.n})" for block in shown.sets[:6])
     if len(shown.sets) > 6:
         summary += f", … ({len(shown.sets)} blocks)"
-    return PlannedProblem(source, seed, key, kind, shown.m, size, f"{summary}; {shown.m} rows")
+    return PlannedProblem(
+        key=key,
+        label=source.label,
+        name=source.name,
+        parameters=source.parameters,
+        kind=kind,
+        rows=shown.m,
+        size=size,
+        summary=f"{summary}; {shown.m} rows",
+        card=source.text,
+        member=source,
+        seed=seed,
+    )
 
 
 def problem_key(made: FeasibilityProblem | ParametricFamily) -> str:
@@ -268,7 +292,7 @@ def problem_key(made: FeasibilityProblem | ParametricFamily) -> str:
     """
     if isinstance(made, FeasibilityProblem):
         return made.content_hash
-    return _digest([made.at(probe * made.unit).content_hash for probe in PROBES])
+    return digest([made.at(probe * made.unit).content_hash for probe in PROBES])
 
 
 def _cached_build(built: OrderedDict[tuple[str, int], Any], source: ProblemMember, seed: int) -> Any:
@@ -284,13 +308,15 @@ def _cached_build(built: OrderedDict[tuple[str, int], Any], source: ProblemMembe
 
 
 def _cell_key(solver: PlannedSolver, problem: PlannedProblem, seed: int, settings: Settings) -> str:
-    return _digest({"solver": solver.key, "problem": problem.key, "seed": seed, "settings": settings.plain()})
+    return digest({"solver": solver.key, "problem": problem.key, "seed": seed, "settings": settings.plain()})
 
 
-def _digest(value: Any) -> str:
+def digest(value: Any) -> str:
+    """A hash of plain data.
+
+    Parameters
+    ----------
+    value : object
+        What JSON can say; anything else counts by its text.
+    """
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def pickled(problem: Any) -> bytes:
-    """The bytes a worker is sent."""
-    return pickle.dumps(problem, protocol=pickle.HIGHEST_PROTOCOL)

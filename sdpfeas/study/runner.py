@@ -1,4 +1,4 @@
-"""Runs what is missing of a study: takes cells, has them run, verifies, stores."""
+"""Runs what is missing of a study: takes cells, has them run and judged, and stores them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from functools import partial
 from typing import Any
 
 from sdpfeas.errors import SdpfeasError, StudyError
+from sdpfeas.study.cells import Cell, Plan, Record
 from sdpfeas.study.engines import Engine, Place
 from sdpfeas.study.environment import describe_environment
-from sdpfeas.study.judging import judge
-from sdpfeas.study.plan import Cell, Plan, pickled
-from sdpfeas.study.process import Interrupted
-from sdpfeas.study.store import Record, Retry, Store
-from sdpfeas.study.worker import Job
+from sdpfeas.study.store import Retry, Store
+from sdpfeas.trials.trial import Interrupted
 
 __all__ = ["Runner"]
 
@@ -24,7 +22,7 @@ __all__ = ["Runner"]
 HEARTBEAT, PATIENCE = 5.0, 0.3
 
 #: Called with a cell when it starts (no record) and when it is done.
-Listener = Callable[[Cell, Record | None], None]
+Listener = Callable[[Cell[Any, Any], Record | None], None]
 
 
 class Runner:
@@ -47,7 +45,7 @@ class Runner:
     def __init__(
         self,
         store: Store,
-        plan: Plan,
+        plan: Plan[Any],
         engine: Engine,
         *,
         keep_evidence: bool = False,
@@ -61,7 +59,6 @@ class Runner:
         self._cells = {cell.key: cell for cell in plan.cells}
         self._stop = threading.Event()
         self._told_to_stop = False
-        self._build_lock = threading.Lock()
         self._failures: list[BaseException] = []
 
     def run(self, *, command: str = "", retry: str | None = None) -> int:
@@ -162,16 +159,12 @@ class Runner:
         finally:
             seat.close()
 
-    def _compute(self, cell: Cell, seat: Place) -> None:
+    def _compute(self, cell: Cell[Any, Any], seat: Place) -> None:
         self.listener(cell, None)
-        with self._build_lock:
-            problem = self.plan.build(cell.problem)
-        settings = self.plan.settings
-        solver = cell.solver.solver
-        source = solver.source or f"{solver.kind.__module__}:{solver.kind.__qualname__}"
-        job = Job(source, dict(solver.options), pickled(problem), settings.time_limit, settings.tol)
-        run = seat.run(job, settings, self._stop)
-        record, evidence = judge(cell, problem, run, settings, keep_evidence=self.keep_evidence)
+        record, evidence = self.plan.foregone(cell, self.store), None
+        if record is None:
+            run = seat.run(self.plan.trial(cell), self._stop)
+            record, evidence = self.plan.judge(cell, run, keep_evidence=self.keep_evidence)
         self.store.finish(cell.key, record, evidence)
         self.listener(cell, record)
 

@@ -6,19 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sdpfeas.errors import OptionError
+from sdpfeas.trials.trial import Limits
 
-__all__ = ["Settings", "thread_environment"]
-
-#: What the common numerical libraries read to learn how many threads they may start.
-THREAD_VARIABLES = (
-    "OPENBLAS_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "RAYON_NUM_THREADS",
-)
+__all__ = ["Settings"]
 
 
 @dataclass(frozen=True)
@@ -63,11 +53,11 @@ class Settings:
         """Seconds after which a cell is killed."""
         return 1.1 * self.time_limit + 0.5
 
+    @property
+    def limits(self) -> Limits:
+        """What the trial of a cell may use."""
+        return Limits(self.hard_limit, self.memory_limit, self.threads)
+
     def plain(self) -> dict[str, Any]:
         """The settings as plain data."""
         return asdict(self)
-
-
-def thread_environment(threads: int) -> dict[str, str]:
-    """Environment variables that pin the numerical libraries to so many threads."""
-    return dict.fromkeys(THREAD_VARIABLES, str(threads))

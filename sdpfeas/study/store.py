@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from enum import StrEnum
 from os import PathLike
 from pathlib import Path
@@ -23,18 +23,15 @@ from typing import Any
 import psutil
 
 from sdpfeas.errors import FileFormatError, StudyError, in_words
-from sdpfeas.study.plan import Plan
+from sdpfeas.study.cells import FAILED, Plan, ProblemRow, Record, SolverRow
 from sdpfeas.study.stored import checked
 
-__all__ = ["FAILED", "Record", "Retry", "Store"]
+__all__ = ["Retry", "Store"]
 
 VERSION = 1
 
 #: Seconds after which a runner on another machine that gave no sign of life is taken for dead.
 SILENCE = 60.0
-
-#: Outcomes that count as failures of the run, not as answers.
-FAILED = ("timeout", "out of memory", "crash", "error")
 
 #: Most characters of a text that are stored; logs and explanations are bounded where they are made.
 TEXT_LIMIT = 200_000
@@ -78,53 +75,6 @@ class Retry(StrEnum):
         if self is Retry.failed:
             return cell["outcome"] in FAILED
         return self is Retry.all or cell["verdict"] == "undecided"
-
-
-@dataclass(frozen=True)
-class Record:
-    """What is stored about a finished cell.
-
-    Attributes
-    ----------
-    outcome : str
-        ``"done"``, or how the run failed.
-    verdict, proof, margin, reason, explanation
-        What the parent's own verification found.
-    claimed : str, optional
-        The verdict the raw status claims.
-    raw_status, stop, iterations
-        How the backend ended, in its own words.
-    solve_time, cpu_time, verify_time : float
-        Seconds.
-    peak_memory : int
-        Bytes.
-    error : float, optional
-        Relative error of the evidence as handed in.
-    lower, upper : float, optional
-        For a family, the proven bracket.
-    info, log : str
-        What else the backend said.
-    """
-
-    outcome: str
-    verdict: str = "undecided"
-    proof: str | None = None
-    margin: float | None = None
-    claimed: str | None = None
-    reason: str = ""
-    explanation: str = ""
-    raw_status: str = ""
-    stop: str = ""
-    iterations: int | None = None
-    solve_time: float = 0.0
-    cpu_time: float | None = None
-    verify_time: float = 0.0
-    peak_memory: int = 0
-    error: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    info: str = "{}"
-    log: str = ""
 
 
 class Store:
@@ -242,7 +192,9 @@ class Store:
 
     # ------------------------------------------------------------ writing
 
-    def begin_run(self, plan: Plan, command: str, environment: dict[str, Any], retry: Retry | None) -> None:
+    def begin_run(
+        self, plan: Plan[Any], command: str, environment: dict[str, Any], retry: Retry | None
+    ) -> None:
         """Register this process as a runner and enter the plan.
 
         Parameters
@@ -290,42 +242,22 @@ class Store:
             )
         self.release_dead()
 
-    def _enter(self, plan: Plan) -> None:
+    def _enter(self, plan: Plan[Any]) -> None:
         insert = self._db.executemany
-        solvers = {cell.solver.key: cell.solver for cell in plan.cells}
-        insert(
-            "INSERT OR REPLACE INTO solvers VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    key,
-                    s.name,
-                    s.solver.kind.name,
-                    s.version,
-                    json.dumps(s.options, default=str),
-                    in_words(s.solver.source),
-                    s.solver.text,
-                )
-                for key, s in solvers.items()
-            ],
-        )
-        problems = {(cell.problem.key, cell.problem.label): cell.problem for cell in plan.cells}
-        insert(
-            "INSERT OR REPLACE INTO problems VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    key,
-                    label,
-                    p.source.name,
-                    json.dumps(dict(p.source.parameters), default=str),
-                    p.kind,
-                    p.rows,
-                    p.size,
-                    p.summary,
-                    p.source.text,
-                )
-                for (key, label), p in problems.items()
-            ],
-        )
+        for table, kind, rows in (
+            ("solvers", SolverRow, {cell.solver.key: cell.solver for cell in plan.cells}),
+            (
+                "problems",
+                ProblemRow,
+                {(cell.problem.key, cell.problem.label): cell.problem for cell in plan.cells},
+            ),
+        ):
+            names = [column.name for column in fields(kind)]
+            marks = ", ".join("?" * len(names))
+            insert(
+                f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({marks})",
+                [[_stored(getattr(row, name)) for name in names] for row in rows.values()],
+            )
         insert(
             "INSERT OR IGNORE INTO cells (key, solver, problem, seed) VALUES (?, ?, ?, ?)",
             [(cell.key, cell.solver.key, cell.problem.key, cell.seed) for cell in plan.cells],
@@ -375,10 +307,7 @@ class Store:
     def finish(self, key: str, record: Record, evidence: bytes | None = None) -> None:
         """Store what became of a cell this run had taken."""
         self.require_place()
-        values = {
-            name: in_words(value, TEXT_LIMIT) if isinstance(value, str) else value
-            for name, value in asdict(record).items()
-        }
+        values = {name: _stored(value) for name, value in asdict(record).items()}
         columns = ", ".join(f"{name} = ?" for name in values)
         with self._transaction():
             self._db.execute(
@@ -512,6 +441,13 @@ class Store:
         """The kept evidence of a cell: the bytes of a result file."""
         rows = self._rows("SELECT data FROM evidence WHERE cell = ?", (key,))
         return rows[0]["data"] if rows else None
+
+
+def _stored(value: Any) -> Any:
+    """A value as the database takes it."""
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value), default=str)
+    return in_words(value, TEXT_LIMIT) if isinstance(value, str) else value
 
 
 def _alive(run: sqlite3.Row) -> bool:

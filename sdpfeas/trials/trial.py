@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sdpfeas.errors import OptionError
-
-__all__ = ["End", "Interrupted", "Limits", "Run", "Trial", "parse_memory", "thread_environment"]
-
-UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+__all__ = ["End", "Interrupted", "Limits", "Run", "Trial", "thread_environment"]
 
 #: What the common numerical libraries read to learn how many threads they may start.
 THREAD_VARIABLES = (
@@ -118,25 +113,6 @@ class Run:
     cpu_time: float | None = None
     peak_memory: int = 0
     log: str = ""
-
-
-def parse_memory(text: str) -> int:
-    """Bytes from ``"4G"``, ``"512M"`` or a plain number.
-
-    Parameters
-    ----------
-    text : str
-        The size.
-
-    Raises
-    ------
-    OptionError
-        If it is not such a size.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
-    if match is None:
-        raise OptionError(f"a memory limit is a size such as 4G or 512M, got {text!r}")
-    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def thread_environment(threads: int | None) -> dict[str, str]:

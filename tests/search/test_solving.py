@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 import sdpfeas as sf
+from sdpfeas.trials.seats import leave
 
 PROBLEM = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [2.0])
 
@@ -76,6 +78,128 @@ def test_isolation_gives_the_same_answer(solver) -> None:
 def test_isolation_takes_no_callback() -> None:
     with pytest.raises(sf.OptionError, match="callback"):
         sf.solve(PROBLEM, "spectral-ipm", isolate=True, callback=lambda progress: False)
+
+
+#: No guard, and something that would be seen if it ran twice.
+SCRIPT = """
+import numpy as np, sdpfeas as sf
+print("once")
+p = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [2.0])
+print(sf.solve(p, "spectral-ipm", isolate=True).verdict)
+"""
+
+NOTEBOOK = (
+    "import code; shell = code.InteractiveInterpreter(); shell.runcode(compile({!r}, '<cell>', 'exec'))"
+)
+
+
+@pytest.mark.parametrize("how", ["script", "standard input", "notebook"])
+def test_isolation_needs_nothing_of_the_main_module(tmp_path, how) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = {
+        "script": [sys.executable, "script.py"],
+        "standard input": [sys.executable],
+        "notebook": [sys.executable, "-c", NOTEBOOK.format(SCRIPT)],
+    }[how]
+    given = SCRIPT if how == "standard input" else ""
+    found = subprocess.run(
+        command, input=given, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert found.stdout.split() == ["once", "feasible"], found.stderr
+
+
+def test_isolation_holds_its_limit_from_the_first_call_on(tmp_path) -> None:
+    limit = 4.0  # the start of a child counts
+    begin = time.perf_counter()
+    result = sf.solve(PROBLEM, drop_in(tmp_path, "time.sleep(60)"), time_limit=limit, isolate=True)
+    assert result.stop is sf.Stop.TIME_LIMIT
+    assert limit / 2 < time.perf_counter() - begin < 1.1 * limit + 0.5
+
+
+def test_a_child_is_kept_for_our_own_backends() -> None:
+    def children() -> set[int]:
+        return {child.pid for child in psutil.Process().children(recursive=True)}
+
+    leave()
+    before = children()
+    sf.solve(PROBLEM, "spectral-ipm", isolate=True)
+    kept = children() - before
+    assert len(kept) == 2  # the child, and who watches over it
+    begin = time.perf_counter()
+    result = sf.solve(PROBLEM, "spectral-ipm", time_limit=5.0, isolate=True)
+    assert result.verdict is sf.Verdict.FEASIBLE
+    assert time.perf_counter() - begin < 1.0
+    assert children() - before == kept
+    leave()
+    assert children() - before == set()
+
+
+def test_isolation_limits_memory(tmp_path) -> None:
+    path = drop_in(tmp_path, "hoard = [np.ones(1 << 22) for _ in range(50)]; time.sleep(60)")
+    result = sf.solve(PROBLEM, path, time_limit=60, isolate=True, memory_limit="300M")
+    assert result.stop is sf.Stop.ERROR
+    assert "out of memory: killed with" in result.raw_status
+    with pytest.raises(sf.OptionError, match="needs isolate"):
+        sf.solve(PROBLEM, path, memory_limit="300M")
+
+
+class AtTheTop(sf.FeasibilityBackend):
+    """A backend that a child can import."""
+
+    name = "at-the-top"
+
+    def solve(self, problem, *, time_limit=None, warm_start=None, callback=None):
+        print("found it")
+        return sf.Claim(point=(np.eye(2),), info={"who": os.getpid(), "where": [1, (2.0, np.eye(2))]})
+
+
+def test_isolation_of_a_class(capsys) -> None:
+    result = sf.solve(PROBLEM, AtTheTop, isolate=True)
+    assert result.verdict is sf.Verdict.FEASIBLE
+    assert result.claim.info["who"] != os.getpid()
+    assert result.claim.info["where"][1][0] == 2.0
+    assert capsys.readouterr().out == "found it\n"
+
+
+def test_isolation_of_a_class_that_nobody_finds() -> None:
+    class Inside(AtTheTop):
+        """Defined in a function."""
+
+        name = "inside"
+
+    with pytest.raises(sf.BackendError, match="cannot be found again in a child process"):
+        sf.solve(PROBLEM, Inside, isolate=True)
+
+
+def test_isolation_of_a_class_of_the_main_module(tmp_path) -> None:
+    source = "class Mine(sf.FeasibilityBackend):\n    name = 'mine'\n    def solve(self, *_, **__): pass\n"
+    script = SCRIPT.replace("print(", f"{source}\nprint(", 1).replace('"spectral-ipm"', "Mine")
+    found = subprocess.run(
+        [sys.executable], input=script, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "class Mine of __main__ cannot be found again in a child process" in found.stderr
+
+
+def test_isolation_runs_nothing_of_the_current_folder(tmp_path, monkeypatch) -> None:
+    path = drop_in(tmp_path, "return sf.Claim(point=(np.eye(2),))")
+    for name in ("numpy", "scipy", "sdpfeas"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('run by accident')")
+    monkeypatch.chdir(tmp_path)
+    assert sf.solve(PROBLEM, path, isolate=True).verdict is sf.Verdict.FEASIBLE
+
+
+def test_an_isolated_solve_dies_with_its_process(tmp_path) -> None:
+    path = drop_in(tmp_path, f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)")
+    script = SCRIPT.replace('"spectral-ipm"', repr(str(path)))
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    child = psutil.Process(int((tmp_path / "pid").read_text()))
+    process.kill()
+    process.wait()
+    assert not psutil.wait_procs([child], timeout=20)[1]
 
 
 def test_interrupts_pass_through(tmp_path) -> None:

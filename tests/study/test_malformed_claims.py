@@ -20,12 +20,11 @@ from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.export import write_table
 from sdpfeas.study.judging import judge
 from sdpfeas.study.plan import make_plan
-from sdpfeas.study.process import End, Run
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
-from sdpfeas.study.worker import Answer
+from sdpfeas.trials.trial import End, Run
 
 #: Expressions with ``good``, a point that is right, and ``y``, multipliers of the right shape.
 CASES = (
@@ -248,7 +247,7 @@ def test_claims_made_at_random(tmp_path: Path) -> None:
             claim = read_claim(odd_claim(chance))
             assert type(claim) is sf.Claim
             sent = sf.Claim(**{**vars(claim), "info": plain_info(claim.info)})
-            run = Run(End.DONE, "", Answer(pickle.loads(pickle.dumps(sent)), 0.1, 0.1, 0), 0.1, 0, "")
+            run = Run(End.DONE, value=pickle.loads(pickle.dumps(sent)))
             store.finish(key, *judge(plan.cells[0], problem, run, plan.settings, keep_evidence=True))
         cells = store.cells()
         render_html(store).encode()

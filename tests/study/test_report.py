@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdpfeas.study.plan import Cell, Plan, PlannedProblem, PlannedSolver
+from sdpfeas.study.cells import Cell, ProblemRow, Record, SolverRow
+from sdpfeas.study.plan import Comparison
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.report.model import StudyData, format_time
 from sdpfeas.study.report.svg import Axis
@@ -26,7 +27,7 @@ from sdpfeas.study.stats import (
     performance_profiles,
     shifted_geometric_mean,
 )
-from sdpfeas.study.store import Record, Store
+from sdpfeas.study.store import Store
 
 # ---------------------------------------------------------------- statistics
 
@@ -91,26 +92,30 @@ SOLVERS = ("fast & <b>bold</b>", "steady", "optimist")
 SIZES = (5, 10, 20, 40)
 
 
-class _Kind:
-    name = "made"
+def solver_row(name: str) -> SolverRow:
+    return SolverRow(
+        key=name,
+        name=name,
+        backend="made",
+        version="1.0",
+        options={"gap": 1e-9},
+        source="made.py",
+        card='backend = "made"\n',
+    )
 
 
-class _Solver:
-    kind = _Kind
-    source = "made.py"
-    text = 'backend = "made"\n'
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-class _Source:
-    text = 'family = "made"\n'
-
-    def __init__(self, name: str, size: int) -> None:
-        self.name = name
-        self.parameters = {"n": size}
-        self.label = f"{name}[n={size}]"
+def problem_row(name: str, size: int) -> ProblemRow:
+    return ProblemRow(
+        key=f"{name}{size}",
+        label=f"{name}[n={size}]",
+        name=name,
+        parameters={"n": size},
+        kind="problem",
+        rows=3,
+        size=size,
+        summary=f"PSD({size}); 3 rows",
+        card='family = "made"\n',
+    )
 
 
 def record(solver: str, card: str, size: int, seed: int) -> Record:
@@ -158,13 +163,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         for solver in SOLVERS:
             for card in ("yes", "no"):
                 for size in SIZES:
-                    source: Any = _Source(card, size)
-                    made: Any = _Solver(solver)
-                    problem = PlannedProblem(
-                        source, seed, f"{card}{size}", "problem", 3, size, f"PSD({size}); 3 rows"
-                    )
                     key = f"{solver}-{card}-{size}-{seed}".replace(" ", "_")
-                    cells.append(Cell(key, PlannedSolver(made, solver, {"gap": 1e-9}, "1.0"), problem, seed))
+                    cells.append(Cell(key, solver_row(solver), problem_row(card, size), seed))
     store = Store(path)
     environment = {
         "cpu": "a processor",
@@ -173,12 +173,13 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         "system": "Linux",
         "versions": {"numpy": "2"},
     }
-    store.begin_run(Plan(cells, Settings(time_limit=10)), "sdpfeas compare", environment, None)
+    plan: Any = Comparison(cells, Settings(time_limit=10))  # type: ignore[arg-type]
+    store.begin_run(plan, "sdpfeas compare", environment, None)
     by_key = {cell.key: cell for cell in cells}
     while (key := store.take()) is not None:
         cell = by_key[key]
         size = cell.problem.size
-        store.finish(key, record(cell.solver.name, cell.problem.source.name, size, cell.seed))
+        store.finish(key, record(cell.solver.name, cell.problem.name, size, cell.seed))
     store.end_run()
     yield store
     store.close()

@@ -11,15 +11,15 @@ from typing import Any
 
 import psutil
 import pytest
-from study_tools import marked, new_mark, start, trace_problem, write_backend, write_problems
+from study_tools import marked, new_mark, start, write_backend, write_problems
 
 from sdpfeas.errors import OptionError
-from sdpfeas.study.engines import JoblibEngine, remote
-from sdpfeas.study.plan import make_plan, pickled
+from sdpfeas.study.engines import JoblibEngine
+from sdpfeas.study.plan import make_plan
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
-from sdpfeas.study.worker import Job
+from sdpfeas.trials import worker
 
 joblib = pytest.importorskip("joblib", reason="joblib is not installed")
 
@@ -32,9 +32,9 @@ SLOW = """
 def workers() -> list[psutil.Process]:
     """Worker processes this process has started."""
     found = []
-    for child in psutil.Process().children():
+    for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if "sdpfeas.study.worker" in " ".join(child.cmdline()):
+            if worker.__file__ in " ".join(child.cmdline()):
                 found.append(child)
     return found
 
@@ -131,7 +131,7 @@ def test_an_interrupt_ends_everything_at_once(tmp_path: Path) -> None:
     process = start([*asked, "-o", tmp_path / "s.db", "--engine", "joblib", "--jobs", "2"], mark)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not any(
-        "sdpfeas.study.worker" in " ".join(child.cmdline()) for child in marked(mark)
+        worker.__file__ in child.cmdline() for child in marked(mark)
     ):
         time.sleep(0.1)
     time.sleep(2.0)
@@ -145,12 +145,30 @@ def test_an_interrupt_ends_everything_at_once(tmp_path: Path) -> None:
     assert left == []
 
 
-def test_seats_end_soon_after_the_last_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "LINGER", 0.3)
-    source = str(write_backend(tmp_path, "honest"))
-    job = Job(source, {}, pickled(trace_problem(3, feasible=True)), 5.0, 1e-3)
-    assert remote.run_remotely(job, Settings()).end == "done"
+@pytest.mark.parametrize("backend", ["loky", pytest.param("multiprocessing", marks=pytest.mark.slow)])
+def test_workers_of_joblib_end_with_a_killed_runner(tmp_path: Path, backend: str) -> None:
+    write_problems(tmp_path / "p", 2)
+    sleeper = write_backend(tmp_path / "b", "sleeper")
+    mark = new_mark()
+    asked: list[str | Path] = [
+        "compare",
+        "--solvers",
+        sleeper,
+        "--problems",
+        tmp_path / "p/*.npz",
+        "--jobs",
+        "2",
+    ]
+    process = start(
+        [*asked, "-o", tmp_path / "s.db", "--engine", "joblib", "--joblib-backend", backend], mark
+    )
+    deadline = time.monotonic() + 60
+    while sum(worker.__file__ in child.cmdline() for child in marked(mark)) < 4:  # each with its reaper
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.kill()
+    process.communicate()
     deadline = time.monotonic() + 20
-    while workers() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not workers()
+    while (left := marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == []

@@ -21,13 +21,13 @@ from sdpfeas.errors import CardError, FileFormatError, OptionError, SdpfeasError
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.results import unpack_result
 from sdpfeas.study.engines import Engine, LocalEngine
-from sdpfeas.study.plan import Plan, _plan_solver, make_plan
-from sdpfeas.study.process import LOG_HEAD, LOG_TAIL, End, Interrupted, Log, Run
+from sdpfeas.study.plan import Comparison, _plan_solver, make_plan
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
-from sdpfeas.study.worker import Answer
+from sdpfeas.trials.log import LOG_HEAD, LOG_TAIL
+from sdpfeas.trials.trial import End, Interrupted, Run
 from sdpfeas.verifier import verify
 from sdpfeas.verifier.results import Claim
 
@@ -35,7 +35,7 @@ from sdpfeas.verifier.results import Claim
 STORED = Path(__file__).parent / "stored"
 
 
-def compute(plan: Plan, path: Path, jobs: int = 1, **options: Any) -> list[dict[str, Any]]:
+def compute(plan: Comparison, path: Path, jobs: int = 1, **options: Any) -> list[dict[str, Any]]:
     keep = options.pop("keep_evidence", False)
     engine = LocalEngine(jobs)
     try:
@@ -151,7 +151,9 @@ def test_memory_limit_kills_within_a_long_time_limit(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- resuming
 
 
-def small_plan(folder: Path, solvers: list[str], problems: int = 4, seeds: int = 1, **settings: Any) -> Plan:
+def small_plan(
+    folder: Path, solvers: list[str], problems: int = 4, seeds: int = 1, **settings: Any
+) -> Comparison:
     pattern = write_problems(folder / "p", problems)
     paths = [str(write_backend(folder / "b", name)) for name in solvers]
     return make_plan(paths, [str(pattern)], seeds, Settings(**{"time_limit": 10, **settings}))
@@ -235,7 +237,7 @@ class Instant(Engine):
         self.cells -= 1
         if self.cells < 0:
             raise Interrupted
-        return Run(End.DONE, "", Answer(Claim(), 0.1, 0.1, 0), 0.1, 0, "")
+        return Run(End.DONE, value=Claim())
 
     def close(self) -> None:
         pass
@@ -493,37 +495,6 @@ def test_something_else_is_no_study(tmp_path: Path) -> None:
         Store(tmp_path / "x.db", readonly=True)
     with pytest.raises(FileFormatError, match="no such study"):
         Store(tmp_path / "y.db", readonly=True)
-
-
-# ---------------------------------------------------------------- logs
-
-
-def test_log_keeps_both_ends() -> None:
-    log = Log()
-    log.feed(b"begin\n")
-    for _ in range(100):
-        log.feed(b"y" * 10_000)
-    log.feed(b"\nend")
-    text = log.text()
-    assert text.startswith("begin")
-    assert text.endswith("end")
-    assert len(text) < LOG_HEAD + LOG_TAIL + 100
-
-
-@pytest.mark.parametrize(
-    "pieces", [[b"warm-up <ma", b"rk>own"], [b"<mark>own"], [b"w" * 99_999, b"<mark>", b"own"]]
-)
-def test_log_begins_at_the_mark(pieces: list[bytes]) -> None:
-    log = Log(b"<mark>")
-    for piece in pieces:
-        log.feed(piece)
-    assert log.text() == "own"
-
-
-def test_log_without_its_mark_is_kept() -> None:
-    log = Log(b"<mark>")
-    log.feed(b"died while <ma")
-    assert log.text() == "died while <ma"
 
 
 # ---------------------------------------------------------------- cost

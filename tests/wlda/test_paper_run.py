@@ -1,10 +1,13 @@
 """Running experiments: caps, failures, resumption, determinism, and the command."""
 
 import json
+import os
 import pickle
+import signal
 import sqlite3
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,21 +17,20 @@ from study_tools import marked, new_mark, run_json, start
 
 from sdpfeas.cli.app import main
 from sdpfeas.errors import OptionError
-from sdpfeas.study.process import End, Interrupted, Run
-from sdpfeas.study.reaper import Reaper
+from sdpfeas.study.engines import LocalEngine
+from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
-from sdpfeas.study.worker import Answer, Job
+from sdpfeas.trials.seats import Seat
+from sdpfeas.trials.trial import End, Interrupted, Run, Trial
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 from sdpfeas.wlda.paper import protocol
-from sdpfeas.wlda.paper.cells import plan_targets
+from sdpfeas.wlda.paper.cells import plan_targets, record_of
 from sdpfeas.wlda.paper.experiment import Experiment, run_experiment
 from sdpfeas.wlda.paper.figures import write_figure
 from sdpfeas.wlda.paper.methods import METHODS, find_method
 from sdpfeas.wlda.paper.protocol import Task
-from sdpfeas.wlda.paper.runner import ExperimentEngine, ExperimentRunner, record_of
 from sdpfeas.wlda.paper.sdwlda import gradient_verdict
-from sdpfeas.wlda.paper.seat import ExperimentSeat
 from sdpfeas.wlda.paper.summary import disagreements, summarise
 from sdpfeas.wlda.paper.tables import to_markdown
 from sdpfeas.wlda.paper.targets import Column, Target
@@ -42,16 +44,14 @@ LIMITED = Settings(time_limit=60.0)
 
 @pytest.fixture(scope="module")
 def seat():
-    reaper = Reaper()
-    made = ExperimentSeat(reaper)
+    made = Seat()
     yield made
     made.close()
-    reaper.close()
 
 
 def ask(seat, experiment, settings=LIMITED, stop=None):
-    job = Job("", {}, pickle.dumps(experiment), settings.time_limit, settings.tol)
-    return seat.run(job, settings, stop or threading.Event())
+    limits = replace(settings.limits, time=settings.time_limit)
+    return seat.run(Trial("sdpfeas.wlda.paper.experiment:answer", pickle.dumps(experiment), limits), stop)
 
 
 # ---------------------------------------------------------------- methods
@@ -127,7 +127,7 @@ def test_unknown_methods_are_refused():
 def test_a_seat_runs_what_this_process_would(seat):
     got = ask(seat, Experiment("lda", IRIS, 0))
     assert got.end is End.DONE
-    assert got.answer.claim.error == run_experiment(Experiment("lda", IRIS, 0), IRIS.sample(0)).error
+    assert got.value.error == run_experiment(Experiment("lda", IRIS, 0), IRIS.sample(0)).error
 
 
 def test_a_failing_method_costs_its_own_cell_only(seat):
@@ -142,7 +142,7 @@ def test_the_cap_is_enforced_from_outside_and_a_new_child_takes_over(seat):
     begin = time.monotonic()
     got = ask(seat, slow, Settings(time_limit=0.2))
     assert got.end is End.TIMEOUT
-    assert got.answer is None
+    assert got.value is None
     assert 0.2 <= got.wall_time < 5.0
     assert time.monotonic() - begin < 30.0
     little = ask(seat, Experiment("lda", IRIS, 0), Settings(memory_limit=2**26))
@@ -155,7 +155,7 @@ def test_the_cap_is_enforced_from_outside_and_a_new_child_takes_over(seat):
 def test_a_dying_child_is_a_crash_and_a_stop_is_heard(seat):
     slow = Experiment("lmnn", Task("digits"), 0)
     ask(seat, Experiment("lda", IRIS, 0))
-    threading.Timer(1.0, seat._worker._process.kill).start()
+    threading.Timer(1.0, os.kill, (seat._worker._pid, signal.SIGKILL)).start()
     got = ask(seat, slow)
     assert got.end is End.CRASH
     assert "SIGKILL" in got.detail
@@ -174,12 +174,8 @@ def little_plan(methods=("lda", "wlda"), splits=2, limit=60.0):
 
 
 def compute(path, plan):
-    engine = ExperimentEngine()
-    try:
-        with Store(path) as store:
-            return ExperimentRunner(store, plan, engine).run(), store.cells()
-    finally:
-        engine.close()
+    with Store(path) as store:
+        return Runner(store, plan, LocalEngine()).run(), store.cells()
 
 
 @pytest.mark.parametrize("kind", ["error", "picture"])
@@ -198,13 +194,11 @@ def test_figures_are_written_and_the_same_twice(kind, tmp_path):
     plan = plan_targets([Target("fig1", "", ("lda", "pca"), (column,), kind)], LIMITED)
     sample = column.task.sample(0)
     with Store(tmp_path / "cells.db") as store:
-        store.begin_run(plan.study, "", {}, None)
+        store.begin_run(plan, "", {}, None)
         while (key := store.take()) is not None:
             planned = next(cell for cell in plan.cells if cell.key == key)
-            outcome = run_experiment(planned.experiment, sample)
-            store.finish(
-                key, record_of(Run(End.DONE, "", Answer(outcome, 0.1, 0.1, 0), 0.1, 0, "")), outcome.picture
-            )
+            score = run_experiment(planned.experiment, sample)
+            store.finish(key, record_of(Run(End.DONE, value=score)), score.picture)
         summary = summarise(plan, store.cells())[0]
         pages = []
         for name in ("a", "b"):
@@ -273,9 +267,9 @@ class Clock:
     def seat(self):
         return self
 
-    def run(self, job, settings, stop):
-        self.asked.append(pickle.loads(job.problem).task.dataset)
-        return Run(End.TIMEOUT, "killed at the cap", None, settings.time_limit, 0, "")
+    def run(self, trial, stop):
+        self.asked.append(pickle.loads(trial.payload).task.dataset)
+        return Run(End.TIMEOUT, wall_time=trial.limits.time)
 
     def close(self):
         pass
@@ -287,7 +281,7 @@ def test_what_is_only_timed_is_not_run_beyond_a_smaller_one_at_the_cap(tmp_path)
     engine = Clock()
     with Store(tmp_path / "cells.db") as store:
         for part in plan.phases():
-            ExperimentRunner(store, part, engine).run()
+            Runner(store, part, engine).run()
         summary = summarise(plan, store.cells())[0]
     assert engine.asked == ["digits", "iris"] * 2 + ["iris"]
     entries = [summary.entries["primal-scs", place] for place in (0, 1)]

@@ -3,6 +3,6 @@
 from sdpfeas.study.engines.base import Engine, Place
 from sdpfeas.study.engines.dask import DaskEngine
 from sdpfeas.study.engines.joblib import JoblibEngine
-from sdpfeas.study.engines.local import LocalEngine, Seat
+from sdpfeas.study.engines.local import LocalEngine
 
-__all__ = ["DaskEngine", "Engine", "JoblibEngine", "LocalEngine", "Place", "Seat"]
+__all__ = ["DaskEngine", "Engine", "JoblibEngine", "LocalEngine", "Place"]

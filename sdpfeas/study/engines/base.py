@@ -1,4 +1,4 @@
-"""What an engine is: something that runs jobs, several at a time."""
+"""What an engine is: something that runs trials, several at a time."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Protocol
 
-from sdpfeas.study.process import Run
-from sdpfeas.study.settings import Settings
-from sdpfeas.study.worker import Job
+from sdpfeas.trials.trial import Run, Trial
 
 __all__ = ["Engine", "Place"]
 
 
 class Place(Protocol):
-    """Somewhere one job runs at a time."""
+    """Somewhere one trial runs at a time."""
 
-    def run(self, job: Job, settings: Settings, stop: threading.Event) -> Run:
-        """Run one job under the limits.
+    def run(self, trial: Trial, stop: threading.Event) -> Run:
+        """Run one trial under its limits.
 
         Raises
         ------
         Interrupted
-            If ``stop`` is set before the job is done.
+            If ``stop`` is set before the trial is over.
         """
 
     def close(self) -> None:
@@ -30,14 +28,14 @@ class Place(Protocol):
 
 
 class Engine(ABC):
-    """Runs jobs, several at a time."""
+    """Runs trials, several at a time."""
 
-    #: How many jobs at a time.
+    #: How many at a time.
     jobs: int
 
     @abstractmethod
     def seat(self) -> Place:
-        """A new place to run jobs at, for one thread."""
+        """A new place to run trials at, for one thread."""
 
     @abstractmethod
     def close(self) -> None:

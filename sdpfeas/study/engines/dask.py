@@ -10,10 +10,8 @@ from typing import Any
 from sdpfeas.errors import OptionError, StudyError
 from sdpfeas.extras import extra
 from sdpfeas.study.engines.base import Engine
-from sdpfeas.study.engines.remote import run_remotely
-from sdpfeas.study.process import End, Interrupted, Run
-from sdpfeas.study.settings import Settings
-from sdpfeas.study.worker import Job
+from sdpfeas.trials.seats import run_shared
+from sdpfeas.trials.trial import End, Interrupted, Run, Trial
 
 __all__ = ["DaskEngine"]
 
@@ -55,12 +53,12 @@ class _DaskSeat:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def run(self, job: Job, settings: Settings, stop: threading.Event) -> Run:
+    def run(self, trial: Trial, stop: threading.Event) -> Run:
         from distributed import KilledWorker
 
         # Impure: the same cell asked for again must run again. A lost worker is no failure of the cell, so
         # the scheduler sends the cell elsewhere.
-        future = self._client.submit(run_remotely, job, settings, pure=False, retries=5)
+        future = self._client.submit(run_shared, trial, pure=False, retries=5)
         try:
             while True:
                 if stop.is_set():
@@ -70,7 +68,7 @@ class _DaskSeat:
                     found: Run = future.result(timeout=0.5)
                     return found
         except KilledWorker as error:
-            return Run(End.CRASH, f"the Dask worker died each time: {error}", None, 0.0, 0, "")
+            return Run(End.CRASH, f"the Dask worker died each time: {error}")
         except CancelledError:
             raise StudyError(f"the Dask scheduler at {self._client.scheduler.address} is gone") from None
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from concurrent.futures import BrokenExecutor
 from typing import Any
 
 from sdpfeas.errors import OptionError
 from sdpfeas.extras import extra
 from sdpfeas.study.engines.base import Engine
-from sdpfeas.study.engines.remote import leave, run_remotely
-from sdpfeas.study.process import End, Interrupted, Run
-from sdpfeas.study.settings import Settings
-from sdpfeas.study.worker import Job
+from sdpfeas.trials.seats import leave, run_shared
+from sdpfeas.trials.trial import End, Interrupted, Run, Trial
 
 __all__ = ["JoblibEngine"]
 
 #: How often a cell is sent out again after the process beside it died.
 RETRIES = 5
+
+#: Seconds between two looks of a worker at whether its runner is still there.
+PATIENCE = 0.5
 
 
 class JoblibEngine(Engine):
@@ -72,9 +75,9 @@ class _JoblibSeat:
         self._config = config
         self._abandoned = abandoned
 
-    def run(self, job: Job, settings: Settings, stop: threading.Event) -> Run:
+    def run(self, trial: Trial, stop: threading.Event) -> Run:
         for _ in range(RETRIES):
-            call = _Call(self._config, job, settings)
+            call = _Call(self._config, trial)
             call.start()
             while call.is_alive():
                 if stop.is_set():
@@ -85,7 +88,7 @@ class _JoblibSeat:
                 return call.found
             if not _lost_worker(call.error):
                 raise call.error
-        return Run(End.CRASH, f"the joblib worker died each time: {_one_line(call.error)}", None, 0.0, 0, "")
+        return Run(End.CRASH, f"the joblib worker died each time: {_one_line(call.error)}")
 
     def close(self) -> None:
         pass
@@ -94,10 +97,10 @@ class _JoblibSeat:
 class _Call(threading.Thread):
     """One cell handed to joblib, on a thread of its own: joblib waits for it and hears nothing meanwhile."""
 
-    def __init__(self, config: dict[str, Any], job: Job, settings: Settings) -> None:
+    def __init__(self, config: dict[str, Any], trial: Trial) -> None:
         super().__init__(daemon=True)
         self._config = config
-        self._task = (job, settings)
+        self._task = (trial, os.getpid())
         self.found: Run | None = None
         self.error: Exception = RuntimeError("nothing came back")
 
@@ -107,9 +110,29 @@ class _Call(threading.Thread):
         try:
             # The active backend is a property of the thread, and an instance serves one call at a time.
             with joblib.parallel_config(**self._config):
-                (self.found,) = joblib.Parallel()([joblib.delayed(run_remotely)(*self._task)])
+                (self.found,) = joblib.Parallel()([joblib.delayed(_run_beside)(*self._task)])
         except Exception as error:  # noqa: BLE001 - raised again, or counted, in the thread that waits
             self.error = error
+
+
+def _run_beside(trial: Trial, runner: int) -> Run:
+    """Run a trial next to a worker of joblib, which ends with the runner if that is its parent."""
+    if os.getppid() == runner and not any(isinstance(each, _Orphan) for each in threading.enumerate()):
+        _Orphan(runner).start()
+    return run_shared(trial)
+
+
+class _Orphan(threading.Thread):
+    """Ends this process when its parent is gone: joblib's workers would wait for minutes."""
+
+    def __init__(self, parent: int) -> None:
+        super().__init__(daemon=True)
+        self._parent = parent
+
+    def run(self) -> None:
+        while os.getppid() == self._parent:
+            time.sleep(PATIENCE)
+        os._exit(1)
 
 
 def _lost_worker(error: Exception) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from sdpfeas.study.cells import FAILED
 from sdpfeas.study.stats import (
     Fit,
     GeometricMean,
@@ -20,7 +21,7 @@ from sdpfeas.study.stats import (
     performance_profiles,
     shifted_geometric_mean,
 )
-from sdpfeas.study.store import FAILED, Store
+from sdpfeas.study.store import Store
 
 __all__ = ["Group", "MatrixCell", "Scaling", "StudyData"]
 

@@ -1,102 +1,64 @@
-"""The cells of a study of experiments, in the form the store and the runner of studies know."""
+"""The cells of a study of experiments: what they run, and what is stored of it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
 
 import numpy as np
 
 from sdpfeas import __version__
-from sdpfeas.study.plan import Cell, Plan
+from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow
+from sdpfeas.study.plan import digest
 from sdpfeas.study.settings import Settings
+from sdpfeas.study.store import Store
+from sdpfeas.trials.trial import End, Run, Trial
 from sdpfeas.wlda.data import DataError
-from sdpfeas.wlda.paper.experiment import Experiment
+from sdpfeas.wlda.paper.experiment import Experiment, Score
 from sdpfeas.wlda.paper.methods import METHODS, Method
 from sdpfeas.wlda.paper.protocol import Task, data
 from sdpfeas.wlda.paper.targets import Column, Target
 
-__all__ = ["ExperimentCell", "PaperPlan", "plan_targets"]
+__all__ = ["NOT_RUN", "ExperimentCell", "PaperPlan", "plan_targets", "record_of"]
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """What the store files a method under."""
+#: How the reason of a cell begins that was given up without being run.
+NOT_RUN = "not run: "
 
-    name: str = "experiment"
+#: Limits that a larger problem would run into, too.
+LIMITS = (End.TIMEOUT.value, End.MEMORY.value)
 
 
-@dataclass(frozen=True)
-class PlannedMethod:
-    """A method, as the store and the runner see a solver."""
+@dataclass(frozen=True, kw_only=True)
+class PlannedMethod(SolverRow):
+    """A method, in the place of a solver."""
 
     method: Method
 
-    @property
-    def key(self) -> str:
-        """Hash of what could change its answers."""
-        return _digest([self.method.name, self.method.settings, __version__])
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self.method.name
-
-    @property
-    def version(self) -> str:
-        """The library's."""
-        return __version__
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Its settings."""
-        return {"settings": self.method.settings}
-
-    @property
-    def solver(self) -> PlannedMethod:
-        """Itself."""
-        return self
-
-    kind = _Kind()
-    source = "sdpfeas.wlda.paper.methods"
-    text = ""
+    @classmethod
+    def of(cls, method: Method) -> PlannedMethod:
+        """File a method under what could change its answers."""
+        return cls(
+            key=digest([method.name, method.settings, __version__]),
+            name=method.name,
+            backend="experiment",
+            version=__version__,
+            options={"settings": method.settings},
+            source="sdpfeas.wlda.paper.methods",
+            card="",
+            method=method,
+        )
 
 
-@dataclass(frozen=True)
-class PlannedTask:
-    """A task, as the store and the runner see a problem."""
+@dataclass(frozen=True, kw_only=True)
+class PlannedTask(ProblemRow):
+    """A task, in the place of a problem."""
 
     task: Task
-    key: str
-    rows: int
-    size: int
     classes: int
-    summary: str
-    kind: str = "experiment"
-    text: str = ""
-
-    @property
-    def label(self) -> str:
-        """Name and parameters."""
-        return self.task.label
-
-    @property
-    def name(self) -> str:
-        """The data set."""
-        return self.task.dataset
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters."""
-        return self.task.plain()
-
-    @property
-    def source(self) -> PlannedTask:
-        """Itself."""
-        return self
 
     def exceeds(self, other: PlannedTask) -> bool:
         """Whether it has more classes or dimensions than another, and not fewer of either."""
@@ -105,13 +67,9 @@ class PlannedTask:
 
 
 @dataclass(frozen=True)
-class ExperimentCell:
+class ExperimentCell(Cell[PlannedMethod, PlannedTask]):
     """One method on one split of one task."""
 
-    key: str
-    solver: PlannedMethod
-    problem: PlannedTask
-    seed: int
     picture: bool = False
 
     @property
@@ -121,7 +79,7 @@ class ExperimentCell:
 
 
 @dataclass
-class PaperPlan:
+class PaperPlan(Plan[ExperimentCell]):
     """All cells of the tables and figures asked for.
 
     Attributes
@@ -147,11 +105,32 @@ class PaperPlan:
     sizes: dict[Task, tuple[int, int]] = field(default_factory=dict)
     keys: dict[tuple[str, Task, int], str] = field(default_factory=dict)
 
-    @property
-    def study(self) -> Plan:
-        """The plan as the store and the runner of studies take it."""
-        # They read names, keys, sizes and seeds of a cell, all of which ours have.
-        return Plan(cast("list[Cell]", self.cells), self.settings)
+    def trial(self, cell: ExperimentCell) -> Trial:
+        """Run the experiment; methods know nothing of a limit, so it is the cap."""
+        limits = replace(self.settings.limits, time=self.settings.time_limit)
+        return Trial("sdpfeas.wlda.paper.experiment:answer", pickle.dumps(cell.experiment), limits)
+
+    def judge(self, cell: ExperimentCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
+        """Store test error, time and bracket; the projected samples are kept where a figure shows them."""
+        return record_of(run), None if run.value is None else run.value.picture
+
+    def foregone(self, cell: ExperimentCell, store: Store) -> Record | None:
+        """What is only timed is not run where the method was at a limit on a smaller problem of the plan."""
+        if not cell.solver.method.time_only:
+            return None
+        smaller = {
+            other.key: other.problem
+            for other in self.cells
+            if other.solver.key == cell.solver.key and cell.problem.exceeds(other.problem)
+        }
+        for row in store.cells(texts=False):
+            if row["key"] not in smaller or row["state"] != "done" or row["outcome"] not in LIMITS:
+                continue
+            if not row["reason"].startswith(NOT_RUN):
+                task, word = smaller[row["key"]], "capped" if row["outcome"] == LIMITS[0] else row["outcome"]
+                size = f"{task.classes} classes, {task.size} dimensions"
+                return Record(outcome=row["outcome"], reason=f"{NOT_RUN}{word} on {task.name} ({size})")
+        return None
 
     def phases(self) -> list[PaperPlan]:
         """The same in two parts: what is only timed is slow, and comes last, the smallest first."""
@@ -196,7 +175,7 @@ def plan_targets(targets: Sequence[Target], settings: Settings) -> PaperPlan:
 
 def _cells(target: Target, column: Column, task: PlannedTask, settings: Settings) -> list[ExperimentCell]:
     picture = target.kind == "picture"
-    methods = {name: PlannedMethod(METHODS[name]) for name in target.methods}
+    methods = {name: PlannedMethod.of(METHODS[name]) for name in target.methods}
     return [
         ExperimentCell(cell_key(method, task, split, settings), method, task, split, picture)
         for name, method in methods.items()
@@ -206,7 +185,7 @@ def _cells(target: Target, column: Column, task: PlannedTask, settings: Settings
 
 def cell_key(method: PlannedMethod, task: PlannedTask, split: int, settings: Settings) -> str:
     """Hash of all that can change what comes of a cell."""
-    return _digest([method.key, task.key, split, settings.plain()])
+    return digest([method.key, task.key, split, settings.plain()])
 
 
 def _planned(task: Task, sizes: tuple[int, int], prints: dict[str, str]) -> PlannedTask:
@@ -219,9 +198,44 @@ def _planned(task: Task, sizes: tuple[int, int], prints: dict[str, str]) -> Plan
     features = task.features or found.X.shape[1]
     size = min(features, task.pca or features, train - 1)
     words = f"{train} trained on, {test} tested, {size} dimensions"
-    key = _digest([prints[task.dataset], task.plain()])
-    return PlannedTask(task, key, train, size, task.class_count(), words)
+    return PlannedTask(
+        key=digest([prints[task.dataset], task.plain()]),
+        label=task.label,
+        name=task.dataset,
+        parameters=task.plain(),
+        kind="experiment",
+        rows=train,
+        size=size,
+        summary=words,
+        card="",
+        task=task,
+        classes=task.class_count(),
+    )
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+def record_of(run: Run) -> Record:
+    """What is stored about an experiment: its test error, its time, its bracket.
+
+    Parameters
+    ----------
+    run : Run
+        What became of it.
+    """
+    if run.end is not End.DONE:
+        reason = "killed at the cap" if run.end is End.TIMEOUT else run.detail
+        return Record(outcome=run.end.value, reason=reason, solve_time=run.wall_time)
+    score: Score = run.value
+    lower, upper = score.bracket or (None, None)
+    return Record(
+        outcome=run.end.value,
+        verdict="bracket" if score.proven and score.finished else "undecided",
+        proof="rigorous" if score.proven else None,
+        reason=score.remark,
+        solve_time=score.time,
+        cpu_time=run.cpu_time,
+        peak_memory=run.peak_memory,
+        error=score.error,
+        lower=lower,
+        upper=upper,
+        info=json.dumps({"finished": score.finished, "ratio": score.ratio}),
+    )

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.study.store import FAILED
-from sdpfeas.wlda.paper.cells import PaperPlan
+from sdpfeas.study.cells import FAILED
+from sdpfeas.wlda.paper.cells import NOT_RUN, PaperPlan
 from sdpfeas.wlda.paper.methods import EPSILON, TOLERANCE
 from sdpfeas.wlda.paper.published import PublishedError, PublishedTime, published_error, published_time
-from sdpfeas.wlda.paper.runner import NOT_RUN
 from sdpfeas.wlda.paper.targets import Column, Target
 
 __all__ = ["Comparison", "Entry", "TargetSummary", "compare_paired", "disagreements", "summarise"]
