@@ -15,14 +15,14 @@ import sdpfeas as sf
 from sdpfeas.backends.asking import ask
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
-from sdpfeas.study.plan import Cell, Plan
+from sdpfeas.study.plan import Comparison, ComparisonCell
 from sdpfeas.verifier import decide
 
 #: Seconds to spend on the rounds of one benchmark, and how many there may be.
 BUDGET, ROUNDS = 1.0, (1, 20)
 
 
-def test_card(benchmark: Any, plan: Plan, cell: Cell) -> None:
+def test_card(benchmark: Any, plan: Comparison, cell: ComparisonCell) -> None:
     problem = plan.build(cell.problem)
     settings = plan.settings
     solver = cell.solver.solver

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cell import PROFILE
 from contest import compete, print_at_end
 from laboratory import Laboratory
 from tables import profile_tables, scaling_tables
+from trial import PROFILE
 from wlda_problems import BY_CLASSES, BY_DIMENSION, PROFILED, size_of
 
 # Limits are enforced cell by cell.

@@ -1,6 +1,6 @@
 """Accuracy for accuracy on WLDA: ours, certified to 1e-6, against everybody else.
 
-Every cell runs in a process of its own under limits enforced from outside, see ``cell.py`` and ``capped.py``.
+Every cell is a trial in a process of its own, under limits enforced from outside; see ``trial.py``.
 ``--full`` runs all problems with all contestants; the short set leaves out what is slow and decides nothing.
 """
 

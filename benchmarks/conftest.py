@@ -13,14 +13,13 @@ import os
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sdpfeas.errors import SdpfeasError
-from sdpfeas.study.plan import Plan, make_plan
+from sdpfeas.study.plan import Comparison, make_plan
 from sdpfeas.study.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 SOLVERS = ("spectral-ipm", "dual-lbfgs", "clarabel", "scs")
 PROBLEMS = ("wlda-iris", "wlda-wine-std", "theta-cycle", "planted-mixed")
 
-PLAN = pytest.StashKey[Plan]()
+PLAN = pytest.StashKey[Comparison]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,23 +70,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def plan(pytestconfig: pytest.Config) -> Plan:
+def plan(pytestconfig: pytest.Config) -> Comparison:
     """The cards to time."""
     return pytestconfig.stash[PLAN]
 
 
 @pytest.fixture(scope="session")
-def laboratory(pytestconfig: pytest.Config) -> Iterator[Laboratory]:
+def laboratory(pytestconfig: pytest.Config) -> Laboratory:
     """Measures the cells of the contests."""
-    from laboratory import Laboratory, Limits
+    from laboratory import Caps, Laboratory
 
     full = pytestconfig.getoption("--full")
-    preset = Limits() if full else Limits(cap=60.0, own_cap=300.0)
+    preset = Caps() if full else Caps(cap=60.0, own_cap=300.0)
     cap = pytestconfig.getoption("--cap") or preset.cap
     folder = pytestconfig.getoption("--results")
     if folder is None:
         folder = Path(__file__).parent / "results" / ("full" if full else "short")
-    limits = Limits(cap, preset.own_cap, preset.memory)
-    opened = Laboratory(folder, limits, resume=pytestconfig.getoption("--resume"))
-    yield opened
-    opened.close()
+    caps = Caps(cap, preset.own_cap, preset.memory)
+    return Laboratory(folder, caps, resume=pytestconfig.getoption("--resume"))

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from laboratory import Laboratory, MissingData
-from results import Cell, Results
+from results import Contest, Results
 
 __all__ = ["compete", "print_at_end"]
 
 
-def compete(benchmark: Any, laboratory: Laboratory, problem: str, contestant: str) -> Cell:
+def compete(benchmark: Any, laboratory: Laboratory, problem: str, contestant: str) -> Contest:
     """Measure a cell within a test.
 
     pytest-benchmark sees the whole cell, with the start of its process; what counts is in ``extra_info``.
@@ -29,7 +29,7 @@ def compete(benchmark: Any, laboratory: Laboratory, problem: str, contestant: st
     """
     benchmark.group = problem
     try:
-        cell: Cell = benchmark.pedantic(laboratory.measure, args=(problem, contestant), rounds=1)
+        cell: Contest = benchmark.pedantic(laboratory.measure, args=(problem, contestant), rounds=1)
     except MissingData as error:
         pytest.skip(str(error))
     benchmark.extra_info.update(asdict(cell))

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CONTESTANTS", "OWN", "PEERS", "Answer", "Contestant"]
+__all__ = ["CONTESTANTS", "OWN", "PEERS", "Contestant", "Found"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Found:
     """What a contestant found, and how long that took.
 
     Attributes
@@ -54,11 +54,11 @@ class Contestant:
     """
 
     title: str
-    run: Callable[[np.ndarray, np.ndarray], Answer]
+    run: Callable[[np.ndarray, np.ndarray], Found]
     implied_by: str | None = None
 
 
-def _one_shot(tol: float) -> Callable[[np.ndarray, np.ndarray], Answer]:
+def _one_shot(tol: float) -> Callable[[np.ndarray, np.ndarray], Found]:
     def search(family: Any) -> Any:
         import sdpfeas as sf
 
@@ -67,7 +67,7 @@ def _one_shot(tol: float) -> Callable[[np.ndarray, np.ndarray], Answer]:
     return _family_search(search)
 
 
-def _bisection(backend: str) -> Callable[[np.ndarray, np.ndarray], Answer]:
+def _bisection(backend: str) -> Callable[[np.ndarray, np.ndarray], Found]:
     def search(family: Any) -> Any:
         import sdpfeas as sf
 
@@ -82,10 +82,8 @@ def _as_published(family: Any) -> Any:
     return sf.bisect(family, "paper", tol=1e-3, lower=0.0, mode="paper")
 
 
-def _family_search(
-    search: Callable[[Any], Any], **options: Any
-) -> Callable[[np.ndarray, np.ndarray], Answer]:
-    def run(X: np.ndarray, y: np.ndarray) -> Answer:
+def _family_search(search: Callable[[Any], Any], **options: Any) -> Callable[[np.ndarray, np.ndarray], Found]:
+    def run(X: np.ndarray, y: np.ndarray) -> Found:
         import sdpfeas as sf
 
         begin = time.perf_counter()
@@ -93,7 +91,7 @@ def _family_search(
         built = time.perf_counter()
         found = search(family)
         solve = time.perf_counter() - built
-        return Answer(
+        return Found(
             _finite(found.lower),
             _finite(found.upper),
             bool(found.proven),
@@ -112,12 +110,12 @@ def _finite(end: float) -> float | None:
     return float(end) if math.isfinite(end) else None
 
 
-def _cvxpy(solver: str, **options: Any) -> Callable[[np.ndarray, np.ndarray], Answer]:
-    def run(X: np.ndarray, y: np.ndarray) -> Answer:
+def _cvxpy(solver: str, **options: Any) -> Callable[[np.ndarray, np.ndarray], Found]:
+    def run(X: np.ndarray, y: np.ndarray) -> Found:
         from peers import run_cvxpy
 
         found = run_cvxpy(X, y, solver, **options)
-        return Answer(
+        return Found(
             found.value,
             found.value,
             False,
@@ -131,7 +129,7 @@ def _cvxpy(solver: str, **options: Any) -> Callable[[np.ndarray, np.ndarray], An
     return run
 
 
-def _scs(eps: float) -> Callable[[np.ndarray, np.ndarray], Answer]:
+def _scs(eps: float) -> Callable[[np.ndarray, np.ndarray], Found]:
     return _cvxpy("SCS", eps_abs=eps, eps_rel=eps)
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
+import pickle
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from capped import run_capped
-from cell import PROFILE
 from contestants import CONTESTANTS, OWN
-from results import Cell, Results
+from results import Contest, Results
+from trial import PROFILE
 from wlda_problems import size_of
 
 from sdpfeas.study.environment import describe_environment
-from sdpfeas.study.process import End
-from sdpfeas.study.reaper import Reaper
+from sdpfeas.trials.seats import run_once
+from sdpfeas.trials.trial import End, Limits, Trial
 
-__all__ = ["Laboratory", "Limits", "MissingData"]
+__all__ = ["Caps", "Laboratory", "MissingData"]
 
-PROGRAM = Path(__file__).with_name("cell.py")
+#: What a trial runs.
+TARGET = "trial:answer"
+
+#: Seconds a contestant may take until its clock starts.
+SETUP_LIMIT = 600.0
 
 FILE = "wlda.json"
 
@@ -29,7 +32,7 @@ class MissingData(Exception):
 
 
 @dataclass(frozen=True)
-class Limits:
+class Caps:
     """What a cell may use.
 
     Attributes
@@ -52,23 +55,18 @@ class Laboratory:
     ----------
     folder : Path
         Where results are kept.
-    limits : Limits
+    caps : Caps
         The limits.
     resume : bool
         Take over what was measured before, as far as these limits allow.
     """
 
-    def __init__(self, folder: Path, limits: Limits, *, resume: bool = False) -> None:
-        self.limits = limits
+    def __init__(self, folder: Path, caps: Caps, *, resume: bool = False) -> None:
+        self.caps = caps
         self.results = Results(folder / FILE, resume=resume)
         self.results.machine = _machine()
-        self._reaper = Reaper()
 
-    def close(self) -> None:
-        """End; a cell that still runs is killed."""
-        self._reaper.close()
-
-    def measure(self, problem: str, contestant: str) -> Cell:
+    def measure(self, problem: str, contestant: str) -> Contest:
         """The cell of a contestant on a problem, measured unless it is there.
 
         Parameters
@@ -82,7 +80,7 @@ class Laboratory:
             If the data are not here.
         """
         own = contestant in OWN or contestant.startswith(PROFILE)
-        cap = self.limits.own_cap if own else self.limits.cap
+        cap = self.caps.own_cap if own else self.caps.cap
         known = self.results.find(problem, contestant)
         if known is not None and self._still_good(known, cap):
             return known
@@ -90,27 +88,28 @@ class Laboratory:
         self.results.add(cell)
         return cell
 
-    def _still_good(self, cell: Cell, cap: float) -> bool:
+    def _still_good(self, cell: Contest, cap: float) -> bool:
         if cell.end == End.TIMEOUT:
             return cell.cap >= cap
         if cell.end == End.MEMORY:
-            return cell.memory_cap >= self.limits.memory
+            return cell.memory_cap >= self.caps.memory
         return cell.end != End.CRASH
 
-    def _implied(self, problem: str, contestant: str, cap: float) -> Cell | None:
+    def _implied(self, problem: str, contestant: str, cap: float) -> Contest | None:
         part = CONTESTANTS[contestant].implied_by if contestant in CONTESTANTS else None
         smaller = None if part is None else self.results.find(problem, part)
         if smaller is None or not smaller.capped or smaller.cap < cap:
             return None
         return self._cell(problem, contestant, cap, smaller.end, f"not run: {part} used up the limit")
 
-    def _run(self, problem: str, contestant: str, cap: float) -> Cell:
-        command = [sys.executable, str(PROGRAM), problem, contestant]
-        found = run_capped(command, cap, self.limits.memory, self._reaper)
-        if "missing" in found.answer:
-            raise MissingData(found.detail)
-        measured = {"peak_memory": found.peak_memory, **found.setup, **found.answer}
-        return self._cell(problem, contestant, cap, found.end, found.detail, measured)
+    def _run(self, problem: str, contestant: str, cap: float) -> Contest:
+        limits = Limits(cap, self.caps.memory, setup=SETUP_LIMIT)
+        run = run_once(Trial(TARGET, pickle.dumps((problem, contestant)), limits))
+        found = run.value or {}
+        if "missing" in found:
+            raise MissingData(found["missing"])
+        measured = {"peak_memory": run.peak_memory, **(run.facts or {}), **found}
+        return self._cell(problem, contestant, cap, run.end, run.detail, measured)
 
     def _cell(
         self,
@@ -120,10 +119,10 @@ class Laboratory:
         end: str,
         detail: str,
         measured: dict[str, object] | None = None,
-    ) -> Cell:
+    ) -> Contest:
         size = size_of(problem)
-        known = {entry.name for entry in fields(Cell)}
-        return Cell(
+        known = {entry.name for entry in fields(Contest)}
+        return Contest(
             problem,
             contestant,
             size.classes,
@@ -132,7 +131,7 @@ class Laboratory:
             str(end),
             detail,
             cap,
-            self.limits.memory,
+            self.caps.memory,
             **{name: value for name, value in (measured or {}).items() if name in known},  # type: ignore[arg-type]
         )
 

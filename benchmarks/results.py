@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from sdpfeas.study.process import End
+from sdpfeas.trials.trial import End
 
-__all__ = ["Cell", "Results", "distance"]
+__all__ = ["Contest", "Results", "distance"]
 
 #: How a cell ends that used up a limit.
 CAPPED = (End.TIMEOUT, End.MEMORY)
 
 
 @dataclass(frozen=True)
-class Cell:
+class Contest:
     """One contestant on one problem.
 
     Attributes
@@ -27,7 +27,7 @@ class Cell:
     classes, dimension, samples : int
         Size of the problem.
     end : str
-        How it ended, an :class:`~sdpfeas.study.process.End`.
+        How it ended, an :class:`~sdpfeas.trials.trial.End`.
     detail : str
         In words, where it did not end well.
     cap, memory_cap : float
@@ -104,12 +104,12 @@ class Cell:
         return None if self.seconds is None or not self.eigh else self.seconds / self.eigh
 
 
-def distance(cell: Cell, truth: float | None) -> float | None:
+def distance(cell: Contest, truth: float | None) -> float | None:
     """Relative distance of a cell's value from the truth.
 
     Parameters
     ----------
-    cell : Cell
+    cell : Contest
         The cell.
     truth : float, optional
         The truth, where it is known.
@@ -138,7 +138,7 @@ class Results:
     def __init__(self, path: Path, *, resume: bool = True) -> None:
         self.path = path
         self.machine: dict[str, Any] = {}
-        self._cells: dict[tuple[str, str], Cell] = {}
+        self._cells: dict[tuple[str, str], Contest] = {}
         if resume and path.is_file():
             self.include(path)
 
@@ -151,12 +151,12 @@ class Results:
             The file.
         """
         stored = json.loads(path.read_text(encoding="utf-8"))
-        known = {entry.name for entry in fields(Cell)}
+        known = {entry.name for entry in fields(Contest)}
         self.machine = stored["machine"]
         for entry in stored["cells"]:
-            self._keep(Cell(**{name: value for name, value in entry.items() if name in known}))
+            self._keep(Contest(**{name: value for name, value in entry.items() if name in known}))
 
-    def find(self, problem: str, contestant: str) -> Cell | None:
+    def find(self, problem: str, contestant: str) -> Contest | None:
         """The cell of a contestant on a problem.
 
         Parameters
@@ -182,12 +182,12 @@ class Results:
         ]
         return min(proven)[1] if proven else None
 
-    def add(self, cell: Cell) -> None:
+    def add(self, cell: Contest) -> None:
         """Keep a cell, and write everything to disk.
 
         Parameters
         ----------
-        cell : Cell
+        cell : Contest
             The cell.
         """
         self._keep(cell)
@@ -197,5 +197,5 @@ class Results:
         fresh.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
         fresh.replace(self.path)
 
-    def _keep(self, cell: Cell) -> None:
+    def _keep(self, cell: Contest) -> None:
         self._cells[cell.problem, cell.contestant] = cell

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contestants import CONTESTANTS
 from laboratory import FILE
-from results import Cell, Results, distance
+from results import Contest, Results, distance
 from targets import SLOPE_FROM, Status, evaluate, slope
 from wlda_problems import BY_CLASSES, BY_DIMENSION, PROFILED, WLDA, size_of
 
@@ -34,7 +34,7 @@ def _seconds(value: float | None) -> str:
     return f"{value:.3f}" if value < 1.0 else f"{value:.3g}" if value < 1000.0 else f"{value:.0f}"
 
 
-def _charged(cell: Cell) -> str:
+def _charged(cell: Contest) -> str:
     """Seconds, or the limit that was used up."""
     if cell.end == "out of memory":
         return f"> {cell.memory_cap / 2**30:g} GiB"
@@ -43,7 +43,7 @@ def _charged(cell: Cell) -> str:
     return "failed" if cell.cpu is None else _seconds(cell.cpu) + ("" if cell.converged else " †")
 
 
-def _gigabytes(cell: Cell) -> str:
+def _gigabytes(cell: Contest) -> str:
     if not cell.peak_memory:
         return NOTHING
     return f"{'> ' if cell.capped else ''}{cell.peak_memory / 1e9:.2f}"
@@ -53,7 +53,7 @@ def _grid(
     results: Results,
     problems: Sequence[str],
     contestants: Iterable[str],
-    show: Callable[[Cell], str],
+    show: Callable[[Contest], str],
 ) -> str:
     """Contestants down, problems across; rows in which nothing was measured are left out."""
     rows = []
@@ -79,26 +79,26 @@ def accuracy_tables(results: Results) -> str:
     """
     problems = _measured(results, WLDA)
 
-    def ratio(cell: Cell) -> str:
+    def ratio(cell: Contest) -> str:
         ours = results.find(cell.problem, "ours")
         if ours is None or ours.cpu is None or cell.seconds is None:
             return NOTHING
         return f"{'> ' if cell.capped else ''}{cell.seconds / ours.cpu:.3g}"
 
-    def accuracy(cell: Cell) -> str:
+    def accuracy(cell: Contest) -> str:
         off = distance(cell, results.truth(cell.problem))
         return NOTHING if off is None else f"{off:.0e}"
 
-    def equivalents(cell: Cell) -> str:
+    def equivalents(cell: Contest) -> str:
         count = cell.eigh_equivalents
         return NOTHING if count is None else f"{'> ' if cell.capped else ''}{count:,.0f}"
 
-    def parts(cell: Cell) -> str:
+    def parts(cell: Contest) -> str:
         if cell.cpu is None:
             return NOTHING
         return " + ".join(_seconds(part) for part in (cell.build, cell.compile, cell.solve))
 
-    def bracket(cell: Cell) -> str:
+    def bracket(cell: Contest) -> str:
         if cell.lower is None or cell.upper is None:
             return NOTHING
         if cell.lower == cell.upper:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from contestants import CONTESTANTS, PEERS
-from results import Cell, Results, distance
+from results import Contest, Results, distance
 from wlda_problems import BY_DIMENSION, PROFILED, WLDA, size_of
 
 from sdpfeas.study.stats import fit_power_law
@@ -77,12 +77,12 @@ def evaluate(results: Results) -> list[Finding]:
     ]
 
 
-def slope(cells: list[Cell], size: str, least: int = 0) -> float | None:
+def slope(cells: list[Contest], size: str, least: int = 0) -> float | None:
     """Exponent of a power law through the times of cells that finished; None with fewer than three.
 
     Parameters
     ----------
-    cells : list of Cell
+    cells : list of Contest
         The cells.
     size : str
         The attribute that grows.
@@ -103,7 +103,7 @@ def _times(ratio: float, bound: bool = False) -> str:
     return f"{'> ' if bound else ''}{digits}×"
 
 
-def _ratio(target: str, problem: str, slow: Cell | None, fast: Cell | None, wanted: float) -> Finding:
+def _ratio(target: str, problem: str, slow: Contest | None, fast: Contest | None, wanted: float) -> Finding:
     """How many times longer the one takes than the other; a cap is charged, and is a lower bound."""
     if slow is None or fast is None or slow.seconds is None:
         failed = slow is not None and slow.seconds is None
@@ -149,7 +149,7 @@ def _against_scs(results: Results) -> Iterator[Finding]:
             yield Finding(target, problem, "no SCS run is that accurate", Status.MET)
 
 
-def _accurate(cell: Cell, truth: float | None) -> bool:
+def _accurate(cell: Contest, truth: float | None) -> bool:
     off = distance(cell, truth)
     return off is not None and off <= SCS_ACCURACY
 

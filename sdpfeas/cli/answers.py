@@ -85,6 +85,9 @@ def solve(
         bool,
         typer.Option("--isolate", help="Run the backend in a child process; the time limit is hard then."),
     ] = False,
+    memory_limit: Annotated[
+        str | None, typer.Option("--memory-limit", help="With --isolate, memory of the child, such as 4G.")
+    ] = None,
     side: Side = "primal",
     seed: Seed = 0,
     delta: Delta = None,
@@ -110,6 +113,7 @@ def solve(
             time_limit=time_limit,
             rigorous=rigorous,
             isolate=isolate,
+            memory_limit=memory_limit,
             options=parse_pairs(options),
         )
     if output is not None:

@@ -20,8 +20,8 @@ from sdpfeas.backends.registry import Solver, load_module
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.trials.seats import Seat, run_shared
-from sdpfeas.trials.trial import End, Limits, Run, Trial
+from sdpfeas.trials.seats import run_once, run_shared
+from sdpfeas.trials.trial import End, Limits, Trial
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["Question", "answer", "ask_plainly", "find_backend", "run_isolated", "source_of"]
@@ -98,7 +98,7 @@ def run_isolated(
     limits = Limits(memory=memory_limit, threads=None, setup=START_LIMIT)
     trial = Trial("sdpfeas.search.isolation:answer", pickle.dumps(question), limits, source)
     # Our own backends leave a process as they found it; what a stranger's does is over with the answer.
-    run = run_shared(trial) if source.startswith("sdpfeas.") else _run_once(trial)
+    run = run_shared(trial) if source.startswith("sdpfeas.") else run_once(trial)
     if run.log:
         print(run.log, end="")
     if run.end is End.DONE:
@@ -109,14 +109,6 @@ def run_isolated(
     if run.end is End.ERROR and run.facts is None:
         raise BackendError(f"backend {solver.name!r} cannot be asked in a child process: {run.detail}")
     return Claim(stop=Stop.ERROR, raw_status=f"{run.end}: {run.detail}")
-
-
-def _run_once(trial: Trial) -> Run:
-    seat = Seat()
-    try:
-        return seat.run(trial)
-    finally:
-        seat.close()
 
 
 def answer(question: Question, start: Callable[..., None]) -> Claim:

@@ -14,7 +14,7 @@ import time
 from sdpfeas.trials.process import Worker
 from sdpfeas.trials.trial import Run, Trial
 
-__all__ = ["Seat", "leave", "run_shared"]
+__all__ = ["Seat", "leave", "run_once", "run_shared"]
 
 #: Seconds a shared seat stays warm without a trial.
 LINGER = 20.0
@@ -98,6 +98,21 @@ class _Shared:
 
 
 _shared = _Shared()
+
+
+def run_once(trial: Trial) -> Run:
+    """Run a trial in a process of its own.
+
+    Parameters
+    ----------
+    trial : Trial
+        The trial.
+    """
+    seat = Seat()
+    try:
+        return seat.run(trial)
+    finally:
+        seat.close()
 
 
 def run_shared(trial: Trial) -> Run:

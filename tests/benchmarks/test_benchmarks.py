@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,27 +13,18 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import laboratory as lab
-from capped import run_capped
 from contestants import CONTESTANTS
 from peers import class_statistics, one_shot_model
 from products import install
-from results import Cell, Results, distance
+from results import Contest, Results, distance
 from tables import BEGIN, END, insert, render
 from targets import Finding, Status, evaluate
 from wlda_problems import BY_CLASSES, BY_DIMENSION, SHORT, WLDA, load, size_of, synthetic
 
 import sdpfeas as sf
-from sdpfeas.study.process import End
-from sdpfeas.study.reaper import Reaper
+from sdpfeas.trials.trial import End
 
 BENCHMARKS = Path(lab.__file__).parent
-
-
-@pytest.fixture
-def reaper() -> Iterator[Reaper]:
-    opened = Reaper()
-    yield opened
-    opened.close()
 
 
 # ---------------------------------------------------------------- problems
@@ -106,65 +96,15 @@ def test_products_and_eigendecompositions_are_seen() -> None:
         install()
 
 
-# ---------------------------------------------------------------- limits
-
-
-#: What every program begins with; the pipe is one of its arguments.
-SAY = """
-import json, os, sys, time
-def say(**message):
-    os.write(int(sys.argv[{}]), json.dumps(message).encode() + b"\\n")
-"""
-
-
-def program(body: str) -> list[str]:
-    """A program that starts the clock and then does something."""
-    return [sys.executable, "-c", f"{SAY.format(1)}say(eigh=0.5)\n{body}"]
-
-
-def test_an_answer_comes_back(reaper: Reaper) -> None:
-    body = "say(wall=1.5, threads=os.environ['OPENBLAS_NUM_THREADS'] + os.environ['RAYON_NUM_THREADS'])"
-    found = run_capped(program(body), 10.0, 2**30, reaper)
-    assert (found.end, found.setup, found.answer) == (
-        End.DONE,
-        {"eigh": 0.5},
-        {"wall": 1.5, "threads": "11"},
-    )
-
-
-def test_time_and_memory_are_enforced(reaper: Reaper) -> None:
-    found = run_capped(program("time.sleep(60)"), 0.3, 2**30, reaper)
-    assert found.end is End.TIMEOUT
-    assert 0.3 <= found.wall < 5.0
-    found = run_capped(program("hoard = bytearray(400_000_000)\ntime.sleep(60)"), 30.0, 200_000_000, reaper)
-    assert found.end is End.MEMORY
-    assert found.peak_memory > 200_000_000
-    assert found.wall < 20.0
-
-
-def test_asking_for_too_much_is_out_of_memory(reaper: Reaper) -> None:
-    body = "print('memory allocation of {} bytes failed', flush=True)\nos.abort()"
-    assert run_capped(program(body.format(2**33)), 10.0, 2**30, reaper).end is End.MEMORY
-    assert run_capped(program(body.format(2**20)), 10.0, 2**30, reaper).end is End.CRASH
-
-
-def test_a_crash_says_why(reaper: Reaper) -> None:
-    found = run_capped(program("raise ValueError('no such luck')"), 10.0, 2**30, reaper)
-    assert found.end is End.CRASH
-    assert found.detail == "exit code 1: ValueError: no such luck"
-    found = run_capped(program("say(error='singular')"), 10.0, 2**30, reaper)
-    assert (found.end, found.detail) == (End.ERROR, "singular")
-
-
 # ---------------------------------------------------------------- results
 
 
-def cell(problem: str, contestant: str, wall: float | None = None, **more: object) -> Cell:
+def cell(problem: str, contestant: str, wall: float | None = None, **more: object) -> Contest:
     size = size_of(problem)
     standard: dict[str, object] = {"eigh": 0.01, "lower": 1.0, "upper": 1.0, "converged": True}
     if contestant in ("ours", "truth"):
         standard["proven"] = True
-    return Cell(
+    return Contest(
         problem,
         contestant,
         size.classes,
@@ -182,22 +122,21 @@ def cell(problem: str, contestant: str, wall: float | None = None, **more: objec
 
 def test_nothing_is_measured_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counter = tmp_path / "counter"
-    script = tmp_path / "cell.py"
-    script.write_text(
-        f"{SAY.format(3)}open({str(counter)!r}, 'a').write('x')\n"
-        "say(eigh=0.5)\n"
-        "if sys.argv[2] == 'scs-1e-4':\n    time.sleep(60)\n"
-        "say(wall=2.0, cpu=2.0, lower=1.0, upper=1.0, unheard_of=1)\n"
+    (tmp_path / "stand_in.py").write_text(
+        "import time\n"
+        "def answer(contest, start):\n"
+        f"    open({str(counter)!r}, 'a').write('x')\n"
+        "    start(eigh=0.5)\n"
+        "    if contest[1] == 'scs-1e-4':\n        time.sleep(60)\n"
+        "    return dict(wall=2.0, cpu=2.0, lower=1.0, upper=1.0, unheard_of=1)\n"
     )
-    monkeypatch.setattr(lab, "PROGRAM", script)
-    limits = lab.Limits(cap=0.3, own_cap=5.0)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(lab, "TARGET", "stand_in:answer")
+    limits = lab.Caps(cap=0.3, own_cap=5.0)
 
-    def session(limits: lab.Limits, *, resume: bool) -> list[Cell]:
-        opened = lab.Laboratory(tmp_path, limits, resume=resume)
-        try:
-            return [opened.measure(synthetic(3, 4), name) for name in ("ours", "scs-1e-4", "scs-1e-7") * 2]
-        finally:
-            opened.close()
+    def session(caps: lab.Caps, *, resume: bool) -> list[Contest]:
+        opened = lab.Laboratory(tmp_path, caps, resume=resume)
+        return [opened.measure(synthetic(3, 4), name) for name in ("ours", "scs-1e-4", "scs-1e-7") * 2]
 
     first = session(limits, resume=False)
     assert counter.read_text() == "xx"  # who would only be slower than a capped one does not run
@@ -206,7 +145,7 @@ def test_nothing_is_measured_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert first[0].eigh_equivalents == 4.0
     assert session(limits, resume=True) == first
     assert counter.read_text() == "xx"
-    session(lab.Limits(cap=0.4, own_cap=5.0), resume=True)  # more time: who was capped may try again
+    session(lab.Caps(cap=0.4, own_cap=5.0), resume=True)  # more time: who was capped may try again
     assert counter.read_text() == "xxx"
     session(limits, resume=False)
     assert counter.read_text() == "xxxxx"
@@ -215,12 +154,21 @@ def test_nothing_is_measured_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(stored["cells"]) == 3
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("contestant", ["ours", "profile-bisect-dual-lbfgs"])
+def test_a_contest_is_measured_in_a_process_of_its_own(tmp_path: Path, contestant: str) -> None:
+    found = lab.Laboratory(tmp_path, lab.Caps()).measure(synthetic(3, 5), contestant)
+    assert (found.end, found.detail, found.proven) == (End.DONE, "", True)
+    assert found.eigh_equivalents
+    assert found.peak_memory > 2**20
+    assert (found.outside is not None) == contestant.startswith("profile-")
+
+
 def test_missing_data_are_told_from_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SDPFEAS_DATA", str(tmp_path))
-    opened = lab.Laboratory(tmp_path, lab.Limits(cap=5.0))
+    opened = lab.Laboratory(tmp_path, lab.Caps(cap=5.0))
     with pytest.raises(lab.MissingData, match="yale"):
         opened.measure("yale", "ours")
-    opened.close()
     assert not (tmp_path / lab.FILE).exists()
 
 

@@ -109,11 +109,14 @@ def test_isolation_needs_nothing_of_the_main_module(tmp_path, how) -> None:
 
 
 def test_isolation_holds_its_limit_from_the_first_call_on(tmp_path) -> None:
-    limit = 4.0  # the start of a child counts
+    """The start of a child counts, but half of the limit is left to the backend."""
     begin = time.perf_counter()
+    sf.solve(PROBLEM, drop_in(tmp_path, "return sf.Claim()"), isolate=True)
+    started = time.perf_counter() - begin
+    limit, begin = 4.0, time.perf_counter()
     result = sf.solve(PROBLEM, drop_in(tmp_path, "time.sleep(60)"), time_limit=limit, isolate=True)
     assert result.stop is sf.Stop.TIME_LIMIT
-    assert limit / 2 < time.perf_counter() - begin < 1.1 * limit + 0.5
+    assert limit / 2 < time.perf_counter() - begin < max(1.1 * limit, 1.5 * started + limit / 2) + 0.5
 
 
 def test_a_child_is_kept_for_our_own_backends() -> None:
@@ -148,7 +151,7 @@ class AtTheTop(sf.FeasibilityBackend):
 
     name = "at-the-top"
 
-    def solve(self, problem, *, time_limit=None, warm_start=None, callback=None):
+    def solve(self, problem, inquiry):
         print("found it")
         return sf.Claim(point=(np.eye(2),), info={"who": os.getpid(), "where": [1, (2.0, np.eye(2))]})
 

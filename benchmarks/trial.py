@@ -1,14 +1,10 @@
-"""The process of one cell: load the data, rehearse, measure the unit, say so, run the contestant, report.
+"""The trial of one contest: load the data, rehearse, measure the unit, run the contestant, report.
 
-``python cell.py PROBLEM CONTESTANT FD`` writes two lines of JSON to the file descriptor: one when the clock
-may start, one with what was found. It knows nothing of limits: those are enforced from outside.
+It runs in a process of its own and knows nothing of limits: those are enforced from outside.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -16,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from contestants import CONTESTANTS, Answer
+from contestants import CONTESTANTS, Found
 from products import Clock, hot_spots, install
 from wlda_problems import load, synthetic
 
@@ -55,7 +51,7 @@ def eigh_seconds(dimension: int) -> float:
     return min(times)
 
 
-def measure(run: Callable[[], Answer], most_runs: int = MOST_RUNS) -> dict[str, Any]:
+def measure(run: Callable[[], Found], most_runs: int = MOST_RUNS) -> dict[str, Any]:
     """Run a contestant and sum up the fastest run.
 
     Parameters
@@ -65,19 +61,16 @@ def measure(run: Callable[[], Answer], most_runs: int = MOST_RUNS) -> dict[str, 
     most_runs : int
         Run a quick one up to so many times.
     """
-    from sdpfeas.study.worker import peak_memory, reset_peak_memory
-
-    reset_peak_memory()
-    runs: list[tuple[float, float, Answer]] = []
+    runs: list[tuple[float, float, Found]] = []
     while not runs or (len(runs) < most_runs and sum(wall for wall, _, _ in runs) < QUICK):
         cpu, begin = time.process_time(), time.perf_counter()
-        answer = run()
-        runs.append((time.perf_counter() - begin, time.process_time() - cpu, answer))
-    wall, cpu, answer = min(runs, key=lambda entry: entry[0])
-    return {**asdict(answer), "wall": wall, "cpu": cpu, "runs": len(runs), "peak_memory": peak_memory()}
+        found = run()
+        runs.append((time.perf_counter() - begin, time.process_time() - cpu, found))
+    wall, cpu, found = min(runs, key=lambda entry: entry[0])
+    return {**asdict(found), "wall": wall, "cpu": cpu, "runs": len(runs)}
 
 
-def profile(run: Callable[[], Answer], clock: Clock) -> dict[str, Any]:
+def profile(run: Callable[[], Found], clock: Clock) -> dict[str, Any]:
     """Say where a run spends its time.
 
     Parameters
@@ -94,35 +87,26 @@ def profile(run: Callable[[], Answer], clock: Clock) -> dict[str, Any]:
     return found | {"hot_spots": hot_spots(run) if found["wall"] < SLOW else []}
 
 
-def main(problem: str, contestant: str, channel: int) -> None:
-    """Run one cell."""
-    with os.fdopen(channel, "w", encoding="utf-8") as replies:
+def answer(contest: tuple[str, str], start: Callable[..., None]) -> dict[str, Any]:
+    """Run a contestant on a problem: the target of the trial that is a contest.
 
-        def say(**message: Any) -> None:
-            replies.write(json.dumps(message) + "\n")
-            replies.flush()
+    Parameters
+    ----------
+    contest : tuple of str
+        Names of the problem and of the contestant.
+    start : callable
+        Starts the clock.
+    """
+    problem, contestant = contest
+    # Before anything imports the library.
+    clock = install() if contestant.startswith(PROFILE) else None
+    chosen = CONTESTANTS[contestant.removeprefix(PROFILE)]
+    from sdpfeas.wlda.data import DataError
 
-        clock = install() if contestant.startswith(PROFILE) else None
-        chosen = CONTESTANTS[contestant.removeprefix(PROFILE)]
-        from sdpfeas.wlda.data import DataError
-
-        try:
-            X, y = load(problem)
-        except DataError as error:
-            say(missing=str(error))
-            return
-        chosen.run(*load(REHEARSAL))
-        say(eigh=eigh_seconds(X.shape[1]))
-        try:
-            if clock is None:
-                found = measure(lambda: chosen.run(X, y))
-            else:
-                found = profile(lambda: chosen.run(X, y), clock)
-        except Exception as error:  # noqa: BLE001 - whatever ails a contestant is its result
-            say(error=f"{type(error).__name__}: {error}")
-            return
-        say(**found)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    try:
+        X, y = load(problem)
+    except DataError as error:
+        return {"missing": str(error)}
+    chosen.run(*load(REHEARSAL))
+    start(eigh=eigh_seconds(X.shape[1]))
+    return measure(lambda: chosen.run(X, y)) if clock is None else profile(lambda: chosen.run(X, y), clock)
