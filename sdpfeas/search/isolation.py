@@ -100,7 +100,7 @@ def run_isolated(
     # Our own backends leave a process as they found it; what a stranger's does is over with the answer.
     run = run_shared(trial) if source.startswith("sdpfeas.") else run_once(trial)
     if run.log:
-        print(run.log, end="")
+        print(run.log, end="", file=sys.stderr)  # standard output is for answers
     if run.end is End.DONE:
         claim: Claim = run.value
         return claim

@@ -161,7 +161,7 @@ def test_isolation_of_a_class(capsys) -> None:
     assert result.verdict is sf.Verdict.FEASIBLE
     assert result.claim.info["who"] != os.getpid()
     assert result.claim.info["where"][1][0] == 2.0
-    assert capsys.readouterr().out == "found it\n"
+    assert capsys.readouterr() == ("", "found it\n")
 
 
 def test_isolation_of_a_class_that_nobody_finds() -> None:
