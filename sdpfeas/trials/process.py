@@ -17,8 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from sdpfeas.errors import SdpfeasError, in_words
 from sdpfeas.trials import reaper, worker
 from sdpfeas.trials.log import Log
@@ -130,6 +128,8 @@ class Worker:
 
     def memory(self, *, around: bool) -> int:
         """Bytes resident now; ``around`` the worker is everything that it started."""
+        import psutil  # not paid for by those who only import solve
+
         total = 0
         with suppress(psutil.Error):
             if around:
