@@ -2,8 +2,8 @@
 
 What a residual is compared with decides whether it means anything:
 
-* On a bounded block a row is compared with the size of its terms. A small residual then says that a small
-  change of the data makes the claim exact, and that is what a numeric verdict says.
+* On a bounded block a row is compared with the size of its terms and of the bound it misses. A small residual
+  then says that a small change of the data makes the claim exact, and that is what a numeric verdict says.
 * On an unbounded block the terms can be made as large as one likes, and so can the residual they excuse. A
   vector block excuses rounding only.
 * On an unbounded PSD block not even that is enough: weakly infeasible problems have points with residuals as
@@ -23,8 +23,9 @@ import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, UNIT, gamma
-from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
+from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.rows.columns import vector_columns
 from sdpfeas.problem.sets import PSD, BlockSet, Free, SpectralBox
 from sdpfeas.verifier.equality import without_redundant_columns, without_redundant_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
@@ -53,7 +54,7 @@ def check_point(
     """
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
-    value, excused = np.zeros(problem.m), largest_bound(problem)
+    value, excused = np.zeros(problem.m), _sizes_of_bounds(problem)
     drift, noise = np.zeros(problem.m), np.zeros(problem.m)
     for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
         lam = block.spectrum(x)
@@ -72,20 +73,22 @@ def check_point(
                 excused = excused + np.abs(part)
     if not np.isfinite(value).all():
         return refuse("the row values overflow")
-    violation = np.maximum(problem.lower - value, value - problem.upper) + drift
+    # A bound a line: what one allows does not excuse what is missed of the other.
+    violation = np.array([problem.lower - value, value - problem.upper]) + drift
     bad = ~(violation <= tolerances.residual * excused)
-    if not (bad.any() and _hopeless(problem, point, np.flatnonzero(bad), violation, tolerances)):
+    if not (bad.any() and _hopeless(problem, point, bad, violation, tolerances)):
         # Where rounding in the values might matter it is bounded, row by row.
-        doubtful = np.flatnonzero(~(violation + noise <= tolerances.residual * excused))
-        violation[doubtful] += _rounding(problem, point, doubtful)
+        doubtful = _rows_of(~(violation + noise <= tolerances.residual * excused))
+        violation[:, doubtful] += _rounding(problem, point, doubtful)
         bad = ~(violation <= tolerances.residual * excused)
         if bad.any():
-            excused = excused + _cancelled(problem, point, np.flatnonzero(bad), tolerances)
+            excused = excused + _cancelled(problem, point, _rows_of(bad), tolerances)
             bad &= ~(violation <= tolerances.residual * excused)
     if not np.isfinite(excused).all():
         return refuse("the row values overflow")
     if bad.any():
         ratio = np.where(bad, violation / np.where(excused > 0.0, excused, np.finfo(float).tiny), 0.0)
+        ratio = np.max(ratio, axis=0)
         i = int(np.argmax(ratio))
         return refuse(
             f"row {problem.row_name(i)} is violated by {ratio[i]:.3g} of the size of its terms "
@@ -102,11 +105,21 @@ def check_point(
                 "numerically feasible, no interior found: the residuals are within the tolerances, but on "
                 f"an unbounded PSD block that is no evidence ({outcome.reason})"
             )
-    left = -violation[~problem.equality]
-    scale = excused[~problem.equality]
+    left, scale = -violation[:, ~problem.equality], excused[:, ~problem.equality]
     relative = np.divide(left, scale, out=np.ones_like(left), where=(scale > 0.0) & np.isfinite(left))
     margin = float(np.min(relative, initial=1.0))
     return Outcome(True, margin, "every set and every row holds within the tolerances")
+
+
+def _sizes_of_bounds(problem: FeasibilityProblem) -> FloatArray:
+    """Magnitudes of the lower and of the upper bounds, one line each; zero where there is none."""
+    bounds = np.array([problem.lower, problem.upper])
+    return np.where(np.isfinite(bounds), np.abs(bounds), 0.0)
+
+
+def _rows_of(marked: np.ndarray) -> np.ndarray:
+    """Rows either of whose bounds is marked."""
+    return np.flatnonzero(marked.any(axis=0))
 
 
 def _rounding(problem: FeasibilityProblem, point: Point, index: np.ndarray) -> FloatArray:
@@ -133,16 +146,16 @@ def _norm(x: FloatArray) -> float:
 def _hopeless(
     problem: FeasibilityProblem,
     point: Point,
-    index: np.ndarray,
+    bad: np.ndarray,
     violation: FloatArray,
     tolerances: Tolerances,
 ) -> bool:
-    """Whether some row is violated by more than ``_cancelled`` could ever excuse."""
-    most, slight = largest_bound(problem), _slight(tolerances)
+    """Whether some bound is missed by more than ``_cancelled`` could ever excuse."""
+    most, slight = _sizes_of_bounds(problem), _slight(tolerances)
     for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
         reach = problem.upper_norms[b] * _size(block, x) * (4.0 + math.sqrt(block.n))
         most = most + (reach if isinstance(block, SpectralBox) else slight * reach)
-    return bool(np.any(violation[index] > tolerances.residual * most[index]))
+    return bool(np.any(violation[bad] > tolerances.residual * most[bad]))
 
 
 def _slight(tolerances: Tolerances) -> float:
@@ -218,7 +231,11 @@ def check_certificate(
         return refuse(f"the multiplier of row {name} has the sign its missing bound forbids")
     if _has_unbounded_psd(problem):
         outcome = prove_certificate(problem, y, tolerances) if proof is None else proof
-        if not outcome.proven and _free_residual(problem, y) <= tolerances.rounding:
+        if not outcome.proven and all(
+            _excess(block, rows, y) <= tolerances.rounding
+            for block, rows in zip(problem.sets, problem.rows, strict=True)
+            if isinstance(block, Free) and rows is not None
+        ):
             reduced = without_redundant_columns(problem)
             if reduced is not None:
                 outcome = prove_certificate(reduced, y, tolerances)
@@ -231,22 +248,18 @@ def check_certificate(
         g = stable_adjoint(rows, y)
         if not np.isfinite(g).all():
             return refuse("A*y overflows")
-        # Terms that cancelled when the rows were formed count for rounding too.
-        slip = 8.0 * UNIT * float(np.abs(y) @ problem.upper_norms[b])
         if isinstance(block, SpectralBox):
             lam = block.spectrum(g)
             gap -= block.support_spectrum(lam)
             scale += block.nuclear_radius * float(np.max(np.abs(lam)))
-            noise += block.nuclear_radius * 16.0 * slip
+            # Terms that cancelled when the rows were formed count for rounding too.
+            noise += block.nuclear_radius * 128.0 * UNIT * float(np.abs(y) @ problem.upper_norms[b])
             continue
-        size = float(np.abs(y) @ problem.block_norms[b])
-        excess = float(np.max(np.abs(g) if isinstance(block, Free) else g))
-        if not math.isfinite(size):
-            return refuse("A*y overflows")
-        if size > 0.0 and not excess + slip <= tolerances.rounding * size:
+        excess = _excess(block, rows, y)
+        if not excess <= tolerances.rounding:
             return refuse(
                 f"A*y is {'not zero' if isinstance(block, Free) else 'positive'} on block "
-                f"{problem.block_name(b)} by {(excess + slip) / size:.3g} of its size"
+                f"{problem.block_name(b)} by {excess:.3g} of the size of its terms"
             )
     if not gap > tolerances.margin * scale + noise:
         return refuse(f"the two sides of the certificate differ by {gap:.3g}, within the tolerance")
@@ -265,11 +278,16 @@ def _has_unbounded_psd(problem: FeasibilityProblem) -> bool:
     )
 
 
-def _free_residual(problem: FeasibilityProblem, y: FloatArray) -> float:
-    """Largest entry of ``A*y`` on the Free blocks, relative to its terms."""
-    worst = 0.0
-    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        if isinstance(block, Free) and rows is not None:
-            size = float(np.abs(y) @ problem.block_norms[b])
-            worst = max(worst, float(np.max(np.abs(rows.adjoint(y)))) / size if size > 0.0 else 0.0)
-    return worst
+def _excess(block: BlockSet, rows: Rows, y: FloatArray) -> float:
+    """How positive ``A*y`` is at worst, or on a Free block how far from zero, relative to the terms.
+
+    Entry by entry, each next to its own terms ``sum_i |y_i| |a_ij|``: units are the user's choice, and a
+    column of large numbers excuses nothing in another.
+    """
+    g, weights = stable_adjoint(rows, y).ravel(), np.abs(y)
+    columns = stable_apply(rows, np.ones((1, 1)))[:, None] if block.matrix else vector_columns(rows)
+    size = abs(columns).T @ weights
+    # Terms that cancelled when the rows were formed count for rounding too.
+    slip = 8.0 * UNIT * rows._magnitude_adjoint(weights).ravel()
+    excess = (np.abs(g) if isinstance(block, Free) else np.maximum(g, 0.0)) + slip
+    return float(np.max(np.divide(excess, size, out=np.where(excess == 0.0, 0.0, np.inf), where=size > 0.0)))

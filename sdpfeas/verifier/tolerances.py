@@ -16,11 +16,11 @@ class Tolerances:
     Attributes
     ----------
     residual : float
-        Numeric mode: a row may be violated by this much, relative to its bound and to the terms that bounded
-        blocks add to it.
+        Numeric mode: a row may miss a bound by this much, relative to that bound and to the terms that
+        bounded blocks add to it.
     rounding : float
-        Numeric mode: where terms are no measure (on unbounded vector blocks, and for ``A*y`` on them), by
-        this much relative to the terms, which is what rounding alone can cause.
+        Numeric mode: where terms are no measure (on unbounded vector blocks, and for every entry of ``A*y``
+        on them), by this much relative to the terms, which is what rounding alone can cause.
     membership : float
         Numeric mode: a block may be this far outside its set, relative to its own norm; every row is charged
         for it.

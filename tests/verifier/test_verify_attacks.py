@@ -159,6 +159,104 @@ def test_a_far_solution_is_a_solution(slope: float) -> None:
             never(problem, sf.Claim(certificate=np.array(y)), sf.Verdict.INFEASIBLE)
 
 
+@pytest.mark.parametrize("large", [1e3, 2e13, 1e15, 1e100])
+@pytest.mark.parametrize("kind", [sf.Nonneg, sf.Free])
+def test_a_large_column_does_not_excuse_a_small_one(kind: type, large: float) -> None:
+    """``-large·x1 + x2 >= 1`` holds at (0, 1); the multiplier 1 leaves a 1 on x2."""
+    row = np.array([[-large, 1.0], [large, 0.0]])
+    problem = sf.FeasibilityProblem([kind(2)], [row], [1.0, 0.0], [np.inf, np.inf])
+    never(problem, sf.Claim(certificate=np.array([1.0, 1.0])), sf.Verdict.INFEASIBLE)
+    problem = sf.FeasibilityProblem([kind(2)], [row[:1]], [1.0], [np.inf])
+    never(problem, sf.Claim(certificate=np.ones(1)), sf.Verdict.INFEASIBLE)
+    ones = [sf.PSD(1) if kind is sf.Nonneg else sf.Free(1), kind(1)]
+    parts = [row[:, :1].reshape(-1, *ones[0].shape), row[:, 1:]]
+    problem = sf.FeasibilityProblem(ones, parts, [1.0, 0.0], [np.inf, np.inf])
+    never(problem, sf.Claim(certificate=np.array([1.0, 1.0])), sf.Verdict.INFEASIBLE)
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_free_column_beside_a_semidefinite_block(split: bool) -> None:
+    """Columns that follow from others may be dropped only if ``A*y`` is small next to their own terms."""
+    free = np.array([[1e15, 1.0], [1e15, 0.0]])
+    sets = [sf.Free(1), sf.Free(1)] if split else [sf.Free(2)]
+    parts = [free[:, :1], free[:, 1:]] if split else [free]
+    rows = [*parts, np.array([-np.eye(2), np.zeros((2, 2))])]
+    # x1 = 0 and x2 = 1 + tr X.
+    problem = sf.FeasibilityProblem([*sets, sf.PSD(2)], rows, [1.0, 0.0], [1.0, 0.0])
+    never(problem, sf.Claim(certificate=np.array([1.0, -1.0])), sf.Verdict.INFEASIBLE)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_units_of_the_columns_change_no_numeric_verdict(seed: int) -> None:
+    """Powers of two are exact: whatever is said about multipliers is said in any units."""
+    rng = np.random.default_rng([35, seed])
+    seen = set()
+    for _ in range(60):
+        m, n = int(rng.integers(2, 6)), int(rng.integers(1, 5))
+        table = rng.normal(size=(m, n))
+        y = np.abs(rng.normal(size=m))
+        # Zero up to rounding, or to something that is not rounding, or negative.
+        table[-1] -= (y @ table - rng.choice([-1.0, 0.0, 1e-15, 1e-12, 1.0], n)) / y[-1]
+        units = 2.0 ** rng.integers(-200, 200, n)
+        for kind in (sf.Nonneg, sf.Free):
+            verdicts = []
+            for columns in (table, table * units):
+                problem = sf.FeasibilityProblem([kind(n)], [columns], np.ones(m), np.full(m, np.inf))
+                verdicts.append(sf.verify(problem, sf.Claim(certificate=y), repair=False).verdict)
+            assert verdicts[0] is verdicts[1], (table, y, units)
+            seen.add(verdicts[0])
+    assert seen == {sf.Verdict.UNDECIDED, sf.Verdict.INFEASIBLE}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("signed", [False, True])
+def test_separable_classes_with_one_large_feature(signed: bool, seed: int) -> None:
+    """SCS hands in multipliers that all but vanish next to the large feature, and only there."""
+    rng = np.random.default_rng(seed)
+    data = rng.normal(size=(20, 3))
+    labels = np.sign(data @ rng.normal(size=3) + 0.1)
+    data[:, 0] *= 1e15
+    table = labels[:, None] * np.hstack([data, np.ones((20, 1))])
+    block = sf.Nonneg(8) if signed else sf.Free(4)
+    table = np.hstack([table, -table]) if signed else table
+    problem = sf.FeasibilityProblem([block], [table], np.ones(20), np.full(20, np.inf))
+    assert sf.solve(problem, "scs", time_limit=5).verdict is not sf.Verdict.INFEASIBLE
+
+
+@pytest.mark.parametrize("far", [1e3, 1e9, 1e15, 1e100])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+@pytest.mark.parametrize(
+    "block", [sf.Free(1), sf.Nonneg(1), sf.PSD(1), sf.PSD(2), sf.SpectralBox(2, upper=1e6)], ids=str
+)
+def test_a_bound_is_not_excused_by_the_other(block: sf.BlockSet, side: float, far: float) -> None:
+    """``-far <= x <= 0`` is not met by 50, however large ``far``; nor ``0 <= x <= far`` by -50."""
+    row = np.zeros((1, *block.shape))
+    row[(0, *[0] * len(block.shape))] = -side
+    bounds = ([0.0], [far]) if side > 0 else ([-far], [0.0])
+    problem = sf.FeasibilityProblem([block], [row], *bounds)
+    for value in (50.0, 1e-3 * min(far, 1e6), 1e-6):
+        x = value * (np.eye(block.n) if block.matrix else np.ones(block.n))
+        for tolerance in ({}, {"rigorous": True}):
+            check = sf.verify(problem, sf.Claim(point=(x,)), repair=False, **tolerance)
+            assert check.verdict is sf.Verdict.UNDECIDED, check.explain()
+
+
+def test_a_range_is_met_as_well_as_two_rows() -> None:
+    """A row with two bounds is judged like the same row twice, with one bound each."""
+    rng = np.random.default_rng(36)
+    for _ in range(200):
+        block = [sf.Free(2), sf.Nonneg(2), sf.SpectralBox(2, trace=1.0), sf.PSD(2)][rng.integers(4)]
+        x = planted.interior(rng, block)
+        row = planted.symmetric(rng, 2) if block.matrix else rng.normal(size=2)
+        value = float(np.sum(row * x))
+        low = value - rng.choice([0.0, 1.0, 1e-9]) + rng.choice([0.0, 1e-6, 1e-8, 1e-15])
+        high = low + 10.0 ** rng.uniform(-9, 12)
+        once = sf.FeasibilityProblem([block], [row[None]], [low], [high])
+        twice = sf.FeasibilityProblem([block], [np.array([row, row])], [low, -np.inf], [np.inf, high])
+        first, second = (sf.verify(p, sf.Claim(point=(x,)), repair=False) for p in (once, twice))
+        assert first.verdict is second.verdict, (low, value, high, first.explain(), second.explain())
+
+
 def test_cancellation_in_a_certificate() -> None:
     """Two rows of size 1e12 whose difference is at the level of rounding prove nothing."""
     rng = np.random.default_rng(33)
