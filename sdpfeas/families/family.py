@@ -1,4 +1,4 @@
-"""How families are named, built and pickled."""
+"""How families are named, built, pickled, and read from files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sdpfeas.backends.registry import defined_in, load_module
 from sdpfeas.cards.options import NoOptions, parse_options
+from sdpfeas.errors import BackendError, CardError
 from sdpfeas.problem.problem import FeasibilityProblem
 
 if TYPE_CHECKING:
     from sdpfeas.families.base import ParametricFamily
 
-__all__ = ["Family"]
+__all__ = ["Family", "load_family_file"]
 
 
 class Family(ABC):
@@ -64,10 +66,31 @@ class Family(ABC):
         return _restored, (file if dropped_in else None, None if dropped_in else kind, dict(vars(self)))
 
 
+def load_family_file(path: Path) -> type[Family]:
+    """Load the one family a drop-in file defines.
+
+    Parameters
+    ----------
+    path : Path
+        A Python file.
+    """
+    if not path.is_file():
+        raise CardError(f"{path}: no such file")
+    try:
+        module = load_module(path.resolve())
+    except BackendError as error:
+        raise CardError(str(error)) from error
+    found = [kind for kind in defined_in(module, Family) if kind.__dict__.get("name")]
+    if len(found) != 1:
+        names = ", ".join(item.__name__ for item in found) or "none"
+        raise CardError(
+            f"{path}: a drop-in file defines exactly one family class with a name; found: {names}"
+        )
+    return found[0]
+
+
 def _restored(file: str | None, kind: type[Family] | None, state: dict[str, Any]) -> Family:
     if kind is None:
-        from sdpfeas.families.lookup import load_family_file
-
         kind = load_family_file(Path(file or ""))
     made = kind.__new__(kind)
     made.__dict__.update(state)

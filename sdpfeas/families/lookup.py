@@ -10,12 +10,11 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from sdpfeas.backends.registry import defined_in, load_module
 from sdpfeas.cards.toml import card_folders
-from sdpfeas.errors import BackendError, CardError, hint
-from sdpfeas.families.base import Family
+from sdpfeas.errors import CardError, hint
+from sdpfeas.families.family import Family, load_family_file
 
-__all__ = ["GROUP", "family_names", "find_family", "load_family_file"]
+__all__ = ["GROUP", "family_names", "find_family"]
 
 GROUP = "sdpfeas.families"
 
@@ -71,29 +70,6 @@ def family_names() -> list[str]:
     for folder in card_folders("problems"):
         names |= {path.stem for path in folder.glob("*.py")}
     return sorted(names)
-
-
-def load_family_file(path: Path) -> type[Family]:
-    """Load the one family a drop-in file defines.
-
-    Parameters
-    ----------
-    path : Path
-        A Python file.
-    """
-    if not path.is_file():
-        raise CardError(f"{path}: no such file")
-    try:
-        module = load_module(path.resolve())
-    except BackendError as error:
-        raise CardError(str(error)) from error
-    found = [kind for kind in defined_in(module, Family) if kind.__dict__.get("name")]
-    if len(found) != 1:
-        names = ", ".join(item.__name__ for item in found) or "none"
-        raise CardError(
-            f"{path}: a drop-in file defines exactly one family class with a name; found: {names}"
-        )
-    return found[0]
 
 
 def _checked(kind: object, name: str) -> type[Family]:

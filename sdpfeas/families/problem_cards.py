@@ -29,7 +29,9 @@ from sdpfeas.cards.options import parse_options
 from sdpfeas.cards.toml import card_folders, find_card, read_card
 from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
 from sdpfeas.families.base import Family, ParametricFamily
-from sdpfeas.families.lookup import family_names, find_family, load_family_file
+from sdpfeas.families.family import load_family_file
+from sdpfeas.families.lookup import family_names, find_family
+from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.problem.problem import FeasibilityProblem
 
 __all__ = ["ProblemCard", "ProblemMember", "find_problem"]
@@ -195,9 +197,7 @@ class ProblemCard:
         assert self.file is not None
         if self.file.name.endswith(".npz"):
             return FeasibilityProblem.load(self.file)
-        from sdpfeas.io import sdpa
-
-        return sdpa.read_sdpa(self.file, side=self.side)
+        return read_sdpa(self.file, side=self.side)
 
 
 def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:

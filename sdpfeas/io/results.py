@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.files import writing
-from sdpfeas.io.npz import Format, load
+from sdpfeas.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
 from sdpfeas.verifier.results import Claim, Result, Stop, Verdict

@@ -17,7 +17,7 @@ import numpy as np
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.extras import extra
 from sdpfeas.files import read_file, require_room
-from sdpfeas.io.npz import UNREADABLE, unpack_arrays
+from sdpfeas.npz import UNREADABLE, unpack_arrays
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.validation import float_array
 

@@ -21,6 +21,7 @@ from sdpfeas.problem.reductions.lifting import Lift, lift
 from sdpfeas.problem.reductions.scaling import Scaling, scale_rows
 from sdpfeas.problem.rows import Rows, as_rows
 from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.stored import load_problem, save_problem
 from sdpfeas.problem.validation import RowError, float_array, listed, row_index
 
 #: A point: one array per set.
@@ -253,8 +254,6 @@ class FeasibilityProblem:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the problem to one file (NumPy's ``.npz``, no pickle)."""
-        from sdpfeas.io.problems import save_problem
-
         save_problem(self, path)
 
     @staticmethod
@@ -266,9 +265,7 @@ class FeasibilityProblem:
         FileFormatError
             If the file is not such a problem.
         """
-        from sdpfeas.io.problems import load_problem
-
-        return load_problem(path)
+        return load_problem(path, FeasibilityProblem)
 
     @cached_property
     def content_hash(self) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from sdpfeas.errors import SdpfeasError
 from sdpfeas.extras import extra
 from sdpfeas.files import read_file, read_limit, require_room
-from sdpfeas.io.npz import UNREADABLE
+from sdpfeas.npz import UNREADABLE
 from sdpfeas.numerics.linalg import FloatArray
 
 __all__ = [

@@ -19,10 +19,10 @@ import pytest
 import sdpfeas as sf
 from sdpfeas.errors import FileFormatError, SdpfeasError
 from sdpfeas.io.brackets import load_bracket
-from sdpfeas.io.npz import Format
 from sdpfeas.io.results import load_result
 from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.io.tables import read_samples
+from sdpfeas.npz import Format
 from sdpfeas.wlda.data import load_dataset
 
 MEGABYTE = 1 << 20

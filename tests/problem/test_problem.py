@@ -28,7 +28,7 @@ from strategies import (
 )
 
 import sdpfeas as sf
-from sdpfeas.io import problems as files
+from sdpfeas.problem import stored as files
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Sparse, Stacked
 
 

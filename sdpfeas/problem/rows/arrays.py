@@ -75,3 +75,13 @@ def frozen_csr(array: Any) -> Any:
 def csr_parts(array: Any) -> dict[str, np.ndarray]:
     """Return the three arrays of the CSR format, by name."""
     return {"data": array.data, "indices": array.indices, "indptr": array.indptr}
+
+
+def csr_from_parts(parts: dict[str, np.ndarray], m: int, width: int) -> Any:
+    """Return the array of shape (m, width) that three arrays of the CSR format stand for, if they do."""
+    try:
+        csr = sp.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=(m, width))
+        csr.check_format(full_check=True)
+    except ValueError as error:
+        raise ProblemError(f"sparse rows are malformed: {error}") from None
+    return csr

@@ -101,7 +101,12 @@ class Rows(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Return what the kind stores, for files and hashes."""
+        """Return what the kind stores, for files, pickles and hashes."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
+        """Build rows from what :meth:`state` returned."""
 
     @abstractmethod
     def _magnitude_apply(self, x: FloatArray) -> FloatArray:
@@ -204,9 +209,7 @@ class Rows(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild through the constructor: arrays come out of a pickle writeable."""
-        from sdpfeas.problem.rows.convert import rows_from_state
-
-        return rows_from_state, (self.kind, *self.state())
+        return type(self).from_state, self.state()
 
     def __repr__(self) -> str:
         """Kind and sizes."""

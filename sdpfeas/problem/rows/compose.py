@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, inflate
-from sdpfeas.problem.rows.arrays import canonical_csr, csr_parts, frozen_csr
+from sdpfeas.problem.rows.arrays import canonical_csr, csr_from_parts, csr_parts, frozen_csr
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import listed
 
@@ -119,6 +119,11 @@ class Stacked(Rows):
     def state(self) -> State:
         """Return the parts."""
         return {}, {}, list(self.parts)
+
+    @classmethod
+    def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
+        """Build the rows again."""
+        return cls(children)
 
     def _stable_apply(self, x: FloatArray) -> FloatArray:
         return np.concatenate([part._stable_apply(x) for part in self.parts])
@@ -241,6 +246,11 @@ class Combined(Rows):
     def state(self) -> State:
         """Return the coefficients and the base."""
         return {"m": self.m}, csr_parts(self._csr), [self.base]
+
+    @classmethod
+    def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
+        """Build the rows again."""
+        return cls(csr_from_parts(arrays, int(numbers["m"]), children[0].m), children[0])
 
     def _stable_apply(self, x: FloatArray) -> FloatArray:
         return np.asarray(self._csr @ self.base._stable_apply(x))

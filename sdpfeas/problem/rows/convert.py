@@ -18,6 +18,11 @@ from sdpfeas.problem.sets import BlockSet
 
 __all__ = ["as_rows", "rows_from_state"]
 
+#: All the kinds there are.
+KINDS: dict[str, type[Rows]] = {
+    kind.kind: kind for kind in (Combined, Dense, LowRank, PairwiseDifference, Sparse, Stacked)
+}
+
 
 def as_rows(entry: Any, block: BlockSet) -> Rows | None:
     """Turn what a user gives for one block into ``Rows``; ``None`` stays ``None``.
@@ -48,27 +53,7 @@ def as_rows(entry: Any, block: BlockSet) -> Rows | None:
 def rows_from_state(
     kind: str, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]
 ) -> Rows:
-    """Build rows from what :meth:`Rows.state` returned."""
-    if kind == Dense.kind:
-        return Dense(arrays["array"])
-    if kind == Sparse.kind:
-        n, matrix = int(numbers["n"]), bool(numbers["matrix"])
-        return Sparse(_csr(arrays, int(numbers["m"]), n * n if matrix else n), n, matrix)
-    if kind == LowRank.kind:
-        return LowRank.from_stacked(arrays["factors"], arrays["signs"], arrays["owner"], int(numbers["m"]))
-    if kind == PairwiseDifference.kind:
-        return PairwiseDifference(arrays["means"])
-    if kind == Stacked.kind:
-        return Stacked(children)
-    if kind == Combined.kind:
-        return Combined(_csr(arrays, int(numbers["m"]), children[0].m), children[0])
-    raise ProblemError(f"unknown kind of rows {kind!r}")
-
-
-def _csr(arrays: dict[str, np.ndarray], m: int, width: int) -> Any:
-    try:
-        csr = sp.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(m, width))
-        csr.check_format(full_check=True)
-    except ValueError as error:
-        raise ProblemError(f"sparse rows are malformed: {error}") from None
-    return csr
+    """Build rows of a kind from what :meth:`Rows.state` returned."""
+    if kind not in KINDS:
+        raise ProblemError(f"unknown kind of rows {kind!r}")
+    return KINDS[kind].from_state(numbers, arrays, children)

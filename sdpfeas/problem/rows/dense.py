@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,6 +91,11 @@ class Dense(Rows):
     def state(self) -> State:
         """Return the array."""
         return {}, {"array": self._array}, []
+
+    @classmethod
+    def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
+        """Build the rows again."""
+        return cls(arrays["array"])
 
     def _magnitude_apply(self, x: FloatArray) -> FloatArray:
         flat = x.reshape(-1)

@@ -213,6 +213,11 @@ class LowRank(Rows):
         arrays = {"factors": self._factors, "signs": self._signs, "owner": self._owner}
         return {"m": self.m}, arrays, []
 
+    @classmethod
+    def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
+        """Build the rows again."""
+        return cls.from_stacked(arrays["factors"], arrays["signs"], arrays["owner"], int(numbers["m"]))
+
     def _magnitude_apply(self, x: FloatArray) -> FloatArray:
         size = np.abs(self._factors)
         return self._sum_by_row(np.abs(self._signs) * np.einsum("kn,kn->k", size @ x, size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -156,6 +157,11 @@ class PairwiseDifference(Rows):
     def state(self) -> State:
         """Return the means."""
         return {}, {"means": self._means}, []
+
+    @classmethod
+    def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
+        """Build the rows again."""
+        return cls(arrays["means"])
 
     def _magnitude_apply(self, x: FloatArray) -> FloatArray:
         size = np.abs(self.differences())

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.rows.arrays import canonical_csr, csr_parts, frozen_csr
+from sdpfeas.problem.rows.arrays import canonical_csr, csr_from_parts, csr_parts, frozen_csr
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import require_exact_mean, require_symmetric
 
@@ -115,6 +115,12 @@ class Sparse(Rows):
     def state(self) -> State:
         """Return the three arrays of the CSR format."""
         return {"m": self.m, "n": self.n, "matrix": self.matrix}, csr_parts(self._csr), []
+
+    @classmethod
+    def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
+        """Build the rows again."""
+        n, matrix = int(numbers["n"]), bool(numbers["matrix"])
+        return cls(csr_from_parts(arrays, int(numbers["m"]), n * n if matrix else n), n, matrix)
 
     def _magnitude_apply(self, x: FloatArray) -> FloatArray:
         return np.asarray(abs(self._csr) @ x.reshape(-1))

@@ -9,7 +9,7 @@ import numpy as np
 
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
-from sdpfeas.io.npz import unpack_arrays
+from sdpfeas.npz import unpack_arrays
 from sdpfeas.study.report.figures import COLOURS, DASHES, MARKERS
 from sdpfeas.study.store import Store
 from sdpfeas.wlda.paper.methods import METHODS

@@ -7,16 +7,18 @@ import math
 import os
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.files import require_room, writing
-from sdpfeas.io.npz import Format, load
-from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.npz import Format, load
 from sdpfeas.problem.rows import Rows, rows_from_state
 from sdpfeas.problem.sets import set_from_spec
+
+if TYPE_CHECKING:
+    from sdpfeas.problem.problem import FeasibilityProblem
 
 __all__ = ["load_problem", "save_problem"]
 
@@ -39,8 +41,15 @@ def save_problem(problem: FeasibilityProblem, path: str | PathLike[str]) -> None
         Path(path).write_bytes(FORMAT.pack(header, arrays))
 
 
-def load_problem(path: str | PathLike[str]) -> FeasibilityProblem:
+def load_problem(path: str | PathLike[str], build: type[FeasibilityProblem]) -> FeasibilityProblem:
     """Read a problem written by :func:`save_problem`.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    build : type
+        The class of problems, which knows this module.
 
     Raises
     ------
@@ -52,14 +61,14 @@ def load_problem(path: str | PathLike[str]) -> FeasibilityProblem:
     """
     if not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return load(path, _unpack_problem)
+    return load(path, lambda data: _unpack_problem(data, build))
 
 
-def _unpack_problem(data: bytes) -> FeasibilityProblem:
+def _unpack_problem(data: bytes, build: type[FeasibilityProblem]) -> FeasibilityProblem:
     with FORMAT.unpack(data) as (header, arrays):
         sets = [set_from_spec(spec) for spec in header["sets"]]
         require_room(sum(math.prod(block.shape) for block in sets), "numbers in a point", each=8)
-        return FeasibilityProblem(
+        return build(
             sets,
             [_unpack(spec, f"rows{b}", arrays) for b, spec in enumerate(header["rows"])],
             arrays["lower"],
