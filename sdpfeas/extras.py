@@ -1,13 +1,20 @@
-"""Optional packages: where one is missing, the error names the extra that brings it."""
+"""Packages that are imported when they are needed.
+
+Where an optional one is missing, the error names the extra that brings it. Slow ones are asked for here if it
+matters who is first.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 from sdpfeas.errors import MissingExtraError
 
-__all__ = ["extra"]
+__all__ = ["cvxpy", "extra"]
 
 #: The extras of the package that something cannot do without, and what they bring.
 EXTRAS = {
@@ -42,3 +49,16 @@ def extra(name: str, what: str) -> Iterator[None]:
     except ImportError as error:
         needs = f"{what} needs {EXTRAS[name]}: pip install 'sdpfeas[{name}]'"
         raise MissingExtraError(f"{needs} ({error})") from error
+
+
+_one_at_a_time = threading.Lock()
+
+
+def cvxpy() -> Any:
+    """All of cvxpy, which is typed in parts only.
+
+    Its modules import each other in circles, so two threads that import different ones at once see half of
+    them. Ask for it here before taking anything from one of its modules.
+    """
+    with _one_at_a_time:
+        return import_module("cvxpy")

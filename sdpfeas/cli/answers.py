@@ -29,6 +29,7 @@ from sdpfeas.harmless import in_terminal
 from sdpfeas.io.brackets import SavedBracket, load_bracket, pack_bracket, unpack_bracket
 from sdpfeas.io.results import load_result, save_result, unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.search.bisection import bisect
 from sdpfeas.search.solving import solve as solve_problem
 from sdpfeas.study.plan import problem_key
 from sdpfeas.study.store import Store
@@ -138,8 +139,6 @@ def _bisect(
     as_json: bool,
     exit_code: bool,
 ) -> None:
-    from sdpfeas.search.bisection import bisect
-
     with busy(f"bisecting {label} with {solver.name} …"):
         search = {name: options.pop(name) for name in SEARCH_OPTIONS if name in options}
         bracket = bisect(family, solver, time_limit=time_limit, options=options, **search)

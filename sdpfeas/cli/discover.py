@@ -16,6 +16,7 @@ from sdpfeas.errors import CardError, SdpfeasError
 from sdpfeas.families.problem_cards import ProblemCard, find_problem
 from sdpfeas.harmless import in_terminal
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.testing import check_backend as conformance
 
 __all__ = ["register"]
 
@@ -140,11 +141,9 @@ def check_backend(
     as_json: AsJson = False,
 ) -> None:
     """Run the conformance suite on a backend; exit code 1 if it does not conform."""
-    from sdpfeas import testing
-
     solver = find_solver(name)
     with busy(f"checking {solver.name} …"):
-        findings: list[Any] = testing.check_backend(solver, seed=seed)
+        findings: list[Any] = conformance(solver, seed=seed)
     passed = all(finding.passed for finding in findings)
     if as_json:
         print_json({"backend": solver.name, "conforms": passed, "findings": findings})

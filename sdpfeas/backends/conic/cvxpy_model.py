@@ -19,7 +19,7 @@ from sdpfeas.backends import clarabel, scs
 from sdpfeas.backends.conic.cones import Answer, ConePair, Cones, svec_map
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
-from sdpfeas.heavy import cvxpy
+from sdpfeas.extras import cvxpy
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.verifier.results import Stop
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.heavy import cvxpy
+from sdpfeas.extras import cvxpy
 from sdpfeas.io.cvxpy.accepted import left_out, require_accepted
 from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.canonical import CanonicalForm, canonical_form

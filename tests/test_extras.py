@@ -1,4 +1,4 @@
-"""Packages that are slow to import."""
+"""Packages that are imported when they are needed."""
 
 from __future__ import annotations
 

@@ -1,0 +1,320 @@
+"""The layers of the library, and what keeps its modules apart.
+
+A room looks down only. Nobody imports a module inside a function to get around a circle, nobody takes a
+private name of another room, and no module grows beyond what one can read.
+
+`KNOWN` holds what is still wrong. It may only shrink: a violation that is not on it fails the test, and so
+does one that is on it and gone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "sdpfeas"
+
+#: Rooms and root modules, the lowest first. Those in one line know nothing of each other.
+ORDER = [
+    ["errors"],
+    ["deadline", "extras", "files", "harmless"],
+    ["cards", "npz", "numerics", "trials"],
+    ["problem"],
+    ["verifier"],
+    ["io"],
+    ["backends"],
+    ["families"],
+    ["search"],
+    ["study", "testing"],
+    ["wlda"],
+    ["cli", "demo"],
+    ["sdpfeas"],
+]
+LONGEST_MODULE = 450
+MOST_ROOT_MODULES = 8
+
+KNOWN: dict[str, set[str]] = {
+    "looks up": {
+        "families -> wlda",
+        "io.brackets -> families",
+        "verifier.audit -> io",
+    },
+    "in a circle": {
+        "backends.clarabel <-> backends.conic.cvxpy_model <-> backends.conic.direct <-> backends.scs",
+        "verifier.cases <-> verifier.prune <-> verifier.results <-> verifier.verifier",
+    },
+    "imports our own inside a function": {
+        "backends.conic.direct -> backends.conic.cvxpy_model",
+        "backends.cvxpy -> backends.conic.cvxpy_model",
+        "cli.paper -> sdpfeas",
+        "cli.paper -> study.engines",
+        "cli.paper -> study.environment",
+        "cli.paper -> study.settings",
+        "cli.paper -> study.store",
+        "cli.paper -> wlda.paper.cells",
+        "cli.paper -> wlda.paper.figures",
+        "cli.paper -> wlda.paper.methods",
+        "cli.paper -> wlda.paper.summary",
+        "cli.paper -> wlda.paper.tables",
+        "cli.paper -> wlda.paper.targets",
+        "cli.studies -> study.report",
+        "cli.studies -> study.report.figures",
+        "cli.wlda -> wlda",
+        "trials.worker -> errors",
+        "verifier.results -> verifier.prune",
+        "wlda -> wlda.estimator",
+        "wlda.family.wlda -> wlda.data",
+        "wlda.paper.methods -> families",
+        "wlda.paper.methods -> search.bisection",
+        "wlda.paper.methods -> wlda",
+        "wlda.paper.methods -> wlda.competitors.lmnn",
+        "wlda.paper.methods -> wlda.competitors.olda",
+        "wlda.paper.methods -> wlda.competitors.zhang_sdp",
+        "wlda.paper.methods -> wlda.competitors.zhang_socp",
+        "wlda.paper.methods -> wlda.data",
+        "wlda.paper.methods -> wlda.paper.sdwlda",
+    },
+    "private name of another room": {
+        "verifier.equality: problem's _depths",
+        "verifier.equality: problem's _magnitude_adjoint_upper",
+        "verifier.numeric: problem's _depths",
+        "verifier.numeric: problem's _magnitude_adjoint",
+        "verifier.numeric: problem's _magnitude_apply",
+        "verifier.stable: problem's _stable_adjoint",
+        "verifier.stable: problem's _stable_apply",
+    },
+    "too long": {
+        "backends.ipm.embedding",
+        "families.base",
+        "problem.reductions.sdpa_sides",
+        "study.store",
+        "verifier.equality",
+        "verifier.repair",
+        "wlda.family.wlda",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """A module of ours that another imports, and how."""
+
+    module: str
+    names: tuple[str, ...]
+    local: bool
+    for_types: bool
+
+
+@dataclass
+class Module:
+    """A module of ours: what it imports, and which private names it defines and reads."""
+
+    name: str
+    lines: int
+    imports: list[Import] = field(default_factory=list)
+    defined: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+
+    @property
+    def room(self) -> str:
+        return room_of(self.name)
+
+    def __str__(self) -> str:
+        return short(self.name)
+
+
+def short(module: str) -> str:
+    return module.removeprefix("sdpfeas.")
+
+
+def room_of(module: str) -> str:
+    """The room or root module a module is in; the package itself is a room of its own."""
+    return [*module.split("."), module][1]
+
+
+House = dict[str, Module]
+
+
+@cache
+def read_house(package: Path) -> House:
+    """All modules of the package by name."""
+    house = {}
+    sources = {_dotted(path, package): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    for name, source in sources.items():
+        house[name] = Module(name, len(source.splitlines()))
+        _visit(ast.parse(source), house[name], set(sources), local=False, for_types=False)
+    return house
+
+
+def _dotted(path: Path, package: Path) -> str:
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _visit(tree: ast.AST, module: Module, known: set[str], *, local: bool, for_types: bool) -> None:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module.imports.extend(_imports(node, known, local=local, for_types=for_types))
+        elif isinstance(node, ast.Attribute):
+            (module.defined if isinstance(node.ctx, ast.Store) else module.read).add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            module.defined.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            module.defined.add(node.name)
+        inside = local or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            then, otherwise = ast.Module(node.body, []), ast.Module(node.orelse, [])
+            _visit(then, module, known, local=inside, for_types=True)
+            _visit(otherwise, module, known, local=inside, for_types=for_types)
+        else:
+            _visit(node, module, known, local=inside, for_types=for_types)
+
+
+def _imports(
+    node: ast.Import | ast.ImportFrom, known: set[str], *, local: bool, for_types: bool
+) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.name in known:
+                yield Import(alias.name, (), local, for_types)
+        return
+    source = node.module or ""
+    for alias in node.names:
+        inner = f"{source}.{alias.name}"
+        if inner in known:
+            yield Import(inner, (), local, for_types)
+        elif source in known:
+            yield Import(source, (alias.name,), local, for_types)
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def looking_up(house: House) -> Iterator[str]:
+    level = {room: k for k, rooms in enumerate(ORDER) for room in rooms}
+    for module in house.values():
+        for each in module.imports:
+            above = room_of(each.module)
+            if above != module.room and level[above] >= level[module.room] and each.names != ("__version__",):
+                yield f"{module} -> {above}"
+
+
+def circles(house: House) -> Iterator[str]:
+    """Modules that import each other, directly or around a corner; for type checkers they may."""
+    graph = {name: {i.module for i in m.imports if not i.for_types} - {name} for name, m in house.items()}
+    for circle in _strong_components(graph):
+        if len(circle) > 1:
+            yield " <-> ".join(sorted(map(short, circle)))
+
+
+def _strong_components(graph: dict[str, set[str]]) -> list[set[str]]:
+    reached = {name: _reached(graph, name) for name in graph}
+    found: list[set[str]] = []
+    for name in graph:
+        if not any(name in circle for circle in found):
+            found.append({name} | {other for other in reached[name] if name in reached[other]})
+    return found
+
+
+def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    stack = list(graph[start])
+    while stack:
+        name = stack.pop()
+        if name not in seen:
+            seen.add(name)
+            stack.extend(graph[name])
+    return seen
+
+
+def local_imports(house: House) -> Iterator[str]:
+    for module in house.values():
+        for each in module.imports:
+            if each.local:
+                yield f"{module} -> {short(each.module)}"
+
+
+def private_names(house: House) -> Iterator[str]:
+    """Private names of other rooms, imported or read as attributes."""
+    owners: dict[str, set[str]] = {}
+    for module in house.values():
+        for name in filter(private, module.defined):
+            owners.setdefault(name, set()).add(module.room)
+    for module in house.values():
+        for each in module.imports:
+            if room_of(each.module) != module.room:
+                yield from (f"{module}: {short(each.module)}.{name}" for name in each.names if private(name))
+        for name in filter(private, module.read):
+            if name in owners and module.room not in owners[name]:
+                yield f"{module}: {'/'.join(sorted(owners[name]))}'s {name}"
+
+
+def long_modules(house: House) -> Iterator[str]:
+    for module in house.values():
+        if module.lines > LONGEST_MODULE:
+            yield str(module)
+
+
+def rooms_without_a_place(house: House) -> Iterator[str]:
+    placed = {room for rooms in ORDER for room in rooms}
+    yield from {module.room for module in house.values()} ^ placed
+
+
+RULES = {
+    "looks up": looking_up,
+    "in a circle": circles,
+    "imports our own inside a function": local_imports,
+    "private name of another room": private_names,
+    "too long": long_modules,
+    "not in ORDER, or no longer there": rooms_without_a_place,
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_new_and_nothing_forgotten(rule: str) -> None:
+    found, known = set(RULES[rule](read_house(PACKAGE))), KNOWN.get(rule, set())
+    assert sorted(found - known) == [], f"new: {rule}"
+    assert sorted(known - found) == [], f"gone, so take it off KNOWN: {rule}"
+
+
+def test_few_modules_at_the_root() -> None:
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_ROOT_MODULES
+
+
+def test_known_names_rules() -> None:
+    assert set(KNOWN) <= set(RULES)
+
+
+def test_every_rule_can_be_broken(tmp_path: Path) -> None:
+    typed = "if TYPE_CHECKING:\n    import sdpfeas.problem.four"
+    sources = {
+        "errors": "import sdpfeas.numerics.linalg",
+        "numerics/__init__": "",
+        "numerics/linalg": "def _secret(): ...\n" + "\n" * LONGEST_MODULE,
+        "problem/__init__": "from sdpfeas.numerics.linalg import _secret",
+        "problem/one": "from sdpfeas.problem import two\nx._secret",
+        "problem/two": "def f():\n    from sdpfeas.problem.one import x",
+        "problem/three": "from sdpfeas import __version__\n" + typed,
+        "problem/four": "from sdpfeas.problem.three import b\nself._own = self._own",
+        "attic": "",
+    }
+    for name, source in sources.items():
+        path = tmp_path / "sdpfeas" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+    house = read_house(tmp_path / "sdpfeas")
+    assert set(looking_up(house)) == {"errors -> numerics"}
+    assert set(circles(house)) == {"problem.one <-> problem.two"}
+    assert set(local_imports(house)) == {"problem.two -> problem.one"}
+    assert set(private_names(house)) == {
+        "problem: numerics.linalg._secret",
+        "problem.one: numerics's _secret",
+    }
+    assert set(long_modules(house)) == {"numerics.linalg"}
+    assert "attic" in set(rooms_without_a_place(house))
