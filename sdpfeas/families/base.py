@@ -324,6 +324,14 @@ class ParametricFamily(Family):
         """Adapt the parts of a point that depend on ``delta``; as it is in general."""
         return point
 
+    def settled(self, point: Point) -> Point:
+        """What :meth:`settle` returns as a point of the family: of its shape, and exactly symmetric."""
+        return self._template.point(self.settle(point))
+
+    def placed(self, point: Point, delta: float) -> Point:
+        """What :meth:`place` returns as a point of the family: of its shape, and exactly symmetric."""
+        return self._template.point(self.place(point, delta))
+
     # ------------------------------------------------------------ upper bounds
 
     def upper_bound(self, y: ArrayLike) -> float:
@@ -390,6 +398,10 @@ class ParametricFamily(Family):
     def weigh(self, y: FloatArray, delta: float) -> FloatArray:
         """Adapt the multipliers that depend on ``delta``; as they are in general."""
         return y
+
+    def weighed(self, y: FloatArray, delta: float) -> FloatArray:
+        """What :meth:`weigh` returns as multipliers of the family: one number per row."""
+        return self._template.multipliers(self.weigh(y, delta))
 
     # ------------------------------------------------------------ one program instead of a search
 

@@ -64,7 +64,7 @@ def prove_lower(family: ParametricFamily, point: Point, above: float) -> Bound |
     above : float
         Bounds that are no higher are not worth a proof: minus infinity is one without.
     """
-    point = family.settle(point)
+    point = family.settled(point)
     if family.estimate(point) <= above:
         return Bound(-math.inf, point)
     best = family.reach(point)
@@ -107,7 +107,7 @@ def _prove_lower_near(family: ParametricFamily, point: Point, best: float) -> Bo
 
     def prove(push: float) -> Bound | None:
         delta = float(best - push * scale)
-        placed = family.place(point, delta)
+        placed = family.placed(point, delta)
         return Bound(delta, placed) if _holds(family, placed, delta) else None
 
     return _least(prove, [p for p in PUSHES if best - p * scale >= family.bracket[0]])
@@ -133,7 +133,7 @@ def _prove_repaired(family: ParametricFamily, point: Point, best: float) -> Boun
             problem = family.rounded_at(delta, 1)
         except ProblemError:
             continue
-        for candidate, _ in repaired_points(problem, family.place(point, delta)):
+        for candidate, _ in repaired_points(problem, family.placed(point, delta)):
             if prove_point(problem, candidate, Tolerances()).proven:
                 better = _prove_lower_near(family, candidate, family.reach(candidate))
                 return better if better is not None else Bound(delta, candidate)
@@ -146,7 +146,7 @@ def _missed(family: ParametricFamily, point: Point, delta: float) -> float:
     if not equal.any() or not math.isfinite(delta):
         return 0.0
     problem = family.at(delta)
-    placed = family.place(point, delta)
+    placed = family.placed(point, delta)
     size = np.max([np.linalg.norm(x) for x in placed]) * problem.norms + np.abs(problem.lower)
     off = np.abs(problem.apply(placed) - problem.lower)
     return float(np.max(off[equal] / np.maximum(size[equal], 1e-300)))
@@ -154,7 +154,7 @@ def _missed(family: ParametricFamily, point: Point, delta: float) -> float:
 
 def _prove_upper_near(family: ParametricFamily, y: FloatArray, root: Root, push: float) -> Bound | None:
     def prove(step: float) -> Bound | None:
-        z = family.weigh(y, root.delta + step)
+        z = family.weighed(y, root.delta + step)
         return Bound(root.delta + step, z) if _rules_out(family, z, root.delta + step) else None
 
     scale = max(abs(root.delta), 1e-6 * family.unit)
@@ -175,7 +175,7 @@ def _prove_upper_near(family: ParametricFamily, y: FloatArray, root: Root, push:
             problem = family.rounded_at(delta, -1)
         except ProblemError:
             continue
-        for candidate, _ in repaired_certificates(problem, family.weigh(y, delta), Tolerances()):
+        for candidate, _ in repaired_certificates(problem, family.weighed(y, delta), Tolerances()):
             if prove_certificate(problem, candidate, Tolerances()).proven:
                 return Bound(delta, candidate)
     return None

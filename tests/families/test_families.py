@@ -63,6 +63,62 @@ def test_bounds_of_a_small_family():
     assert family.upper_bound([1.0, 1.0, 1.0]) == math.inf
 
 
+class Skewed(ParametricFamily):
+    """Twice the corner of a 2×2 matrix of trace at most 2: the threshold is 2. Its hooks are not to trust."""
+
+    def __init__(self, block, **handed):
+        rows = np.array([[[0.0, 1.0], [1.0, 0.0]], np.eye(2)])
+        super().__init__(
+            [block],
+            [rows],
+            [None],
+            [0.0, -np.inf],
+            [np.inf, 2.0],
+            lower_slope=[1.0, 0.0],
+            monotone="by design",
+        )
+        self.handed = handed
+
+    def settle(self, point):
+        return (self.handed["settle"],) if "settle" in self.handed else super().settle(point)
+
+    def place(self, point, delta):
+        return (self.handed["place"],) if "place" in self.handed else point
+
+
+@pytest.mark.parametrize("hook", ["settle", "place"])
+@pytest.mark.parametrize("block", [sf.PSD(2), sf.SpectralBox(2, 0.0, 3.0)], ids=["psd", "box"])
+def test_bounds_do_not_trust_the_hooks_of_a_family(block, hook):
+    good = np.array([[1.0, 0.9], [0.9, 1.0]])
+    for upper, lower in ((100.0, 0.0), (0.0, 100.0), (1.9, 0.0), (1e300, 0.0)):
+        skewed = np.array([[1.0, upper], [lower, 1.0]])
+        assert Skewed(block, **{hook: skewed}).lower_bound((good,)) <= 2.0
+    # The symmetric part of what comes back is a point like any other, and is what the bound shows.
+    family = Skewed(block, **{hook: np.array([[0.9, 1.6], [0.0, 0.9]])})
+    bound = family.prove_lower((np.array([[0.9, 0.8], [0.8, 0.9]]),))
+    assert 1.5 < bound.delta <= 1.6
+    assert np.array_equal(bound.evidence[0], bound.evidence[0].T)
+
+
+def test_a_matrix_with_overflowing_pivots_bounds_nothing():
+    corner = np.array([[1e-302, 1e-302 * (1 - 1e-10), 0, 1e3], [1e-302 * (1 - 1e-10), 1e-302, 0, 0],
+                       [0, 0, 1e-302, 0], [1e3, 0, 0, 1e-302]])  # fmt: skip
+    rows = np.zeros((2, 4, 4))
+    rows[0, 0, 3] = rows[0, 3, 0] = 1.0
+    rows[1] = np.eye(4)
+    family = ParametricFamily(
+        [sf.PSD(4)],
+        [rows],
+        [None],
+        [0.0, -np.inf],
+        [np.inf, 2.0],
+        lower_slope=[1.0, 0.0],
+        monotone="by design",
+    )
+    family.settle = lambda point: point
+    assert family.lower_bound((corner,)) <= 2.0
+
+
 def test_thresholds_that_are_zero_or_negative():
     # x >= delta and x <= -5.
     family = ParametricFamily(
