@@ -27,14 +27,13 @@ from sdpfeas.numerics.rounding import (
     product_up,
     quotient_up,
     sum_up,
-    sum_upper,
     symmetric_norm_upper,
 )
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.columns import column_sizes, dense_columns, vector_columns
-from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
+from sdpfeas.problem.sets import Free
 
 __all__ = [
     "CorrectionSystem",
@@ -229,7 +228,13 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
         for b, rows in enumerate(problem.rows)
         if rows is not None and np.any(problem.block_norms[b][index] > 0.0)
     ]
-    movable = [part for b, rows in touched if (part := _movable(problem, b, rows, point)) is not None]
+    movable = []
+    for b, rows in touched:
+        block, x = problem.sets[b], point[b]
+        # The computed depth is only a guess; what is left after caution is proved.
+        weight = block.room(x, CAUTION)
+        if weight is not None:
+            movable.append(Movable(b, rows, weight, block.trace, block.trace_missed(x)))
     for part in movable:
         if part.trace is None and isinstance(part.weight, float) and _disjoint(part.rows):
             yield CorrectionSystem([part], index.size, diagonal=True)
@@ -240,32 +245,6 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
         if len(movable) > 1 and depths:
             # Very unequal weights can ruin the condition of the system that they were meant to help.
             yield CorrectionSystem([part.capped(min(depths)) for part in movable], index.size)
-
-
-def _movable(problem: FeasibilityProblem, b: int, rows: Rows, point: Point) -> Movable | None:
-    block, x = problem.sets[b], point[b]
-    if isinstance(block, Free):
-        size = float(np.max(np.abs(x), initial=0.0))
-        return Movable(b, rows, np.full(block.n, size if size > 0.0 else 1.0))
-    if isinstance(block, Nonneg):
-        return Movable(b, rows, np.array(x)) if np.all(x >= 0.0) else None
-    # The computed depth is only a guess; `definite` proves what is left after caution.
-    depth = CAUTION * block.depth(x)
-    if not depth > 0.0:
-        return None
-    if isinstance(block, PSD):
-        return Movable(b, rows, depth) if definite(x, shift=depth) else None
-    assert isinstance(block, SpectralBox)
-    eye = np.eye(block.n)
-    rounding = 8.0 * np.finfo(float).eps * (norm_upper(x) + abs(block.lower) + abs(block.upper))
-    if not definite(x - block.lower * eye, shift=depth + rounding):
-        return None
-    if not definite(block.upper * eye - x, shift=depth + rounding):
-        return None
-    if block.trace is None:
-        return Movable(b, rows, depth)
-    terms = np.append(np.diagonal(x), -block.trace)
-    return Movable(b, rows, depth, block.trace, max(sum_upper(terms), sum_upper(-terms), 0.0))
 
 
 def _disjoint(rows: Rows) -> bool:
@@ -294,9 +273,9 @@ def without_redundant_rows(problem: FeasibilityProblem) -> FeasibilityProblem | 
     gram = np.zeros((index.size, index.size))
     for block, rows in parts:
         gram += rows.gram()
-        if isinstance(block, SpectralBox) and block.trace is not None:
-            along = rows.apply(np.eye(block.n))
-            gram -= np.outer(along, along) / block.n
+        if block.trace is not None:
+            along = rows.apply(block.identity())
+            gram -= np.outer(along, along) / block.degree
     if not np.isfinite(gram).all():
         return None
     kept = _pivots(gram)
@@ -318,9 +297,9 @@ def _follows(
         differences, right, moved = [], float(weights @ bound), float(np.abs(weights) @ np.abs(bound))
         for block, rows in parts:
             apart = rows.adjoint(weights)
-            if isinstance(block, SpectralBox) and block.trace is not None:
-                mean = float(np.trace(apart)) / block.n
-                apart = apart - mean * np.eye(block.n)
+            if block.trace is not None:
+                mean = block.trace_of(apart) / block.degree
+                apart = apart - mean * block.identity()
                 right -= mean * block.trace
                 moved += abs(mean * block.trace)
             differences.append((rows, apart))
@@ -344,7 +323,7 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
     free = [
         (b, dense_columns(vector_columns(rows)))
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
-        if isinstance(block, Free) and rows is not None
+        if block.free and rows is not None
     ]
     if not free or sum(part.size for _, part in free) > MAX_DENSE_ROWS**2:
         return None
@@ -399,7 +378,7 @@ class FreeColumns:
         self._parts = [
             rows
             for block, rows in zip(problem.sets, problem.rows, strict=True)
-            if isinstance(block, Free) and rows is not None
+            if block.free and rows is not None
         ]
         enclosed = [rows.enclose_adjoint(y) for rows in self._parts]
         #: Upper bounds of |A*y| on the free entries.

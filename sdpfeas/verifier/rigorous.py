@@ -8,32 +8,21 @@ that is what :mod:`sdpfeas.verifier.repair` is for.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import (
     TINY,
-    UNIT,
-    definite,
     difference_down,
-    eigenvalue_enclosure,
     gamma,
     inflate,
     norm_upper,
     product_up,
-    quotient_up,
-    semidefinite,
-    smallest_eigenvalue_lower,
-    sqrt_upper,
     sum_lower,
     sum_up,
-    sum_upper,
-    symmetric_norm_upper,
 )
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
 from sdpfeas.verifier.equality import CorrectionSystem, FreeColumns, correction_systems
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.tolerances import Tolerances
@@ -58,7 +47,7 @@ def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
     point = tuple(
-        _without_slips(x, tolerances.snap) if isinstance(block, Nonneg) else x
+        _without_slips(x, tolerances.snap) if block.cone and block.entrywise else x
         for block, x in zip(problem.sets, point, strict=True)
     )
     value, radius, size = enclose_rows(problem, point)
@@ -105,7 +94,7 @@ def _prove_with(
     for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
         if b in system.blocks:
             continue
-        eta = distance_upper(block, x, tolerances.snap)
+        eta = block.snapped_distance(x, tolerances.snap)
         if not math.isfinite(eta):
             return refuse(f"block {problem.block_name(b)} is not provably in its set")
         drift = sum_up(drift, product_up(problem.upper_norms[b], eta))
@@ -136,56 +125,6 @@ def _prove_with(
     margin = min(1.0 - local, float(np.min(relative, initial=1.0)))
     where = "next to" if local > 0.0 or drift.any() else "at"
     return Outcome(True, margin, f"an exact solution lies {where} the point: every set and every row holds")
-
-
-def distance_upper(block: BlockSet, x: FloatArray, snap: float) -> float:
-    """Proven bound on the distance of ``x`` from an exact member; infinity beyond ``snap``."""
-    if isinstance(block, Free):
-        return 0.0
-    size = norm_upper(x)
-    limit = snap * size
-    if isinstance(block, Nonneg):
-        eta = norm_upper(np.minimum(x, 0.0))
-    elif isinstance(block, PSD):
-        if semidefinite(x):
-            return 0.0
-        eta = float(product_up(max(-smallest_eigenvalue_lower(x), 0.0), sqrt_upper(block.n)))
-    else:
-        assert isinstance(block, SpectralBox)
-        if block.trace is not None and not (
-            Fraction(block.lower) * block.n <= Fraction(block.trace) <= Fraction(block.upper) * block.n
-        ):
-            return math.inf
-        missed = 0.0 if block.trace is None else _sum_missed(np.diagonal(x), block.trace)
-        room = float(quotient_up(missed, block.n))
-        if definite_between(x, block.lower, block.upper, room):
-            # Strictly inside: a shift of the diagonal makes up for the trace.
-            eta = float(product_up(room, sqrt_upper(block.n)))
-        else:
-            lam, _, error = eigenvalue_enclosure(x)
-            target = block.project_spectrum(lam)
-            off = inflate(np.abs(lam - target), 2)
-            eta = float(sum_up(norm_upper(off), product_up(error, sqrt_upper(block.n))))
-            if block.trace is not None:
-                # An exact spectrum with the right trace is no further from the target than its sum is off.
-                eta = float(sum_up(eta, _sum_missed(target, block.trace)))
-        limit = snap * max(size, math.sqrt(block.n) * max(abs(block.lower), abs(block.upper)))
-    return eta if eta <= limit else math.inf
-
-
-def _sum_missed(values: FloatArray, total: float) -> float:
-    """Proven bound on how far the exact sum of values is from a number."""
-    terms = np.append(values, -total)
-    return max(sum_upper(terms), -sum_lower(terms), 0.0)
-
-
-def definite_between(x: FloatArray, lower: float, upper: float, room: float = 0.0) -> bool:
-    """Prove ``(lower + room)·I < x < (upper - room)·I``."""
-    eye = np.eye(x.shape[0])
-    # Rounding of the diagonal shift is covered by moving the bound outwards by a few units.
-    size = float(np.max(np.abs(np.diagonal(x)))) + abs(lower) + abs(upper)
-    slip = float(sum_up(product_up(16.0 * UNIT, size), room))
-    return definite(x - lower * eye, shift=slip) and definite(upper * eye - x, shift=slip)
 
 
 def prove_certificate(
@@ -232,19 +171,19 @@ def prove_certificate(
     beta = sum_lower(terms, float(sum_up(slip, lost)))
     support_total, scale = 0.0, float(np.sum(np.abs(terms)))
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        if rows is None or isinstance(block, Free):
+        if rows is None or block.free:
             continue
         g, error = rows.enclose_adjoint(y)
         if not (np.isfinite(g).all() and np.isfinite(error).all()):
             return refuse("A*y overflows")
         slip = float(product_up(shift, free.row_norm(b))) if shift else 0.0
-        if isinstance(block, SpectralBox):
-            support, size = _box_support_upper(block, g, error, slip)
-            if not math.isfinite(support):
-                return refuse(f"block {problem.block_name(b)}: eigenvalues could not be enclosed")
+        support, size = block.support_upper(g, error, slip, free.moves(b) if shift else None)
+        if math.isfinite(support):
             support_total = float(sum_up(support_total, support))
             scale += size
-        elif not _in_polar(block, g, error, slip, free.moves(b) if shift else None):
+        elif block.bounded:
+            return refuse(f"block {problem.block_name(b)}: eigenvalues could not be enclosed")
+        else:
             return refuse(f"A*y is not provably non-positive on block {problem.block_name(b)}")
     gap = float(difference_down(beta, support_total))
     if not gap > 0.0:
@@ -252,43 +191,3 @@ def prove_certificate(
     near = "the multipliers" if shift == 0.0 else "exact multipliers next to the given ones"
     margin = min(gap / scale, 1.0) if scale > 0.0 else 1.0
     return Outcome(True, margin, f"{near} rule out every point: the rows contradict each other")
-
-
-def _in_polar(
-    block: BlockSet, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
-) -> bool:
-    """Prove that every matrix within the error (and ``slip`` in norm) of ``g`` is non-positive.
-
-    ``moves`` marks the entries that ``slip`` is about; no entry moves where it is None.
-    """
-    if isinstance(block, Nonneg):
-        apart = 0.0 if moves is None else np.where(moves, slip, 0.0)
-        return bool(np.all(g + inflate(error + apart, 4) <= 0.0))
-    assert isinstance(block, PSD)
-    # Rows that are exactly zero stay so: they need no strictness.
-    alive = (g != 0.0) | (error != 0.0)
-    alive = alive if moves is None else alive | moves
-    keep = np.any(alive | alive.T, axis=1)
-    if not keep.any():
-        return True
-    g, error = g[np.ix_(keep, keep)], error[np.ix_(keep, keep)]
-    if moves is None and not error.any():
-        return definite(-g)
-    return definite(-g, shift=float(inflate(symmetric_norm_upper(error) + slip, 4)))
-
-
-def _box_support_upper(
-    box: SpectralBox, g: FloatArray, error: FloatArray, slip: float
-) -> tuple[float, float]:
-    """Proven upper bound of the support function, and the size of the terms in it."""
-    lam, _, radius = eigenvalue_enclosure(g)
-    bound = max(abs(box.lower), abs(box.upper))
-    total = inflate(np.sum(np.abs(lam)), box.n)
-    rounding = product_up(2.0 * gamma(8 * box.n + 32), bound, total)
-    spread = sum_up(radius, symmetric_norm_upper(error), slip)
-    lost = 64.0 * box.n * TINY * (1.0 + bound)  # what underflow may have taken
-    # The radius of the box may have been rounded itself.
-    extra = sum_up(product_up(inflate(box.nuclear_radius, 2), spread), rounding, lost)
-    value = box.support_spectrum(lam)
-    size = box.nuclear_radius * float(np.max(np.abs(lam), initial=0.0))
-    return float(sum_up(value, extra)), size

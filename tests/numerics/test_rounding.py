@@ -22,7 +22,6 @@ from sdpfeas.numerics.rounding import (
     sum_upper,
     symmetric_norm_upper,
 )
-from sdpfeas.verifier.rigorous import distance_upper
 
 
 def pivots(matrix):
@@ -319,12 +318,12 @@ def test_distance_to_a_box_from_inside(trace) -> None:
     q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))
     inside = q @ np.diag([0.1, 0.2, 0.3, 0.6, 0.8]) @ q.T
     inside = 0.5 * (inside + inside.T)
-    assert distance_upper(box, inside, 1e-6) <= 1e-14
+    assert box.snapped_distance(inside, 1e-6) <= 1e-14
     off = inside + 1e-7 * np.eye(5)
     missed = 0.0 if trace is None else 1e-7 * np.sqrt(5.0)
-    assert missed * (1.0 - 1e-6) <= distance_upper(box, off, 1e-6) <= missed * (1.0 + 1e-6) + 1e-14
+    assert missed * (1.0 - 1e-6) <= box.snapped_distance(off, 1e-6) <= missed * (1.0 + 1e-6) + 1e-14
     far = inside + 1e-3 * np.eye(5)
-    assert distance_upper(box, far, 1e-6) == (0.0 if trace is None else np.inf)
+    assert box.snapped_distance(far, 1e-6) == (0.0 if trace is None else np.inf)
 
 
 def test_a_trace_that_only_a_shift_out_of_the_box_meets_is_not_met_for_free() -> None:
@@ -332,4 +331,4 @@ def test_a_trace_that_only_a_shift_out_of_the_box_meets_is_not_met_for_free() ->
     box = sf.SpectralBox(4, trace=2.0)
     x = np.diag([1e-12, 0.4, 0.7, 0.9])
     x[3, 3] += 1e-8
-    assert distance_upper(box, x, 1e-6) >= 1e-8 / 2.0
+    assert box.snapped_distance(x, 1e-6) >= 1e-8 / 2.0

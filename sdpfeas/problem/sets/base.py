@@ -20,6 +20,7 @@ import numpy as np
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import norm_upper
 
 __all__ = ["BlockSet", "Frame"]
 
@@ -262,6 +263,47 @@ class BlockSet(ABC):
     def interior_point(self) -> FloatArray:
         """Return a member in the (relative) interior, or the only member."""
         return self.middle * self.identity()
+
+    # ------------------------------------------------------------ proofs
+
+    @abstractmethod
+    def distance_upper(self, x: FloatArray) -> float:
+        """Proven bound of the distance of ``x`` from an exact member; infinity if nothing is proved."""
+
+    @abstractmethod
+    def room(self, x: FloatArray, share: float) -> float | FloatArray | None:
+        """How far from ``x`` one may go and is proved to stay inside; None if nothing is proved.
+
+        Either one number, a Frobenius norm, or one an entry: then a step may take the share of each entry
+        that a vector of norm below one has. Where a computed depth is proved, it is this share of it.
+        """
+
+    @abstractmethod
+    def support_upper(
+        self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
+    ) -> tuple[float, float]:
+        """Proven bound of the support function at all arrays near ``g``, and the size of the terms in it.
+
+        Parameters
+        ----------
+        g, error : ndarray
+            The middle of the arrays, and how far each entry may be off.
+        slip : float
+            How far they may be off beyond that, in the Frobenius norm, ...
+        moves : ndarray of bool, optional
+            ... on these entries; None if they are not.
+        """
+
+    def snapped_distance(self, x: FloatArray, snap: float) -> float:
+        """Proven bound of the distance from an exact member; infinity above a share of the size."""
+        eta, size = self.distance_upper(x), norm_upper(x)
+        if self.bounded:
+            size = max(size, math.sqrt(self.degree) * self.spectral_radius)
+        return eta if eta == 0.0 or eta <= snap * size else math.inf
+
+    def trace_missed(self, x: FloatArray) -> float:
+        """Proven bound of how far the trace of ``x`` is from the one prescribed."""
+        return 0.0
 
     # ------------------------------------------------------------ other sets
 

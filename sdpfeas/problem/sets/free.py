@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.sets.vectors import VectorSet
 
 __all__ = ["Free"]
@@ -14,3 +18,17 @@ class Free(VectorSet):
     """Vectors without restriction."""
 
     kind = "Free"
+
+    def distance_upper(self, x: FloatArray) -> float:
+        """Return zero."""
+        return 0.0
+
+    def room(self, x: FloatArray, share: float) -> FloatArray | None:
+        """As far as one likes: each entry by the size of the largest."""
+        return np.full(self.n, float(np.max(np.abs(x))) or 1.0)
+
+    def support_upper(
+        self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
+    ) -> tuple[float, float]:
+        """Zero at the zero vector alone; see :meth:`BlockSet.support_upper`."""
+        return (math.inf if moves is not None or g.any() or error.any() else 0.0), 0.0

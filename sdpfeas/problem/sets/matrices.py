@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray, eigh, eigvalsh, random_orthogonal, spectral_matrix, symmetrize
+from sdpfeas.numerics.rounding import UNIT, definite, product_up, sum_up
 from sdpfeas.problem.sets.base import BlockSet, Frame
 
 __all__ = ["MatrixSet"]
@@ -49,3 +50,26 @@ class MatrixSet(BlockSet):
     def trace_of(self, x: FloatArray) -> float:
         """Sum of the diagonal."""
         return float(np.trace(x))
+
+    def room(self, x: FloatArray, share: float) -> float | None:
+        """Share of the least distance of an eigenvalue from the bounds."""
+        depth = share * self.depth(x)
+        return depth if depth > 0.0 and self.proves_inside(x, depth) else None
+
+    def proves_inside(self, x: FloatArray, room: float = 0.0) -> bool:
+        """Prove that all eigenvalues of ``x`` are further than ``room`` from the bounds.
+
+        Parameters
+        ----------
+        x : ndarray
+            Exactly symmetric matrix.
+        room : float
+            Non-negative distance.
+        """
+        size = float(np.max(np.abs(np.diagonal(x)))) + sum(abs(shift) for _, shift in self.slacks)
+        # Rounding of the diagonal shift is covered by moving the bound inwards by a few units.
+        slip = float(sum_up(product_up(16.0 * UNIT, size), room))
+        eye = self.identity()
+        return all(
+            definite(sign * x + shift * eye, shift=slip if shift else room) for sign, shift in self.slacks
+        )

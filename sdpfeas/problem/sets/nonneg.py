@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import inflate, norm_upper
 from sdpfeas.problem.sets.vectors import VectorSet
 
 __all__ = ["Nonneg"]
@@ -15,3 +20,18 @@ class Nonneg(VectorSet):
 
     kind = "Nonneg"
     lower = 0.0
+
+    def distance_upper(self, x: FloatArray) -> float:
+        """Norm of the negative part."""
+        return norm_upper(np.minimum(x, 0.0))
+
+    def room(self, x: FloatArray, share: float) -> FloatArray | None:
+        """Each entry may shrink by its own size."""
+        return np.array(x) if np.all(x >= 0.0) else None
+
+    def support_upper(
+        self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
+    ) -> tuple[float, float]:
+        """Zero where all these vectors are non-positive; see :meth:`BlockSet.support_upper`."""
+        apart = 0.0 if moves is None else np.where(moves, slip, 0.0)
+        return (0.0 if np.all(g + inflate(error + apart, 4) <= 0.0) else math.inf), 0.0

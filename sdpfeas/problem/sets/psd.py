@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import (
+    definite,
+    inflate,
+    product_up,
+    semidefinite,
+    smallest_eigenvalue_lower,
+    sqrt_upper,
+    symmetric_norm_upper,
+)
 from sdpfeas.problem.sets.matrices import MatrixSet
 
 __all__ = ["PSD"]
@@ -15,3 +28,23 @@ class PSD(MatrixSet):
 
     kind = "PSD"
     lower = 0.0
+
+    def distance_upper(self, x: FloatArray) -> float:
+        """Zero for a semidefinite matrix; else what a multiple of the identity has to make up for."""
+        if semidefinite(x):
+            return 0.0
+        return float(product_up(max(-smallest_eigenvalue_lower(x), 0.0), sqrt_upper(self.n)))
+
+    def support_upper(
+        self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
+    ) -> tuple[float, float]:
+        """Zero where all these matrices are negative semidefinite; see :meth:`BlockSet.support_upper`."""
+        # Rows that are exactly zero stay so: they need no strictness.
+        alive = (g != 0.0) | (error != 0.0)
+        alive = alive if moves is None else alive | moves
+        keep = np.any(alive | alive.T, axis=1)
+        g, error = g[np.ix_(keep, keep)], error[np.ix_(keep, keep)]
+        shift = 0.0
+        if moves is not None or error.any():
+            shift = float(inflate(symmetric_norm_upper(error) + slip, 4))
+        return (0.0 if definite(-g, shift=shift) else math.inf), 0.0

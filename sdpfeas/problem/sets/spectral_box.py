@@ -11,6 +11,20 @@ import numpy as np
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import (
+    TINY,
+    eigenvalue_enclosure,
+    gamma,
+    inflate,
+    norm_upper,
+    product_up,
+    quotient_up,
+    sqrt_upper,
+    sum_lower,
+    sum_up,
+    sum_upper,
+    symmetric_norm_upper,
+)
 from sdpfeas.problem.sets.matrices import MatrixSet
 from sdpfeas.problem.validation import finite_number
 
@@ -176,6 +190,48 @@ class SpectralBox(MatrixSet):
         """Return the box with its bounds pulled to its middle by a share of the way."""
         lower, upper = (bound + margin * (self.middle - bound) for bound in (self.lower, self.upper))
         return SpectralBox(self.n, lower, upper, self.trace)
+
+    def distance_upper(self, x: FloatArray) -> float:
+        """Strictly inside, what the trace is off; else what the eigenvalues are off as well."""
+        if self.trace is not None and not (
+            self.n * Fraction(self.lower) <= Fraction(self.trace) <= self.n * Fraction(self.upper)
+        ):
+            return math.inf
+        room = float(quotient_up(self.trace_missed(x), self.n))
+        if self.proves_inside(x, room):
+            # A shift of the diagonal makes up for the trace.
+            return float(product_up(room, sqrt_upper(self.n)))
+        lam, _, error = eigenvalue_enclosure(x)
+        target = self.project_spectrum(lam)
+        off = norm_upper(inflate(np.abs(lam - target), 2))
+        # An exact spectrum with the right trace is no further from the target than its sum is off.
+        missed = 0.0 if self.trace is None else _sum_missed(target, self.trace)
+        return float(sum_up(off, product_up(error, sqrt_upper(self.n)), missed))
+
+    def support_upper(
+        self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
+    ) -> tuple[float, float]:
+        """Support of an enclosed spectrum; see :meth:`BlockSet.support_upper`."""
+        lam, _, radius = eigenvalue_enclosure(g)
+        bound = self.spectral_radius
+        total = inflate(np.sum(np.abs(lam)), self.n)
+        rounding = product_up(2.0 * gamma(8 * self.n + 32), bound, total)
+        spread = sum_up(radius, symmetric_norm_upper(error), slip)
+        lost = 64.0 * self.n * TINY * (1.0 + bound)  # what underflow may have taken
+        # The nuclear radius may have been rounded itself.
+        extra = sum_up(product_up(inflate(self.nuclear_radius, 2), spread), rounding, lost)
+        size = self.nuclear_radius * float(np.max(np.abs(lam)))
+        return float(sum_up(self.support_spectrum(lam), extra)), size
+
+    def trace_missed(self, x: FloatArray) -> float:
+        """Proven bound of how far the sum of the diagonal is from the trace."""
+        return 0.0 if self.trace is None else _sum_missed(np.diagonal(x), self.trace)
+
+
+def _sum_missed(values: FloatArray, total: float) -> float:
+    """Proven bound of how far the exact sum of values is from a number."""
+    terms = np.append(values, -total)
+    return max(sum_upper(terms), -sum_lower(terms), 0.0)
 
 
 def nearest_between(value: Fraction, low: Fraction, high: Fraction) -> float:

@@ -11,7 +11,6 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import UNIT, inflate
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.sets import SpectralBox
-from sdpfeas.verifier.rigorous import distance_upper
 from sdpfeas.verifier.tolerances import Tolerances
 
 __all__ = ["Enclosure"]
@@ -52,7 +51,7 @@ class Enclosure:
         """
         if self._last is not None and self._last[0] is z:
             return self._last[1]
-        eta = distance_upper(self._box, z, Tolerances().snap)
+        eta = self._box.snapped_distance(z, Tolerances().snap)
         bounds = math.nan, math.nan
         if math.isfinite(eta):
             means, scatters = self._norms

@@ -33,7 +33,6 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows import Rows, Stacked
 from sdpfeas.problem.sets import Nonneg, SpectralBox
-from sdpfeas.verifier.rigorous import definite_between
 from sdpfeas.wlda.family import geometry
 from sdpfeas.wlda.family.balance import balanced_weights
 from sdpfeas.wlda.family.degenerate import analyse, scale_caveat
@@ -381,7 +380,7 @@ class WLDA(ParametricFamily):
         """Move Z into the box; t is chosen anew for every ratio."""
         z, box = point[0], self._box
         traced = abs(float(np.trace(z)) - box.rank) <= 1e-13 * box.n
-        inside = traced and definite_between(z, box.lower, box.upper)
+        inside = traced and box.proves_inside(z)
         if not inside and box.distance(z) > 1e-13 * box.n:
             z = box.project(z)
         return self.point(z)
