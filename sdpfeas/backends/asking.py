@@ -48,10 +48,10 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
 
 
 def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-    fine, why = backend.accepts(problem)
-    if not fine:
-        return Claim(stop=Stop.UNSUPPORTED, raw_status=why)
     try:
+        fine, why = backend.accepts(problem)
+        if not fine:
+            return Claim(stop=Stop.UNSUPPORTED, raw_status=in_words(why))
         returned: Any = backend.solve(problem, inquiry)
     except Exception as error:  # noqa: BLE001 - a backend may raise anything; it costs this answer only
         info = {"raised": raised_where(error)}

@@ -52,6 +52,13 @@ def test_odd_backends_give_undecided_with_a_reason(tmp_path, name) -> None:
     assert result.explain()
 
 
+@pytest.mark.parametrize("body", ["raise RuntimeError('cannot say')", "return None", "return 3"])
+def test_a_backend_that_cannot_say_what_it_takes_costs_one_answer(tmp_path, body) -> None:
+    path = drop_in(tmp_path, f"pass\n    def accepts(self, problem):\n        {body}")
+    result = sf.solve(PROBLEM, path)
+    assert (result.verdict, result.stop) == (sf.Verdict.UNDECIDED, sf.Stop.ERROR)
+
+
 def test_isolation_makes_the_limit_hard(tmp_path) -> None:
     path = drop_in(tmp_path, "time.sleep(60)")
     begin = time.perf_counter()
