@@ -147,7 +147,7 @@ def test_an_interrupt_ends_everything_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["loky", pytest.param("multiprocessing", marks=pytest.mark.slow)])
 def test_workers_of_joblib_end_with_a_killed_runner(tmp_path: Path, backend: str) -> None:
-    write_problems(tmp_path / "p", 2)
+    write_problems(tmp_path / "p", 1)  # so that one of two workers waits for its first cell
     sleeper = write_backend(tmp_path / "b", "sleeper")
     mark = new_mark()
     asked: list[str | Path] = [
@@ -163,11 +163,12 @@ def test_workers_of_joblib_end_with_a_killed_runner(tmp_path: Path, backend: str
         [*asked, "-o", tmp_path / "s.db", "--engine", "joblib", "--joblib-backend", backend], mark
     )
     deadline = time.monotonic() + 60
-    while sum(worker.__file__ in child.cmdline() for child in marked(mark)) < 4:  # each with its reaper
+    while sum(worker.__file__ in child.cmdline() for child in marked(mark)) < 2:  # with its reaper
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    time.sleep(2.0)
     process.kill()
-    process.communicate()
+    process.communicate(timeout=60)  # until nobody holds its pipes
     deadline = time.monotonic() + 20
     while (left := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)

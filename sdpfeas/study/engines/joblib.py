@@ -6,7 +6,10 @@ import os
 import threading
 import time
 from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 from typing import Any
+
+import psutil
 
 from sdpfeas.errors import OptionError
 from sdpfeas.extras import extra
@@ -20,7 +23,7 @@ __all__ = ["JoblibEngine"]
 RETRIES = 5
 
 #: Seconds between two looks of a worker at whether its runner is still there.
-PATIENCE = 0.5
+PATIENCE = 1.0
 
 
 class JoblibEngine(Engine):
@@ -123,15 +126,27 @@ def _run_beside(trial: Trial, runner: int) -> Run:
 
 
 class _Orphan(threading.Thread):
-    """Ends this process when its parent is gone: joblib's workers would wait for minutes."""
+    """Ends this process when its parent is gone, and the workers beside it that wait for a first cell.
+
+    By themselves they would wait on: those of loky for minutes, those of multiprocessing for ever.
+    """
 
     def __init__(self, parent: int) -> None:
         super().__init__(daemon=True)
         self._parent = parent
 
     def run(self) -> None:
+        alike = psutil.Process().cmdline()[:3]
+        beside: list[psutil.Process] = []
         while os.getppid() == self._parent:
+            with suppress(psutil.Error):
+                children = psutil.Process(self._parent).children()
+                beside = [child for child in children if child.cmdline()[:3] == alike]
             time.sleep(PATIENCE)
+        for process in beside:
+            with suppress(psutil.Error):
+                if process.pid != os.getpid():
+                    process.kill()
         os._exit(1)
 
 
