@@ -141,4 +141,5 @@ def _forget() -> None:
     _shared = _Shared()
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # not where processes cannot be copied
+    os.register_at_fork(after_in_child=_forget)

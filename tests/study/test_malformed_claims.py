@@ -236,7 +236,7 @@ def odd_claim(chance: random.Random) -> Any:
 
 def test_claims_made_at_random(tmp_path: Path) -> None:
     trace_problem(3, feasible=True).save(tmp_path / "p.npz")
-    plan = make_plan(["scs"], [str(tmp_path / "p.npz")], 400, Settings())
+    plan = make_plan(["scs"], [str(tmp_path / "p.npz")], 250, Settings())
     problem = plan.build(plan.cells[0].problem)
     chance = random.Random(0)
     with Store(tmp_path / "study.db") as store:
@@ -253,5 +253,5 @@ def test_claims_made_at_random(tmp_path: Path) -> None:
         render_html(store).encode()
     assert {cell["state"] for cell in cells} == {"done"}
     assert {cell["verdict"] for cell in cells} == {"feasible", "undecided"}
-    assert sum("malformed claim" in cell["reason"] for cell in cells) > 50
+    assert sum("malformed claim" in cell["reason"] for cell in cells) > 30
     assert not [cell["reason"] for cell in cells if "cannot be judged" in cell["reason"]]

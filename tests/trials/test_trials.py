@@ -158,7 +158,14 @@ Seat().run(Trial("trial_targets:orphans", payload, Limits(time=60)))
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "how",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+    ],
+)
 def test_no_descendant_outlives_its_runner(tmp_path: Path, how: signal.Signals) -> None:
     path = tmp_path / "pids"
     runner = subprocess.Popen([sys.executable, "-c", RUNNER, TESTS, path], stderr=subprocess.DEVNULL)
@@ -203,6 +210,11 @@ def test_the_current_folder_comes_last(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 # ---------------------------------------------------------------- shared seats
+
+
+def test_the_library_can_be_imported_where_processes_cannot_be_copied() -> None:
+    code = "import os; del os.register_at_fork, os.fork; import sdpfeas.search.solving"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_shared_seats_end_soon_after_the_last_trial(monkeypatch: pytest.MonkeyPatch) -> None:
