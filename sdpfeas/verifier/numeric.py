@@ -26,7 +26,7 @@ from sdpfeas.numerics.rounding import TINY, UNIT, gamma
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.columns import vector_columns
-from sdpfeas.problem.sets import PSD, BlockSet, Free, SpectralBox
+from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality import without_redundant_columns, without_redundant_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
@@ -69,7 +69,7 @@ def check_point(
             part = stable_apply(rows, x)
             value += part
             noise += gamma(rows._depths[0]) * _norm(x) * problem.upper_norms[b]
-            if block.matrix and block.n > 1:
+            if not block.polyhedral:
                 excused = excused + np.abs(part)
     if not np.isfinite(value).all():
         return refuse("the row values overflow")
@@ -134,7 +134,7 @@ def _rounding(problem: FeasibilityProblem, point: Point, index: np.ndarray) -> F
 
 def _size(block: BlockSet, x: FloatArray) -> float:
     size = _norm(x)
-    return max(size, abs(block.lower), abs(block.upper)) if isinstance(block, SpectralBox) else size
+    return max(size, block.spectral_radius) if block.bounded else size
 
 
 def _norm(x: FloatArray) -> float:
@@ -154,7 +154,7 @@ def _hopeless(
     most, slight = _sizes_of_bounds(problem), _slight(tolerances)
     for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
         reach = problem.upper_norms[b] * _size(block, x) * (4.0 + math.sqrt(block.n))
-        most = most + (reach if isinstance(block, SpectralBox) else slight * reach)
+        most = most + (reach if block.bounded else slight * reach)
     return bool(np.any(violation[bad] > tolerances.residual * most[bad]))
 
 
@@ -180,20 +180,19 @@ def _cancelled(
         if rows is None:
             continue
         reach = problem.upper_norms[b][index] * _size(block, x)
-        if isinstance(block, SpectralBox):
+        if block.bounded:
             local = _local_sizes(rows.select(index), block, x)
             loose = np.minimum(slight * reach, local / math.sqrt(tolerances.residual) if slight else 0.0)
             out[index] += local + np.where(equal, loose, 0.0)
-        elif block.matrix and block.n > 1:
+        elif not block.polyhedral:
             out[index] += slight * reach
         else:
             out[index] += slight * rows.select(index)._magnitude_apply(np.abs(x))
     return out
 
 
-def _local_sizes(rows: Rows, box: SpectralBox, x: FloatArray) -> FloatArray:
-    eye = np.eye(box.n)
-    inner = x - box.lower * eye
+def _local_sizes(rows: Rows, box: BlockSet, x: FloatArray) -> FloatArray:
+    inner = x - box.lower * box.identity()
     out, unit = np.zeros(rows.m), np.zeros(rows.m)
     for i in range(rows.m):
         unit[i] = 1.0
@@ -234,7 +233,7 @@ def check_certificate(
         if not outcome.proven and all(
             _excess(block, rows, y) <= tolerances.rounding
             for block, rows in zip(problem.sets, problem.rows, strict=True)
-            if isinstance(block, Free) and rows is not None
+            if block.free and rows is not None
         ):
             reduced = without_redundant_columns(problem)
             if reduced is not None:
@@ -248,7 +247,7 @@ def check_certificate(
         g = stable_adjoint(rows, y)
         if not np.isfinite(g).all():
             return refuse("A*y overflows")
-        if isinstance(block, SpectralBox):
+        if block.bounded:
             lam = block.spectrum(g)
             gap -= block.support_spectrum(lam)
             scale += block.nuclear_radius * float(np.max(np.abs(lam)))
@@ -258,7 +257,7 @@ def check_certificate(
         excess = _excess(block, rows, y)
         if not excess <= tolerances.rounding:
             return refuse(
-                f"A*y is {'not zero' if isinstance(block, Free) else 'positive'} on block "
+                f"A*y is {'not zero' if block.free else 'positive'} on block "
                 f"{problem.block_name(b)} by {excess:.3g} of the size of its terms"
             )
     if not gap > tolerances.margin * scale + noise:
@@ -273,7 +272,7 @@ def check_certificate(
 def _has_unbounded_psd(problem: FeasibilityProblem) -> bool:
     # A PSD block of side one is a non-negative number: no weak infeasibility there.
     return any(
-        isinstance(block, PSD) and block.n > 1 and rows is not None
+        block.cone and not block.polyhedral and rows is not None
         for block, rows in zip(problem.sets, problem.rows, strict=True)
     )
 
@@ -289,5 +288,6 @@ def _excess(block: BlockSet, rows: Rows, y: FloatArray) -> float:
     size = abs(columns).T @ weights
     # Terms that cancelled when the rows were formed count for rounding too.
     slip = 8.0 * UNIT * rows._magnitude_adjoint(weights).ravel()
-    excess = (np.abs(g) if isinstance(block, Free) else np.maximum(g, 0.0)) + slip
+    # What is not in the polar of a cone is the projection onto the cone.
+    excess = np.abs(block.project_spectrum(g)) + slip
     return float(np.max(np.divide(excess, size, out=np.where(excess == 0.0, 0.0, np.inf), where=size > 0.0)))

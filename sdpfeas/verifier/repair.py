@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from sdpfeas.numerics.linalg import FloatArray, eigh, eigvalsh, spectral_matrix
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.columns import vector_columns
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality import MAX_DENSE_ROWS, CorrectionSystem, FreeColumns, Movable
 from sdpfeas.verifier.tolerances import Tolerances
 
@@ -79,14 +79,14 @@ def _finite(arrays: tuple[FloatArray, ...]) -> bool:
 
 def _into(block: BlockSet, x: FloatArray) -> FloatArray:
     """Return the projection onto the set, or ``x`` itself where that would only move it by rounding."""
-    if not block.matrix:
+    if block.entrywise:
         return x if np.array_equal(projected := block.project(x), x) else projected
-    lam, vec = eigh(x)
+    lam, frame = block.decompose(x)
     target = block.project_spectrum(lam)
     size = max(float(np.max(np.abs(lam))), float(np.max(np.abs(target))))
     if float(np.max(np.abs(lam - target))) <= ROUNDING * block.n * size:
         return x
-    return spectral_matrix(vec, target)
+    return block.compose(frame, target)
 
 
 def _plain_system(problem: FeasibilityProblem, point: Point) -> CorrectionSystem | None:
@@ -100,15 +100,12 @@ def _plain_system(problem: FeasibilityProblem, point: Point) -> CorrectionSystem
             continue
         size = float(np.max(np.abs(x), initial=0.0))
         size = size if size > 0.0 else 1.0
-        trace = None
         weight: float | FloatArray = size
-        if isinstance(block, SpectralBox):
-            weight, trace = max(block.upper - block.lower, np.finfo(float).tiny), block.trace
-        elif isinstance(block, Nonneg):
-            weight = np.maximum(x, 1e-3 * size)
-        elif isinstance(block, Free):
-            weight = np.full(block.n, size)
-        parts.append(Movable(b, rows.select(index), weight, trace))
+        if block.bounded:
+            weight = max(block.upper - block.lower, np.finfo(float).tiny)
+        elif block.entrywise:
+            weight = np.full(block.n, size) if block.free else np.maximum(x, 1e-3 * size)
+        parts.append(Movable(b, rows.select(index), weight, block.trace))
     system = CorrectionSystem(parts, index.size) if parts else None
     return system if system is not None and system.usable else None
 
@@ -124,16 +121,11 @@ def _centre(problem: FeasibilityProblem, system: CorrectionSystem | None, point:
     """Return a point in the interior of every set that meets the equality rows, if one is easily found."""
     start = []
     for block, x in zip(problem.sets, point, strict=True):
-        if isinstance(block, PSD):
-            mean = float(np.trace(x)) / block.n
-            start.append((mean if mean > 0.0 else 1.0) * np.eye(block.n))
-        elif isinstance(block, Nonneg):
-            mean = float(np.mean(x))
-            start.append(np.full(block.n, mean if mean > 0.0 else 1.0))
-        elif isinstance(block, SpectralBox):
-            start.append(block.interior_point())
+        if block.cone:
+            mean = block.trace_of(x) / block.degree
+            start.append((mean if mean > 0.0 else 1.0) * block.identity())
         else:
-            start.append(x)
+            start.append(block.interior_point() if block.bounded else x)
     centre: Point = tuple(start)
     if not _finite(centre):
         return None
@@ -149,7 +141,7 @@ def _centre(problem: FeasibilityProblem, system: CorrectionSystem | None, point:
 
 
 def _depth(block: BlockSet, x: FloatArray) -> float:
-    if isinstance(block, SpectralBox) and block.lower == block.upper:
+    if block.lower == block.upper:
         return np.inf  # there is only one member, and no interior to look for
     return block.depth(x)
 
@@ -169,7 +161,7 @@ def _pulls(
     depths = [
         (_depth(block, x), _depth(block, c))
         for block, x, c in zip(problem.sets, start, end, strict=True)
-        if not isinstance(block, Free)
+        if not block.free
     ]
     found = []
     for pull in PULLS:
@@ -190,7 +182,7 @@ def _fit_vectors(
     vectors = {
         b: rows
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
-        if isinstance(block, (Nonneg, Free)) and rows is not None
+        if block.entrywise and rows is not None
     }
     blocks = list(vectors)
     columns = sum(problem.sets[b].n for b in blocks)
@@ -215,13 +207,13 @@ def _fit_vectors(
     size = np.where(size > 0.0, size, 1.0)
     low, high = problem.lower[index], problem.upper[index]
     room = np.min(np.minimum(value[index] - low, high - value[index]) / size)
-    signed = np.concatenate([np.full(problem.sets[b].n, isinstance(problem.sets[b], Nonneg)) for b in blocks])
+    floor = np.concatenate([np.full(problem.sets[b].n, problem.sets[b].lower) for b in blocks])
     if room > COMFORT or not np.isfinite(room):
         return None
     if columns == 1:
-        chosen = _best_number(matrix[:, 0] / size, (low - fixed) / size, (high - fixed) / size, signed[0])
+        chosen = _best_number(matrix[:, 0] / size, (low - fixed) / size, (high - fixed) / size, floor[0])
     else:
-        chosen = _best_vector(matrix, current, fixed, size, (low, high), signed)
+        chosen = _best_vector(matrix, current, fixed, size, (low, high), floor)
     if chosen is None:
         return None
     out = list(point)
@@ -234,7 +226,7 @@ def _fit_vectors(
     return tuple(out), moved
 
 
-def _best_number(slope: FloatArray, low: FloatArray, high: FloatArray, signed: bool) -> FloatArray | None:
+def _best_number(slope: FloatArray, low: FloatArray, high: FloatArray, floor: float) -> FloatArray | None:
     """Find ``t`` with the largest ``s`` such that ``low + s <= slope·t <= high - s``, by bisection on s."""
     # As lines: s <= slope_k t + offset_k.
     has_low, has_high = np.isfinite(low), np.isfinite(high)
@@ -246,7 +238,7 @@ def _best_number(slope: FloatArray, low: FloatArray, high: FloatArray, signed: b
     def interval(s: float) -> tuple[float, float]:
         first = float((s * rise - from_below).max(initial=-np.inf))
         last = float((s * fall - from_above).min(initial=np.inf))
-        return (max(first, 0.0) if signed else first), last
+        return max(first, floor), last
 
     worst, best = -1.0, float(min(1.0, np.min(offset[flat], initial=1.0)))
     first, last = interval(worst)
@@ -271,7 +263,7 @@ def _best_vector(
     fixed: FloatArray,
     size: FloatArray,
     bounds: tuple[FloatArray, FloatArray],
-    signed: np.ndarray,
+    floor: FloatArray,
 ) -> FloatArray | None:
     unit = np.where(np.abs(current) > 0.0, np.abs(current), 1.0)
     scaled = sp.diags_array(1.0 / size) @ matrix @ sp.diags_array(unit)
@@ -283,15 +275,14 @@ def _best_vector(
     table, right = sp.csr_array(sp.vstack(parts)), np.concatenate(limits)
     if not (np.isfinite(table.data).all() and np.isfinite(right).all()):
         return None
-    low = np.where(signed, 0.0, -np.inf)
-    limits_of = [(lo, None) for lo in low] + [(None, 1.0)]
-    objective = np.append(np.zeros(low.size), -1.0)
+    limits_of = [(lo, None) for lo in floor] + [(None, 1.0)]
+    objective = np.append(np.zeros(floor.size), -1.0)
     from scipy.optimize import linprog  # slow to import
 
     answer = linprog(objective, table, right, bounds=limits_of, method="highs")
     if answer.x is None or not np.isfinite(answer.x).all():
         return None
-    return np.maximum(answer.x[:-1] * unit, low)
+    return np.maximum(answer.x[:-1] * unit, floor)
 
 
 def repaired_certificates(
@@ -347,7 +338,7 @@ def _box_supports(problem: FeasibilityProblem, y: FloatArray) -> float:
     return sum(
         block.support(rows.adjoint(y))
         for block, rows in zip(problem.sets, problem.rows, strict=True)
-        if isinstance(block, SpectralBox) and rows is not None
+        if block.bounded and rows is not None
     )
 
 
@@ -355,7 +346,7 @@ def _trim_nonneg(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | Non
     """Shrink the multipliers behind positive entries of ``A*y`` on Nonneg blocks until these vanish."""
     changed = False
     for block, rows in zip(problem.sets, problem.rows, strict=True):
-        if not isinstance(block, Nonneg) or rows is None:
+        if not (block.entrywise and block.cone) or rows is None:
             continue
         near = np.flatnonzero(rows.adjoint(y) > -1e-13 * (np.abs(y) @ np.asarray(rows.norms())))
         if near.size == 0:
@@ -389,12 +380,12 @@ def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
         for block, rows in zip(problem.sets, problem.rows, strict=True)
         if rows is not None and not block.bounded
     ]
-    if not any(isinstance(block, PSD) for block, _ in parts):
+    if all(block.entrywise for block, _ in parts):
         return None
     below, above = np.isfinite(problem.lower), np.isfinite(problem.upper)
     usable = (below | above) & (problem.norms > 0.0) & np.isfinite(problem.norms)
     target = np.concatenate([block.interior_point().ravel() for block, _ in parts])
-    splits = np.cumsum([int(np.prod(block.shape)) for block, _ in parts])[:-1]
+    splits = np.cumsum([block.entries for block, _ in parts])[:-1]
     for _ in range(4):
         if not usable.any():
             return None
@@ -425,11 +416,10 @@ def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
 def _is_definite(parts: list[tuple[BlockSet, Rows]], w: FloatArray) -> bool:
     for block, rows in parts:
         g = rows.adjoint(w)
-        if isinstance(block, PSD) and not eigvalsh(g)[0] > 1e-8 * np.max(np.abs(g)):
+        least = 0.0 if block.entrywise else 1e-8 * np.max(np.abs(g))
+        if block.cone and not block.depth(g) > least:
             return False
-        if isinstance(block, Nonneg) and not np.min(g) > 0.0:
-            return False
-        if isinstance(block, Free) and np.any(np.abs(g) > 1e-10 * (np.abs(w) @ rows.norms())):
+        if block.free and np.any(np.abs(g) > 1e-10 * (np.abs(w) @ rows.norms())):
             return False
     return True
 
@@ -438,7 +428,7 @@ def _shift(problem: FeasibilityProblem, y: FloatArray, w: FloatArray, push: floa
     """Return ``y - s·w`` with the least ``s`` that makes ``A*y`` negative by more than rounding."""
     step = 0.0
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        if rows is None or not isinstance(block, (PSD, Nonneg)):
+        if rows is None or not block.cone:
             continue
         top = float(np.max(block.spectrum(rows.adjoint(y))))
         bottom = float(np.min(block.spectrum(rows.adjoint(w))))
