@@ -14,6 +14,11 @@ from sdpfeas.cli.progress import run_shown
 from sdpfeas.errors import MissingExtraError, OptionError
 from sdpfeas.extras import extra
 from sdpfeas.harmless import in_terminal
+from sdpfeas.study.cells import Retry
+from sdpfeas.study.engines import LocalEngine
+from sdpfeas.study.environment import describe_environment
+from sdpfeas.study.settings import Settings
+from sdpfeas.study.store import Store
 
 __all__ = ["register"]
 
@@ -53,9 +58,6 @@ def paper(
     """Reproduce the WLDA paper. Run it again to continue: only what is missing is computed."""
     with extra("wlda", "sdpfeas paper"):
         import sklearn  # noqa: F401 - asked for before anything is written
-    from sdpfeas.study.engines import LocalEngine
-    from sdpfeas.study.settings import Settings
-    from sdpfeas.study.store import Retry, Store
     from sdpfeas.wlda.paper.cells import plan_targets
     from sdpfeas.wlda.paper.summary import summarise
     from sdpfeas.wlda.paper.tables import plain, to_markdown
@@ -122,7 +124,6 @@ def _write(summary: Any, store: Any, folder: Path) -> list[Path]:
 def _origin() -> tuple[str, str]:
     """The command, and where it ran."""
     from sdpfeas import __version__
-    from sdpfeas.study.environment import describe_environment
 
     where = f"sdpfeas {__version__}, {describe_environment()['cpu']}, one thread a cell."
     return shlex.join(["sdpfeas", *sys.argv[1:]]), where

@@ -14,12 +14,12 @@ from sdpfeas.cli.progress import run_shown
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.files import parse_size, writing
 from sdpfeas.harmless import in_terminal
-from sdpfeas.study.cells import FAILED
+from sdpfeas.study.cells import FAILED, Retry
 from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
 from sdpfeas.study.export import write_table
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.settings import Settings
-from sdpfeas.study.store import Retry, Store
+from sdpfeas.study.store import Store
 
 __all__ = ["register"]
 

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from sdpfeas.errors import SdpfeasError, StudyError
-from sdpfeas.study.cells import Cell, Plan, Record
+from sdpfeas.study.cells import Cell, Plan, Record, Retry
 from sdpfeas.study.engines import Engine, Place
 from sdpfeas.study.environment import describe_environment
-from sdpfeas.study.store import Retry, Store
+from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import Interrupted
 
 __all__ = ["Runner"]

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
-from enum import StrEnum
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ from typing import Any
 import psutil
 
 from sdpfeas.errors import FileFormatError, StudyError, in_words
-from sdpfeas.study.cells import FAILED, Plan, ProblemRow, Record, SolverRow
+from sdpfeas.study.cells import Plan, ProblemRow, Record, Retry, SolverRow
 from sdpfeas.study.stored import checked
 
-__all__ = ["Retry", "Store"]
+__all__ = ["Store"]
 
 VERSION = 1
 
@@ -61,20 +60,6 @@ CREATE TABLE IF NOT EXISTS plan (
 CREATE TABLE IF NOT EXISTS evidence (cell TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS cells_by_state ON cells (state);
 """
-
-
-class Retry(StrEnum):
-    """Which finished cells to compute again."""
-
-    failed = "failed"
-    undecided = "undecided"
-    all = "all"
-
-    def picks(self, cell: Mapping[str, Any]) -> bool:
-        """Whether a finished cell, given by its outcome and verdict, is one of them."""
-        if self is Retry.failed:
-            return cell["outcome"] in FAILED
-        return self is Retry.all or cell["verdict"] == "undecided"
 
 
 class Store:
