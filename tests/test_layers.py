@@ -89,7 +89,6 @@ KNOWN: dict[str, set[str]] = {
         "families.base",
         "problem.reductions.sdpa_sides",
         "verifier.equality",
-        "verifier.repair",
         "wlda.family.wlda",
     },
 }
