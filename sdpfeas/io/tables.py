@@ -175,10 +175,10 @@ def _read_parquet(path: Path, label: str | None) -> Samples:
     try:
         with parquet.ParquetFile(path) as file:
             names, groups = file.schema_arrow.names, file.metadata
+            # Not column by column: where those are damaged, pyarrow ends the process.
             groups = [groups.row_group(k) for k in range(groups.num_row_groups)]
-            chunks = [group.column(j) for group in groups for j in range(group.num_columns)]
-            require_room(sum(chunk.num_values for chunk in chunks), "numbers", each=8)
-            require_room(sum(chunk.total_uncompressed_size for chunk in chunks), "bytes of columns")
+            require_room(sum(group.num_rows for group in groups) * len(names), "numbers", each=8)
+            require_room(sum(group.total_byte_size for group in groups), "bytes of columns")
         at = _label_column(names, label)
         # One long word that is repeated a million times stays one word.
         table = parquet.read_table(path, read_dictionary=names)

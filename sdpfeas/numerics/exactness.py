@@ -29,7 +29,8 @@ def first_rounded(values: Any) -> Any | None:
         # Python compares integers with floats exactly, NumPy does not.
         return next((v for v in large.tolist() if float(v) != v), None)
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        with np.errstate(over="ignore", under="ignore"):
+        # What was read from a file may be bits that are no number at all.
+        with np.errstate(all="ignore"):
             off = (array.astype(np.float64) != array) & ~np.isnan(array)
         return array[off].flat[0] if off.any() else None
     return None

@@ -35,6 +35,9 @@ SILENCE = 60.0
 #: Most characters of a text that are stored; logs and explanations are bounded where they are made.
 TEXT_LIMIT = 200_000
 
+#: What a database that is not whole may raise; its words may be no text either.
+DAMAGED = (sqlite3.Error, UnicodeDecodeError)
+
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS runs (
@@ -91,7 +94,7 @@ class Store:
             self._file = self.path.stat()
         except sqlite3.OperationalError as error:
             raise FileFormatError(f"{path}: cannot be opened as a study database: {error}") from None
-        except sqlite3.Error as error:
+        except DAMAGED as error:
             raise FileFormatError(f"{path}: not a study database, or damaged: {error}") from None
 
     def _connect(self, readonly: bool) -> sqlite3.Connection:
@@ -152,7 +155,7 @@ class Store:
         """Say in words what the database, or the disk below it, has to complain about."""
         try:
             yield
-        except sqlite3.Error as error:
+        except DAMAGED as error:
             raise StudyError(f"{self.path}: the database of the study fails: {error}") from error
 
     def require_place(self) -> None:

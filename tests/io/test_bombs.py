@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import sdpfeas as sf
 from sdpfeas.errors import FileFormatError, SdpfeasError
@@ -304,3 +305,40 @@ def test_text_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wlda" / "sonar.data").write_text("1,2,R\n" * 200_000)
     with refused("counts as"):
         load_dataset("sonar")
+
+
+# ---------------------------------------------------------------- indices that SciPy would believe
+
+
+@pytest.mark.parametrize(
+    ("indices", "indptr"),
+    [
+        ([0, 1, 0], [0, 3, 0]),  # overlooked by SciPy's own check, which then writes beyond its arrays
+        ([0, 1, 0], [0, 2, 1]),
+        ([0, 1, 0], [1, 2, 3]),
+        ([0, 1, 0], [0, -1, 3]),
+        ([0, 1, 0], [0, 2, 4]),
+        ([0, 2, 0], [0, 2, 3]),
+        ([0, -1, 0], [0, 2, 3]),
+        ([0.0, 1.0, 0.5], [0, 2, 3]),
+        ([0, 1, 0], []),
+    ],
+)
+def test_sparse_rows_with_indices_that_lie(tmp_path: Path, indices: list[Any], indptr: list[int]) -> None:
+    arrays = {"data": np.ones(3), "indices": np.array(indices), "indptr": np.array(indptr, dtype=np.int64)}
+    spec = {"kind": "sparse", "numbers": {"m": 2, "n": 2, "matrix": False}, "arrays": list(arrays)}
+    named = {f"rows0.{name}": array for name, array in arrays.items()}
+    bounds = {"lower": np.zeros(2), "upper": np.ones(2)}
+    path = saved(
+        tmp_path / "p.npz", [{"kind": "Nonneg", "n": 2}], [{**spec, "children": []}], **bounds, **named
+    )
+    with pytest.raises(FileFormatError, match="sparse rows are malformed"):
+        sf.FeasibilityProblem.load(path)
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
+def test_a_sparse_array_changed_by_hand(kind: Any) -> None:
+    rows = kind(np.ones((2, 2)))
+    rows.indptr[:] = [0, 4, 0]
+    with pytest.raises(sf.ProblemError, match="malformed"):
+        sf.FeasibilityProblem([sf.Nonneg(2)], [rows], [0.0, 0.0], [1.0, 1.0])

@@ -36,11 +36,14 @@ def fractions(array: FloatArray) -> np.ndarray:
 def canonical_csr(values: Any, what: str) -> Any:
     """Copy to a CSR array of finite floats without duplicates or stored zeros, sorted."""
     # SciPy would take a pair of numbers for a shape.
-    array = values if sp.issparse(values) else float_array(values, what)
+    array: Any = values if sp.issparse(values) else float_array(values, what)
     if array.dtype.kind not in "biuf":
         raise ProblemError(f"{what} must be real, got dtype {array.dtype}")
     if array.ndim != 2:
         raise ProblemError(f"{what} must have two dimensions, got shape {array.shape}")
+    if sp.issparse(array) and array.format in ("csr", "csc"):
+        across = array.shape[1] if array.format == "csr" else array.shape[0]
+        require_sound(array.indices, array.indptr, across, what)
     coo = sp.coo_array(array)
     require_doubles(coo.data, what)
     coo = coo.astype(np.float64)
@@ -63,6 +66,22 @@ def canonical_csr(values: Any, what: str) -> Any:
     return csr
 
 
+def require_sound(indices: np.ndarray, indptr: np.ndarray, width: int, what: str) -> None:
+    """Refuse the index arrays of a compressed sparse array that do not fit each other.
+
+    SciPy believes them, and reads and writes beyond its arrays where they lie; its own check overlooks a last
+    pointer of zero.
+    """
+    if any(part.dtype.kind not in "iu" or part.ndim != 1 for part in (indices, indptr)):
+        raise ProblemError(f"{what} are malformed: their indices are not vectors of integers")
+    last = int(indptr[-1]) if indptr.size else -1
+    if last < 0 or indptr[0] != 0 or last > indices.size or np.any(indptr[1:] < indptr[:-1]):
+        raise ProblemError(f"{what} are malformed: their index pointers do not ascend from 0")
+    used = indices[:last]
+    if used.size and (int(used.min()) < 0 or int(used.max()) >= width):
+        raise ProblemError(f"{what} are malformed: an index is outside the {width} columns")
+
+
 def frozen_csr(array: Any) -> Any:
     """Make a CSR array read-only, in place; one index width, so that equal rows hash equally."""
     array.indices = array.indices.astype(np.int64)
@@ -79,6 +98,7 @@ def csr_parts(array: Any) -> dict[str, np.ndarray]:
 
 def csr_from_parts(parts: dict[str, np.ndarray], m: int, width: int) -> Any:
     """Return the array of shape (m, width) that three arrays of the CSR format stand for, if they do."""
+    require_sound(parts["indices"], parts["indptr"], width, "sparse rows")
     try:
         csr = sp.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=(m, width))
         csr.check_format(full_check=True)
