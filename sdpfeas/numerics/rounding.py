@@ -91,15 +91,17 @@ def difference_down(a: FloatArray | float, b: FloatArray | float) -> FloatArray:
     return np.where(apart == 0.0, 0.0, np.nextafter(apart, -np.inf))
 
 
+def norms_upper(vectors: FloatArray) -> FloatArray:
+    """Upper bounds of the Euclidean norms of the rows of a matrix; zero only where a row is."""
+    # Scaled by powers of two, so that squaring neither overflows nor loses anything that counts.
+    exponent = np.frexp(np.max(np.abs(vectors), axis=1, initial=0.0))[1]
+    scaled = np.ldexp(vectors, -exponent[:, None])
+    return shift_up(inflate(np.sqrt(np.sum(scaled * scaled, axis=1)), vectors.shape[1] + 4), exponent)
+
+
 def norm_upper(matrix: FloatArray) -> float:
     """Upper bound of the Frobenius norm."""
-    largest = float(np.max(np.abs(matrix), initial=0.0))
-    if largest == 0.0 or not np.isfinite(largest):
-        return largest
-    # Scaled by a power of two, so that squaring neither overflows nor loses anything that counts.
-    exponent = math.frexp(largest)[1]
-    scaled = np.ldexp(matrix, -exponent)
-    return float(shift_up(inflate(np.sqrt(np.sum(scaled * scaled)), matrix.size + 4), exponent))
+    return float(norms_upper(matrix.reshape(1, -1))[0])
 
 
 def symmetric_norm_upper(magnitude: FloatArray) -> float:

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from sdpfeas.errors import ClaimError, ProblemError
 from sdpfeas.harmless import visible
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.rounding import inflate
 from sdpfeas.problem.reductions.lifting import Lift, lift
 from sdpfeas.problem.reductions.scaling import Scaling, scale_rows
 from sdpfeas.problem.rows import Rows, as_rows
@@ -172,7 +171,7 @@ class FeasibilityProblem:
         out = np.zeros((len(self.sets), self.m))
         for b, rows in enumerate(self.rows):
             if rows is not None:
-                out[b] = inflate(rows.magnitude_norms(), rows.gram_depth)
+                out[b] = rows.norms_upper
         out.setflags(write=False)
         return out
 

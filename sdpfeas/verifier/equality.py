@@ -8,53 +8,34 @@ gives an exact certificate next to one that misses ``(A*y)_b = 0`` on a Free blo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
-from sdpfeas.numerics.linalg import FloatArray, eigvalsh, symmetrize
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import (
     TINY,
-    definite,
-    gamma,
     inflate,
     norm_upper,
     product_up,
-    quotient_up,
+    sqrt_upper,
     sum_up,
-    symmetric_norm_upper,
 )
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.scaling import power_of_two
-from sdpfeas.problem.rows import Dense, Rows, Sparse
+from sdpfeas.problem.rows import Rows, Sparse
+from sdpfeas.problem.rows.arrays import EMPTY
 from sdpfeas.problem.rows.columns import column_sizes, dense_columns, vector_columns
-from sdpfeas.problem.sets import Free
+from sdpfeas.verifier.gram import CAUTION, ScaledGram
 
-__all__ = [
-    "CorrectionSystem",
-    "FreeColumns",
-    "correction_systems",
-    "without_redundant_columns",
-    "without_redundant_rows",
-]
-
-#: Share of a computed smallest eigenvalue that is asked of its proof; the rest is left to rounding.
-CAUTION = 0.5
+__all__ = ["MAX_DENSE_ROWS", "CorrectionSystem", "FreeColumns", "Movable", "correction_systems"]
 
 #: More equality rows than this are only handled where their Gram matrix is diagonal.
 MAX_DENSE_ROWS = 3000
-
-#: Rows and reaches outside these bounds may underflow or overflow when they are squared: nothing is proved.
-SMALLEST, LARGEST = 1e-100, 1e100
-
-#: Rows (or columns) that differ from a combination of others by no more than this share of the terms count
-#: as redundant up to rounding; numeric mode only.
-REDUNDANT = 1e-13
 
 
 @dataclass(frozen=True)
@@ -85,11 +66,67 @@ class Movable:
         """Bound on the Frobenius norm of a unit correction."""
         return float(np.max(self.weight, initial=0.0))
 
+    @cached_property
+    def share(self) -> Share:
+        """The block's part in the Gram matrix of the equality rows."""
+        return Share(self)
+
+
+class Share:
+    """What one block that may move adds to the Gram matrix, in units: rows times how far the block may move.
+
+    Parameters
+    ----------
+    part : Movable
+        The block.
+
+    Attributes
+    ----------
+    exponents : ndarray of int
+        The power of two each row in units is to be multiplied by.
+    reach : int
+        That of the reach.
+    """
+
+    def __init__(self, part: Movable) -> None:
+        self._units, own = part.rows.units()
+        self.reach = math.frexp(part.reach)[1]
+        self._weight = np.ldexp(part.weight, -self.reach)
+        self.exponents = np.where(own == EMPTY, EMPTY, own + self.reach)
+        self.depth = self._units.gram_depth + self._units.n + 8
+
     @property
-    def in_range(self) -> bool:
-        """Whether squares of the rows and of the reach neither underflow nor overflow."""
-        sizes = np.append(self.rows.magnitude_norms(), self.reach)
-        return bool(np.all((sizes == 0.0) | ((sizes > SMALLEST) & (sizes < LARGEST))))
+    def _vector(self) -> bool:
+        return self._weight.ndim == 1
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        """Inner products of the rows."""
+        if not self._vector:
+            return float(self._weight) ** 2 * self._units.gram()
+        columns = vector_columns(self._units) @ sp.diags_array(self._weight)
+        return dense_columns(columns @ columns.T)
+
+    @property
+    def squares(self) -> FloatArray:
+        """Squared norms of the rows, of a block with one weight."""
+        return float(self._weight) ** 2 * self._units.norms() ** 2
+
+    @property
+    def sizes(self) -> FloatArray:
+        """Upper bounds of the norms of the rows, signs taken away from all terms."""
+        if not self._vector:
+            return product_up(self._units.norms_upper, float(self._weight))
+        weighted = column_sizes(self._units) @ sp.diags_array(self._weight)
+        squares = np.asarray((weighted * weighted).sum(axis=1)).ravel()
+        # Squares that underflow are made up for; a row of nothing else is as good as empty.
+        squares = np.where(self.exponents == EMPTY, 0.0, squares + self._units.n * TINY)
+        return inflate(np.sqrt(squares), self.depth)
+
+    def along_identity(self) -> tuple[FloatArray, float]:
+        """Inner products of the rows with the identity, and its own with itself."""
+        n, square = self._units.n, float(self._weight) ** 2
+        return square * self._units.enclose_apply(np.eye(n))[0], square * n
 
 
 class CorrectionSystem:
@@ -113,52 +150,35 @@ class CorrectionSystem:
         self._diagonal = diagonal
 
     @cached_property
-    def _gram(self) -> tuple[FloatArray, FloatArray, float]:
-        """Scaled Gram matrix (or its diagonal), the row scales, and a bound on its rounding error."""
-        if self._diagonal:
-            (part,) = self.parts
-            raw = part.reach**2 * part.rows.norms() ** 2
-            scale = power_of_two(np.sqrt(raw))
-            # Relative error of one entry; the proof below only needs the smallest.
-            return raw * scale * scale, scale, gamma(part.rows.gram_depth) * 4.0
+    def _gram(self) -> ScaledGram:
+        """Gram matrix of the equality rows, each block in units of how far it may move."""
         size = self.m + len(self._traced)
-        gram, magnitude, depth = np.zeros((size, size)), np.zeros(size), 0
-        head = slice(0, self.m)
+        exponents = np.full(size, EMPTY)
         trace = self.m
         for part in self.parts:
-            rows = part.rows
-            depth = max(depth, rows.gram_depth + rows.n + 8)
-            magnitude[head] += part.reach * rows.magnitude_norms()
-            if isinstance(part.weight, np.ndarray):
-                columns = vector_columns(rows) @ sp.diags_array(part.weight)
-                gram[head, head] += dense_columns(columns @ columns.T)
-                continue
-            squared = part.weight**2
-            gram[head, head] += squared * rows.gram()
+            np.maximum(exponents[: self.m], part.share.exponents, out=exponents[: self.m])
             if part.trace is not None:
-                gram[head, trace] = gram[trace, head] = squared * rows.enclose_apply(np.eye(rows.n))[0]
-                gram[trace, trace] = squared * rows.n
-                magnitude[trace] = part.reach * math.sqrt(rows.n)
+                exponents[trace] = part.share.reach
                 trace += 1
-        scale = power_of_two(np.sqrt(np.maximum(np.diagonal(gram), 0.0)))
-        scaled = symmetrize(gram * scale[:, None] * scale[None, :])
-        error = gamma(depth + len(self.parts) + 8) * float(np.sum((magnitude * scale) ** 2))
-        return scaled, scale, float(inflate(error, size + 8))
-
-    @cached_property
-    def _smallest_lower(self) -> float:
-        """Proven lower bound of the smallest eigenvalue of the scaled Gram matrix."""
-        if not all(part.in_range for part in self.parts):
-            return 0.0
-        gram, _, error = self._gram
-        if gram.size == 0:
-            return math.inf
         if self._diagonal:
-            return max(float(np.min(gram)) * (1.0 - error), 0.0)
-        if not np.isfinite(gram).all():
-            return 0.0
-        smallest = CAUTION * float(eigvalsh(gram)[0])
-        return smallest if smallest > 0.0 and definite(gram, shift=smallest + error) else 0.0
+            (part,) = self.parts
+            return ScaledGram.of(part.share.squares, part.share.sizes, exponents, part.share.depth)
+        gram, sizes, depth = np.zeros((size, size)), np.zeros(size), 0
+        head, trace = slice(0, self.m), self.m
+        for part in self.parts:
+            share = part.share
+            depth = max(depth, share.depth)
+            # At most one; what underflows is lost next to the larger share of another block.
+            scale = np.ldexp(1.0, share.exponents - exponents[head])
+            gram[head, head] += share.gram * scale[:, None] * scale
+            sizes[head] = sum_up(sizes[head], product_up(share.sizes, scale))
+            if part.trace is not None:
+                along, length = share.along_identity()
+                gram[head, trace] = gram[trace, head] = along * scale
+                gram[trace, trace] = length
+                sizes[trace] = sqrt_upper(float(inflate(length, 2)))
+                trace += 1
+        return ScaledGram.of(gram, sizes, exponents, depth + len(self.parts) + 8)
 
     def correction_upper(self, residual: FloatArray) -> float:
         """Bound of the least correction, in units of the depth, that makes every equality row hold.
@@ -169,13 +189,7 @@ class CorrectionSystem:
             Upper bounds of how far each equality row is off.
         """
         off = np.array([part.trace_off for part in self._traced], dtype=np.float64)
-        full = np.concatenate([residual, off])
-        if full.size == 0:
-            return 0.0
-        if self._smallest_lower <= 0.0:
-            return 0.0 if not full.any() else math.inf
-        scaled = norm_upper(product_up(full, self._gram[1]))
-        return float(inflate(quotient_up(scaled, math.sqrt(self._smallest_lower)), 4))
+        return self._gram.shortest_upper(np.concatenate([residual, off]))
 
     def drift_upper(self, upper_norms: FloatArray) -> FloatArray:
         """Bound of how far a unit correction moves each row of the problem."""
@@ -185,12 +199,7 @@ class CorrectionSystem:
     @property
     def usable(self) -> bool:
         """Whether the Gram matrix could be computed at all."""
-        return bool(np.isfinite(self._gram[0]).all())
-
-    @cached_property
-    def _inverse(self) -> FloatArray:
-        """Inverse of the scaled Gram matrix; redundant rows have singular directions, which are left out."""
-        return np.asarray(scipy.linalg.pinvh(self._gram[0], rtol=1e-13))
+        return self._gram.usable
 
     def correct(self, point: Point, residual: FloatArray) -> Point:
         """Move the blocks so that the equality rows hold up to rounding.
@@ -202,10 +211,8 @@ class CorrectionSystem:
         residual : ndarray
             ``lower - A(X)`` on the equality rows.
         """
-        scale = self._gram[1]
         off = [(part.trace or 0.0) - float(np.trace(point[part.block])) for part in self._traced]
-        full = scale * np.concatenate([residual, off])
-        z = scale * (full / self._gram[0] if self._diagonal else self._inverse @ full)
+        z = self._gram.combination(np.concatenate([residual, off]))
         moved = list(point)
         trace = self.m
         for part in self.parts:
@@ -255,109 +262,6 @@ def _disjoint(rows: Rows) -> bool:
     return bool(np.max(counts) <= 1)
 
 
-def without_redundant_rows(problem: FeasibilityProblem) -> FeasibilityProblem | None:
-    """Return the problem without equality rows that follow from others; None if there are none.
-
-    A numeric judgement, up to rounding: the row, and its bound, must agree with a combination of rows that
-    are kept (and of prescribed traces) to within a share of 1e-13 of the terms.
-    """
-    index = np.flatnonzero(problem.equality)
-    if not 1 < index.size <= MAX_DENSE_ROWS:
-        return None
-    scale = power_of_two(problem.norms[index])
-    parts = [
-        (block, rows.select(index).scaled(scale))
-        for block, rows in zip(problem.sets, problem.rows, strict=True)
-        if rows is not None
-    ]
-    gram = np.zeros((index.size, index.size))
-    for block, rows in parts:
-        gram += rows.gram()
-        if block.trace is not None:
-            along = rows.apply(block.identity())
-            gram -= np.outer(along, along) / block.degree
-    if not np.isfinite(gram).all():
-        return None
-    kept = _pivots(gram)
-    bound = problem.lower[index] * scale
-    dropped = [k for k in np.setdiff1d(np.arange(index.size), kept) if _follows(parts, bound, gram, kept, k)]
-    if not dropped:
-        return None
-    return problem.select_rows(np.setdiff1d(np.arange(problem.m), index[dropped]))
-
-
-def _follows(
-    parts: list[tuple[Any, Rows]], bound: FloatArray, gram: FloatArray, kept: np.ndarray, k: int
-) -> bool:
-    """Whether row ``k`` and its bound are a combination of the kept rows up to rounding."""
-    weights = np.zeros(bound.size)
-    weights[k] = 1.0
-    for _ in range(3):
-        # Solving with the Gram matrix squares the condition; refining makes up for it.
-        differences, right, moved = [], float(weights @ bound), float(np.abs(weights) @ np.abs(bound))
-        for block, rows in parts:
-            apart = rows.adjoint(weights)
-            if block.trace is not None:
-                mean = block.trace_of(apart) / block.degree
-                apart = apart - mean * block.identity()
-                right -= mean * block.trace
-                moved += abs(mean * block.trace)
-            differences.append((rows, apart))
-        off = sum((rows.apply(apart)[kept] for rows, apart in differences), np.zeros(kept.size))
-        step = scipy.linalg.lstsq(gram[np.ix_(kept, kept)], off, check_finite=False)[0]
-        if not np.isfinite(step).all():
-            return False
-        largest = max(float(np.max(np.abs(apart))) for _, apart in differences)
-        terms = float(np.sum(np.abs(weights)))
-        if largest <= REDUNDANT * terms and abs(right) <= REDUNDANT * moved:
-            return True
-        weights[kept] -= step
-    return False
-
-
-def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem | None:
-    """Return the problem without columns of Free blocks that are combinations of others; None if all are needed.
-
-    A numeric judgement, up to rounding, like that on rows.
-    """  # noqa: E501
-    free = [
-        (b, dense_columns(vector_columns(rows)))
-        for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
-        if block.free and rows is not None
-    ]
-    if not free or sum(part.size for _, part in free) > MAX_DENSE_ROWS**2:
-        return None
-    columns = np.hstack([part for _, part in free]) * power_of_two(problem.norms)[:, None]
-    columns = columns * power_of_two(np.linalg.norm(columns, axis=0))
-    if not np.isfinite(columns).all():
-        return None
-    _, triangle, pivots = scipy.linalg.qr(columns, mode="economic", pivoting=True, check_finite=False)
-    diagonal = np.abs(np.diagonal(triangle))
-    rank = int(np.sum(diagonal > REDUNDANT * max(float(np.max(diagonal, initial=0.0)), TINY)))
-    kept, rest = np.sort(pivots[:rank]), pivots[rank:]
-    keep = np.ones(columns.shape[1], dtype=bool)
-    for k in rest:
-        share = np.linalg.lstsq(columns[:, kept], columns[:, k], rcond=None)[0] if rank else np.zeros(0)
-        apart = float(np.max(np.abs(columns[:, k] - columns[:, kept] @ share), initial=0.0))
-        keep[k] = apart > REDUNDANT * (1.0 + float(np.sum(np.abs(share))))
-    if keep.all():
-        return None
-    sets, rows_out, start = list(problem.sets), list(problem.rows), 0
-    for b, part in free:
-        own = np.flatnonzero(keep[start : start + part.shape[1]])
-        start += part.shape[1]
-        sets[b] = Free(max(own.size, 1))
-        rows_out[b] = Dense(part[:, own]) if own.size else None
-    return FeasibilityProblem(sets, rows_out, problem.lower, problem.upper)
-
-
-def _pivots(gram: FloatArray) -> np.ndarray:
-    """Indices of a largest subset that is independent by the judgement of a pivoted factorisation."""
-    tolerance = 1e-12 * float(np.max(np.diagonal(gram), initial=0.0))
-    _, pivots, rank, _ = scipy.linalg.lapack.dpstrf(symmetrize(gram), tol=tolerance, lower=1)
-    return np.sort(pivots[:rank] - 1)
-
-
 class FreeColumns:
     """The columns of all Free blocks, on which ``A*y`` has to vanish exactly.
 
@@ -398,49 +302,50 @@ class FreeColumns:
         return not self.residual.any()
 
     @cached_property
-    def columns(self) -> Any:
-        """The free columns side by side, each row times what its multiplier may move by."""
-        return self._weighted([vector_columns(rows) for rows in self._parts])
+    def _units(self) -> tuple[list[Rows], list[FloatArray], int]:
+        """The parts in units, what each row of them is to be multiplied by (at most one), and an exponent."""
+        both = [rows.units() for rows in self._parts]
+        mantissa, power = np.frexp(self.weight)
+        powers = [np.where(self.weight == 0.0, EMPTY, own + power) for _, own in both]
+        largest = max(int(np.max(p)) for p in powers)
+        return [rows for rows, _ in both], [np.ldexp(mantissa, p - largest) for p in powers], largest
 
-    def _weighted(self, blocks: list[Any]) -> Any:
+    def _weighted(self, kind: Callable[[Rows], Any]) -> Any:
+        """Side by side, the columns of all parts in units, each row times what its multiplier may move by."""
+        rows, scales, _ = self._units
+        blocks = [kind(part) for part in rows]
         if all(sp.issparse(block) for block in blocks):
-            return sp.diags_array(self.weight) @ sp.hstack(blocks, format="csr")
-        return self.weight[:, None] * np.hstack([dense_columns(block) for block in blocks])
+            parts = [sp.diags_array(s) @ block for s, block in zip(scales, blocks, strict=True)]
+            return sp.hstack(parts, format="csr")
+        return np.hstack([s[:, None] * dense_columns(block) for s, block in zip(scales, blocks, strict=True)])
 
     @cached_property
-    def _scaled_gram(self) -> tuple[FloatArray, FloatArray, float]:
-        gram = dense_columns(self.columns.T @ self.columns)
-        sizes = self._weighted([column_sizes(rows) for rows in self._parts])
-        scale = power_of_two(np.sqrt(np.maximum(np.diagonal(gram), 0.0)))
-        depth = self._problem.m + 8 + max(sum(rows._depths) for rows in self._parts)
-        bound = inflate(dense_columns(sizes.T @ sizes) * scale[:, None] * scale, depth)
-        lost = 8.0 * TINY * float(np.sum(scale)) ** 2 * (self._problem.m + 1)
-        error = gamma(depth) * symmetric_norm_upper(bound) + lost
-        return symmetrize(gram * scale[:, None] * scale), scale, float(inflate(error, 4))
+    def _columns(self) -> Any:
+        return self._weighted(vector_columns)
+
+    @cached_property
+    def _gram(self) -> ScaledGram:
+        """Gram matrix of the weighted columns."""
+        rows, _, largest = self._units
+        sizes = self._weighted(column_sizes)
+        depth = self._problem.m + 8 + max(part.gram_depth for part in rows)
+        overlap = inflate(dense_columns(sizes.T @ sizes), depth)
+        norms = np.sqrt(inflate(np.diagonal(overlap), 4))
+        exponents = np.full(norms.size, largest)
+        return ScaledGram.of(dense_columns(self._columns.T @ self._columns), norms, exponents, depth, overlap)
 
     def correction_upper(self) -> float:
         """Bound of the least correction, in units of ``weight``, that makes ``A*y`` vanish exactly."""
-        if self.exact:
-            return 0.0
-        gram, scale, error = self._scaled_gram
-        if not (np.isfinite(gram).all() and math.isfinite(error)):
-            return math.inf
-        smallest = CAUTION * float(eigvalsh(gram)[0])
-        if not (smallest > 0.0 and definite(gram, shift=smallest + error)):
-            return math.inf
-        scaled = norm_upper(product_up(self.residual, scale))
-        return float(inflate(quotient_up(scaled, math.sqrt(smallest)), 4))
+        return 0.0 if self.exact else self._gram.shortest_upper(self.residual)
 
     def correct(self) -> FloatArray:
         """Return multipliers corrected so that ``A*y`` vanishes up to rounding."""
-        gram, scale, _ = self._scaled_gram
         y = np.array(self._y)
-        if not np.isfinite(gram).all():
+        if not self._gram.usable:
             return y
-        inverse = scipy.linalg.pinvh(gram, rtol=1e-13)
         for _ in range(2):
             g = np.concatenate([rows.adjoint(y) for rows in self._parts])
-            y = y - self.weight * (self.columns @ (scale * (inverse @ (scale * g))))
+            y = y - self.weight * np.ldexp(self._columns @ self._gram.combination(g), self._units[2])
         return y
 
     def bound_norm(self) -> float:

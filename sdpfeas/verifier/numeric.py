@@ -27,8 +27,8 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.columns import vector_columns
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.equality import without_redundant_columns, without_redundant_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
+from sdpfeas.verifier.redundancy import without_redundant_columns, without_redundant_rows
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
 from sdpfeas.verifier.stable import stable_adjoint, stable_apply
 from sdpfeas.verifier.tolerances import Tolerances

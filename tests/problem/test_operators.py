@@ -122,7 +122,7 @@ def test_gram(sample):
 def test_gram_is_as_accurate_as_it_says(sample):
     """The verifier relies on this bound, also where scales are wild."""
     flat = sample.values.reshape(sample.rows.m, -1)
-    error, sizes = gamma(sample.rows.gram_depth), sample.rows.magnitude_norms()
+    error, sizes = gamma(sample.rows.gram_depth), sample.rows.norms_upper
     gap = exact(sample.rows.gram()) - flat @ flat.T
     for i, j in np.ndindex(gap.shape):
         assert abs(gap[i, j]) <= Fraction(error * sizes[i] * sizes[j] * (1 + 1e-12))

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -190,3 +191,33 @@ def test_a_drift_that_underflows_is_paid_for() -> None:
         [sf.Free(2)], [np.array([[1.0, 0.0], [1e-130, 0.0]])], [-1e-200, 0.0], [-1e-200, np.inf]
     )
     judge(problem, sf.Claim(point=(np.array([0.0, 1.0]),)), sf.Verdict.FEASIBLE)
+
+
+@pytest.mark.parametrize("block", [sf.PSD(1), sf.SpectralBox(1, 0.0, 2.0)], ids=["psd", "box"])
+@pytest.mark.parametrize("off", [1e-9, -1e-9])
+def test_dependent_rows_whose_squares_underflow(block: sf.BlockSet, off: float) -> None:
+    """Two rows on one number, with bounds that contradict each other by a billionth."""
+    ratio, small = 1.5948717948717948, 2.0**-537 * np.sqrt(0.6)
+    rows = Combined(sp.diags_array(np.full(2, 2.0**530)), Dense([[[small]], [[ratio * small]]]))
+    first, second = (float(rows.exact_row(i)[0, 0]) for i in range(2))
+    bounds = [first, second * (1.0 + off)]
+    problem = sf.FeasibilityProblem([block], [rows], bounds, bounds)
+    judge(problem, sf.Claim(point=(np.ones((1, 1)),)), sf.Verdict.FEASIBLE)
+    y = np.sign(off) * np.array([-ratio, 1.0])
+    assert sf.verify(problem, sf.Claim(certificate=y), rigorous=True).verdict is sf.Verdict.INFEASIBLE
+
+
+def test_nearly_the_largest_norm() -> None:
+    """A LowRank row whose factor squares to the denormals, and whose sign makes up for it."""
+    rows = LowRank([[1e-160]], [[1e200]])
+    problem = sf.FeasibilityProblem([sf.PSD(1)], [rows], [0.0], [0.0])
+    exact_norm = Fraction(1e-160) ** 2 * Fraction(1e200)
+    assert Fraction(float(problem.upper_norms[0, 0])) >= exact_norm
+
+
+def test_tiny_rows_that_are_combined() -> None:
+    """The norm of (1, 1) in units of the smallest number is 1.41 of them, not 1."""
+    base = Dense(np.array([[5e-324, 5e-324]]))
+    rows = Combined(sp.csr_array([[2.0**1000]]), base)
+    problem = sf.FeasibilityProblem([sf.Free(2)], [rows], [0.0], [0.0])
+    assert Fraction(float(problem.upper_norms[0, 0])) ** 2 >= 2 * Fraction(2.0**1000 * 5e-324) ** 2

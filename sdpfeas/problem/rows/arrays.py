@@ -20,6 +20,32 @@ def value_range(array: FloatArray) -> tuple[float, float]:
     return float(np.min(size, initial=np.inf, where=size > 0.0)), float(np.max(size, initial=0.0))
 
 
+#: Exponent of nothing at all, below that of any number or product of numbers.
+EMPTY = -100_000
+
+
+def exponents(sizes: FloatArray) -> np.ndarray:
+    """Exponents of the powers of two just above non-negative numbers; ``EMPTY`` for zero."""
+    return np.where(sizes == 0.0, EMPTY, np.frexp(sizes)[1])
+
+
+def largest_by_row(matrix: Any, values: np.ndarray) -> np.ndarray:
+    """Largest in every row of the ``values`` of the stored entries of a CSR array; ``EMPTY`` without any."""
+    out = np.full(matrix.shape[0], EMPTY, dtype=np.int64)
+    np.maximum.at(out, stored_rows(matrix), values)
+    return out
+
+
+def stored_rows(matrix: Any) -> np.ndarray:
+    """Row of every stored entry of a CSR array."""
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+
+
+def longest_row(matrix: Any) -> int:
+    """Most stored entries in a row of a CSR array."""
+    return int(np.max(np.diff(matrix.indptr), initial=0))
+
+
 def frozen(array: FloatArray) -> FloatArray:
     """Contiguous, read-only copy."""
     # Adding zero turns -0.0 into 0.0, so that equal data hash equally.

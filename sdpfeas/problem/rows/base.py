@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.rounding import TINY, gamma, inflate
+from sdpfeas.numerics.rounding import TINY, gamma, inflate, product_up, sum_up
 from sdpfeas.problem.rows.arrays import value_range
 from sdpfeas.problem.validation import RowError, row_index
 
 __all__ = ["Rows", "State"]
 
-#: A product whose factors, the smaller ones multiplied up and the larger ones too, stay within these bounds
-#: neither underflows nor overflows on its way, whatever the order, and has room to spare for cancellation.
-SAFE_SMALL, SAFE_LARGE = 1e-250, 1e250
+#: A product whose smallest factors, multiplied up, stay above this does not underflow on its way. Nor does a
+#: factor times a sum that cancelled: every partial sum is zero or a multiple of the last bit of its terms.
+SAFE_SMALL = 1e-200
 
 #: Norms outside these bounds may have lost terms to underflow or overflow when they were squared.
 NORM_SMALL, NORM_LARGE = 1e-140, 1e150
 
 #: Rows made of numbers no larger than this have norms far from overflow, however they are composed.
 NORM_SAFE = 1e30
+
+#: A bound of sums of products: the magnitudes of ``apply`` or ``adjoint``.
+Product = Callable[[FloatArray], FloatArray]
 
 #: What one kind stores: plain numbers, arrays by name, and other rows it is made of.
 State = tuple[dict[str, Any], dict[str, np.ndarray], list["Rows"]]
@@ -79,7 +83,7 @@ class Rows(ABC):
         if self.value_range[1] <= NORM_SAFE:
             return
         with np.errstate(all="ignore"):
-            bad = ~np.isfinite(self.magnitude_norms())
+            bad = ~np.isfinite(self.norms_upper)
         if bad.any():
             raise RowError(int(np.argmax(bad)), "the row is too large for floating point, its norm overflows")
 
@@ -116,12 +120,27 @@ class Rows(ABC):
     def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
         """Entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
 
-    def magnitude_norms(self) -> FloatArray:
-        """Bound of the Frobenius norm of the entrywise bound behind ``_magnitude_apply``, up to rounding.
+    @cached_property
+    def norms_upper(self) -> FloatArray:
+        """Proven upper bounds of the norms of the rows, signs taken away from all terms; read-only.
 
-        At least ``norms()``; zero only where the row is.
+        Zero only where no term is.
         """
-        return self.norms()
+        out = self._norms_upper()
+        out.setflags(write=False)
+        return out
+
+    def _norms_upper(self) -> FloatArray:
+        return inflate(self.norms(), self.gram_depth)
+
+    @abstractmethod
+    def units(self) -> tuple[Rows, np.ndarray]:
+        """Rows of size about one, and exponents: row ``i`` is ``2**exponents[i]`` times row ``i`` of these.
+
+        Numbers stored in them are below ``2**100``, so that products of a few neither overflow nor underflow
+        to anything that counts next to the row. One that is lost to underflow itself is off by less than the
+        smallest normal number. The exponent of a row without any term is far below that of all others.
+        """
 
     @property
     @abstractmethod
@@ -143,39 +162,39 @@ class Rows(ABC):
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``apply`` with a proven radius for every row."""
-        size = np.abs(x)
-        radius = self._radius(self._magnitude_apply(size), self._depths[0], size)
-        return self._stable_apply(x), radius
+        return self._stable_apply(x), self._radius(self._magnitude_apply, self._depths[0], np.abs(x))
 
     def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``adjoint`` with a proven radius for every entry."""
-        size = np.abs(y)
-        radius = self._radius(self._magnitude_adjoint(size), self._depths[1], size)
-        return self._stable_adjoint(y), radius
+        return self._stable_adjoint(y), self._radius(self._magnitude_adjoint, self._depths[1], np.abs(y))
 
-    def _radius(self, magnitude: FloatArray, depth: int, argument: FloatArray) -> FloatArray:
-        """Error bound of a sum of products with one factor from ``argument`` and that magnitude."""
-        radius = gamma(depth) * magnitude * (1.0 + 4.0 * gamma(depth + 4))
-        return radius + self._underflow(depth, argument)
+    def _radius(self, product: Product, depth: int, argument: FloatArray) -> FloatArray:
+        """Error bound of sums with a factor from ``argument`` in every term; ``product`` adds magnitudes."""
+        rounding = product_up(gamma(depth), inflate(product(argument), depth + 4))
+        return sum_up(rounding, self._underflow(product, depth, argument))
 
     def _magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
-        """Proven entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``."""
+        """Proven entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``; zero only where no term is."""
         depth = self._depths[1]
-        return inflate(self._magnitude_adjoint(w), depth) + self._underflow(depth, w)
+        lost = self._underflow(self._magnitude_adjoint, depth, w)
+        return sum_up(inflate(self._magnitude_adjoint(w), depth), lost)
 
-    def _underflow(self, depth: int, argument: FloatArray) -> float:
-        """Bound of what underflow may take from one sum; zero where no product can underflow."""
+    def _underflow(self, product: Product, depth: int, argument: FloatArray) -> FloatArray | float:
+        """Bound of what underflow may take from the sums that ``product`` bounds; zero where no term is."""
         low, high = self.value_range
         smallest, largest = value_range(argument)
-        worst = 1.0 + largest
+        stored, worst = 1.0, 1.0 + largest
         for _ in range(self._factors_stored):
             # Python's own powers would raise where these become infinite.
-            smallest *= min(low, 1.0)
-            largest *= max(high, 1.0)
+            stored *= min(low, 1.0)
             worst *= 1.0 + high
-        if smallest >= SAFE_SMALL and largest <= SAFE_LARGE:
+        if largest == 0.0 or smallest * stored >= SAFE_SMALL:
             return 0.0
-        return depth * TINY * worst
+        # A sum has at most as many terms as its depth cubed: LowRank has n² for every factor of a row.
+        lost = float(depth) ** 3 * TINY * worst
+        if stored < SAFE_SMALL:
+            return lost
+        return np.where(product((argument != 0.0).astype(np.float64)) != 0.0, lost, 0.0)
 
     @cached_property
     def value_range(self) -> tuple[float, float]:
@@ -189,13 +208,19 @@ class Rows(ABC):
     def gram(self) -> FloatArray:
         """Matrix of inner products ``<A_i, A_j>``.
 
-        An entry is off by at most ``gamma(gram_depth)`` times the ``magnitude_norms`` of its two rows.
+        An entry is off by at most ``gamma(gram_depth)`` times the ``norms_upper`` of its two rows, where no
+        product underflows: take ``units`` first.
         """
 
     @property
     def gram_depth(self) -> int:
         """How many roundings are chained in one entry of ``gram``, at the most."""
         return sum(self._depths) + int(np.prod(self.shape)) + 8
+
+    @property
+    def _row_depth(self) -> int:
+        """How many roundings are chained in one entry of ``_row``, at the most."""
+        return self._depths[1]
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set an attribute once, in the constructor, and never again."""

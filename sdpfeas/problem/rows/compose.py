@@ -13,8 +13,17 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.rounding import TINY, gamma, inflate
-from sdpfeas.problem.rows.arrays import canonical_csr, csr_from_parts, csr_parts, frozen_csr
+from sdpfeas.numerics.rounding import TINY, gamma, inflate, product_up, sum_up
+from sdpfeas.problem.rows.arrays import (
+    EMPTY,
+    canonical_csr,
+    csr_from_parts,
+    csr_parts,
+    frozen_csr,
+    largest_by_row,
+    longest_row,
+    stored_rows,
+)
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import listed
 
@@ -66,9 +75,23 @@ class Stacked(Rows):
     def _plain_norms(self) -> FloatArray:
         return np.concatenate([part.norms() for part in self.parts])
 
-    def magnitude_norms(self) -> FloatArray:
-        """Magnitude norms of the parts."""
-        return np.concatenate([part.magnitude_norms() for part in self.parts])
+    def _norms_upper(self) -> FloatArray:
+        return np.concatenate([part.norms_upper for part in self.parts])
+
+    def units(self) -> tuple[Rows, np.ndarray]:
+        """Units of the parts."""
+        both = [part.units() for part in self.parts]
+        return Stacked([rows for rows, _ in both]), np.concatenate([power for _, power in both])
+
+    @property
+    def gram_depth(self) -> int:
+        """That of the parts, or of the products between them."""
+        within = max(part.gram_depth for part in self.parts)
+        return max(within, self._row_depth + max(part._depths[0] for part in self.parts) + 2)
+
+    @property
+    def _row_depth(self) -> int:
+        return max(part._row_depth for part in self.parts)
 
     def _row(self, i: int) -> FloatArray:
         part, k = self._locate(i)
@@ -140,9 +163,13 @@ class Stacked(Rows):
             value, error = part.enclose_adjoint(weights)
             total += value
             size += np.abs(value)
-            radius += error
+            radius = sum_up(radius, error)
         k = len(self.parts) + 2
-        return total, inflate(radius + gamma(k) * size, k)
+        return total, sum_up(radius, product_up(gamma(k), inflate(size, k)))
+
+    def _magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
+        pieces = zip(self.parts, np.split(w, self._splits), strict=True)
+        return sum_up(np.zeros(self.shape), *(part._magnitude_adjoint_upper(v) for part, v in pieces))
 
     def _magnitude_apply(self, x: FloatArray) -> FloatArray:
         return np.concatenate([part._magnitude_apply(x) for part in self.parts])
@@ -213,10 +240,30 @@ class Combined(Rows):
         squared = np.asarray(self._csr.multiply(product).sum(axis=1)).ravel()
         return np.sqrt(np.maximum(squared, 0.0))
 
-    def magnitude_norms(self) -> FloatArray:
-        """Magnitude norms of the base, combined without signs."""
-        base = self.base.magnitude_norms()
-        return np.asarray(abs(self._csr) @ base) + self._touched(self._csr, base) * TINY
+    def _norms_upper(self) -> FloatArray:
+        """Norms of the base, combined without signs."""
+        return _sums_up(self._csr, self.base.norms_upper)
+
+    def units(self) -> tuple[Rows, np.ndarray]:
+        """Combinations of the units of the base, with coefficients of at most one."""
+        base, own = self.base.units()
+        mantissa, power = np.frexp(self._csr.data)
+        power = power.astype(np.int64) + own[self._csr.indices]
+        largest = largest_by_row(self._csr, power)
+        data = np.ldexp(mantissa, power - largest[stored_rows(self._csr)])
+        parts = (data, self._csr.indices, self._csr.indptr)
+        # Rows made of nothing but empty ones are empty.
+        largest = np.where(largest < EMPTY // 2, EMPTY, largest)
+        return Combined(sp.csr_array(parts, self._csr.shape), base), largest
+
+    @property
+    def gram_depth(self) -> int:
+        """That of the base, and two sums of its products."""
+        return self.base.gram_depth + 2 * (longest_row(self._csr) + 2)
+
+    @property
+    def _row_depth(self) -> int:
+        return self.base._row_depth + longest_row(self._csr) + 2
 
     def _row(self, i: int) -> FloatArray:
         out = np.zeros(self.shape)
@@ -258,26 +305,18 @@ class Combined(Rows):
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``apply`` with a proven radius for every row."""
         value, radius = self.base.enclose_apply(x)
-        size = abs(self._csr)
-        k = int(np.max(np.diff(self._csr.indptr), initial=0)) + 2
-        error = np.asarray(size @ radius) + gamma(k) * np.asarray(size @ np.abs(value))
-        lost = 2.0 * TINY * self._touched(self._csr, np.abs(value) + radius)
-        return np.asarray(self._csr @ value), inflate(error + lost, k + 2)
+        error = sum_up(_sums_up(self._csr, radius), _slip(self._csr, np.abs(value)))
+        return np.asarray(self._csr @ value), error
 
     def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``adjoint`` with a proven radius for every entry."""
         transposed = self._csr.T.tocsr()
-        size = np.abs(y)
-        k = int(np.max(np.diff(transposed.indptr), initial=0)) + 2
-        lost = 2.0 * TINY * self._touched(transposed, size)
-        slip = inflate(gamma(k) * np.asarray(abs(transposed) @ size) + lost, k + 2)
+        slip = _slip(transposed, np.abs(y))
         value, radius = self.base.enclose_adjoint(np.asarray(transposed @ y))
-        return value, inflate(radius + self.base._magnitude_adjoint_upper(slip), 4)
+        return value, sum_up(radius, self.base._magnitude_adjoint_upper(slip))
 
-    @staticmethod
-    def _touched(matrix: Any, values: FloatArray) -> FloatArray:
-        """How many terms of ``matrix @ values`` are not zero, for every entry."""
-        return np.asarray((matrix != 0.0).astype(np.float64) @ (values != 0.0))
+    def _magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
+        return self.base._magnitude_adjoint_upper(_sums_up(self._csr.T.tocsr(), w))
 
     def _magnitude_apply(self, x: FloatArray) -> FloatArray:
         return np.asarray(abs(self._csr) @ self.base._magnitude_apply(x))
@@ -295,6 +334,23 @@ class Combined(Rows):
         widest = int(np.max(np.diff(self._csr.indptr), initial=0))
         tallest = int(np.max(np.bincount(self._csr.indices, minlength=1), initial=0))
         return apply + widest + 2, adjoint + tallest + 2
+
+
+def _lost(matrix: Any, values: FloatArray) -> FloatArray:
+    """Bound of what underflow may take from ``matrix @ values``; zero where no term is."""
+    ones = sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), matrix.shape)
+    return TINY * np.asarray(ones @ (values != 0.0))
+
+
+def _sums_up(matrix: Any, values: FloatArray) -> FloatArray:
+    """Upper bounds of ``|matrix| @ values`` for ``values >= 0``; zero only where no term is."""
+    return inflate(np.asarray(abs(matrix) @ values) + _lost(matrix, values), longest_row(matrix) + 2)
+
+
+def _slip(matrix: Any, sizes: FloatArray) -> FloatArray:
+    """Bounds of the errors of ``matrix @ values`` for values of the given sizes; zero where no term is."""
+    rounding = product_up(gamma(longest_row(matrix) + 2), _sums_up(matrix, sizes))
+    return sum_up(rounding, _lost(matrix, sizes))
 
 
 def selection(base: Rows, index: np.ndarray) -> Combined:

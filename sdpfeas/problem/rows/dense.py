@@ -11,11 +11,14 @@ from numpy.typing import ArrayLike
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
-from sdpfeas.problem.rows.arrays import fractions, frozen
+from sdpfeas.problem.rows.arrays import EMPTY, exponents, fractions, frozen
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import RowError, float_array, require_exact_mean, require_symmetric
 
 __all__ = ["Dense"]
+
+#: Rows need no units if the exponents of their largest entries are no larger than this: it spares a copy.
+TAME = 100
 
 
 class Dense(Rows):
@@ -79,6 +82,15 @@ class Dense(Rows):
     def scaled(self, factors: FloatArray) -> Rows:
         """Return the rows multiplied by factors."""
         return Dense(self._array * factors.reshape((-1,) + (1,) * (self._array.ndim - 1)))
+
+    def units(self) -> tuple[Rows, np.ndarray]:
+        """Rows whose largest entry is about one; as they are if no row is very large or very small."""
+        flat = self._flat
+        power = exponents(np.maximum(flat.max(axis=1, initial=0.0), -flat.min(axis=1, initial=0.0)))
+        if np.all((np.abs(power) <= TAME) | (power == EMPTY)):
+            return self, np.where(power == EMPTY, EMPTY, 0)
+        shape = (-1,) + (1,) * (self._array.ndim - 1)
+        return Dense(np.ldexp(self._array, -power.reshape(shape))), power
 
     def gram(self) -> FloatArray:
         """Matrix of inner products between rows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -14,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
-from sdpfeas.numerics.rounding import TINY
-from sdpfeas.problem.rows.arrays import fractions, frozen
-from sdpfeas.problem.rows.base import NORM_LARGE, NORM_SMALL, Rows, State
+from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
+from sdpfeas.problem.rows.arrays import EMPTY, fractions, frozen
+from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import float_array, listed, require_finite, row_index
 
 __all__ = ["LowRank"]
@@ -128,13 +127,23 @@ class LowRank(Rows):
         """Index of the row each factor belongs to, ascending, read-only."""
         return self._owner
 
-    def magnitude_norms(self) -> FloatArray:
+    def _norms_upper(self) -> FloatArray:
         """Sum of the norms of the rank-one parts of every row."""
-        sizes = np.abs(self._signs) * np.einsum("kn,kn->k", self._factors, self._factors)
-        for k in np.flatnonzero(~((sizes > NORM_SMALL) & (sizes < NORM_LARGE))):
-            length, sign = math.hypot(*self._factors[k]), abs(float(self._signs[k]))
-            sizes[k] = sign * length * length + (TINY if sign > 0.0 and length > 0.0 else 0.0)
-        return self._sum_by_row(sizes)
+        lengths = norms_upper(self._factors)
+        sizes = self._sum_by_row(product_up(np.abs(self._signs), lengths, lengths))
+        return inflate(sizes, self._depths[0])
+
+    def units(self) -> tuple[Rows, np.ndarray]:
+        """Rows whose factors and coefficients are at most about one."""
+        length = np.frexp(np.max(np.abs(self._factors), axis=1, initial=0.0))[1]
+        mantissa, power = np.frexp(self._signs)
+        power = power.astype(np.int64) + 2 * length
+        power[(self._signs == 0.0) | ~self._factors.any(axis=1)] = EMPTY
+        largest = np.full(self.m, EMPTY, dtype=np.int64)
+        np.maximum.at(largest, self._owner, power)
+        factors = np.ldexp(self._factors, -length[:, None])
+        signs = np.ldexp(mantissa, power - largest[self._owner])
+        return self.from_stacked(factors, signs, self._owner, self.m), largest
 
     def _sum_by_row(self, values: FloatArray) -> FloatArray:
         return np.bincount(self._owner, weights=values, minlength=self.m).astype(np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -12,10 +11,11 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
-from sdpfeas.numerics.rounding import TINY
+from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
 from sdpfeas.problem.rows.arrays import fractions, frozen
-from sdpfeas.problem.rows.base import NORM_LARGE, NORM_SMALL, Rows, State
+from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.rows.compose import Combined, selection
+from sdpfeas.problem.rows.low_rank import LowRank
 from sdpfeas.problem.validation import float_array, require_finite
 
 __all__ = ["PairwiseDifference", "pair_indices"]
@@ -122,14 +122,14 @@ class PairwiseDifference(Rows):
 
         return np.asarray(pdist(self._means, "sqeuclidean"), dtype=np.float64)
 
-    def magnitude_norms(self) -> FloatArray:
+    def _norms_upper(self) -> FloatArray:
         """Squared distances of the means."""
-        out = self._plain_norms()
-        i, j = self.pairs
-        for k in np.flatnonzero(~((out > NORM_SMALL) & (out < NORM_LARGE))):
-            length = math.dist(self._means[i[k]], self._means[j[k]])
-            out[k] = length * length + (TINY if length > 0.0 else 0.0)
-        return out
+        lengths = inflate(norms_upper(self.differences()), 2)
+        return product_up(lengths, lengths)
+
+    def units(self) -> tuple[Rows, np.ndarray]:
+        """Rows of the differences, as LowRank."""
+        return LowRank.from_stacked(self.differences(), np.ones(self.m), np.arange(self.m), self.m).units()
 
     def _row(self, i: int) -> FloatArray:
         a, b = self.pairs

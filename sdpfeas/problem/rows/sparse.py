@@ -13,7 +13,15 @@ import scipy.sparse as sp
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.rows.arrays import canonical_csr, csr_from_parts, csr_parts, frozen_csr
+from sdpfeas.problem.rows.arrays import (
+    canonical_csr,
+    csr_from_parts,
+    csr_parts,
+    exponents,
+    frozen_csr,
+    largest_by_row,
+    stored_rows,
+)
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import require_exact_mean, require_symmetric
 
@@ -95,6 +103,13 @@ class Sparse(Rows):
     def scaled(self, factors: FloatArray) -> Rows:
         """Return the rows multiplied by factors."""
         return Sparse(sp.diags_array(factors) @ self._csr, self.n, self.matrix)
+
+    def units(self) -> tuple[Rows, np.ndarray]:
+        """Rows whose largest entry is about one."""
+        csr = self._csr
+        power = largest_by_row(csr, exponents(np.abs(csr.data)))
+        data = np.ldexp(csr.data, -power[stored_rows(csr)])
+        return Sparse(sp.csr_array((data, csr.indices, csr.indptr), csr.shape), self.n, self.matrix), power
 
     def sparse_gram(self) -> Any:
         """Matrix of inner products between rows, as a sparse array."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.rounding import UNIT, inflate
+from sdpfeas.numerics.rounding import UNIT
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.verifier.tolerances import Tolerances
@@ -37,9 +37,7 @@ class Enclosure:
     @cached_property
     def _norms(self) -> tuple[FloatArray, FloatArray]:
         """Proven upper bounds of the norms of all rows."""
-        parts = (self._pairs, self._scatters)
-        both = [np.asarray(inflate(part.magnitude_norms(), part.gram_depth)) for part in parts]
-        return both[0], both[1]
+        return self._pairs.norms_upper, self._scatters.norms_upper
 
     def bounds(self, z: FloatArray) -> tuple[float, float]:
         """Return bounds that hold at a member of the box next to ``z``; NaN where there is none.

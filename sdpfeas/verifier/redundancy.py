@@ -1,0 +1,136 @@
+"""Rows and columns that follow from others, up to rounding: a numeric judgement, and nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.linalg
+
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.rounding import TINY
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.scaling import power_of_two
+from sdpfeas.problem.rows import Dense, Rows
+from sdpfeas.problem.rows.arrays import EMPTY
+from sdpfeas.problem.rows.columns import dense_columns, vector_columns
+from sdpfeas.problem.sets import BlockSet, Free
+from sdpfeas.verifier.equality import MAX_DENSE_ROWS
+
+__all__ = ["without_redundant_columns", "without_redundant_rows"]
+
+#: Rows (or columns) that differ from a combination of others by no more than this share of the terms count
+#: as redundant up to rounding.
+REDUNDANT = 1e-13
+
+
+def without_redundant_rows(problem: FeasibilityProblem) -> FeasibilityProblem | None:
+    """Return the problem without equality rows that follow from others; None if there are none.
+
+    A numeric judgement, up to rounding: the row, and its bound, must agree with a combination of rows that
+    are kept (and of prescribed traces) to within a share of 1e-13 of the terms.
+    """
+    index = np.flatnonzero(problem.equality)
+    if not 1 < index.size <= MAX_DENSE_ROWS:
+        return None
+    parts, exponents = _in_units(problem, index)
+    gram = np.zeros((index.size, index.size))
+    for block, rows in parts:
+        gram += rows.gram()
+        if block.trace is not None:
+            along = rows.apply(block.identity())
+            gram -= np.outer(along, along) / block.degree
+    if not np.isfinite(gram).all():
+        return None
+    kept = _pivots(gram)
+    bound = np.ldexp(problem.lower[index], -exponents)
+    dropped = [k for k in np.setdiff1d(np.arange(index.size), kept) if _follows(parts, bound, gram, kept, k)]
+    if not dropped:
+        return None
+    return problem.select_rows(np.setdiff1d(np.arange(problem.m), index[dropped]))
+
+
+def _in_units(
+    problem: FeasibilityProblem, index: np.ndarray
+) -> tuple[list[tuple[BlockSet, Rows]], np.ndarray]:
+    """Some rows of a problem, block by block, each divided by a power of two; and the exponents of these."""
+    both = [
+        (block, *rows.select(index).units())
+        for block, rows in zip(problem.sets, problem.rows, strict=True)
+        if rows is not None
+    ]
+    exponents = np.max([power for _, _, power in both], axis=0, initial=EMPTY)
+    exponents = np.where(exponents == EMPTY, 0, exponents)
+    return [(block, rows.scaled(np.ldexp(1.0, power - exponents))) for block, rows, power in both], exponents
+
+
+def _follows(
+    parts: list[tuple[BlockSet, Rows]], bound: FloatArray, gram: FloatArray, kept: np.ndarray, k: int
+) -> bool:
+    """Whether row ``k`` and its bound are a combination of the kept rows up to rounding."""
+    weights = np.zeros(bound.size)
+    weights[k] = 1.0
+    for _ in range(3):
+        # Solving with the Gram matrix squares the condition; refining makes up for it.
+        differences, right, moved = [], float(weights @ bound), float(np.abs(weights) @ np.abs(bound))
+        for block, rows in parts:
+            apart = rows.adjoint(weights)
+            if block.trace is not None:
+                mean = block.trace_of(apart) / block.degree
+                apart = apart - mean * block.identity()
+                right -= mean * block.trace
+                moved += abs(mean * block.trace)
+            differences.append((rows, apart))
+        off = sum((rows.apply(apart)[kept] for rows, apart in differences), np.zeros(kept.size))
+        step = scipy.linalg.lstsq(gram[np.ix_(kept, kept)], off, check_finite=False)[0]
+        if not np.isfinite(step).all():
+            return False
+        largest = max(float(np.max(np.abs(apart))) for _, apart in differences)
+        terms = float(np.sum(np.abs(weights)))
+        if largest <= REDUNDANT * terms and abs(right) <= REDUNDANT * moved < math.inf:
+            return True
+        weights[kept] -= step
+    return False
+
+
+def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem | None:
+    """Return the problem without columns of Free blocks that are combinations of others; None if all are needed.
+
+    A numeric judgement, up to rounding, like that on rows.
+    """  # noqa: E501
+    free = [
+        (b, dense_columns(vector_columns(rows)))
+        for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
+        if block.free and rows is not None
+    ]
+    if not free or sum(part.size for _, part in free) > MAX_DENSE_ROWS**2:
+        return None
+    columns = np.hstack([part for _, part in free]) * power_of_two(problem.norms)[:, None]
+    columns = columns * power_of_two(np.linalg.norm(columns, axis=0))
+    if not np.isfinite(columns).all():
+        return None
+    _, triangle, pivots = scipy.linalg.qr(columns, mode="economic", pivoting=True, check_finite=False)
+    diagonal = np.abs(np.diagonal(triangle))
+    rank = int(np.sum(diagonal > REDUNDANT * max(float(np.max(diagonal, initial=0.0)), TINY)))
+    kept, rest = np.sort(pivots[:rank]), pivots[rank:]
+    keep = np.ones(columns.shape[1], dtype=bool)
+    for k in rest:
+        share = np.linalg.lstsq(columns[:, kept], columns[:, k], rcond=None)[0] if rank else np.zeros(0)
+        apart = float(np.max(np.abs(columns[:, k] - columns[:, kept] @ share), initial=0.0))
+        keep[k] = not apart <= REDUNDANT * (1.0 + float(np.sum(np.abs(share))))
+    if keep.all():
+        return None
+    sets, rows_out, start = list(problem.sets), list(problem.rows), 0
+    for b, part in free:
+        own = np.flatnonzero(keep[start : start + part.shape[1]])
+        start += part.shape[1]
+        sets[b] = Free(max(own.size, 1))
+        rows_out[b] = Dense(part[:, own]) if own.size else None
+    return FeasibilityProblem(sets, rows_out, problem.lower, problem.upper)
+
+
+def _pivots(gram: FloatArray) -> np.ndarray:
+    """Indices of a largest subset that is independent by the judgement of a pivoted factorisation."""
+    tolerance = 1e-12 * float(np.max(np.diagonal(gram), initial=0.0))
+    _, pivots, rank, _ = scipy.linalg.lapack.dpstrf(symmetrize(gram), tol=tolerance, lower=1)
+    return np.sort(pivots[:rank] - 1)
