@@ -23,7 +23,7 @@ import psutil
 
 from sdpfeas.errors import FileFormatError, StudyError, in_words
 from sdpfeas.study.cells import Plan, ProblemRow, Record, Retry, SolverRow
-from sdpfeas.study.stored import checked
+from sdpfeas.study.stored import DAMAGED, checked
 
 __all__ = ["Store"]
 
@@ -34,9 +34,6 @@ SILENCE = 60.0
 
 #: Most characters of a text that are stored; logs and explanations are bounded where they are made.
 TEXT_LIMIT = 200_000
-
-#: What a database that is not whole may raise; its words may be no text either.
-DAMAGED = (sqlite3.Error, UnicodeDecodeError)
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);

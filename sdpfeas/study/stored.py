@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
 from sdpfeas.errors import FileFormatError
 
-__all__ = ["checked"]
+__all__ = ["DAMAGED", "checked"]
+
+#: What a database that is not whole may raise; its words may be no text either.
+DAMAGED = (sqlite3.Error, UnicodeDecodeError)
 
 
 def _is_text(value: Any) -> bool:
