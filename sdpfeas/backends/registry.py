@@ -1,8 +1,8 @@
 """Finding backends by name, card or file.
 
-A solver is named by: a path to a card (``.toml``) or a drop-in backend (``.py``); a name for which
-``./solvers/NAME.toml`` or ``./solvers/NAME.py`` exists; a card shipped with the library; a backend
-registered under the entry-point group ``sdpfeas.backends``.
+A solver is named by a path to a card (``.toml``) or a drop-in backend (``.py``), or by a name, looked up as
+:mod:`sdpfeas.cards.finder` says: what ships, the entry points of the group ``sdpfeas.backends``, then
+the card ``./solvers/NAME.toml``.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from sdpfeas.backends.contract import FeasibilityBackend
-from sdpfeas.cards.toml import find_card, read_card, shipped_cards
-from sdpfeas.errors import BackendError, CardError, OptionError, hint, storable
+from sdpfeas.cards.finder import Shelf, is_path
+from sdpfeas.cards.toml import read_card, shipped_cards
+from sdpfeas.errors import BackendError, CardError, OptionError, storable
 
 __all__ = [
     "BackendInfo",
@@ -45,6 +45,9 @@ BUILT_IN = {
     "scs": "sdpfeas.backends.scs:Scs",
     "spectral-ipm": "sdpfeas.backends.ipm.backend:SpectralIpm",
 }
+
+#: Where solvers are looked up.
+SHELF = Shelf("solvers", GROUP, BUILT_IN)
 
 
 @dataclass(frozen=True)
@@ -90,29 +93,22 @@ class Solver:
         return self.kind(**{**self.options, **options})
 
 
-@cache
-def _entry_points() -> dict[str, EntryPoint]:
-    ours = {name: EntryPoint(name, target, GROUP) for name, target in BUILT_IN.items()}
-    # Ours win: nothing that is installed beside the library can take the place of a built-in backend.
-    return {point.name: point for point in entry_points(group=GROUP)} | ours
-
-
-def _load_entry(name: str) -> type[FeasibilityBackend]:
+def _load_entry(entry: EntryPoint) -> type[FeasibilityBackend]:
     try:
-        loaded = _entry_points()[name].load()
+        loaded = entry.load()
     except Exception as error:
-        raise BackendError(f"backend {name!r} could not be loaded: {_brief(error)}") from error
+        raise BackendError(f"backend {entry.name!r} could not be loaded: {_brief(error)}") from error
     if not (isinstance(loaded, type) and issubclass(loaded, FeasibilityBackend)):
-        raise BackendError(f"backend {name!r} is not a FeasibilityBackend subclass")
+        raise BackendError(f"backend {entry.name!r} is not a FeasibilityBackend subclass")
     return loaded
 
 
 def backends() -> dict[str, BackendInfo]:
     """All registered backends: whether each can run here, and what it can do."""
     out = {}
-    for name in sorted(_entry_points()):
+    for name, entry in sorted(SHELF.registered().items()):
         try:
-            kind = _load_entry(name)
+            kind = _load_entry(entry)
         except BackendError as error:
             out[name] = BackendInfo(name, False, str(error))
             continue
@@ -157,30 +153,35 @@ def find_solver(spec: str | Path | type[FeasibilityBackend] | Solver) -> Solver:
         return Solver(spec.name, spec, source=f"{spec.__module__}:{spec.__qualname__}")
     if not isinstance(spec, (str, Path)):
         raise BackendError(f"a solver is a name, a path or a backend class, got {type(spec).__name__}")
-    text = str(spec)
-    if isinstance(spec, Path) or text.endswith((".toml", ".py")) or "/" in text:
-        return _from_path(Path(spec))
-    path = find_card(text, "solvers")
-    if path is not None:
-        return _from_path(path)
-    if text in _entry_points():
-        return Solver(text, _load_entry(text), source=text)
-    known = sorted({*_entry_points(), *(p.stem for p in shipped_cards("solvers").glob("*.toml"))})
-    raise BackendError(f"no solver named {text!r}; {hint(text, known)}")
+    if is_path(spec, (".toml", ".py")):
+        return _from_path(Path(spec), by_path=True)
+    return _from_name(str(spec))
 
 
-def _from_path(path: Path) -> Solver:
+def _from_name(name: str, card: Path | None = None, seen: tuple[Path, ...] = ()) -> Solver:
+    """The solver of a name, maybe one that a card named by its path gives."""
+    found = SHELF.find(name, card)
+    if found is None:
+        raise BackendError(f"no solver named {name!r}; {SHELF.hint(name)}")
+    if isinstance(found, EntryPoint):
+        return Solver(name, _load_entry(found), source=name)
+    return _from_path(found, by_path=SHELF.is_shipped(found), seen=seen)
+
+
+def _from_path(path: Path, *, by_path: bool, seen: tuple[Path, ...] = ()) -> Solver:
     if not path.is_file():
         raise BackendError(f"{path}: no such file")
+    if path in seen:
+        raise CardError(f"{path}: the card stands for itself")
     if path.suffix == ".py":
         kind = load_backend_file(path)
         return Solver(kind.name, kind, source=str(path.resolve()))
     if path.suffix == ".toml":
-        return _from_card(path)
+        return _from_card(path, by_path, (*seen, path))
     raise BackendError(f"{path}: a solver is a .toml card or a .py file")
 
 
-def _from_card(path: Path) -> Solver:
+def _from_card(path: Path, by_path: bool, seen: tuple[Path, ...]) -> Solver:
     card, text = read_card(path)
     unknown = set(card) - {"backend", "options", "name", "description"}
     if unknown:
@@ -191,16 +192,23 @@ def _from_card(path: Path) -> Solver:
     options = card.get("options", {})
     if not isinstance(options, dict):
         raise CardError(f"{path}: options must be a table")
-    if card["backend"] in _entry_points():
-        base = Solver(card["backend"], _load_entry(card["backend"]), source=card["backend"])
-    else:
-        beside = path.parent / f"{card['backend']}.py"
-        base = _from_path(beside) if beside.is_file() else find_solver(card["backend"])
+    base = _backend_of(path, card["backend"], by_path, seen)
     try:
         base.make(**options)
     except OptionError as error:
         raise CardError(f"{path}: {error}") from None
     return Solver(str(card.get("name", storable(path.stem))), base.kind, options, base.source, text)
+
+
+def _backend_of(path: Path, named: str, by_path: bool, seen: tuple[Path, ...]) -> Solver:
+    if is_path(named, (".toml", ".py")):
+        return _from_path(SHELF.code(named, path, by_path=by_path), by_path=True, seen=seen)
+    try:
+        return _from_name(named, path if by_path else None, seen)
+    except BackendError as error:
+        if not by_path and (path.parent / f"{named}.py").is_file():
+            raise CardError(f"{path}: {SHELF.why_not(path)}") from None
+        raise BackendError(f"{path}: {error}") from error
 
 
 def load_backend_file(path: Path) -> type[FeasibilityBackend]:

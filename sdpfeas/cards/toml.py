@@ -18,7 +18,7 @@ CARD_ROOM = 2**15
 #: Tables and lists may be nested this deep.
 MAX_DEPTH = 32
 
-__all__ = ["card_folders", "find_card", "parse_toml", "read_card", "shipped_cards"]
+__all__ = ["parse_toml", "read_card", "shipped_cards"]
 
 
 def shipped_cards(folder: str) -> Path:
@@ -26,25 +26,6 @@ def shipped_cards(folder: str) -> Path:
     installed = PACKAGE / "_cards" / folder
     # In a checkout the cards are edited at the root; only a wheel carries them inside the package.
     return installed if installed.is_dir() else PACKAGE.parent / folder
-
-
-def card_folders(folder: str) -> tuple[Path, Path]:
-    """Where cards are looked for: at hand, then among those shipped."""
-    return Path(folder), shipped_cards(folder)
-
-
-def find_card(name: str, folder: str) -> Path | None:
-    """Find the card or drop-in file of a name; None if there is none.
-
-    Parameters
-    ----------
-    name : str
-        The name, without a suffix.
-    folder : str
-        ``solvers`` or ``problems``.
-    """
-    paths = (place / (name + suffix) for place in card_folders(folder) for suffix in (".toml", ".py"))
-    return next((path for path in paths if path.is_file()), None)
 
 
 def read_card(path: Path) -> tuple[dict[str, Any], str]:

@@ -1,20 +1,20 @@
 """Finding families by name or file.
 
-A family is named by: a path to a drop-in file (``.py``); a file ``NAME.py`` beside the card that names it, in
-``./problems`` or among the shipped cards; a built-in name; an entry point of the group ``sdpfeas.families``.
+A family is named by a path to a drop-in file (``.py``), or by a name, looked up as
+:mod:`sdpfeas.cards.finder` says: what ships, the entry points of the group ``sdpfeas.families``, then
+``NAME.py`` beside the card that names it, if the user named that card by its path.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from sdpfeas.cards.toml import card_folders
-from sdpfeas.errors import CardError, hint
+from sdpfeas.cards.finder import Shelf, is_path
+from sdpfeas.errors import CardError
 from sdpfeas.families.family import Family, load_family_file
 
-__all__ = ["GROUP", "family_names", "find_family"]
+__all__ = ["GROUP", "SHELF", "family_names", "find_family", "load_family"]
 
 GROUP = "sdpfeas.families"
 
@@ -27,49 +27,56 @@ BUILT_IN = {
 }
 
 
-def find_family(name: str, beside: Path | None = None) -> type[Family]:
+#: Where problems and families are looked up.
+SHELF = Shelf("problems", GROUP, BUILT_IN)
+
+
+def find_family(name: str, card: Path | None = None, *, by_path: bool = True) -> type[Family]:
     """Find a family.
 
     Parameters
     ----------
     name : str
         A path or a name.
-    beside : Path, optional
-        A folder to look in first.
+    card : Path, optional
+        The card that names it.
+    by_path : bool
+        Whether the user named that card by its path, so that code beside it may be run.
 
     Raises
     ------
     CardError
         If there is none of that name, or its file cannot be loaded.
     """
-    if name.endswith(".py") or "/" in name:
-        path = Path(name)
-        if beside is not None and not path.is_absolute() and (beside / path).is_file():
-            path = beside / path
-        return load_family_file(path)
-    for folder in (*([] if beside is None else [beside]), *card_folders("problems")):
-        path = folder / f"{name}.py"
-        if path.is_file():
-            return load_family_file(path)
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        return _checked(getattr(import_module(module), attribute), name)
-    for entry in entry_points(group=GROUP, name=name):
-        try:
-            return _checked(entry.load(), name)
-        except CardError:
-            raise
-        except Exception as error:
-            raise CardError(f"family {name!r} could not be loaded: {error}") from error
-    raise CardError(f"no family named {name!r}; {hint(name, family_names())}")
+    if is_path(name, (".py",)):
+        return load_family_file(Path(name) if card is None else SHELF.code(name, card, by_path=by_path))
+    found = SHELF.find(name, card if by_path else None, cards=False)
+    if found is None and card is not None and (card.parent / f"{name}.py").is_file():
+        raise CardError(SHELF.why_not(card))
+    if found is None:
+        raise CardError(f"no family named {name!r}; {SHELF.hint(name, cards=False)}")
+    return load_family_file(found) if isinstance(found, Path) else load_family(found)
+
+
+def load_family(entry: EntryPoint) -> type[Family]:
+    """Load the family that an entry point names.
+
+    Parameters
+    ----------
+    entry : EntryPoint
+        The entry point.
+    """
+    try:
+        return _checked(entry.load(), entry.name)
+    except CardError:
+        raise
+    except Exception as error:
+        raise CardError(f"family {entry.name!r} could not be loaded: {error}") from error
 
 
 def family_names() -> list[str]:
     """Names of all families that can be found from here."""
-    names = {*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))}
-    for folder in card_folders("problems"):
-        names |= {path.stem for path in folder.glob("*.py")}
-    return sorted(names)
+    return SHELF.names(cards=False)
 
 
 def _checked(kind: object, name: str) -> type[Family]:

@@ -9,9 +9,9 @@
     [sweep]
     classes = [9, 11, 13, 15]
 
-A problem is named by: a path to a card (``.toml``), a drop-in family (``.py``) or a problem file; a name for
-which ``./problems/NAME.toml`` or ``./problems/NAME.py`` exists; a card shipped with the library; a built-in
-family.
+A problem is named by a path to a card (``.toml``), a drop-in family (``.py``) or a problem file, or by a
+name, looked up as :mod:`sdpfeas.cards.finder` says: what ships, the entry points of the group
+``sdpfeas.families``, then the card ``./problems/NAME.toml``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
+from sdpfeas.cards.finder import is_path
 from sdpfeas.cards.options import parse_options
-from sdpfeas.cards.toml import card_folders, find_card, read_card
+from sdpfeas.cards.toml import read_card
 from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
 from sdpfeas.families.base import Family, ParametricFamily
 from sdpfeas.families.family import load_family_file
-from sdpfeas.families.lookup import family_names, find_family
+from sdpfeas.families.lookup import SHELF, find_family, load_family
 from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.problem.problem import FeasibilityProblem
 
@@ -217,28 +218,23 @@ def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
         return spec
     if not isinstance(spec, (str, Path)):
         raise CardError(f"a problem is a name, a path or a card, got {type(spec).__name__}")
+    if is_path(spec, (".toml", ".py", *PROBLEM_FILES)):
+        return _from_path(Path(spec), by_path=True)
     text = str(spec)
-    if isinstance(spec, Path) or text.endswith((".toml", ".py", *PROBLEM_FILES)) or "/" in text:
-        return _from_path(Path(spec))
-    path = find_card(text, "problems")
-    if path is not None:
-        return _from_path(path)
-    names = family_names()
-    if text in names:
-        family = find_family(text)
-        return ProblemCard(
-            text, family, description=_summary(family), source=text, text=f'family = "{text}"\n'
-        )
-    cards = [p.stem for folder in card_folders("problems") for p in folder.glob("*.toml")]
-    known = sorted({*cards, *names})
-    raise CardError(f"no problem named {text!r}; {hint(text, known)}")
+    found = SHELF.find(text)
+    if found is None:
+        raise CardError(f"no problem named {text!r}; {SHELF.hint(text)}")
+    if isinstance(found, Path):
+        return _from_path(found, by_path=SHELF.is_shipped(found))
+    family = load_family(found)
+    return ProblemCard(text, family, description=_summary(family), source=text, text=f'family = "{text}"\n')
 
 
-def _from_path(path: Path) -> ProblemCard:
+def _from_path(path: Path, *, by_path: bool) -> ProblemCard:
     if not path.is_file():
         raise CardError(f"{path}: no such file")
     if path.suffix == ".toml":
-        return _from_card(path)
+        return _from_card(path, by_path)
     if path.suffix == ".py":
         family = load_family_file(path)
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -251,7 +247,7 @@ def _from_path(path: Path) -> ProblemCard:
     )
 
 
-def _from_card(path: Path) -> ProblemCard:
+def _from_card(path: Path, by_path: bool) -> ProblemCard:
     card, text = read_card(path)
     for key, value in card.items():
         if key not in KEYS:
@@ -266,7 +262,7 @@ def _from_card(path: Path) -> ProblemCard:
     about = card.get("description", "")
     if "file" in card:
         return _file_card(path, card, name, about, text)
-    return _family_card(path, card, name, about, text)
+    return _family_card(path, card, name, about, text, by_path)
 
 
 def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: str) -> ProblemCard:
@@ -291,11 +287,13 @@ def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: st
     raise CardError(f"{path}: there is no file {tried}; set SDPFEAS_DATA to the folder with the data")
 
 
-def _family_card(path: Path, card: dict[str, Any], name: str, about: str, text: str) -> ProblemCard:
+def _family_card(
+    path: Path, card: dict[str, Any], name: str, about: str, text: str, by_path: bool
+) -> ProblemCard:
     if "side" in card:
         raise CardError(f"{path}: side goes with a file, not with a family")
     try:
-        family = find_family(card["family"], beside=path.parent)
+        family = find_family(card["family"], path, by_path=by_path)
     except CardError as error:
         raise CardError(f"{path}: {error}") from None
     data, options, sweep = (card.get(key, {}) for key in ("data", "options", "sweep"))

@@ -47,9 +47,11 @@ def test_a_card_is_found_by_path_and_by_name(card):
     assert find_problem(found) is found
 
 
-def test_a_card_where_you_work_comes_before_a_shipped_one(card):
-    card('family = "theta"\n', "problems/wlda-iris.toml")
-    assert find_problem("wlda-iris").family is Theta
+def test_a_card_where_you_work_comes_after_a_shipped_one(card):
+    path = card('family = "theta"\n', "problems/wlda-iris.toml")
+    assert find_problem("wlda-iris").family is WLDA
+    assert find_problem(path).family is Theta
+    assert find_problem("./problems/wlda-iris.toml").family is Theta
 
 
 def test_shipped_cards_and_built_in_families_are_found_from_anywhere(tmp_path, monkeypatch):
@@ -88,7 +90,9 @@ def test_cards_on_files_can_be_built(name):
 def test_drop_in_families_are_found(card):
     source = (ROOT / "problems" / "correlation.py").read_text()
     path = card(source, "problems/stranger.py")
-    assert find_problem("stranger").make(n=4).sets[0].n == 4
+    with pytest.raises(CardError, match=r"say \./problems/stranger\.py"):
+        find_problem("stranger")
+    assert find_problem(path).make(n=4).sets[0].n == 4
     assert find_problem(path).family.name == "correlation"
     beside = card('family = "stranger"\n[options]\nn = 5\n', "problems/five.toml")
     assert find_problem(beside).make().sets[0].n == 5

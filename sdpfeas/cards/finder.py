@@ -1,0 +1,126 @@
+"""The one finder of what has a name: solvers, problems and families.
+
+A name is looked up as: what ships with the library; then what is registered under an entry-point group; then
+the card ``./solvers/NAME.toml`` or ``./problems/NAME.toml``. Code from a folder (``.py``) is run only when
+its path is given, by the user or by a card that the user named by its path. So no file that happens to lie in
+the current folder takes the place of what ships, and none is run for its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from sdpfeas.cards.toml import shipped_cards
+from sdpfeas.errors import CardError, hint
+
+__all__ = ["Shelf", "is_path"]
+
+
+def is_path(spec: str | Path, endings: tuple[str, ...]) -> bool:
+    """Whether something is asked for by its path rather than by its name.
+
+    Parameters
+    ----------
+    spec : str or Path
+        What is asked for.
+    endings : tuple of str
+        Endings of files that it could be.
+    """
+    return isinstance(spec, Path) or spec.endswith(endings) or "/" in spec
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where things of one kind are looked up by their names.
+
+    Attributes
+    ----------
+    folder : str
+        The folder with cards and drop-in files: ``solvers`` or ``problems``.
+    group : str
+        The group of entry points.
+    built_in : mapping
+        Targets, as entry points have them, of what ships inside the package; imported when asked for.
+    """
+
+    folder: str
+    group: str
+    built_in: Mapping[str, str]
+
+    def registered(self) -> dict[str, EntryPoint]:
+        """What can be loaded by name; nothing installed beside the library takes the place of what ships."""
+        ours = {name: EntryPoint(name, target, self.group) for name, target in self.built_in.items()}
+        return {point.name: point for point in entry_points(group=self.group)} | ours
+
+    def find(self, name: str, card: Path | None = None, *, cards: bool = True) -> EntryPoint | Path | None:
+        """What a name stands for: an entry point to load, the path of a card or of code, or None.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+        card : Path, optional
+            A card that was named by its path: code beside it is found, too.
+        cards : bool
+            Whether a card will do, or only code.
+        """
+        registered = self.registered()
+        endings = (".toml", ".py") if cards else (".py",)
+        places = [shipped_cards(self.folder) / (name + ending) for ending in endings]
+        if name in self.built_in:
+            return registered[name]
+        if (shipped := next((path for path in places if path.is_file()), None)) is not None:
+            return shipped
+        if name in registered:
+            return registered[name]
+        own = [] if card is None else [card.parent / f"{name}.py"]
+        own += [Path(self.folder) / f"{name}.toml"] if cards else []
+        return next((path for path in own if path.is_file()), None)
+
+    def code(self, named: str, card: Path, *, by_path: bool) -> Path:
+        """The path of the code that a card gives by its path, if the card may.
+
+        Parameters
+        ----------
+        named : str
+            What stands in the card.
+        card : Path
+            The card.
+        by_path : bool
+            Whether the user named the card by its path.
+
+        Raises
+        ------
+        CardError
+            If the card was found by its name.
+        """
+        if not by_path:
+            raise CardError(f"{card}: {self.why_not(card)}")
+        beside = card.parent / named
+        return beside if beside.is_file() else Path(named)
+
+    def why_not(self, card: Path) -> str:
+        """Why code that a card names is not run, and what to do."""
+        return f"code is run only for a card that is named by its path: say ./{card} if you trust it"
+
+    def is_shipped(self, path: Path) -> bool:
+        """Whether a file ships with the library."""
+        return path.parent == shipped_cards(self.folder)
+
+    def hint(self, name: str, *, cards: bool = True) -> str:
+        """What to say when nothing is found."""
+        code = Path(self.folder) / f"{name}.py"
+        if code.is_file():
+            return f"code is run only when its path is given: say ./{code} if you trust it"
+        return hint(name, self.names(cards=cards))
+
+    def names(self, *, cards: bool = True) -> list[str]:
+        """Names that can be found from here."""
+        shipped = shipped_cards(self.folder)
+        names = {*self.registered(), *(path.stem for path in shipped.glob("*.py"))}
+        if cards:
+            names |= {path.stem for place in (shipped, Path(self.folder)) for path in place.glob("*.toml")}
+        return sorted(names)
