@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -136,6 +137,28 @@ def proofs(block: BlockSet, rng: np.random.Generator) -> None:
         assert block.support_upper(-block.identity(), exact + 2.0, 0.0, None)[0] == np.inf
 
 
+def exactness(block: BlockSet, rng: np.random.Generator) -> None:
+    """In rationals, too, members are members, the rest is not, and floating-point proofs are borne out."""
+    exact = np.vectorize(Fraction, otypes=[object])
+    middle = exact(block.interior_point())
+    if block.trace is not None:  # rounded, so that the last entry has to make up for it
+        middle[-1, -1] += Fraction(block.trace) - sum(np.diagonal(middle))
+    assert block.contains_exact(middle, Fraction)
+    for x in (array(block, rng), block.project(array(block, rng))):
+        if block.contains_exact(exact(x), Fraction):
+            assert membership(block, x) <= 1e-12
+        elif block.trace is None:
+            assert not block.depth(x) > 1e-12
+    far = exact(block.interior_point() - 9.0 * block.identity())
+    assert block.contains_exact(far, Fraction) == block.free
+    if block.bounded:
+        return
+    zero = np.zeros(block.shape)
+    for g in (array(block, rng), -block.project(array(block, rng)), zero, block.identity()):
+        if block.support_upper(g, zero, 0.0, None)[0] == 0.0:
+            assert block.polar_exact(exact(g))
+
+
 def files(block: BlockSet, rng: np.random.Generator) -> None:
     """A set is found by its name; whatever stands in files comes back."""
     assert block.kind in KINDS, f"{block.kind} is not listed in sdpfeas.problem.sets.KINDS"
@@ -155,6 +178,7 @@ CHECKS: tuple[Callable[[BlockSet, np.random.Generator], None], ...] = (
     support,
     depth,
     proofs,
+    exactness,
     files,
     planted,
 )
@@ -213,5 +237,5 @@ def test_a_new_set_is_told_which_answers_are_missing():
 
 def test_a_new_set_is_told_which_answers_are_wrong():
     said = [line.split(":")[0] for line in missing(Careless, 3)]
-    assert said == ["proofs", "files"]
+    assert said == ["proofs", "exactness", "files"]
     assert missing(sf.Nonneg, 3) == []

@@ -9,7 +9,8 @@ import planted
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.verifier.exact import algebra, rationals
+from sdpfeas.numerics import rational
+from sdpfeas.verifier.exact import rationals
 
 MIXES = planted.set_mixes()
 
@@ -182,8 +183,8 @@ def test_semidefinite_by_both_routes() -> None:
             matrix = planted.rationals(a)
             number = np.vectorize(rationals.number, otypes=[object])(matrix)
             truth = planted.exactly_psd(matrix)
-            assert algebra.semidefinite_exact(number) == truth
-            assert algebra._semidefinite_by_pivots(number) == truth
+            assert rational.semidefinite_exact(number) == truth
+            assert rational._semidefinite_by_pivots(number) == truth
 
 
 def test_too_large_is_said() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -293,6 +294,30 @@ class BlockSet(ABC):
         moves : ndarray of bool, optional
             ... on these entries; None if they are not.
         """
+
+    @abstractmethod
+    def nonnegative_exact(self, x: np.ndarray) -> bool:
+        """Decide whether no eigenvalue of an array of rationals is negative."""
+
+    def contains_exact(self, x: np.ndarray, read: Callable[[float], Any]) -> bool:
+        """Decide whether an array of rationals is a member.
+
+        Parameters
+        ----------
+        x : ndarray
+            Rationals of either kind.
+        read : callable
+            Makes rationals of that kind of the bounds and the trace.
+        """
+        eye = np.vectorize(read, otypes=[object])(self.identity())
+        slacks = ((x if sign > 0.0 else -x) + read(shift) * eye for sign, shift in self.slacks)
+        return all(self.nonnegative_exact(slack) for slack in slacks) and (
+            self.trace is None or bool(np.sum(eye * x) == read(self.trace))
+        )
+
+    def polar_exact(self, g: np.ndarray) -> bool:
+        """Decide whether the support of an unbounded set is zero at an array of rationals."""
+        return self.nonnegative_exact(-g) and (self.cone or self.nonnegative_exact(g))
 
     def snapped_distance(self, x: FloatArray, snap: float) -> float:
         """Proven bound of the distance from an exact member; infinity above a share of the size."""

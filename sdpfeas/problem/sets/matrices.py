@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray, eigh, eigvalsh, random_orthogonal, spectral_matrix, symmetrize
+from sdpfeas.numerics.rational import semidefinite_exact
 from sdpfeas.numerics.rounding import UNIT, definite, product_up, sum_up
 from sdpfeas.problem.sets.base import BlockSet, Frame
 
@@ -50,6 +51,10 @@ class MatrixSet(BlockSet):
     def trace_of(self, x: FloatArray) -> float:
         """Sum of the diagonal."""
         return float(np.trace(x))
+
+    def nonnegative_exact(self, x: np.ndarray) -> bool:
+        """Decide by an exact factorisation, or by the signs of the characteristic polynomial."""
+        return semidefinite_exact(x)
 
     def room(self, x: FloatArray, share: float) -> float | None:
         """Share of the least distance of an eigenvalue from the bounds."""

@@ -40,6 +40,10 @@ class VectorSet(BlockSet):
         """Sum of the entries."""
         return float(np.sum(x))
 
+    def nonnegative_exact(self, x: np.ndarray) -> bool:
+        """Look at every entry."""
+        return all(v >= 0 for v in x)
+
     def random_frame(self, rng: np.random.Generator) -> Frame:
         """Draw nothing."""
         return None

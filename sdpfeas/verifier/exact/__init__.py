@@ -9,7 +9,6 @@ arithmetic, ``eligible`` which problems are worth it, ``candidates`` what is tri
 ``points`` and ``multipliers`` the proofs.
 """
 
-from sdpfeas.verifier.exact.algebra import semidefinite_exact
 from sdpfeas.verifier.exact.candidates import DENOMINATORS
 from sdpfeas.verifier.exact.eligible import is_round, small_enough
 from sdpfeas.verifier.exact.multipliers import exact_certificate
@@ -20,6 +19,5 @@ __all__ = [
     "exact_certificate",
     "exact_point",
     "is_round",
-    "semidefinite_exact",
     "small_enough",
 ]

@@ -1,4 +1,4 @@
-"""Definiteness and linear systems in rational arithmetic."""
+"""Linear systems in rational arithmetic."""
 
 from __future__ import annotations
 
@@ -9,41 +9,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.verifier.exact import rationals
 from sdpfeas.verifier.exact.rationals import zeros
 
-__all__ = ["exact_step", "semidefinite_exact"]
-
-
-def semidefinite_exact(matrix: np.ndarray) -> bool:
-    """Decide whether a symmetric matrix of rationals is positive semidefinite."""
-    n = matrix.shape[0]
-    if rationals.HAS_FLINT and n > 2:
-        import flint
-
-        # All roots of a characteristic polynomial are real; none is negative if the signs alternate.
-        whole, _ = flint.fmpq_mat(n, n, list(matrix.reshape(-1))).numer_denom()
-        signs = whole.charpoly()
-        return all((signs[k] if (n - k) % 2 == 0 else -signs[k]) >= 0 for k in range(n + 1))
-    return _semidefinite_by_pivots(matrix)
-
-
-def _semidefinite_by_pivots(matrix: np.ndarray) -> bool:
-    """Decide by LDL' whether a symmetric matrix of rationals is positive semidefinite."""
-    a = np.array(matrix, dtype=object)
-    n = a.shape[0]
-    for k in range(n):
-        pivot = a[k, k]
-        if pivot < 0:
-            return False
-        column = a[k + 1 :, k]
-        if pivot == 0:
-            if any(v != 0 for v in column):
-                return False
-            continue
-        ratio = column / pivot
-        for offset in range(n - k - 1):
-            if ratio[offset] != 0:
-                row = k + 1 + offset
-                a[row, k + 1 :] = a[row, k + 1 :] - ratio[offset] * a[k, k + 1 :]
-    return True
+__all__ = ["exact_step"]
 
 
 def solve(matrix: np.ndarray, rhs: np.ndarray) -> np.ndarray | None:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
+from sdpfeas.numerics.rational import semidefinite_exact
 from sdpfeas.problem.problem import FeasibilityProblem, sign_violation
 from sdpfeas.problem.reductions.scaling import power_of_two
-from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
-from sdpfeas.verifier.exact.algebra import exact_step, semidefinite_exact
+from sdpfeas.problem.sets import BlockSet
+from sdpfeas.verifier.exact.algebra import exact_step
 from sdpfeas.verifier.exact.candidates import DENOMINATORS, SLIP, candidates
 from sdpfeas.verifier.exact.eligible import small_enough
 from sdpfeas.verifier.exact.rationals import eye, number, to_float, to_floats, to_fractions, to_rationals
@@ -100,8 +101,8 @@ def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
         size = float(np.abs(y) @ problem.block_norms[b])
         if not (np.isfinite(g).all() and math.isfinite(size)):
             return True
-        lam = np.abs(g) if isinstance(block, Free) else block.spectrum(g)
-        if isinstance(block, SpectralBox):
+        lam = np.abs(g) if block.free else block.spectrum(g)
+        if block.bounded:
             gap -= block.support_spectrum(lam)
             scale += block.nuclear_radius * size
         elif float(np.max(lam)) > SLIP * size:
@@ -112,7 +113,7 @@ def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
 def _clear_free(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     """Correct multipliers so that ``A*y`` vanishes on the Free blocks, where that can be done."""
     problem = rows.problem
-    free = np.concatenate([np.full(math.prod(s.shape), isinstance(s, Free)) for s in problem.sets])
+    free = np.concatenate([np.full(s.entries, s.free) for s in problem.sets])
     if not free.any():
         return y, ()
     columns = rows.matrix[:, free]
@@ -145,26 +146,18 @@ def _certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
         bound = problem.lower[i] if weight > 0 else problem.upper[i]
         if not np.isfinite(bound):
             return refuse(f"the multiplier of row {problem.row_name(i)} has a forbidden sign")
-        term = weight * number(Fraction(float(bound)))
+        term = weight * rows.number(bound)
         gap += term
         scale += abs(to_float(term))
     gradient = rows.matrix.T.dot(y)
     for b, (block, g) in enumerate(zip(problem.sets, rows.blocks(gradient), strict=True)):
-        if isinstance(block, SpectralBox):
-            support = _box_support(block, g)
+        if block.bounded:
+            support = _box_support(rows, block, g)
             if support is None:
                 return refuse(f"block {problem.block_name(b)}: support function not bounded exactly")
             gap -= support
             scale += abs(to_float(support))
-            continue
-        polar = (
-            semidefinite_exact(-g)
-            if isinstance(block, PSD)
-            else all(v <= 0 for v in g)
-            if isinstance(block, Nonneg)
-            else all(v == 0 for v in g)
-        )
-        if not polar:
+        elif not block.polar_exact(g):
             return refuse(f"A*y is not in the polar of block {problem.block_name(b)} exactly")
     if not gap > 0:
         return refuse("the two sides of the certificate do not differ in exact arithmetic")
@@ -176,7 +169,7 @@ def _certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
     )
 
 
-def _box_support(box: SpectralBox, g: np.ndarray) -> Any | None:
+def _box_support(rows: ExactRows, box: BlockSet, g: np.ndarray) -> Any | None:
     """Rational upper bound of the support function, from ``g = theta·I + P - N``, P and N semidefinite.
 
     Then ``<g, Z> <= theta·trace + upper·tr P - lower·tr N``; theta is zero where no trace is prescribed.
@@ -185,9 +178,7 @@ def _box_support(box: SpectralBox, g: np.ndarray) -> Any | None:
     if not np.isfinite(approximate).all():
         return None
     lam, vec = eigh(approximate)
-    theta = 0.0
-    if box.trace is not None:
-        theta = float(lam[::-1][min(max(int(box.rank), 0), box.n - 1)])
+    theta = box.threshold(lam)
     spread = float(np.max(np.abs(lam - theta), initial=0.0))
     rounded = spectral_matrix(vec, np.maximum(lam - theta, 0.0))
     if not (math.isfinite(spread) and np.isfinite(rounded).all()):
@@ -199,9 +190,8 @@ def _box_support(box: SpectralBox, g: np.ndarray) -> Any | None:
         positive = split + eye(box.n, lift)
         negative = positive - g + shift * eye(box.n, Fraction(1))
         if semidefinite_exact(positive) and semidefinite_exact(negative):
-            total = number(Fraction(box.upper)) * np.trace(positive)
-            total -= number(Fraction(box.lower)) * np.trace(negative)
+            total = rows.number(box.upper) * np.trace(positive) - rows.number(box.lower) * np.trace(negative)
             if box.trace is not None:
-                total += shift * number(Fraction(box.trace))
+                total += shift * rows.number(box.trace)
             return total
     return None

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
-from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
-from sdpfeas.verifier.exact.algebra import exact_step, semidefinite_exact
+from sdpfeas.verifier.exact.algebra import exact_step
 from sdpfeas.verifier.exact.candidates import DENOMINATORS, SLIP, candidates
 from sdpfeas.verifier.exact.eligible import small_enough
 from sdpfeas.verifier.exact.rationals import (
-    eye,
-    number,
     to_float,
     to_floats,
     to_fractions,
@@ -105,10 +100,12 @@ def _reach(problem: FeasibilityProblem, flat: FloatArray) -> FloatArray:
     """How far each entry may move: by its own size if it must stay positive, else by that of its block."""
     out, start = [], 0
     for block in problem.sets:
-        part = np.abs(flat[start : start + math.prod(block.shape)])
+        part = np.abs(flat[start : start + block.entries])
         start += part.size
         size = float(np.max(part, initial=0.0)) or 1.0
-        out.append(np.maximum(part, 1e-6 * size) if isinstance(block, Nonneg) else np.full(part.size, size))
+        out.append(
+            np.maximum(part, 1e-6 * size) if block.cone and block.entrywise else np.full(part.size, size)
+        )
     return np.concatenate(out)
 
 
@@ -125,10 +122,8 @@ def _may_be_feasible(problem: FeasibilityProblem, point: Point) -> bool:
         if np.any(problem.lower - value > allowed) or np.any(value - problem.upper > allowed):
             return False
     for block, x, scale in zip(problem.sets, point, size, strict=True):
-        reference = scale
-        if isinstance(block, SpectralBox):
-            reference = max(scale, abs(block.lower), abs(block.upper))
-        if not isinstance(block, Free) and block.depth(x) < -SLIP * reference:
+        reference = max(scale, block.spectral_radius) if block.bounded else scale
+        if not block.free and block.depth(x) < -SLIP * reference:
             return False
     return True
 
@@ -141,25 +136,14 @@ def _point_holds(rows: ExactRows, x: np.ndarray) -> Outcome:
         for bound, sign in ((problem.lower[i], 1), (problem.upper[i], -1)):
             if not np.isfinite(bound):
                 continue
-            left = sign * (value[i] - number(Fraction(float(bound))))
+            left = sign * (value[i] - rows.number(bound))
             if left < 0:
                 return refuse(f"row {problem.row_name(i)} is violated in exact arithmetic")
             if not problem.equality[i]:
                 size = abs(to_float(value[i])) + abs(float(bound))
                 margin = min(margin, to_float(left) / size if size > 0.0 else 1.0)
     for b, (block, part) in enumerate(zip(problem.sets, rows.blocks(x), strict=True)):
-        inside = True
-        if isinstance(block, PSD):
-            inside = semidefinite_exact(part)
-        elif isinstance(block, Nonneg):
-            inside = all(v >= 0 for v in part)
-        elif isinstance(block, SpectralBox):
-            inside = semidefinite_exact(part - eye(block.n, Fraction(block.lower))) and (
-                semidefinite_exact(eye(block.n, Fraction(block.upper)) - part)
-            )
-            if block.trace is not None:
-                inside = inside and np.trace(part) == number(Fraction(block.trace))
-        if not inside:
+        if not block.contains_exact(part, rows.number):
             return refuse(f"block {problem.block_name(b)} is outside its set in exact arithmetic")
     return Outcome(
         True,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.verifier.exact import rationals
 from sdpfeas.verifier.exact.rationals import eye, number, to_floats, zeros
 
@@ -32,6 +32,10 @@ class ExactRows:
             parts.append(np.vectorize(number, otypes=[object])(stacked))
         self.matrix = np.concatenate(parts, axis=1)
         self.splits = np.cumsum([math.prod(block.shape) for block in problem.sets])[:-1]
+
+    def number(self, value: float) -> Any:
+        """Return what a stored number stands for, as a rational of the fastest kind there is."""
+        return number(Fraction(float(value)))
 
     def blocks(self, vector: np.ndarray) -> list[np.ndarray]:
         """A vector over the stacked blocks, cut into these."""
@@ -69,13 +73,13 @@ def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
     problem = rows.problem
     index = np.flatnonzero(problem.equality)
     matrix = [rows.matrix[i] for i in index]
-    values = [number(Fraction(float(problem.lower[i]))) for i in index]
+    values = [rows.number(problem.lower[i]) for i in index]
     for b, block in enumerate(problem.sets):
-        if isinstance(block, SpectralBox) and block.trace is not None:
+        if block.trace is not None:
             parts = [zeros((math.prod(s.shape),)) for s in problem.sets]
             parts[b] = eye(block.n, Fraction(1)).reshape(-1)
             matrix.append(np.concatenate(parts))
-            values.append(number(Fraction(block.trace)))
+            values.append(rows.number(block.trace))
     width = rows.matrix.shape[1]
     stacked = np.stack(matrix) if matrix else zeros((0, width))
     return stacked, np.array(values, dtype=object)
