@@ -75,20 +75,11 @@ KNOWN: dict[str, set[str]] = {
         "wlda.paper.methods -> wlda.data",
         "wlda.paper.methods -> wlda.paper.sdwlda",
     },
-    "private name of another room": {
-        "verifier.equality: problem's _depths",
-        "verifier.equality: problem's _magnitude_adjoint_upper",
-        "verifier.numeric: problem's _depths",
-        "verifier.numeric: problem's _magnitude_adjoint",
-        "verifier.numeric: problem's _magnitude_apply",
-        "verifier.stable: problem's _stable_adjoint",
-        "verifier.stable: problem's _stable_apply",
-    },
+    "private name of another room": set(),
     "too long": {
         "backends.ipm.embedding",
         "families.base",
         "problem.reductions.sdpa_sides",
-        "verifier.equality",
         "wlda.family.wlda",
     },
 }

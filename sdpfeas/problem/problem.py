@@ -219,6 +219,14 @@ class FeasibilityProblem:
                 total += rows.apply(x)
         return total
 
+    def stable_apply(self, point: Point) -> FloatArray:
+        """Row values ``A(X)`` by the routes with the small error bounds, where accuracy comes first."""
+        total = np.zeros(self.m)
+        for rows, x in zip(self.rows, point, strict=True):
+            if rows is not None:
+                total += rows.stable_apply(x)
+        return total
+
     def adjoint(self, y: FloatArray) -> Point:
         """Weighted sum of the rows, ``A*y``, one array per block."""
         return tuple(

@@ -364,4 +364,4 @@ class FreeColumns:
         rows = self._problem.rows[b]
         assert rows is not None
         # Not ``> 0``: what is not a number proves nothing.
-        return rows._magnitude_adjoint_upper(self.weight) != 0.0
+        return rows.magnitude_adjoint_upper(self.weight) != 0.0

@@ -30,7 +30,6 @@ from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.redundancy import without_redundant_columns, without_redundant_rows
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
-from sdpfeas.verifier.stable import stable_adjoint, stable_apply
 from sdpfeas.verifier.tolerances import Tolerances
 
 __all__ = ["check_certificate", "check_point"]
@@ -66,9 +65,9 @@ def check_point(
                 return refuse(f"block {problem.block_name(b)} is outside its set by {share:.3g} of its size")
             drift += apart * problem.upper_norms[b]
         if rows is not None:
-            part = stable_apply(rows, x)
+            part = rows.stable_apply(x)
             value += part
-            noise += gamma(rows._depths[0]) * _norm(x) * problem.upper_norms[b]
+            noise += gamma(rows.depths[0]) * _norm(x) * problem.upper_norms[b]
             if not block.polyhedral:
                 excused = excused + np.abs(part)
     if not np.isfinite(value).all():
@@ -187,7 +186,7 @@ def _cancelled(
         elif not block.polyhedral:
             out[index] += slight * reach
         else:
-            out[index] += slight * rows.select(index)._magnitude_apply(np.abs(x))
+            out[index] += slight * rows.select(index).magnitude_apply(np.abs(x))
     return out
 
 
@@ -244,7 +243,7 @@ def check_certificate(
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         if rows is None:
             continue
-        g = stable_adjoint(rows, y)
+        g = rows.stable_adjoint(y)
         if not np.isfinite(g).all():
             return refuse("A*y overflows")
         if block.bounded:
@@ -283,11 +282,11 @@ def _excess(block: BlockSet, rows: Rows, y: FloatArray) -> float:
     Entry by entry, each next to its own terms ``sum_i |y_i| |a_ij|``: units are the user's choice, and a
     column of large numbers excuses nothing in another.
     """
-    g, weights = stable_adjoint(rows, y).ravel(), np.abs(y)
-    columns = stable_apply(rows, np.ones((1, 1)))[:, None] if block.matrix else vector_columns(rows)
+    g, weights = rows.stable_adjoint(y).ravel(), np.abs(y)
+    columns = rows.stable_apply(np.ones((1, 1)))[:, None] if block.matrix else vector_columns(rows)
     size = abs(columns).T @ weights
     # Terms that cancelled when the rows were formed count for rounding too.
-    slip = 8.0 * UNIT * rows._magnitude_adjoint(weights).ravel()
+    slip = 8.0 * UNIT * rows.magnitude_adjoint(weights).ravel()
     # What is not in the polar of a cone is the projection onto the cone.
     excess = np.abs(block.project_spectrum(g)) + slip
     return float(np.max(np.divide(excess, size, out=np.where(excess == 0.0, 0.0, np.inf), where=size > 0.0)))

@@ -19,6 +19,7 @@ from sdpfeas.problem.rows import (
     Dense,
     LowRank,
     PairwiseDifference,
+    Rows,
     Sparse,
     Stacked,
     as_rows,
@@ -198,6 +199,52 @@ def _check_enclosures(sample, x, y, zeros=True):
             if zeros and s == 0:
                 assert v == 0.0
                 assert r == 0.0
+
+
+@examples(4)
+@given(samples(wild=30.0), SEEDS)
+def test_stable_products_are_as_accurate_as_they_say(sample, seed):
+    """Of every kind, composed ones too: they are what the enclosures enclose."""
+    rows, flat = sample.rows, sample.values.reshape(sample.rows.m, -1)
+    size = sample.magnitude.reshape(sample.rows.m, -1)
+    x, y = arguments(sample, np.random.default_rng(seed), 5.0)
+    cases = [
+        (
+            rows.stable_apply(x),
+            rows.enclose_apply(x)[0],
+            flat @ exact(x).ravel(),
+            size @ abs(exact(x)).ravel(),
+        ),
+        (rows.stable_adjoint(y), rows.enclose_adjoint(y)[0], exact(y) @ flat, abs(exact(y)) @ size),
+    ]
+    for depth, (value, enclosed, right, sizes) in zip(rows.depths, cases, strict=True):
+        assert np.array_equal(value, enclosed)
+        for v, t, s in zip(value.ravel(), right, sizes, strict=True):
+            assert abs(Fraction(v) - t) <= Fraction(gamma(depth)) * s
+    point = (x,)
+    block = sf.PSD(rows.n) if rows.matrix else sf.Free(rows.n)
+    problem = sf.FeasibilityProblem([block], [rows], np.zeros(rows.m), np.zeros(rows.m))
+    assert np.array_equal(problem.stable_apply(point), rows.stable_apply(x))
+
+
+def test_a_new_kind_of_rows_has_to_answer_for_every_product():
+    asked = {"stable_apply", "stable_adjoint", "magnitude_apply", "magnitude_adjoint", "depths", "units"}
+    assert asked <= Rows.__abstractmethods__
+
+
+@given(samples(wild=140.0))
+def test_units_are_the_rows_but_for_powers_of_two(sample):
+    """Numbers far below the largest of a row may be lost, by less than the smallest normal number."""
+    units, exponents = sample.rows.units()
+    for i, power in enumerate(exponents.tolist()):
+        if not sample.magnitude[i].any():
+            assert not units.exact_row(i).any()
+            continue
+        gap = abs(units.exact_row(i) * Fraction(2) ** power - sample.values[i])
+        rounding = Fraction(2) ** -50 if sample.rows.kind != "dense" else 0
+        lost = 100 * Fraction(2.0**-1022) * Fraction(2) ** power
+        assert np.all(gap <= rounding * sample.magnitude[i] + lost)
+        assert max(abs(v) for v in units.exact_row(i).ravel()) < 2**110
 
 
 def test_enclosures_see_underflow():

@@ -113,11 +113,11 @@ class Rows(ABC):
         """Build rows from what :meth:`state` returned."""
 
     @abstractmethod
-    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+    def magnitude_apply(self, x: FloatArray) -> FloatArray:
         """Bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
 
     @abstractmethod
-    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+    def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
         """Entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
 
     @cached_property
@@ -144,40 +144,40 @@ class Rows(ABC):
 
     @property
     @abstractmethod
-    def _depths(self) -> tuple[int, int]:
-        """How many roundings are chained in one entry of ``apply`` and of ``adjoint``."""
+    def depths(self) -> tuple[int, int]:
+        """How many roundings are chained in one entry of ``stable_apply`` and of ``stable_adjoint``."""
 
     @property
     @abstractmethod
     def _factors_stored(self) -> int:
         """How many stored numbers are multiplied in one term of ``apply``."""
 
-    def _stable_apply(self, x: FloatArray) -> FloatArray:
-        """``apply`` by the route that the bound of ``_depths`` is for."""
-        return self.apply(x)
+    @abstractmethod
+    def stable_apply(self, x: FloatArray) -> FloatArray:
+        """``apply`` by a route that does not cancel more than the rows themselves: ``depths`` is about it."""
 
-    def _stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """``adjoint`` by the route that the bound of ``_depths`` is for."""
-        return self.adjoint(y)
+    @abstractmethod
+    def stable_adjoint(self, y: FloatArray) -> FloatArray:
+        """``adjoint`` by a route that does not cancel more than the rows do: ``depths`` is about it."""
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``apply`` with a proven radius for every row."""
-        return self._stable_apply(x), self._radius(self._magnitude_apply, self._depths[0], np.abs(x))
+        return self.stable_apply(x), self._radius(self.magnitude_apply, self.depths[0], np.abs(x))
 
     def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``adjoint`` with a proven radius for every entry."""
-        return self._stable_adjoint(y), self._radius(self._magnitude_adjoint, self._depths[1], np.abs(y))
+        return self.stable_adjoint(y), self._radius(self.magnitude_adjoint, self.depths[1], np.abs(y))
 
     def _radius(self, product: Product, depth: int, argument: FloatArray) -> FloatArray:
         """Error bound of sums with a factor from ``argument`` in every term; ``product`` adds magnitudes."""
         rounding = product_up(gamma(depth), inflate(product(argument), depth + 4))
         return sum_up(rounding, self._underflow(product, depth, argument))
 
-    def _magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
+    def magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
         """Proven entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``; zero only where no term is."""
-        depth = self._depths[1]
-        lost = self._underflow(self._magnitude_adjoint, depth, w)
-        return sum_up(inflate(self._magnitude_adjoint(w), depth), lost)
+        depth = self.depths[1]
+        lost = self._underflow(self.magnitude_adjoint, depth, w)
+        return sum_up(inflate(self.magnitude_adjoint(w), depth), lost)
 
     def _underflow(self, product: Product, depth: int, argument: FloatArray) -> FloatArray | float:
         """Bound of what underflow may take from the sums that ``product`` bounds; zero where no term is."""
@@ -215,12 +215,12 @@ class Rows(ABC):
     @property
     def gram_depth(self) -> int:
         """How many roundings are chained in one entry of ``gram``, at the most."""
-        return sum(self._depths) + int(np.prod(self.shape)) + 8
+        return sum(self.depths) + int(np.prod(self.shape)) + 8
 
     @property
     def _row_depth(self) -> int:
         """How many roundings are chained in one entry of ``_row``, at the most."""
-        return self._depths[1]
+        return self.depths[1]
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set an attribute once, in the constructor, and never again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise
 from typing import Any
@@ -63,9 +63,13 @@ class Stacked(Rows):
 
     def adjoint(self, y: FloatArray) -> FloatArray:
         """Weighted sum of the rows."""
+        return self._total(lambda part, weights: part.adjoint(weights), y)
+
+    def _total(self, product: Callable[[Rows, FloatArray], FloatArray], y: FloatArray) -> FloatArray:
+        """Sum of what every part makes of its weights."""
         out = np.zeros(self.shape)
         for part, weights in zip(self.parts, np.split(y, self._splits), strict=True):
-            out += part.adjoint(weights)
+            out += product(part, weights)
         return out
 
     def norms(self) -> FloatArray:
@@ -87,7 +91,7 @@ class Stacked(Rows):
     def gram_depth(self) -> int:
         """That of the parts, or of the products between them."""
         within = max(part.gram_depth for part in self.parts)
-        return max(within, self._row_depth + max(part._depths[0] for part in self.parts) + 2)
+        return max(within, self._row_depth + max(part.depths[0] for part in self.parts) + 2)
 
     @property
     def _row_depth(self) -> int:
@@ -148,8 +152,13 @@ class Stacked(Rows):
         """Build the rows again."""
         return cls(children)
 
-    def _stable_apply(self, x: FloatArray) -> FloatArray:
-        return np.concatenate([part._stable_apply(x) for part in self.parts])
+    def stable_apply(self, x: FloatArray) -> FloatArray:
+        """Stable values of the parts."""
+        return np.concatenate([part.stable_apply(x) for part in self.parts])
+
+    def stable_adjoint(self, y: FloatArray) -> FloatArray:
+        """Sum of the stable sums of the parts."""
+        return self._total(lambda part, weights: part.stable_adjoint(weights), y)
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``apply`` with a proven radius for every row."""
@@ -167,26 +176,27 @@ class Stacked(Rows):
         k = len(self.parts) + 2
         return total, sum_up(radius, product_up(gamma(k), inflate(size, k)))
 
-    def _magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
+    def magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
+        """Proven bound of the sum of the magnitudes with weights ``w >= 0``."""
         pieces = zip(self.parts, np.split(w, self._splits), strict=True)
-        return sum_up(np.zeros(self.shape), *(part._magnitude_adjoint_upper(v) for part, v in pieces))
+        return sum_up(np.zeros(self.shape), *(part.magnitude_adjoint_upper(v) for part, v in pieces))
 
-    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
-        return np.concatenate([part._magnitude_apply(x) for part in self.parts])
+    def magnitude_apply(self, x: FloatArray) -> FloatArray:
+        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
+        return np.concatenate([part.magnitude_apply(x) for part in self.parts])
 
-    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        out = np.zeros(self.shape)
-        for part, weights in zip(self.parts, np.split(w, self._splits), strict=True):
-            out += part._magnitude_adjoint(weights)
-        return out
+    def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
+        return self._total(lambda part, weights: part.magnitude_adjoint(weights), w)
 
     @property
     def _factors_stored(self) -> int:
         return max(part._factors_stored for part in self.parts)
 
     @property
-    def _depths(self) -> tuple[int, int]:
-        apply, adjoint = zip(*(part._depths for part in self.parts), strict=True)
+    def depths(self) -> tuple[int, int]:
+        """Chained roundings in one entry of the stable products."""
+        apply, adjoint = zip(*(part.depths for part in self.parts), strict=True)
         return max(apply), max(adjoint) + len(self.parts)
 
 
@@ -299,8 +309,13 @@ class Combined(Rows):
         """Build the rows again."""
         return cls(csr_from_parts(arrays, int(numbers["m"]), children[0].m), children[0])
 
-    def _stable_apply(self, x: FloatArray) -> FloatArray:
-        return np.asarray(self._csr @ self.base._stable_apply(x))
+    def stable_apply(self, x: FloatArray) -> FloatArray:
+        """Combinations of the stable values of the base."""
+        return np.asarray(self._csr @ self.base.stable_apply(x))
+
+    def stable_adjoint(self, y: FloatArray) -> FloatArray:
+        """Stable sum of the base with the weights combined."""
+        return self.base.stable_adjoint(np.asarray(self._csr.T @ y))
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``apply`` with a proven radius for every row."""
@@ -313,25 +328,29 @@ class Combined(Rows):
         transposed = self._csr.T.tocsr()
         slip = _slip(transposed, np.abs(y))
         value, radius = self.base.enclose_adjoint(np.asarray(transposed @ y))
-        return value, sum_up(radius, self.base._magnitude_adjoint_upper(slip))
+        return value, sum_up(radius, self.base.magnitude_adjoint_upper(slip))
 
-    def _magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
-        return self.base._magnitude_adjoint_upper(_sums_up(self._csr.T.tocsr(), w))
+    def magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
+        """Proven bound of the sum of the magnitudes with weights ``w >= 0``."""
+        return self.base.magnitude_adjoint_upper(_sums_up(self._csr.T.tocsr(), w))
 
-    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
-        return np.asarray(abs(self._csr) @ self.base._magnitude_apply(x))
+    def magnitude_apply(self, x: FloatArray) -> FloatArray:
+        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
+        return np.asarray(abs(self._csr) @ self.base.magnitude_apply(x))
 
-    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        return self.base._magnitude_adjoint(np.asarray(abs(self._csr.T) @ w))
+    def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
+        return self.base.magnitude_adjoint(np.asarray(abs(self._csr.T) @ w))
 
     @property
     def _factors_stored(self) -> int:
         return self.base._factors_stored + 1
 
     @property
-    def _depths(self) -> tuple[int, int]:
-        apply, adjoint = self.base._depths
-        widest = int(np.max(np.diff(self._csr.indptr), initial=0))
+    def depths(self) -> tuple[int, int]:
+        """Chained roundings in one entry of the stable products."""
+        apply, adjoint = self.base.depths
+        widest = longest_row(self._csr)
         tallest = int(np.max(np.bincount(self._csr.indices, minlength=1), initial=0))
         return apply + widest + 2, adjoint + tallest + 2
 
@@ -366,5 +385,5 @@ def _cross_gram(first: Rows, second: Rows) -> FloatArray:
         return _cross_gram(second, first).T
     out = np.empty((first.m, second.m))
     for i in range(first.m):
-        out[i] = second._stable_apply(first._row(i))
+        out[i] = second.stable_apply(first._row(i))
     return out

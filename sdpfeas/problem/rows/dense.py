@@ -70,6 +70,14 @@ class Dense(Rows):
         # BLAS may sum mirror entries in different orders.
         return symmetrize(total) if self.matrix else total
 
+    def stable_apply(self, x: FloatArray) -> FloatArray:
+        """``apply``: sums of single products."""
+        return self.apply(x)
+
+    def stable_adjoint(self, y: FloatArray) -> FloatArray:
+        """``adjoint``: sums of single products."""
+        return self.adjoint(y)
+
     def _plain_norms(self) -> FloatArray:
         return np.asarray(np.linalg.norm(self._flat, axis=1), dtype=np.float64)
 
@@ -109,12 +117,14 @@ class Dense(Rows):
         """Build the rows again."""
         return cls(arrays["array"])
 
-    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+    def magnitude_apply(self, x: FloatArray) -> FloatArray:
+        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
         flat = x.reshape(-1)
         # Row by row: a copy of all magnitudes at once would double the memory of the problem.
         return np.array([np.abs(row) @ flat for row in self._flat])
 
-    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+    def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
         out = np.zeros(self._flat.shape[1])
         for weight, row in zip(w, self._flat, strict=True):
             if weight:
@@ -122,7 +132,8 @@ class Dense(Rows):
         return out.reshape(self.shape)
 
     @property
-    def _depths(self) -> tuple[int, int]:
+    def depths(self) -> tuple[int, int]:
+        """Chained roundings in one entry of the stable products."""
         return self._flat.shape[1] + 2, self.m + 3
 
 

@@ -131,7 +131,7 @@ class LowRank(Rows):
         """Sum of the norms of the rank-one parts of every row."""
         lengths = norms_upper(self._factors)
         sizes = self._sum_by_row(product_up(np.abs(self._signs), lengths, lengths))
-        return inflate(sizes, self._depths[0])
+        return inflate(sizes, self.depths[0])
 
     def units(self) -> tuple[Rows, np.ndarray]:
         """Rows whose factors and coefficients are at most about one."""
@@ -156,7 +156,8 @@ class LowRank(Rows):
         product = scipy.linalg.blas.dtrmm(2.0, half.T, self._factors.T, lower=0)
         return self._sum_by_row(self._signs * np.einsum("nk,kn->k", product, self._factors))
 
-    def _stable_apply(self, x: FloatArray) -> FloatArray:
+    def stable_apply(self, x: FloatArray) -> FloatArray:
+        """Inner products with every row, without cancelling more than the rows do."""
         quadratic = np.einsum("kn,kn->k", self._factors @ x, self._factors)
         return self._sum_by_row(self._signs * quadratic)
 
@@ -172,7 +173,8 @@ class LowRank(Rows):
         plus, minus = root[weights > 0.0], root[weights < 0.0]
         return plus.T @ plus - minus.T @ minus
 
-    def _stable_adjoint(self, y: FloatArray) -> FloatArray:
+    def stable_adjoint(self, y: FloatArray) -> FloatArray:
+        """Weighted sum of the rows, without cancelling more than they do."""
         weights = self._signs * y[self._owner]
         return symmetrize((self._factors.T * weights) @ self._factors)
 
@@ -227,15 +229,18 @@ class LowRank(Rows):
         """Build the rows again."""
         return cls.from_stacked(arrays["factors"], arrays["signs"], arrays["owner"], int(numbers["m"]))
 
-    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+    def magnitude_apply(self, x: FloatArray) -> FloatArray:
+        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
         size = np.abs(self._factors)
         return self._sum_by_row(np.abs(self._signs) * np.einsum("kn,kn->k", size @ x, size))
 
-    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+    def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
         size = np.abs(self._factors)
         return (size.T * (np.abs(self._signs) * w[self._owner])) @ size
 
     @property
-    def _depths(self) -> tuple[int, int]:
+    def depths(self) -> tuple[int, int]:
+        """Chained roundings in one entry of the stable products."""
         most = int(np.max(np.bincount(self._owner, minlength=self.m), initial=0))
         return 2 * self.n + most + 4, self._owner.size + 5

@@ -108,11 +108,13 @@ class PairwiseDifference(Rows):
         laplacian[np.diag_indices(self.c)] = -laplacian.sum(axis=1)
         return symmetrize(self._centred.T @ laplacian @ self._centred)
 
-    def _stable_apply(self, x: FloatArray) -> FloatArray:
+    def stable_apply(self, x: FloatArray) -> FloatArray:
+        """Inner products with every row, without cancelling more than the rows do."""
         d = self.differences()
         return np.einsum("kn,kn->k", d @ x, d)
 
-    def _stable_adjoint(self, y: FloatArray) -> FloatArray:
+    def stable_adjoint(self, y: FloatArray) -> FloatArray:
+        """Weighted sum of the rows, without cancelling more than they do."""
         d = self.differences()
         return symmetrize((d.T * y) @ d)
 
@@ -163,15 +165,18 @@ class PairwiseDifference(Rows):
         """Build the rows again."""
         return cls(arrays["means"])
 
-    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+    def magnitude_apply(self, x: FloatArray) -> FloatArray:
+        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
         size = np.abs(self.differences())
         return np.einsum("kn,kn->k", size @ x, size)
 
-    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+    def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
         size = np.abs(self.differences())
         return (size.T * w) @ size
 
     @property
-    def _depths(self) -> tuple[int, int]:
+    def depths(self) -> tuple[int, int]:
+        """Chained roundings in one entry of the stable products."""
         # Two roundings more than LowRank: each factor is itself a rounded difference.
         return 2 * self.n + 6, self.m + 7

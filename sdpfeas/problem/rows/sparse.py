@@ -20,6 +20,7 @@ from sdpfeas.problem.rows.arrays import (
     exponents,
     frozen_csr,
     largest_by_row,
+    longest_row,
     stored_rows,
 )
 from sdpfeas.problem.rows.base import Rows, State
@@ -88,6 +89,14 @@ class Sparse(Rows):
         """Weighted sum of the rows."""
         return np.asarray(self._transposed @ y).reshape(self.shape)
 
+    def stable_apply(self, x: FloatArray) -> FloatArray:
+        """``apply``: sums of single products."""
+        return self.apply(x)
+
+    def stable_adjoint(self, y: FloatArray) -> FloatArray:
+        """``adjoint``: sums of single products."""
+        return self.adjoint(y)
+
     def _plain_norms(self) -> FloatArray:
         return np.sqrt(np.asarray(self._csr.multiply(self._csr).sum(axis=1)).ravel())
 
@@ -137,17 +146,18 @@ class Sparse(Rows):
         n, matrix = int(numbers["n"]), bool(numbers["matrix"])
         return cls(csr_from_parts(arrays, int(numbers["m"]), n * n if matrix else n), n, matrix)
 
-    def _magnitude_apply(self, x: FloatArray) -> FloatArray:
+    def magnitude_apply(self, x: FloatArray) -> FloatArray:
+        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
         return np.asarray(abs(self._csr) @ x.reshape(-1))
 
-    def _magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+    def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
+        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
         return np.asarray(abs(self._transposed) @ w).reshape(self.shape)
 
     @property
-    def _depths(self) -> tuple[int, int]:
-        widest = int(np.max(np.diff(self._csr.indptr), initial=0))
-        tallest = int(np.max(np.diff(self._transposed.indptr), initial=0))
-        return widest + 2, tallest + 2
+    def depths(self) -> tuple[int, int]:
+        """Chained roundings in one entry of the stable products."""
+        return longest_row(self._csr) + 2, longest_row(self._transposed) + 2
 
 
 def _largest(rows: Any) -> FloatArray:

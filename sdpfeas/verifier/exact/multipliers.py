@@ -20,7 +20,6 @@ from sdpfeas.verifier.exact.eligible import small_enough
 from sdpfeas.verifier.exact.rationals import eye, number, to_float, to_floats, to_fractions, to_rationals
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
-from sdpfeas.verifier.stable import stable_adjoint
 
 __all__ = ["exact_certificate"]
 
@@ -97,7 +96,7 @@ def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         if rows is None:
             continue
-        g = stable_adjoint(rows, y)
+        g = rows.stable_adjoint(y)
         size = float(np.abs(y) @ problem.block_norms[b])
         if not (np.isfinite(g).all() and math.isfinite(size)):
             return True

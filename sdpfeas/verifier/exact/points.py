@@ -20,7 +20,6 @@ from sdpfeas.verifier.exact.rationals import (
 )
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
-from sdpfeas.verifier.stable import stable_values
 
 __all__ = ["exact_point"]
 
@@ -117,7 +116,7 @@ def _may_be_feasible(problem: FeasibilityProblem, point: Point) -> bool:
     if not np.isfinite(size).all():
         return True
     if problem.m:
-        value = stable_values(problem, point)
+        value = problem.stable_apply(point)
         allowed = SLIP * (size @ problem.block_norms + largest_bound(problem))
         if np.any(problem.lower - value > allowed) or np.any(value - problem.upper > allowed):
             return False
