@@ -194,7 +194,7 @@ class ParametricFamily(Family):
         if slope is None or delta == 0.0:
             return fixed
         line = self._lines[b]
-        if line is not None:
+        if line is not None and line.exact_at(delta):
             return line.at(delta)
         eye = sp.eye_array(self.m, format="csr")
         if both is None:
@@ -427,17 +427,21 @@ class ParametricFamily(Family):
         return f"{type(self).__name__}: {sets}; {self.m} rows"
 
 
+#: The largest number; what is beyond it is rounded to infinity outwards, and to it inwards.
+_LARGEST = Fraction(float(np.finfo(np.float64).max))
+
+
 def _moved(bound: FloatArray, slope: FloatArray, delta: float, direction: int) -> FloatArray:
     """``bound + delta·slope``, rounded up (1), down (-1) or to nearest (0)."""
     out = np.array(bound)
     step = Fraction(delta)
     for i in np.flatnonzero((slope != 0.0) & np.isfinite(bound)):
         exact = Fraction(float(bound[i])) + step * Fraction(float(slope[i]))
-        value = float(exact)
+        value = float(min(max(exact, -_LARGEST), _LARGEST))
         if direction > 0 and Fraction(value) < exact:
-            value = float(np.nextafter(value, np.inf))
+            value = math.nextafter(value, math.inf)
         elif direction < 0 and Fraction(value) > exact:
-            value = float(np.nextafter(value, -np.inf))
+            value = math.nextafter(value, -math.inf)
         out[i] = value
     return out
 
@@ -449,6 +453,12 @@ class _Line:
     fixed: FloatArray
     slope: FloatArray
     pattern: Any
+
+    def exact_at(self, delta: float) -> bool:
+        """Whether no product underflows or overflows: a power of two may take ``delta`` out of the range."""
+        with np.errstate(over="ignore"):
+            exponents = np.frexp(self.slope)[1]
+            return bool(np.all(np.ldexp(np.ldexp(delta, exponents), -exponents) == delta))
 
     def at(self, delta: float) -> Rows:
         pattern = self.pattern

@@ -5,10 +5,12 @@ import pickle
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
@@ -84,6 +86,42 @@ class Skewed(ParametricFamily):
 
     def place(self, point, delta):
         return (self.handed["place"],) if "place" in self.handed else point
+
+
+@pytest.mark.parametrize("power", [-1073, -600, 0, 600, 1023])
+@pytest.mark.parametrize("delta", [1.5, 1.5 * 2.0**-600, 5e-324, 1.5 * 2.0**600])
+def test_rows_at_delta_are_the_rows_that_are_meant(power, delta):
+    """A slope that is a power of two may take delta out of the range of floating point."""
+    slope = sp.csr_array([[2.0**power, 0.0], [0.0, 2.0**power]])
+    for fixed in (None, sp.csr_array([[0.0, 3.0], [0.0, 0.0]])):
+        family = ParametricFamily(
+            [sf.Nonneg(2)], [fixed], [slope], np.zeros(2), np.full(2, np.inf), monotone="by design"
+        )
+        try:
+            rows = family.at(delta).rows[0]
+        except ProblemError:
+            assert Fraction(2) ** power * Fraction(delta) > Fraction(1e307)  # no number is that large
+            continue
+        for i in range(2):
+            assert rows.exact_row(i)[i] == -Fraction(delta) * Fraction(2) ** power
+    below = ParametricFamily(
+        [sf.Nonneg(1)], [None], [sp.csr_array([[2.0**-600]])], [0.0], [np.inf], monotone="by design"
+    ).at(1.5 * 2.0**-600)
+    # -1.5·2^-1200·x >= 0 does not hold at x = 1.
+    check = sf.verify(below, Claim(point=(np.ones(1),)), rigorous=True, repair=False)
+    assert check.verdict is Verdict.UNDECIDED
+
+
+def test_bounds_that_move_beyond_the_largest_number():
+    family = ParametricFamily(
+        [sf.Nonneg(1)], [[[1.0]]], [None], [0.0], [np.inf], lower_slope=[1e300], monotone="by design"
+    )
+    largest = float(np.finfo(float).max)
+    assert family.rounded_at(1e300, -1).lower[0] == family.at(1e300).lower[0] == largest
+    assert family.rounded_at(-1e300, 1).lower[0] == -largest
+    with pytest.raises(ProblemError):
+        family.rounded_at(1e300, 1)
+    assert family.lower_bound((np.array([1e305]),)) <= 1e5
 
 
 @pytest.mark.parametrize("hook", ["settle", "place"])
