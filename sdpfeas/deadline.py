@@ -41,6 +41,12 @@ class Deadline:
         """Seconds left as a limit for the next stage; None without a limit."""
         return None if math.isinf(self.seconds) else max(self.left, 1e-3)
 
+    def later(self, seconds: float) -> Deadline:
+        """Return a deadline with the same start that ends ``seconds`` later."""
+        out = copy.copy(self)
+        out.seconds = self.seconds + seconds
+        return out
+
     def within(self, seconds: float | None) -> Deadline:
         """Return a deadline with the same start that ends no later than ``seconds`` from now."""
         if seconds is None:

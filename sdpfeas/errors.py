@@ -51,6 +51,42 @@ class StudyError(SdpfeasError):
     """A study could not be carried to its end."""
 
 
+class LimitError(SdpfeasError):
+    """Work was not begun, because it does not fit into a limit."""
+
+
+class OutOfTime(LimitError):
+    """Work does not fit into the time that is left.
+
+    Parameters
+    ----------
+    what : str
+        What it is.
+    needed, left : float, optional
+        Seconds; None if the time is up.
+    """
+
+    def __init__(self, what: str, needed: float | None = None, left: float | None = None) -> None:
+        numbers = "" if needed is None else f": about {needed:.2g} s needed, {left:.2g} s left"
+        super().__init__(f"out of time before {what}{numbers}")
+
+
+class OutOfMemory(LimitError):
+    """Work does not fit into the memory that is left.
+
+    Parameters
+    ----------
+    what : str
+        What it is.
+    needed, left : float
+        Bytes.
+    """
+
+    def __init__(self, what: str, needed: float, left: float) -> None:
+        sizes = f"about {needed / 2**30:.2g} GiB needed, {left / 2**30:.2g} GiB left"
+        super().__init__(f"not enough memory for {what}: {sizes}")
+
+
 class RoundingWarning(UserWarning):
     """What will be proved is about data that differ from what was given, in the last digits."""
 

@@ -23,6 +23,7 @@ from sdpfeas.backends.contract import CONES, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.presolve import presolve
@@ -111,6 +112,8 @@ class Csdp(FeasibilityBackend):
         small = presolve(problem)
         if small.answer is not None:
             return Claim(*small.answer, raw_status="presolved")
+        entries = sum(rows.entries for rows in problem.rows if rows is not None)
+        need("the file that CSDP reads", numbers=2000.0 * entries, memory=200.0 * entries)
         lmi = None if self.options.form == "equality" else _as_lmi(problem)
         posed = _PosedRows(equality_form(problem)) if lmi is None else _PosedLmi(lmi)
         with tempfile.TemporaryDirectory(prefix="sdpfeas-csdp-") as name:

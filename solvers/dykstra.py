@@ -21,6 +21,7 @@ import scipy.linalg
 
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
@@ -98,6 +99,10 @@ class _Run:
         self.margin = margin
         side = sum(block.n for block in problem.sets if isinstance(block, (PSD, Nonneg)))
         self.kappa = margin / ((1.0 + margin) * max(side, 1))
+        for rows in problem.rows:
+            if rows is not None:
+                need("the Gram matrix of the rows", *rows.gram_work, memory=32.0 * problem.m**2)
+        need("its factor", products=float(problem.m) ** 3)
         along = problem.apply(tuple(map(self._identity, problem.sets)))
         gram = sum((rows.gram() for rows in problem.rows if rows is not None), np.eye(problem.m))
         gram -= self.kappa * (2.0 - self.kappa * side) * np.outer(along, along)

@@ -8,7 +8,8 @@ from typing import Any
 from sdpfeas.backends.claimed import read_claim
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.errors import ClaimError, in_words, raised_where
+from sdpfeas.errors import ClaimError, LimitError, OutOfTime, in_words, raised_where
+from sdpfeas.numerics.effort import limited
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
 
@@ -30,15 +31,12 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
     inquiry : Inquiry
         What it is asked besides the problem.
     """
-    if all(type(s) in backend.sets or not s.bounded for s in problem.sets):
-        claim = _run(backend, problem, inquiry)
-    else:
-        lift = problem.lift()
-        claim = _run(backend, lift.problem, inquiry.through(lift))
-        try:
-            claim = claim.back(lift)
-        except ClaimError as error:
-            claim = Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {error}")
+    try:
+        with limited(inquiry.limit):
+            claim = _asked(backend, problem, inquiry)
+    except LimitError as error:
+        stop = Stop.TIME_LIMIT if isinstance(error, OutOfTime) else Stop.UNSUPPORTED
+        claim = Claim(stop=stop, raw_status=str(error))
     check = inquiry.granted
     if check is None or check.proof is not Proof.RIGOROUS:
         return claim
@@ -47,12 +45,25 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
     return replace(claim, certificate=check.certificate)
 
 
+def _asked(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+    if all(type(s) in backend.sets or not s.bounded for s in problem.sets):
+        return _run(backend, problem, inquiry)
+    lift = problem.lift()
+    claim = _run(backend, lift.problem, inquiry.through(lift))
+    try:
+        return claim.back(lift)
+    except ClaimError as error:
+        return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {error}")
+
+
 def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
     try:
         fine, why = backend.accepts(problem)
         if not fine:
             return Claim(stop=Stop.UNSUPPORTED, raw_status=in_words(why))
         returned: Any = backend.solve(problem, inquiry)
+    except LimitError:
+        raise
     except Exception as error:  # noqa: BLE001 - a backend may raise anything; it costs this answer only
         info = {"raised": raised_where(error)}
         return Claim(stop=Stop.ERROR, raw_status=in_words(error), info=info)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from sdpfeas.backends.asking import ask
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.backends.ipm.cost import newton_work
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
@@ -92,11 +93,4 @@ def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
         ("admm", {}),
     ]
     ours = [("spectral-ipm", dict[str, object]())]
-    return ours + rest if newton_work(problem) <= DENSE_WORK else [*rest[:1], *ours, *rest[1:]]
-
-
-def newton_work(problem: FeasibilityProblem) -> float:
-    """Multiply-adds of one Newton system of the interior-point method, roughly."""
-    m = float(problem.m)
-    blocks = sum(0.5 * m * m * block.n**2 + 40.0 * block.n**3 for block in problem.sets if block.matrix)
-    return m**3 / 3.0 + blocks
+    return ours + rest if newton_work(problem).products <= DENSE_WORK else [*rest[:1], *ours, *rest[1:]]

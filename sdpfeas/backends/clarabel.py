@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.conic.cones import Answer, StandardForm
+from sdpfeas.backends.conic.cost import Cost, interior_point_cost
 from sdpfeas.backends.conic.direct import DirectBackend, DirectOptions
 from sdpfeas.deadline import Deadline
 from sdpfeas.verifier.results import Stop
@@ -94,6 +95,9 @@ class Clarabel(DirectBackend):
     distribution = "clarabel"
     triangle = "upper"
     Options = ClarabelOptions
+
+    def _cost(self, form: StandardForm) -> Cost:
+        return interior_point_cost(form)
 
     def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
         import clarabel

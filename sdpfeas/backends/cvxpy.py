@@ -11,6 +11,7 @@ from typing import Any
 
 from sdpfeas.backends.conic.cones import Answer, ConePair
 from sdpfeas.backends.conic.conic import ConicBackend, Objective
+from sdpfeas.backends.conic.cost import interior_point_cost, splitting_cost
 from sdpfeas.deadline import Deadline
 
 __all__ = ["Cvxpy", "CvxpyOptions"]
@@ -52,7 +53,8 @@ class Cvxpy(ConicBackend):
 
         solver = self.options.solver.upper()
         require_solver(solver)
-        return ask_cvxpy(pair, solver, lambda: self._settings(solver, deadline), deadline)
+        cost = splitting_cost if solver == "SCS" else interior_point_cost
+        return ask_cvxpy(pair, solver, lambda stop: self._settings(solver, stop), deadline, cost)
 
     def _settings(self, solver: str, deadline: Deadline) -> dict[str, Any]:
         out = dict(self.options.settings)

@@ -20,10 +20,12 @@ import numpy as np
 
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, OptionError
+from sdpfeas.numerics.effort import CAUTION, limited, seconds
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, judge, proof_modes
+from sdpfeas.verifier.cost import proof_work
 from sdpfeas.verifier.results import Check, Claim, Proof, Verdict
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verifier import malformed
@@ -37,6 +39,15 @@ Wanted = Literal["proof", "margin"]
 SHARE = 0.5
 #: ... and the seconds they may take in any case, so that small problems do not depend on the clock.
 FREE = 0.5
+
+#: Shares of the time that are kept for the last proof: what it is estimated to take, but between these.
+LEAST_RESERVE, MOST_RESERVE = 0.04, 0.4
+
+#: Share of that reserve which a backend may use up to finish what it began.
+GRACE = 0.4
+
+#: Seconds beyond the deadline that the last proof may take: one that is quick is always tried.
+LAST = 0.1
 
 #: How many pieces of evidence are remembered with what they came to.
 REMEMBERED = 8
@@ -107,7 +118,7 @@ class Inquiry:
     problem : FeasibilityProblem
         The problem the evidence is about.
     deadline : Deadline, optional
-        When all has to be done, proofs included.
+        When all has to be done, proofs included. That of the inquiry itself is the backend's, and earlier.
     start : WarmStart, optional
         Where to start from, for backends that can.
     wanted : {"proof", "margin"}
@@ -130,12 +141,16 @@ class Inquiry:
     ) -> None:
         if wanted not in ("proof", "margin"):
             raise OptionError(f"wanted must be 'proof' or 'margin', got {wanted!r}")
-        self.deadline = Deadline(None) if deadline is None else deadline
+        whole = Deadline(None) if deadline is None else deadline
+        reserve = _reserve(problem, whole)
+        #: When a backend has to stop.
+        self.deadline = whole.within(whole.left - reserve)
+        self._grace = GRACE * reserve
         self.start = WarmStart() if start is None else start
         self.wanted = wanted
         self.listens = listener is not None
         self._listener = listener if isinstance(listener, Listener) else Listener(listener)
-        self._proofs = _Proofs(problem, self.deadline, rigorous)
+        self._proofs = _Proofs(problem, whole, rigorous)
         self._reductions: tuple[Reduction, ...] = ()
 
     # ------------------------------------------------------------ what a backend needs
@@ -165,9 +180,9 @@ class Inquiry:
             return True
         try:
             point, multipliers = self._mapped(point, multipliers)
-            if self._listener.offered(point, multipliers, gap):
-                self._proofs.stopped = True
-            else:
+            with limited(self._proofs.deadline):
+                self._proofs.stopped = self._listener.offered(point, multipliers, gap)
+            if not self.over:
                 self._proofs.attempt(point, multipliers, final=final)
         except ClaimError:
             pass  # of the wrong shape: worth nothing, like any other wrong evidence
@@ -191,9 +206,9 @@ class Inquiry:
         """
         if self.listens and not self.over:
             point, multipliers = self._mapped(point, multipliers)
-            self._proofs.stopped = self._listener(
-                Progress(iteration, self.deadline.elapsed, point, multipliers, gap)
-            )
+            progress = Progress(iteration, self.deadline.elapsed, point, multipliers, gap)
+            with limited(self._proofs.deadline):
+                self._proofs.stopped = self._listener(progress)
         return self.over
 
     def _mapped(
@@ -205,6 +220,11 @@ class Inquiry:
         return point, multipliers
 
     # ------------------------------------------------------------ what whoever asks needs
+
+    @property
+    def limit(self) -> Deadline:
+        """Until when work of the backend may last: a little longer than it may begin any."""
+        return self.deadline.later(self._grace)
 
     @property
     def granted(self) -> Check | None:
@@ -266,7 +286,8 @@ class _Proofs:
             return
         begin = time.perf_counter()
         try:
-            self.latest = self._check(point, multipliers, final=final)
+            with limited(self.deadline.later(LAST) if final else self.deadline):
+                self.latest = self._check(point, multipliers, final=final)
         finally:
             self.spent += time.perf_counter() - begin
         if self.latest.verdict is not Verdict.UNDECIDED:
@@ -302,6 +323,14 @@ class _Proofs:
         while len(self._cases) > REMEMBERED:
             del self._cases[next(iter(self._cases))]
         return out
+
+
+def _reserve(problem: FeasibilityProblem, whole: Deadline) -> float:
+    """Seconds to keep for the last proof."""
+    if whole.limit is None:
+        return 0.0
+    left = whole.left
+    return min(max(CAUTION * seconds(proof_work(problem)), LEAST_RESERVE * left), MOST_RESERVE * left)
 
 
 def _digest(case: Case[Any]) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.backends.conic.cones import Answer, StandardForm
+from sdpfeas.backends.conic.cost import Cost, splitting_cost
 from sdpfeas.backends.conic.direct import DirectBackend, DirectOptions
 from sdpfeas.deadline import Deadline
 from sdpfeas.verifier.results import Stop
@@ -75,6 +76,9 @@ class Scs(DirectBackend):
     triangle = "lower"
     objectives = ("margin", "none")
     Options = ScsOptions
+
+    def _cost(self, form: StandardForm) -> Cost:
+        return splitting_cost(form)
 
     def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
         import scs

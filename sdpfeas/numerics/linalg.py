@@ -8,6 +8,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from sdpfeas.numerics.effort import need
+
 FloatArray = NDArray[np.float64]
 
 #: Entries may differ from their mirror image by this much, relative to the largest entry of the
@@ -35,6 +37,7 @@ def eigh(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     numpy.linalg.LinAlgError
         If the matrix holds NaN or infinity, or neither driver converges.
     """
+    need("an eigendecomposition", cubes=float(matrix.shape[0]) ** 3)
     _require_finite(matrix)
     # Straight to LAPACK: below a hundred rows scipy's own checks take as long as a fifth of the work. The
     # transpose is the same matrix, in the order that LAPACK copies fastest.
@@ -52,6 +55,7 @@ def eigvalsh(matrix: FloatArray) -> FloatArray:
     numpy.linalg.LinAlgError
         As for :func:`eigh`.
     """
+    need("an eigendecomposition", cubes=0.5 * float(matrix.shape[0]) ** 3)
     _require_finite(matrix)
     lam: FloatArray
     # With less work space than this the reduction to tridiagonal form goes column by column.
@@ -70,6 +74,7 @@ def leading(matrix: FloatArray, count: int) -> FloatArray:
     n = matrix.shape[0]
     if n < PARTIAL_SIZE or 3 * count > n:
         return eigh(matrix)[1][:, n - count :]
+    need("an eigendecomposition", cubes=0.5 * float(n) ** 3)
     _require_finite(matrix)
     vec: FloatArray = scipy.linalg.eigh(matrix, subset_by_index=(n - count, n - 1), check_finite=False)[1]
     return vec
@@ -83,6 +88,7 @@ def cholesky(matrix: FloatArray) -> FloatArray:
     numpy.linalg.LinAlgError
         If the matrix is not positive definite.
     """
+    need("a Cholesky factor", products=float(matrix.shape[0]) ** 3)
     factor: FloatArray
     factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=1)
     # A pivot that is not a number stops some libraries and not others; it shows on the diagonal.

@@ -22,6 +22,7 @@ import math
 import numpy as np
 import scipy.linalg
 
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray, eigh
 
 #: Unit roundoff of IEEE double precision.
@@ -152,6 +153,7 @@ def definite(matrix: FloatArray, *, shift: float = 0.0) -> bool:
     n = matrix.shape[0]
     if n == 0:
         return True
+    need("a proof of definiteness", products=float(n) ** 3, numbers=8.0 * n * n)
     diagonal = np.diagonal(matrix)
     # The factorisation reads one triangle only, and LAPACK need not notice what is not a number.
     if not (np.isfinite(matrix).all() and np.isfinite(shift) and np.array_equal(matrix, matrix.T)):
@@ -219,6 +221,7 @@ def eigenvalue_enclosure(matrix: FloatArray) -> tuple[FloatArray, FloatArray, fl
         The k-th exact eigenvalue is within ``radius`` of the k-th computed one; infinity if not proven.
     """
     n = matrix.shape[0]
+    need("an enclosure of eigenvalues", products=3.0 * float(n) ** 3, cubes=float(n) ** 3)
     lam, vec = eigh(matrix)
     if not np.array_equal(matrix, matrix.T):
         return lam, vec, float("inf")

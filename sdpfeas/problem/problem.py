@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from os import PathLike
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ClaimError, ProblemError
 from sdpfeas.harmless import visible
+from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.lifting import Lift, lift
 from sdpfeas.problem.reductions.scaling import Scaling, scale_rows
@@ -158,8 +159,14 @@ class FeasibilityProblem:
         return out
 
     @cached_property
+    def work(self) -> Work:
+        """What ``apply`` takes, or ``adjoint``."""
+        return reduce(Work.plus, (rows.work for rows in self.rows if rows is not None), Work())
+
+    @cached_property
     def block_norms(self) -> FloatArray:
         """Frobenius norm of every row on every block, shape (blocks, m)."""
+        need("the norms of the rows", *self._norm_work)
         out = np.array([np.zeros(self.m) if r is None else r.norms() for r in self.rows])
         out = out.reshape(len(self.sets), self.m)
         out.setflags(write=False)
@@ -168,12 +175,17 @@ class FeasibilityProblem:
     @cached_property
     def upper_norms(self) -> FloatArray:
         """Proven upper bounds of ``block_norms``."""
+        need("the norms of the rows", *self._norm_work)
         out = np.zeros((len(self.sets), self.m))
         for b, rows in enumerate(self.rows):
             if rows is not None:
                 out[b] = rows.norms_upper
         out.setflags(write=False)
         return out
+
+    @property
+    def _norm_work(self) -> Work:
+        return reduce(Work.plus, (rows.norm_work for rows in self.rows if rows is not None), Work())
 
     def row_name(self, i: int) -> str:
         """Name of row ``i``, fit to be shown; its index where rows have no names."""

@@ -18,13 +18,14 @@ from sdpfeas.backends.asking import ask
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver
-from sdpfeas.errors import BackendError, OptionError, ProblemError
+from sdpfeas.errors import BackendError, LimitError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
+from sdpfeas.numerics.effort import limited
 from sdpfeas.search.bracket import Watch, relative_gap
 from sdpfeas.search.driver import BisectionResult, Search, Step
 from sdpfeas.search.midpoint import as_published
 from sdpfeas.search.solving import backend_options
-from sdpfeas.verifier.results import Proof, Verdict
+from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
 
 __all__ = ["BisectionResult", "Step", "bisect", "one_shot"]
 
@@ -91,11 +92,12 @@ def bisect(
     settings = backend_options(options, shorthand)
     search = Search(family, solver, tol, absolute_tol, time_limit, callback, settings)
     search.refines = refine
-    known = _known(search)
-    if known is not None:
-        return known
-    search.start(lower, upper)
-    return _certified(search) if mode == "certified" else as_published(search)
+    with limited(search.deadline):
+        known = _known(search)
+        if known is not None:
+            return known
+        search.start(lower, upper)
+        return _certified(search) if mode == "certified" else as_published(search)
 
 
 def one_shot(
@@ -143,16 +145,23 @@ def one_shot(
     search = Search(family, solver, tol, absolute_tol, time_limit, None, settings)
     if not search.backend.maximises:
         raise BackendError(f"backend {search.backend.name!r} takes no objective; use bisect")
-    known = _known(search)
-    if known is not None:
-        return known
+    with limited(search.deadline):
+        return _known(search) or _one_program(search)
+
+
+def _one_program(search: Search) -> BisectionResult:
+    family = search.family
     program = family.homogenized()
     if program is None:
         raise ProblemError(f"family {family.name!r} has no single program; use bisect")
     begin = time.perf_counter()
     watch = Watch(search.bracket, None, family.program_point, family.program_multipliers)
     inquiry = Inquiry(program.problem, deadline=search.deadline, wanted="margin", listener=watch)
-    claim = search.backend.maximise(program, inquiry)
+    try:
+        with limited(inquiry.limit):
+            claim = search.backend.maximise(program, inquiry)
+    except LimitError as error:
+        claim = Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
     watch.finish(claim)
     bracket = search.bracket
     if not bracket.closed:
@@ -232,7 +241,10 @@ def _certified(search: Search) -> BisectionResult:
             return search.result("no further value of delta fits into the bracket")
         asked.append(delta)
         before = bracket.lower, bracket.upper
-        step = _ask(search, delta)
+        try:
+            step = _ask(search, delta)
+        except LimitError as error:
+            return search.result(f"time limit: {error}")
         stuck = 0 if _progress(before, step) else stuck + 1
         if search.callback is not None and search.callback(step):
             return search.result("stopped by the callback")

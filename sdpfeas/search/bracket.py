@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sdpfeas.backends.inquiry import Listener, Progress
-from sdpfeas.errors import ClaimError
+from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
@@ -124,12 +124,13 @@ class Bracket:
             points.append(self.point)
         if self.certificate is not None:
             multipliers.append(self.certificate)
-        points, multipliers = self.family.refine(points, multipliers, self.tol)
-        for point in points:
-            self.offer_point(point)
-        for y in multipliers:
-            self.offer_multipliers(y)
         self.fresh = False
+        with suppress(LimitError):
+            points, multipliers = self.family.refine(points, multipliers, self.tol)
+            for point in points:
+                self.offer_point(point)
+            for y in multipliers:
+                self.offer_multipliers(y)
 
 
 class Watch(Listener):
@@ -223,10 +224,11 @@ class Watch(Listener):
 
     def _offer(self, point: Point | None, y: FloatArray | None, recover: bool, both: bool = False) -> None:
         # A candidate of the wrong shape is worth nothing, like any other wrong one.
-        with suppress(ClaimError):
+        # For the proof of another there may still be time.
+        with suppress(ClaimError, LimitError):
             if point is not None:
                 self._bracket.offer_point(point if self._point is None else self._point(point))
-        with suppress(ClaimError):
+        with suppress(ClaimError, LimitError):
             if y is not None and not (self._bracket.closed if both else self.decided):
                 y = y if self._multipliers is None else self._multipliers(y)
                 self._bracket.offer_multipliers(y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.deadline import Deadline
-from sdpfeas.errors import BackendError, OptionError, ProblemError
+from sdpfeas.errors import BackendError, LimitError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
@@ -167,16 +168,22 @@ class Search:
             bracket.upper, bracket.upper_proven = float(upper), False
         if bracket.lower > bracket.upper:
             raise OptionError(f"lower = {bracket.lower} exceeds upper = {bracket.upper}")
-        if lower is None:
+        with suppress(LimitError):
+            self._look_around(lower is None, upper is None)
+        self.initial = (bracket.lower, bracket.upper)
+
+    def _look_around(self, below: bool, above: bool) -> None:
+        """Take bounds from what the family suggests."""
+        bracket = self.bracket
+        if below:
             # The best first: the others then need no proof.
             for point in sorted(self.family.initial_points(), key=self.family.estimate, reverse=True):
                 bracket.offer_point(point)
-        if upper is None:
+        if above:
             for y in self.family.initial_multipliers():
                 bracket.offer_multipliers(y)
-                if lower is None:
+                if below:
                     bracket.recover(y)
-        self.initial = (bracket.lower, bracket.upper)
 
     def sound(self, claim: Claim, delta: float) -> Claim:
         """Drop what does not even have the right shape, or is not finite.

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
+from sdpfeas.errors import LimitError
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.exact import DENOMINATORS, exact_certificate, exact_point, is_round, small_enough
@@ -75,9 +76,12 @@ class Case(ABC, Generic[Evidence]):
         self._proofs: dict[int, Outcome] = {}
 
     def check(self, mode: Proof) -> Check:
-        """Judge in one mode; the same mode again costs nothing."""
+        """Judge in one mode; the same mode again costs nothing, unless there was no time for it."""
         if mode not in self._checks:
-            self._checks[mode] = self._check(mode)
+            try:
+                self._checks[mode] = self._check(mode)
+            except LimitError as error:
+                return Check(self.problem, Verdict.UNDECIDED, None, None, f"{self.kind}: {error}")
         return self._checks[mode]
 
     def _check(self, mode: Proof) -> Check:
@@ -108,10 +112,14 @@ class Case(ABC, Generic[Evidence]):
         first = self._outcome(self.evidence, mode, 0)
         if first.proven:
             return first, self.evidence, self.preparation
-        for place, (candidate, repairs) in enumerate(self._candidates(), 1):
-            outcome = self._outcome(candidate, mode, place)
-            if outcome.proven:
-                return outcome, candidate, self.preparation + repairs
+        try:
+            for place, (candidate, repairs) in enumerate(self._candidates(), 1):
+                outcome = self._outcome(candidate, mode, place)
+                if outcome.proven:
+                    return outcome, candidate, self.preparation + repairs
+        except LimitError as error:
+            # A repair only has to help.
+            first = replace(first, reason=f"{first.reason}; for a repair, {error}")
         return first, self.evidence, ()
 
     def _outcome(self, candidate: Evidence, mode: Proof, place: int) -> Outcome:

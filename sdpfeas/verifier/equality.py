@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import (
     TINY,
@@ -153,6 +154,8 @@ class CorrectionSystem:
     def _gram(self) -> ScaledGram:
         """Gram matrix of the equality rows, each block in units of how far it may move."""
         size = self.m + len(self._traced)
+        if not self._diagonal:
+            need_gram([part.rows for part in self.parts], size)
         exponents = np.full(size, EMPTY)
         trace = self.m
         for part in self.parts:
@@ -326,6 +329,15 @@ class FreeColumns:
     @cached_property
     def _gram(self) -> ScaledGram:
         """Gram matrix of the weighted columns."""
+        count = float(self._columns.shape[1])
+        # Sparse columns seldom meet; what they cost is the matrix that comes out.
+        numbers = float(self._columns.size)
+        work = (
+            Work(numbers=20.0 * numbers)
+            if sp.issparse(self._columns)
+            else Work(products=2.0 * numbers * count)
+        )
+        need("the Gram matrix of the free columns", *work, memory=64.0 * count**2)
         rows, _, largest = self._units
         sizes = self._weighted(column_sizes)
         depth = self._problem.m + 8 + max(part.gram_depth for part in rows)

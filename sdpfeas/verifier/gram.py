@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import scipy.linalg
 
+from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray, eigvalsh, symmetrize
 from sdpfeas.numerics.rounding import (
     definite,
@@ -27,8 +28,9 @@ from sdpfeas.numerics.rounding import (
     sum_up,
     symmetric_norm_upper,
 )
+from sdpfeas.problem.rows import Rows
 
-__all__ = ["ScaledGram"]
+__all__ = ["ScaledGram", "need_gram"]
 
 #: Share of a computed smallest eigenvalue that is asked of its proof; the rest is left to rounding.
 CAUTION = 0.5
@@ -39,6 +41,12 @@ LOST = 2.0**-700
 
 #: Vectors that cancelled to less than this power of two below their terms are not scaled up any further.
 MOST = 200
+
+
+def need_gram(parts: list[Rows], size: int) -> None:
+    """Refuse a Gram matrix for which there is neither time nor memory, its factorisation included."""
+    work = reduce(Work.plus, (rows.gram_work for rows in parts), Work(products=float(size) ** 3))
+    need("the Gram matrix of the equality rows", *work, memory=32.0 * float(size) ** 2)
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,7 @@ class ScaledGram:
     @cached_property
     def _inverse(self) -> FloatArray:
         """Inverse of the matrix, without the singular directions of vectors that depend on others."""
+        need("a correction of rows or columns", cubes=1.5 * float(self.matrix.shape[0]) ** 3)
         return np.asarray(scipy.linalg.pinvh(self.matrix, rtol=1e-13))
 
     def combination(self, target: FloatArray) -> FloatArray:

@@ -21,6 +21,7 @@ import math
 
 import numpy as np
 
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, UNIT, gamma
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
@@ -194,6 +195,7 @@ def _local_sizes(rows: Rows, box: BlockSet, x: FloatArray) -> FloatArray:
     inner = x - box.lower * box.identity()
     out, unit = np.zeros(rows.m), np.zeros(rows.m)
     for i in range(rows.m):
+        need("the sizes of the terms", *rows.work)
         unit[i] = 1.0
         a = rows.adjoint(unit)
         unit[i] = 0.0

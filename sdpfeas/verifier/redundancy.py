@@ -7,6 +7,7 @@ import math
 import numpy as np
 import scipy.linalg
 
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import TINY
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -16,6 +17,7 @@ from sdpfeas.problem.rows.arrays import EMPTY
 from sdpfeas.problem.rows.columns import dense_columns, vector_columns
 from sdpfeas.problem.sets import BlockSet, Free
 from sdpfeas.verifier.equality import MAX_DENSE_ROWS
+from sdpfeas.verifier.gram import need_gram
 
 __all__ = ["without_redundant_columns", "without_redundant_rows"]
 
@@ -34,6 +36,7 @@ def without_redundant_rows(problem: FeasibilityProblem) -> FeasibilityProblem | 
     if not 1 < index.size <= MAX_DENSE_ROWS:
         return None
     parts, exponents = _in_units(problem, index)
+    need_gram([rows for _, rows in parts], index.size)
     gram = np.zeros((index.size, index.size))
     for block, rows in parts:
         gram += rows.gram()
@@ -82,6 +85,7 @@ def _follows(
                 moved += abs(mean * block.trace)
             differences.append((rows, apart))
         off = sum((rows.apply(apart)[kept] for rows, apart in differences), np.zeros(kept.size))
+        need("a look for redundant rows", products=4.0 * float(kept.size) ** 3)
         step = scipy.linalg.lstsq(gram[np.ix_(kept, kept)], off, check_finite=False)[0]
         if not np.isfinite(step).all():
             return False
@@ -109,6 +113,8 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
     columns = columns * power_of_two(np.linalg.norm(columns, axis=0))
     if not np.isfinite(columns).all():
         return None
+    side, count = columns.shape
+    need("a look for redundant columns", products=2.0 * side * count * count)
     _, triangle, pivots = scipy.linalg.qr(columns, mode="economic", pivoting=True, check_finite=False)
     diagonal = np.abs(np.diagonal(triangle))
     rank = int(np.sum(diagonal > REDUNDANT * max(float(np.max(diagonal, initial=0.0)), TINY)))

@@ -6,12 +6,14 @@ has to help. Each repair says in words what it did.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, lsmr
 
+from sdpfeas.numerics.effort import need, time_left
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.rows import Rows
@@ -279,7 +281,10 @@ def _best_vector(
     objective = np.append(np.zeros(floor.size), -1.0)
     from scipy.optimize import linprog  # slow to import
 
-    answer = linprog(objective, table, right, bounds=limits_of, method="highs")
+    need("a linear program", numbers=100.0 * table.nnz)
+    left = time_left()
+    options = {} if math.isinf(left) else {"time_limit": 0.5 * left}
+    answer = linprog(objective, table, right, bounds=limits_of, method="highs", options=options)
     if answer.x is None or not np.isfinite(answer.x).all():
         return None
     return np.maximum(answer.x[:-1] * unit, floor)
@@ -392,6 +397,7 @@ def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
         scale = np.where(usable, 1.0 / np.where(usable, problem.norms, 1.0), 0.0)
 
         def adjoint(w: FloatArray, scale: FloatArray = scale) -> FloatArray:
+            need("a definite combination of the rows", *problem.work)
             return np.concatenate([rows.adjoint(scale * w.ravel()).ravel() for _, rows in parts])
 
         def apply(x: FloatArray, scale: FloatArray = scale) -> FloatArray:

@@ -280,6 +280,8 @@ class Result:
             return self.check.reason
         if self.claim.stop is Stop.FINISHED:
             return self.check.reason
+        if self.claim.point is None and self.claim.certificate is None and self.raw_status:
+            return f"{self.claim.stop}: {self.raw_status}"
         return f"{self.claim.stop}; {self.check.reason}"
 
     @property

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError
+from sdpfeas.numerics.effort import limited
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, judge, proof_modes
 from sdpfeas.verifier.results import Check, Claim, Proof, Result, Verdict
@@ -23,6 +25,7 @@ def verify(
     exact: bool = False,
     repair: bool = True,
     tolerances: Tolerances | None = None,
+    time_limit: float | None = None,
 ) -> Check:
     """Check a claim against the original data of a problem.
 
@@ -41,6 +44,8 @@ def verify(
         Try to repair a claim that nearly holds; what was done is said in ``repairs``.
     tolerances : Tolerances, optional
         The tolerances to use.
+    time_limit : float, optional
+        Seconds. What is estimated to take longer is not begun, and the reason says so.
 
     Returns
     -------
@@ -60,7 +65,8 @@ def verify(
         raise ClaimError(f"tolerances must be a Tolerances, got {type(tolerances).__name__}")
     limits = Tolerances() if tolerances is None else tolerances
     modes = [Proof.EXACT] if exact else proof_modes(problem) if rigorous else [Proof.NUMERIC]
-    return judge(problem, _cases(problem, claim, repair, limits), modes)
+    with limited(None if time_limit is None else Deadline(time_limit)):
+        return judge(problem, _cases(problem, claim, repair, limits), modes)
 
 
 def decide(problem: FeasibilityProblem, claim: Claim | Result | Check, *, rigorous: bool = False) -> Check:

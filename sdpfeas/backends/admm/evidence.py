@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from sdpfeas.backends.admm.graph import Graph
 from sdpfeas.backends.admm.space import Space
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.rows import Rows, Sparse, Stacked
@@ -80,6 +81,7 @@ class Cleaner:
         ]
         self._columns = sp.hstack(parts, format="csr") if parts else None
         if self._columns is not None:
+            need("the free columns", cubes=1.5 * float(self._columns.shape[1]) ** 3)
             gram = (self._columns.T @ self._columns).toarray()
             self._inverse = scipy.linalg.pinvh(gram, rtol=1e-13, check_finite=False)
 

@@ -9,6 +9,7 @@ import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
 from sdpfeas.backends.admm.space import Space
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 
 __all__ = ["Graph"]
@@ -36,8 +37,11 @@ class Graph:
         self._factor: Any = None
         self._last = np.zeros(space.problem.m)
         if self._parts is None and space.problem.m <= CHOLESKY_LIMIT:
+            m = float(space.problem.m)
+            need("the Gram matrix of the rows", *space.gram_work, memory=32.0 * m * m)
             self._matrix = space.gram()
             if space.problem.m <= EIGEN_LIMIT:
+                need("an eigendecomposition", cubes=m**3)
                 lam, vec = scipy.linalg.eigh(self._matrix, check_finite=False)
                 self._eigen = np.maximum(lam, 0.0), vec
         self.set_penalty(penalty)
@@ -51,6 +55,7 @@ class Graph:
             inner = np.diag(signs) + columns.T @ (self._inverse[:, None] * columns)
             self._factor = scipy.linalg.lu_factor(inner, check_finite=False)
         elif self._matrix is not None and self._eigen is None:
+            need("a factor of the Gram matrix", products=0.5 * float(self._matrix.shape[0]) ** 3)
             shifted = self._matrix + np.eye(self._matrix.shape[0]) / penalty
             self._factor = scipy.linalg.cho_factor(shifted, lower=True, check_finite=False)
 

@@ -12,6 +12,7 @@ from sdpfeas.backends.admm.screens import Judge, looks_inside, looks_strict, ter
 from sdpfeas.backends.admm.space import Space, equilibrate
 from sdpfeas.backends.admm.splitting import Splitting
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
+from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.verifier.results import Claim, Stop
@@ -76,6 +77,8 @@ class Search:
                 return self._search(start)
             except np.linalg.LinAlgError as error:
                 return self._claim(Stop.NUMERICAL, str(error))
+            except OutOfTime as error:
+                return self._claim(Stop.TIME_LIMIT, str(error))
 
     def _promises(self, point: Point) -> bool:
         """Whether a point is worth an offer: a proof may be expensive."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
+from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.scaling import power_of_two
@@ -114,6 +115,12 @@ class Space:
                 total += scale**2 * rows.gram()
         return total
 
+    @property
+    def gram_work(self) -> Work:
+        """What ``gram`` takes."""
+        parts = (rows.gram_work for rows in self.problem.rows if rows is not None)
+        return reduce(Work.plus, parts, Work(numbers=8.0 * float(self.problem.m) ** 2))
+
     def _along(self) -> FloatArray:
         """Column with which widening the cones changes ``AA'``: it is subtracted, times itself."""
         total = np.zeros(self.problem.m)
@@ -142,6 +149,8 @@ class Space:
         count = 1 + sum(size for rows, _, size in parts if not _disjoint(rows))
         if 2 * count > problem.m:
             return None
+        cells = float(count) * problem.m
+        need("the columns of the rows", numbers=4.0 * cells, memory=24.0 * cells)
         diagonal, columns = np.zeros(problem.m), [self._along()]
         for rows, scale, size in parts:
             if _disjoint(rows):

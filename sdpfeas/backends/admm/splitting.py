@@ -10,6 +10,7 @@ from sdpfeas.backends.admm.graph import Graph
 from sdpfeas.backends.admm.options import AdmmOptions
 from sdpfeas.backends.admm.space import Space
 from sdpfeas.deadline import Deadline
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
 
@@ -84,6 +85,7 @@ class Splitting:
         """Take steps, and notice when further ones will bring nothing new."""
         x, z = self.x, self.z
         for _ in range(steps):
+            need("a step of the splitting", *self.space.problem.work.times(2.0))
             self._step()
             if deadline.expired:
                 break

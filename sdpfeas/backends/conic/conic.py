@@ -10,9 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.conic.cones import Answer, Condensed, ConePair, Cones, Triangle, svec_map
+from sdpfeas.backends.conic.cost import need_program
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
+from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.program import ConicProgram
@@ -312,6 +314,7 @@ class ConicBackend(FeasibilityBackend):
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
+        need_program(problem)
         small = presolve(problem)
         if small.answer is not None:
             return Claim(*small.answer, raw_status="presolved")
@@ -319,6 +322,7 @@ class ConicBackend(FeasibilityBackend):
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
+        need_program(program.problem)
         posed = PosedProblem(program.problem, self.triangle, program.objective, program.scale)
         answer = self._ask(posed.pair, inquiry.deadline)
         claim = posed.claim(answer)
@@ -333,7 +337,10 @@ class ConicBackend(FeasibilityBackend):
             return replace(first, stop=Stop.TIME_LIMIT)
         if inquiry.offer(first.point, first.certificate):
             return first
-        second = self._try(posed, self.objectives[1], inquiry)
+        try:
+            second = self._try(posed, self.objectives[1], inquiry)
+        except OutOfTime as error:
+            return replace(first, stop=Stop.TIME_LIMIT, raw_status=f"{first.raw_status}; {error}")
         return replace(
             self._better(first, second, inquiry),
             raw_status=f"{first.raw_status}; {self.objectives[1]}: {second.raw_status}",
@@ -360,7 +367,10 @@ class ConicBackend(FeasibilityBackend):
             return replace(claim, certificate=None)
         if claim.certificate is None or inquiry.offer(claim.point, claim.certificate):
             return claim
-        return self._deepen(posed, answer, claim, deadline)
+        try:
+            return self._deepen(posed, answer, claim, deadline)
+        except OutOfTime:
+            return replace(claim, stop=Stop.TIME_LIMIT)
 
     def _deepen(self, posed: PosedProblem, answer: Answer, claim: Claim, deadline: Deadline) -> Claim:
         """Look for a certificate deeper inside than the one in the claim."""

@@ -16,10 +16,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends import clarabel, scs
-from sdpfeas.backends.conic.cones import Answer, ConePair, Cones, svec_map
+from sdpfeas.backends.conic.cones import Answer, ConePair, Cones, StandardForm, svec_map
+from sdpfeas.backends.conic.cost import Cost, affordable
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
 from sdpfeas.extras import cvxpy
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.verifier.results import Stop
 
@@ -116,7 +118,11 @@ def _unpacked_cost(pair: ConePair) -> list[FloatArray]:
 
 
 def ask_cvxpy(
-    pair: ConePair, solver: str, settings: Callable[[], dict[str, Any]], deadline: Deadline
+    pair: ConePair,
+    solver: str,
+    settings: Callable[[Deadline], dict[str, Any]],
+    deadline: Deadline,
+    cost: Callable[[StandardForm], Cost],
 ) -> Answer:
     """Answer a cone program with a solver of cvxpy's.
 
@@ -130,16 +136,23 @@ def ask_cvxpy(
         Gives the solver's settings, asked for after compiling, so that a time limit is what is then left.
     deadline : Deadline
         When to stop.
+    cost : callable
+        What the solver takes.
     """
     extra = KEEP_LAST.get(solver, {})
+    cells = float(pair.matrix.nnz) + sum(pair.rows.psd) ** 2 + sum(pair.columns.psd) ** 2
+    need("cvxpy's compiler", numbers=200.0 * cells, memory=300.0 * cells)
+    price = cost(pair.standard_form())
+    affordable(price, solver, deadline)
     # cvxpy warns of what the raw status says anyway.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = model_of(pair)
-        compiled = model.problem.get_problem_data(solver, solver_opts={**extra, **settings()})
+        compiled = model.problem.get_problem_data(solver, solver_opts={**extra, **settings(deadline)})
         if deadline.expired:
             return Answer(raw_status="compiled", stop=Stop.TIME_LIMIT)
-        return _run(model, solver, compiled, {**extra, **settings()}, deadline)
+        stop = affordable(price, solver, deadline)
+        return _run(model, solver, compiled, {**extra, **settings(stop)}, deadline)
 
 
 def _run(model: Model, solver: str, compiled: Any, options: dict[str, Any], deadline: Deadline) -> Answer:

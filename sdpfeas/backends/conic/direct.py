@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from sdpfeas.backends.conic.cones import Answer, ConePair, Form, StandardForm, ask_direct
 from sdpfeas.backends.conic.conic import ConicBackend, Objective
+from sdpfeas.backends.conic.cost import Cost, affordable
 from sdpfeas.deadline import Deadline
 
 __all__ = ["DirectBackend", "DirectOptions"]
@@ -47,6 +48,10 @@ class DirectBackend(ConicBackend):
     cvxpy_name: ClassVar[str]
 
     @abstractmethod
+    def _cost(self, form: StandardForm) -> Cost:
+        """What the solver takes for a standard form."""
+
+    @abstractmethod
     def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
         """Answer a standard form, with the multipliers of all its rows."""
 
@@ -54,5 +59,10 @@ class DirectBackend(ConicBackend):
         if self.options.mode == "cvxpy":
             from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy
 
-            return ask_cvxpy(pair, self.cvxpy_name, lambda: self.options.settings(deadline), deadline)
-        return ask_direct(pair, self.options.direct_form, lambda form: self._solve(form, deadline))
+            settings = self.options.settings
+            return ask_cvxpy(pair, self.cvxpy_name, settings, deadline, self._cost)
+
+        def solve(form: StandardForm) -> Answer:
+            return self._solve(form, affordable(self._cost(form), self.cvxpy_name, deadline))
+
+        return ask_direct(pair, self.options.direct_form, solve)

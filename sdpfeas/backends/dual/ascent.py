@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 from sdpfeas.backends.dual.function import DualFunction, Evaluation
 from sdpfeas.deadline import Deadline
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.verifier.results import Stop
 
@@ -88,6 +89,7 @@ class Ascent:
         # Where only the weight is another, the eigendecompositions are the same.
         same = self._at is not None and np.array_equal(self._at[0].units.blocks, function.units.blocks)
         try:
+            need("an evaluation of the dual function", *function.problem.work.times(2.0))
             found = function.evaluate(z, self.latest if same else None)
         except np.linalg.LinAlgError as error:
             raise Ended(Stop.NUMERICAL, str(error)) from None

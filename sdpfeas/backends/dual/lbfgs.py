@@ -29,6 +29,7 @@ from sdpfeas.backends.dual.evidence import Evidence, fit_numbers
 from sdpfeas.backends.dual.function import DualFunction, Evaluation, Units
 from sdpfeas.backends.dual.newton import Newton, even_multipliers, suits
 from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.results import Claim, Stop
@@ -200,6 +201,8 @@ def _spectral(
             stop, status = search(problem, options, ascent, start)
     except Ended as end:
         stop, status = end.stop, end.status
+    except OutOfTime as error:
+        stop, status = Stop.TIME_LIMIT, str(error)
     point, y, latest = evidence.point, evidence.multipliers, ascent.latest
     if latest is not None:
         point = latest.point if point is None else point
@@ -383,6 +386,8 @@ def _published(
         stop, status = _converged(status)
     except Ended as end:
         stop, status = end.stop, end.status
+    except OutOfTime as error:
+        stop, status = Stop.TIME_LIMIT, str(error)
     if ascent.latest is None:
         return _claim(ascent, stop, status, None, None)
     point = lift.point(ascent.latest.point)

@@ -9,7 +9,6 @@ cone, and the rows need only be rotated into the remaining part.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import scipy.linalg
@@ -17,6 +16,7 @@ import scipy.linalg
 from sdpfeas.backends.dual.ascent import Ascent
 from sdpfeas.backends.dual.function import DualFunction, Evaluation
 from sdpfeas.backends.ipm.images import image_of, mirrored
+from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, largest_bound
 from sdpfeas.problem.rows import Dense, Rows, Sparse
@@ -69,7 +69,7 @@ def suits(problem: FeasibilityProblem) -> bool:
         leaf.m * math.prod(leaf.shape)
         for rows in problem.rows
         if rows is not None
-        for leaf in _leaves(rows)
+        for leaf in rows.leaves()
         if isinstance(leaf, (Dense, Sparse))
     ]
     few = 0 < problem.m <= MOST_ROWS and sum(full) <= MOST_ENTRIES
@@ -97,14 +97,6 @@ def even_multipliers(function: DualFunction) -> FloatArray:
         even -= table @ np.linalg.lstsq(table, even, rcond=None)[0]
         even = np.maximum(even, 0.0) if np.any(even > 0.0) else np.ones(function.size)
     return function.multipliers(even)
-
-
-def _leaves(rows: Rows) -> Iterator[Rows]:
-    children = rows.state()[2]
-    if not children:
-        yield rows
-    for child in children:
-        yield from _leaves(child)
 
 
 class Newton:
@@ -194,6 +186,7 @@ def curvature(function: DualFunction, found: Evaluation, chosen: np.ndarray) -> 
         The variables.
     """
     index, place = np.unique(function.row[chosen], return_inverse=True)
+    need("a step of Newton's method", *_curvature_work(function.problem, index.size))
     gram = np.zeros((index.size, index.size))
     for b, (block, rows) in enumerate(zip(function.sets, function.problem.rows, strict=True)):
         if rows is None:
@@ -211,6 +204,17 @@ def curvature(function: DualFunction, found: Evaluation, chosen: np.ndarray) -> 
         out += np.outer(tight, tight) / function.weight
     factor = function.factor[chosen]
     return np.asarray(factor[:, None] * out * factor)
+
+
+def _curvature_work(problem: FeasibilityProblem, size: int) -> Work:
+    """What the curvature takes, and a factorisation of it, at the most."""
+    total = Work(products=float(size) ** 3, numbers=8.0 * float(size) ** 2)
+    for rows in problem.rows:
+        if rows is not None and rows.matrix:
+            full = sum(leaf.m for leaf in rows.leaves() if isinstance(leaf, (Dense, Sparse)))
+            spread = Work(products=0.5 * (float(size) * rows.n) ** 2, numbers=2.0 * rows.m * rows.n**2)
+            total = total.plus(spread).plus(Work(products=2.0 * full * float(rows.n) ** 3))
+    return total
 
 
 def _slopes(block: BlockSet, projected: FloatArray) -> FloatArray:

@@ -16,6 +16,7 @@ from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.embedding import CAREFUL, Embedding
 from sdpfeas.deadline import Deadline
+from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
@@ -159,6 +160,9 @@ class SpectralIpm(FeasibilityBackend):
                 length = embedding.step()
             except np.linalg.LinAlgError:
                 return Stop.NUMERICAL
+            except OutOfTime as error:
+                embedding.words = str(error)
+                return Stop.TIME_LIMIT
             if not embedding.sane:
                 return Stop.NUMERICAL
             short = short + 1 if length < SHORT_STEP else 0
@@ -168,7 +172,8 @@ class SpectralIpm(FeasibilityBackend):
     @staticmethod
     def _claim(embedding: Embedding, latest: Claim, stop: Stop) -> Claim:
         info = {"tau": float(embedding.tau), "kappa": float(embedding.kappa), "mu": float(embedding.mu)}
-        return replace(latest, raw_status=str(stop), stop=stop, iterations=embedding.iteration, info=info)
+        status = embedding.words or str(stop)
+        return replace(latest, raw_status=status, stop=stop, iterations=embedding.iteration, info=info)
 
 
 def _merit(embedding: Embedding) -> float:

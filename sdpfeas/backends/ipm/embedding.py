@@ -15,7 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.ipm.blocks import Block, MatrixBlock, NonnegBlock, ratio_limit
+from sdpfeas.backends.ipm.cost import newton_memory, newton_work
 from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.scaling import power_of_two
@@ -97,7 +99,9 @@ class Embedding:
         start: tuple[Point, FloatArray] | None = None,
         pace: Pace = BOLD,
     ) -> None:
+        need("the Newton system", memory=newton_memory(problem))
         self.problem, self._pace = problem, pace
+        self._work = newton_work(problem)
         self._factors = power_of_two(problem.norms)
         lower, upper = problem.lower * self._factors, problem.upper * self._factors
         finite = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
@@ -112,6 +116,8 @@ class Embedding:
         self._make_rows(problem, lower, upper, primal, dual)
         self.tau, self.kappa = 1.0, primal * dual
         self.iteration = 0
+        #: What kept the method from going on, if it says so.
+        self.words = ""
         self.ds, self.dp = np.zeros_like(self.s), np.zeros_like(self.p)
         self.dt, self.dq = np.zeros_like(self.t), np.zeros_like(self.q)
         self.dtau = self.dkappa = 0.0
@@ -337,7 +343,10 @@ class Embedding:
         ------
         numpy.linalg.LinAlgError
             If the iterate is too close to the boundary for the factorisations to succeed.
+        LimitError
+            If there is no time for it.
         """
+        need("a step of the interior-point method", *self._work)
         self._factorise()
         limit = self._direction(0.0, corrected=False)
         affine = min(1.0, limit)

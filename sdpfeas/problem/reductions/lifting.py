@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.numerics.rounding import UNIT, symmetric_norm_upper
 from sdpfeas.problem.reductions.base import Reduction
@@ -115,6 +116,8 @@ def lift(problem: FeasibilityProblem) -> Lift:
     boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
     if not boxes:
         return Lift(problem, problem, ())
+    side = sum(float(s.n) ** 2 for _, s in boxes)
+    need("lifting", numbers=200.0 * side, memory=400.0 * side)
     added = {b: s.n * (s.n + 1) // 2 + (s.trace is not None) for b, s in boxes}
     total = problem.m + sum(added.values())
     shift = np.zeros(problem.m)

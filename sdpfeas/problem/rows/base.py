@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, inflate, product_up, sum_up
 from sdpfeas.problem.rows.arrays import value_range
@@ -57,6 +58,34 @@ class Rows(ABC):
     @abstractmethod
     def adjoint(self, y: FloatArray) -> FloatArray:
         """Weighted sum ``sum_i y_i A_i``."""
+
+    def leaves(self) -> Iterator[Rows]:
+        """Rows that are made of no others, down from these."""
+        children = self.state()[2]
+        if not children:
+            yield self
+        for child in children:
+            yield from child.leaves()
+
+    @property
+    @abstractmethod
+    def entries(self) -> float:
+        """Numbers that are not zero when all rows are written out, at the most."""
+
+    @property
+    @abstractmethod
+    def work(self) -> Work:
+        """What ``apply`` takes, or ``adjoint``."""
+
+    @property
+    def norm_work(self) -> Work:
+        """What ``norms`` takes."""
+        return Work(numbers=4.0 * self.entries)
+
+    @property
+    @abstractmethod
+    def gram_work(self) -> Work:
+        """What ``gram`` takes."""
 
     def norms(self) -> FloatArray:
         """Frobenius norm of every row."""
@@ -162,10 +191,12 @@ class Rows(ABC):
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``apply`` with a proven radius for every row."""
+        need("the values of the rows", *self.work.times(3.0))
         return self.stable_apply(x), self._radius(self.magnitude_apply, self.depths[0], np.abs(x))
 
     def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``adjoint`` with a proven radius for every entry."""
+        need("a combination of the rows", *self.work.times(3.0))
         return self.stable_adjoint(y), self._radius(self.magnitude_adjoint, self.depths[1], np.abs(y))
 
     def _radius(self, product: Product, depth: int, argument: FloatArray) -> FloatArray:

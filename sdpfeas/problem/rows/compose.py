@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import combinations_with_replacement, pairwise
+from functools import reduce
+from itertools import combinations, combinations_with_replacement, pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, inflate, product_up, sum_up
 from sdpfeas.problem.rows.arrays import (
@@ -56,6 +58,30 @@ class Stacked(Rows):
         self.n, self.matrix = self.parts[0].n, self.parts[0].matrix
         self.m = sum(part.m for part in self.parts)
         self._splits = np.cumsum([part.m for part in self.parts])[:-1]
+
+    @property
+    def entries(self) -> float:
+        """Entries of all parts."""
+        return sum(part.entries for part in self.parts)
+
+    @property
+    def work(self) -> Work:
+        """Work of all parts."""
+        return reduce(Work.plus, (part.work for part in self.parts))
+
+    @property
+    def norm_work(self) -> Work:
+        """Norms of all parts."""
+        return reduce(Work.plus, (part.norm_work for part in self.parts))
+
+    @property
+    def gram_work(self) -> Work:
+        """Gram matrices of all parts, and one row after the other of the smaller of each two."""
+        total = reduce(Work.plus, (part.gram_work for part in self.parts))
+        for first, second in combinations(self.parts, 2):
+            small, large = sorted((first, second), key=lambda part: part.m)
+            total = total.plus(large.work.times(small.m))
+        return total
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row."""
@@ -230,6 +256,29 @@ class Combined(Rows):
     def coefficients(self) -> Any:
         """The matrix C as a CSR array with read-only parts."""
         return copy.copy(self._csr)
+
+    @property
+    def entries(self) -> float:
+        """Entries of the base, as often as they are used."""
+        return self.base.entries * self._csr.nnz / max(self.base.m, 1)
+
+    @property
+    def work(self) -> Work:
+        """Work of the base, and of the combination."""
+        return self.base.work.plus(Work(numbers=2.0 * self._csr.nnz))
+
+    @property
+    def norm_work(self) -> Work:
+        """Norms of the base where it is only scaled, else its Gram matrix."""
+        scaled = np.all(np.diff(self._csr.indptr) <= 1)
+        base = self.base.norm_work if scaled else self.base.gram_work
+        return base.plus(Work(numbers=4.0 * self._csr.nnz * (1 if scaled else self.base.m)))
+
+    @property
+    def gram_work(self) -> Work:
+        """Gram matrix of the base, combined twice."""
+        twice = float(self._csr.nnz) * (self.base.m + self.m)
+        return self.base.gram_work.plus(Work(numbers=2.0 * twice))
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row."""

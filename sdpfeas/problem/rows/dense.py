@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.rows.arrays import EMPTY, exponents, fractions, frozen
@@ -35,6 +36,7 @@ class Dense(Rows):
 
     def __init__(self, array: ArrayLike) -> None:
         data = float_array(array, "rows")
+        need("a copy of the rows", numbers=6.0 * data.size, memory=24.0 * data.size)
         if data.ndim not in (2, 3) or (data.ndim == 3 and data.shape[1] != data.shape[2]):
             raise ProblemError(
                 f"dense rows must have shape (m, n, n) or, for a vector block, (m, n); got {data.shape}"
@@ -60,6 +62,26 @@ class Dense(Rows):
         """The rows, read-only."""
         return self._array
 
+    @property
+    def entries(self) -> float:
+        """Numbers stored."""
+        return float(self._flat.size)
+
+    @property
+    def work(self) -> Work:
+        """One look at every number."""
+        return Work(numbers=0.5 * self._flat.size)
+
+    @property
+    def norm_work(self) -> Work:
+        """One look at every number."""
+        return self.work
+
+    @property
+    def gram_work(self) -> Work:
+        """One product of the rows with themselves."""
+        return Work(products=0.6 * self.m * self._flat.size)
+
     def apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row."""
         return self._flat @ x.reshape(-1)
@@ -79,17 +101,33 @@ class Dense(Rows):
         return self.adjoint(y)
 
     def _plain_norms(self) -> FloatArray:
-        return np.asarray(np.linalg.norm(self._flat, axis=1), dtype=np.float64)
+        # Without a copy of the squares, which may be as large as the problem.
+        return np.sqrt(np.einsum("ij,ij->i", self._flat, self._flat))
 
     def _row(self, i: int) -> FloatArray:
         return self._array[i]
 
     def _select(self, index: np.ndarray) -> Rows:
-        return Dense(self._array[index])
+        size = float(index.size) * self._flat.shape[1]
+        need("a copy of the rows", numbers=2.0 * size, memory=8.0 * size)
+        return self._like(self._array[index])
 
     def scaled(self, factors: FloatArray) -> Rows:
         """Return the rows multiplied by factors."""
-        return Dense(self._array * factors.reshape((-1,) + (1,) * (self._array.ndim - 1)))
+        need("a copy of the rows", numbers=2.0 * self._array.size, memory=8.0 * self._array.size)
+        scaled = self._array * factors.reshape((-1,) + (1,) * (self._array.ndim - 1))
+        largest = np.maximum(scaled.max(initial=0.0), -scaled.min(initial=0.0))
+        return self._like(scaled) if np.isfinite(largest) else Dense(scaled)
+
+    def _like(self, array: FloatArray) -> Dense:
+        """Rows in a new array made of these, which is known to be finite and symmetric."""
+        array += 0.0  # as `frozen` does, but in place: the problem may fill half of the memory
+        array.setflags(write=False)
+        rows = type(self).__new__(type(self))
+        rows.matrix, rows.m, rows.n = self.matrix, array.shape[0], self.n
+        rows._array = array
+        rows._flat = rows._array.reshape(rows.m, self._flat.shape[1])
+        return rows
 
     def units(self) -> tuple[Rows, np.ndarray]:
         """Rows whose largest entry is about one; as they are if no row is very large or very small."""

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
 from sdpfeas.problem.rows.arrays import EMPTY, fractions, frozen
@@ -147,6 +148,27 @@ class LowRank(Rows):
 
     def _sum_by_row(self, values: FloatArray) -> FloatArray:
         return np.bincount(self._owner, weights=values, minlength=self.m).astype(np.float64)
+
+    @property
+    def entries(self) -> float:
+        """All entries of all rows."""
+        return float(self.m) * self.n**2
+
+    @property
+    def work(self) -> Work:
+        """The factors, times a matrix."""
+        return Work(products=float(self._factors.size) * self.n, numbers=4.0 * self._factors.size)
+
+    @property
+    def norm_work(self) -> Work:
+        """Products of the factors of every row, one row after the other."""
+        return Work(numbers=4.0 * self._factors.size + 2000.0 * self.m)
+
+    @property
+    def gram_work(self) -> Work:
+        """Products of all pairs of factors."""
+        pairs = float(self._owner.size) ** 2
+        return Work(products=0.6 * pairs * self.n, numbers=12.0 * pairs)
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row."""

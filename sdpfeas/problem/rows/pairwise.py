@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
 from sdpfeas.problem.rows.arrays import fractions, frozen
@@ -92,6 +93,26 @@ class PairwiseDifference(Rows):
         """``m_i - m_j`` for every row, shape (m, n)."""
         i, j = self.pairs
         return self._means[i] - self._means[j]
+
+    @property
+    def entries(self) -> float:
+        """All entries of all rows."""
+        return float(self.m) * self.n**2
+
+    @property
+    def work(self) -> Work:
+        """The differences, times a matrix, as proofs take them."""
+        return Work(products=float(self.m) * self.n**2, numbers=4.0 * self.m * self.n)
+
+    @property
+    def norm_work(self) -> Work:
+        """Distances of the means."""
+        return Work(numbers=2.0 * self.m * self.n)
+
+    @property
+    def gram_work(self) -> Work:
+        """Products of all pairs of differences."""
+        return Work(products=0.6 * float(self.m) ** 2 * self.n, numbers=3.0 * float(self.m) ** 2)
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Squared distances of the means in the metric ``x``."""

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows.arrays import (
@@ -48,6 +49,7 @@ class Sparse(Rows):
 
     def __init__(self, array: Any, n: int, matrix: bool = True) -> None:
         csr = canonical_csr(array, "sparse rows")
+        need("a copy of the rows", numbers=40.0 * csr.nnz, memory=80.0 * csr.nnz)
         width = n * n if matrix else n
         if csr.shape[1] != width:
             raise ProblemError(
@@ -80,6 +82,22 @@ class Sparse(Rows):
     @cached_property
     def _transposed(self) -> Any:
         return self._csr.T.tocsr()
+
+    @property
+    def entries(self) -> float:
+        """Numbers stored."""
+        return float(self._csr.nnz)
+
+    @property
+    def work(self) -> Work:
+        """One look at every number, wherever it is, and at every entry of the block."""
+        return Work(numbers=2.0 * self._csr.nnz + self._csr.shape[1])
+
+    @property
+    def gram_work(self) -> Work:
+        """Products of all pairs of numbers in one column."""
+        counts = np.bincount(self._csr.indices, minlength=1).astype(np.float64)
+        return Work(numbers=10.0 * float(counts @ counts) + 3.0 * float(self.m) ** 2)
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row."""

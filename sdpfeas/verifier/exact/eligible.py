@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Rows
 from sdpfeas.verifier.exact import rationals
 
-__all__ = ["is_round", "small_enough"]
+__all__ = ["is_round", "need_rationals", "small_enough"]
 
 #: Rational operations a proof may take; about a second.
 MAX_OPERATIONS = 200_000
@@ -19,17 +20,30 @@ MAX_OPERATIONS = 200_000
 #: The same without python-flint.
 MAX_SLOW_OPERATIONS = 20_000
 
+#: Floating-point numbers that can be written in the time of one rational operation.
+NUMBERS = 2000
+
 #: Significant decimal digits of a number that somebody may have meant.
 ROUND_DIGITS = 9
 
 
 def small_enough(problem: FeasibilityProblem) -> bool:
     """Whether a problem is small enough for exact mode."""
+    limit = MAX_OPERATIONS if rationals.HAS_FLINT else MAX_SLOW_OPERATIONS
+    return _operations(problem) <= limit
+
+
+def need_rationals(problem: FeasibilityProblem) -> None:
+    """Refuse a proof in rational arithmetic for which there is no time."""
+    each = NUMBERS * (1 if rationals.HAS_FLINT else MAX_OPERATIONS // MAX_SLOW_OPERATIONS)
+    need("a proof in rational arithmetic", numbers=float(each) * _operations(problem))
+
+
+def _operations(problem: FeasibilityProblem) -> int:
     entries = sum(math.prod(block.shape) for block in problem.sets)
     equations = int(problem.equality.sum())
     cubes = sum(3 * block.n**3 for block in problem.sets if block.matrix)
-    limit = MAX_OPERATIONS if rationals.HAS_FLINT else MAX_SLOW_OPERATIONS
-    return problem.m * entries + equations**2 * (entries + equations) + cubes <= limit
+    return problem.m * entries + equations**2 * (entries + equations) + cubes
 
 
 def is_round(problem: FeasibilityProblem) -> bool:

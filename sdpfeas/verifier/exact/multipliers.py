@@ -16,7 +16,7 @@ from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.exact.algebra import exact_step
 from sdpfeas.verifier.exact.candidates import DENOMINATORS, SLIP, candidates
-from sdpfeas.verifier.exact.eligible import small_enough
+from sdpfeas.verifier.exact.eligible import need_rationals, small_enough
 from sdpfeas.verifier.exact.rationals import eye, number, to_float, to_floats, to_fractions, to_rationals
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
@@ -54,6 +54,7 @@ def exact_certificate(
         last = refuse("the two sides of the certificate, or A*y, are off by more than rounding")
         if not repair:
             return last
+    need_rationals(problem)
     rows = exact_rows(problem)
     if open_still:
         last = _certificate_holds(rows, to_rationals(y))
@@ -74,6 +75,7 @@ def exact_certificate(
         for candidate, said in candidates(scaled, to_rationals(scaled), denominators):
             if not any(v != 0 for v in candidate):
                 continue
+            need_rationals(problem)
             exact, done = _clear_free(rows, candidate * back)
             near = to_floats(exact)
             if not _may_be_certificate(problem, near):

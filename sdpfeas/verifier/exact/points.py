@@ -10,7 +10,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.verifier.exact.algebra import exact_step
 from sdpfeas.verifier.exact.candidates import DENOMINATORS, SLIP, candidates
-from sdpfeas.verifier.exact.eligible import small_enough
+from sdpfeas.verifier.exact.eligible import need_rationals, small_enough
 from sdpfeas.verifier.exact.rationals import (
     to_float,
     to_floats,
@@ -55,6 +55,7 @@ def exact_point(
         last = refuse("rows or sets are violated by more than rounding")
         if not repair:
             return last
+    need_rationals(problem)
     rows = exact_rows(problem)
     as_it_is = to_rationals(flat)
     if open_still:
@@ -62,6 +63,7 @@ def exact_point(
         if last.proven or not repair:
             return last
     for candidate, said in candidates(flat, as_it_is, denominators):
+        need_rationals(problem)
         x, done = _onto_equations(rows, candidate, flat)
         if x is None:
             last = refuse("no rational point near the given one meets the equality rows")
