@@ -158,6 +158,11 @@ class FeasibilityProblem:
         out.setflags(write=False)
         return out
 
+    @property
+    def sides(self) -> list[int]:
+        """Sides of the matrices."""
+        return [block.n for block in self.sets if block.matrix]
+
     @cached_property
     def work(self) -> Work:
         """What ``apply`` takes, or ``adjoint``."""

@@ -92,7 +92,7 @@ def bisect(
     settings = backend_options(options, shorthand)
     search = Search(family, solver, tol, absolute_tol, time_limit, callback, settings)
     search.refines = refine
-    with limited(search.deadline):
+    with search.working():
         known = _known(search)
         if known is not None:
             return known
@@ -145,7 +145,7 @@ def one_shot(
     search = Search(family, solver, tol, absolute_tol, time_limit, None, settings)
     if not search.backend.maximises:
         raise BackendError(f"backend {search.backend.name!r} takes no objective; use bisect")
-    with limited(search.deadline):
+    with search.working():
         return _known(search) or _one_program(search)
 
 
@@ -235,7 +235,10 @@ def _certified(search: Search) -> BisectionResult:
             return search.result(f"gave up after {MAX_SOLVES} solves")
         if stuck == len(PLACES):
             places = ", ".join(f"{delta:.6g}" for delta in asked[-stuck:])
-            return search.result(f"backend {search.backend.name!r} stays undecided at delta = {places}")
+            last = search.history[-1].reason
+            return search.result(
+                f"backend {search.backend.name!r} stays undecided at delta = {places} ({last})"
+            )
         delta = _next_delta(search, stuck)
         if delta is None:
             return search.result("no further value of delta fits into the bracket")
@@ -300,6 +303,8 @@ def _ask(search: Search, delta: float) -> Step:
     elif not bracket.closed:
         check = inquiry.settle(claim)
         verdict, proof, reason = check.verdict, check.proof, f"{claim.stop}; {check.reason}"
+        if claim.point is None and claim.certificate is None:
+            reason = f"{claim.stop}: {claim.raw_status}"
         # A proof about bounds that were rounded is one about a value next to delta.
         if proof in (Proof.RIGOROUS, Proof.EXACT) and search.family.exact_at(delta):
             if verdict is Verdict.FEASIBLE:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, LimitError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
+from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import Point
 from sdpfeas.search.bracket import Bracket, relative_gap
 from sdpfeas.verifier.results import Claim, Proof, Verdict
@@ -147,6 +149,13 @@ class Search:
         self.warm: WarmStart | None = None
         self.initial = family.bracket
         self.refines = True
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Hold the time limit, and keep small matrices to one thread, while the search runs."""
+        sides = [block.n for block in self.family.sets if block.matrix]
+        with limited(self.deadline), few_threads(sides, self.family.m):
+            yield
 
     def start(self, lower: float | None, upper: float | None) -> None:
         """Find the initial bracket: what is given, else what the family can prove without a solve.

@@ -15,6 +15,7 @@ from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, ClaimError, OptionError
 from sdpfeas.files import parse_size
+from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.search.isolation import run_isolated
 from sdpfeas.verifier.results import Result
@@ -106,15 +107,16 @@ def solve(
             None if warm_start.point is None else problem.point(warm_start.point),
             None if warm_start.certificate is None else problem.multipliers(warm_start.certificate),
         )
-    inquiry = Inquiry(problem, deadline=deadline, start=start, rigorous=rigorous, listener=callback)
-    if isolate:
-        everything = {**chosen.options, **chosen_options}
-        asked = replace(chosen, options=everything)
-        claim = run_isolated(asked, problem, time_limit, start, rigorous=rigorous, memory_limit=memory)
-    else:
-        claim = ask(backend, problem, inquiry)
-    solve_time = deadline.elapsed
-    check = inquiry.settle(claim)
+    with few_threads(problem.sides, problem.m):
+        inquiry = Inquiry(problem, deadline=deadline, start=start, rigorous=rigorous, listener=callback)
+        if isolate:
+            everything = {**chosen.options, **chosen_options}
+            asked = replace(chosen, options=everything)
+            claim = run_isolated(asked, problem, time_limit, start, rigorous=rigorous, memory_limit=memory)
+        else:
+            claim = ask(backend, problem, inquiry)
+        solve_time = deadline.elapsed
+        check = inquiry.settle(claim)
     return Result(
         check=check,
         claim=claim,

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 
 from sdpfeas.errors import LimitError
+from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.exact import DENOMINATORS, exact_certificate, exact_point, is_round, small_enough
@@ -123,6 +124,7 @@ class Case(ABC, Generic[Evidence]):
         return first, self.evidence, ()
 
     def _outcome(self, candidate: Evidence, mode: Proof, place: int) -> Outcome:
+        need("the proof" if place == 0 else "the proof of a repaired claim")
         try:
             if mode is Proof.EXACT:
                 return self._exact(candidate, () if place else DENOMINATORS)

@@ -31,7 +31,7 @@ from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.rows.arrays import EMPTY
 from sdpfeas.problem.rows.columns import column_sizes, dense_columns, vector_columns
-from sdpfeas.verifier.gram import CAUTION, ScaledGram
+from sdpfeas.verifier.gram import CAUTION, ScaledGram, need_gram
 
 __all__ = ["MAX_DENSE_ROWS", "CorrectionSystem", "FreeColumns", "Movable", "correction_systems"]
 

@@ -9,6 +9,7 @@ import numpy as np
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError
 from sdpfeas.numerics.effort import limited
+from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, judge, proof_modes
 from sdpfeas.verifier.results import Check, Claim, Proof, Result, Verdict
@@ -65,7 +66,8 @@ def verify(
         raise ClaimError(f"tolerances must be a Tolerances, got {type(tolerances).__name__}")
     limits = Tolerances() if tolerances is None else tolerances
     modes = [Proof.EXACT] if exact else proof_modes(problem) if rigorous else [Proof.NUMERIC]
-    with limited(None if time_limit is None else Deadline(time_limit)):
+    limit = None if time_limit is None else Deadline(time_limit)
+    with limited(limit), few_threads(problem.sides, problem.m):
         return judge(problem, _cases(problem, claim, repair, limits), modes)
 
 
@@ -87,11 +89,12 @@ def decide(problem: FeasibilityProblem, claim: Claim | Result | Check, *, rigoro
         cases = _cases(problem, claim, True, Tolerances())
     except ClaimError as error:
         return malformed(problem, error)
-    check = judge(problem, cases, proof_modes(problem))
-    if check.verdict is Verdict.UNDECIDED and not rigorous:
-        numeric = judge(problem, cases, [Proof.NUMERIC])
-        if numeric.verdict is not Verdict.UNDECIDED:
-            return numeric
+    with few_threads(problem.sides, problem.m):
+        check = judge(problem, cases, proof_modes(problem))
+        if check.verdict is Verdict.UNDECIDED and not rigorous:
+            numeric = judge(problem, cases, [Proof.NUMERIC])
+            if numeric.verdict is not Verdict.UNDECIDED:
+                return numeric
     return check
 
 

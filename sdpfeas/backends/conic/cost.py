@@ -58,8 +58,8 @@ def need_program(problem: FeasibilityProblem) -> None:
         The problem.
     """
     entries = sum(rows.entries for rows in problem.rows if rows is not None)
-    boxes = sum(float(block.n) ** 2 for block in problem.sets if block.matrix)
-    need("the cone program", numbers=60.0 * (entries + boxes), memory=60.0 * entries + 200.0 * boxes)
+    places = problem.m + sum(float(np.prod(block.shape)) for block in problem.sets)
+    need("the cone program", numbers=60.0 * entries + 400.0 * places, memory=60.0 * entries + 200.0 * places)
 
 
 def interior_point_cost(form: StandardForm) -> Cost:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
@@ -14,12 +15,16 @@ from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.rows.arrays import EMPTY, exponents, fractions, frozen
 from sdpfeas.problem.rows.base import Rows, State
+from sdpfeas.problem.rows.compose import Combined
 from sdpfeas.problem.validation import RowError, float_array, require_exact_mean, require_symmetric
 
 __all__ = ["Dense"]
 
 #: Rows need no units if the exponents of their largest entries are no larger than this: it spares a copy.
 TAME = 100
+
+#: Numbers above which rows are not copied only to be scaled.
+LARGE = 10_000_000
 
 
 class Dense(Rows):
@@ -113,8 +118,9 @@ class Dense(Rows):
         return self._like(self._array[index])
 
     def scaled(self, factors: FloatArray) -> Rows:
-        """Return the rows multiplied by factors."""
-        need("a copy of the rows", numbers=2.0 * self._array.size, memory=8.0 * self._array.size)
+        """Return the rows multiplied by factors; large ones are not copied but combined."""
+        if self._array.size > LARGE:
+            return Combined(sp.diags_array(factors), self)
         scaled = self._array * factors.reshape((-1,) + (1,) * (self._array.ndim - 1))
         largest = np.maximum(scaled.max(initial=0.0), -scaled.min(initial=0.0))
         return self._like(scaled) if np.isfinite(largest) else Dense(scaled)
