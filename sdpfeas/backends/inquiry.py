@@ -12,7 +12,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,10 +42,10 @@ SHARE = 0.5
 FREE = 0.5
 
 #: Shares of the time that are kept for the last proof: what it is estimated to take, but between these.
-LEAST_RESERVE, MOST_RESERVE = 0.04, 0.4
+LEAST_RESERVE, MOST_RESERVE = 0.06, 0.4
 
 #: Share of that reserve which a backend may use up to finish what it began.
-GRACE = 0.4
+GRACE = 0.5
 
 #: Seconds beyond the deadline that the last proof may take: one that is quick is always tried.
 LAST = 0.1
@@ -211,6 +212,12 @@ class Inquiry:
                 self._proofs.stopped = self._listener(progress)
         return self.over
 
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Take time from what is kept for the proof, to make evidence of what was found at last."""
+        with limited(self._proofs.last):
+            yield
+
     def _mapped(
         self, point: Point | None, multipliers: FloatArray | None
     ) -> tuple[Point | None, FloatArray | None]:
@@ -269,6 +276,7 @@ class _Proofs:
 
     def __init__(self, problem: FeasibilityProblem, deadline: Deadline, rigorous: bool) -> None:
         self.problem, self.deadline, self.rigorous = problem, deadline, rigorous
+        self.last = deadline.later(LAST)
         self.granted: Check | None = None
         self.latest = Check(problem, Verdict.UNDECIDED, None, None, "nothing was offered")
         #: Whether the listener said stop.
@@ -286,7 +294,7 @@ class _Proofs:
             return
         begin = time.perf_counter()
         try:
-            with limited(self.deadline.later(LAST) if final else self.deadline):
+            with limited(self.last if final else self.deadline):
                 self.latest = self._check(point, multipliers, final=final)
         finally:
             self.spent += time.perf_counter() - begin
@@ -330,7 +338,8 @@ def _reserve(problem: FeasibilityProblem, whole: Deadline) -> float:
     if whole.limit is None:
         return 0.0
     left = whole.left
-    return min(max(CAUTION * seconds(proof_work(problem)), LEAST_RESERVE * left), MOST_RESERVE * left)
+    wanted = CAUTION * seconds(proof_work(problem), 2.0 * LEAST_RESERVE * left)
+    return min(max(wanted, LEAST_RESERVE * left), MOST_RESERVE * left)
 
 
 def _digest(case: Case[Any]) -> bytes:

@@ -28,8 +28,8 @@ __all__ = ["CAUTION", "Work", "available_memory", "limited", "need", "seconds", 
 #: Work is refused if this many times its estimate does not fit: estimates are rough, and refusing is cheap.
 CAUTION = 1.25
 
-#: Seconds of work, at the rates of a slow machine, below which nothing is measured.
-NEGLIGIBLE = 0.01
+#: Share of the time left below which work, at the rates of a slow machine, is let through unmeasured.
+NEGLIGIBLE = 0.3
 
 #: Bytes below which nobody asks for the memory that is left.
 SMALL = 64 * 2**20
@@ -137,7 +137,9 @@ def need(
     if left <= 0.0:
         raise OutOfTime(what)
     work = Work(products, cubes, numbers)
-    wanted = 0.0 if math.isinf(left) else seconds(work)
+    if math.isinf(left):
+        return
+    wanted = seconds(work, NEGLIGIBLE * left)
     if CAUTION * wanted > left:
         raise OutOfTime(what, wanted, left)
 
@@ -148,10 +150,19 @@ def time_left() -> float:
     return math.inf if limit is None else limit.left
 
 
-def seconds(work: Work) -> float:
-    """Time that work takes here and now, roughly; nothing is measured for what is quick anywhere."""
+def seconds(work: Work, negligible: float = 0.0) -> float:
+    """Time that work takes here and now, roughly.
+
+    Parameters
+    ----------
+    work : Work
+        The work.
+    negligible : float
+        Seconds that do not matter: work that takes no longer on a slow machine is not worth a measurement,
+        and what it takes there is returned.
+    """
     slow = work.at(SLOW)
-    if slow <= NEGLIGIBLE:
+    if slow <= negligible:
         return slow
     now = time.monotonic()
     if not _measured or now - _measured[0][0] > STALE:
@@ -163,7 +174,7 @@ def _measure() -> Work:
     rng = np.random.default_rng(0)
     square, small = rng.normal(size=(256, 256)), rng.normal(size=(160, 160))
     small = small + small.T
-    count = 5 * 2**20  # beyond what allocators keep: memory that is new has to be cleared first
+    count = 9 * 2**19  # beyond what allocators keep: memory that is new has to be cleared first
     crowd = _crowd()
     return Work(
         products=square.shape[0] ** 3 / _time(lambda: square @ square) / crowd,

@@ -247,7 +247,7 @@ def _certified(search: Search) -> BisectionResult:
         try:
             step = _ask(search, delta)
         except LimitError as error:
-            return search.result(f"time limit: {error}")
+            return search.result("time limit" if search.deadline.left == 0.0 else f"time limit: {error}")
         stuck = 0 if _progress(before, step) else stuck + 1
         if search.callback is not None and search.callback(step):
             return search.result("stopped by the callback")

@@ -58,7 +58,8 @@ def solve(
     solver : str, Path, type or Solver
         Which backend to ask: its name, a card, a drop-in file, or a class.
     time_limit : float, optional
-        Seconds.
+        Seconds for everything, the proofs included. What is estimated to take longer than what is left is
+        not begun, and the reason says so.
     warm_start : Result, Claim, Check or WarmStart, optional
         Where to start from; ignored by backends that cannot.
     callback : callable, optional
@@ -117,15 +118,16 @@ def solve(
             claim = ask(backend, problem, inquiry)
         solve_time = deadline.elapsed
         check = inquiry.settle(claim)
+    wall_time = deadline.elapsed
     return Result(
         check=check,
         claim=claim,
         backend=backend.name,
         version=backend.version(),
         options=backend.option_values(),
-        wall_time=deadline.elapsed,
+        wall_time=wall_time,
         solve_time=solve_time,
-        overshoot=0.0 if time_limit is None else max(solve_time - time_limit, 0.0),
+        overshoot=0.0 if time_limit is None else max(wall_time - time_limit, 0.0),
     )
 
 

@@ -229,9 +229,9 @@ class Result:
     wall_time : float
         Seconds, verification included.
     solve_time : float
-        Seconds spent in the backend.
+        Seconds spent in the backend, with the proofs of what it offered.
     overshoot : float
-        Seconds the backend ran past its time limit.
+        Seconds it took beyond the time limit.
     """
 
     check: Check

@@ -275,7 +275,7 @@ def test_what_is_wanted_reaches_a_backend_behind_another() -> None:
     wanted = []
 
     def note(problem: sf.FeasibilityProblem, inquiry: sf.Inquiry) -> sf.Claim:
-        wanted.append(inquiry.within(5.0).through(lambda x: x, lambda y: y).wanted)
+        wanted.append(inquiry.within(5.0).through(problem.lift()).wanted)
         return sf.Claim()
 
     problem = plant(True).problem

@@ -325,7 +325,8 @@ class ConicBackend(FeasibilityBackend):
         need_program(program.problem)
         posed = PosedProblem(program.problem, self.triangle, program.objective, program.scale)
         answer = self._ask(posed.pair, inquiry.deadline)
-        claim = posed.claim(answer)
+        with inquiry.closing():
+            claim = posed.claim(answer)
         return claim if answer.z is None else replace(claim, certificate=posed.multipliers(answer.z))
 
     def _look(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
@@ -360,9 +361,16 @@ class ConicBackend(FeasibilityBackend):
     def _try(self, posed: PosedProblem, objective: Objective, inquiry: Inquiry) -> Claim:
         deadline = inquiry.deadline
         if objective == "none":
-            return posed.claim(_claimed(self._ask(posed.pair, deadline)))
-        answer = _claimed(posed.pair.without_margin(self._ask(posed.pair.with_margin(), deadline)))
-        claim = posed.claim(answer)
+            answer = _claimed(self._ask(posed.pair, deadline))
+        else:
+            answer = _claimed(posed.pair.without_margin(self._ask(posed.pair.with_margin(), deadline)))
+        try:
+            with inquiry.closing():
+                claim = posed.claim(answer)
+        except OutOfTime as error:
+            return Claim(stop=Stop.TIME_LIMIT, raw_status=f"{answer.raw_status}; {error}")
+        if objective == "none":
+            return claim
         if answer.info.get("margin", 0.0) > CLEAR:
             return replace(claim, certificate=None)
         if claim.certificate is None or inquiry.offer(claim.point, claim.certificate):

@@ -9,6 +9,7 @@ import numpy as np
 from sdpfeas.backends.conic.cones import StandardForm, triangle_size
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.effort import Work, need, seconds
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
 
 __all__ = ["Cost", "affordable", "interior_point_cost", "need_program", "splitting_cost"]
@@ -16,6 +17,9 @@ __all__ = ["Cost", "affordable", "interior_point_cost", "need_program", "splitti
 #: A sparse factorisation does one multiply-add in the time of so many in a dense product: Clarabel's takes
 #: between 8 and 20, more the more rows there are.
 SCATTERED = 20.0
+
+#: Share of the time left that is kept for reading the answer.
+READING = 0.05
 
 
 class Cost(NamedTuple):
@@ -46,7 +50,8 @@ def affordable(cost: Cost, name: str, deadline: Deadline) -> Deadline:
     need(f"two iterations of {name}", *cost.begin.plus(cost.each.times(2.0)), memory=cost.memory)
     if deadline.limit is None:
         return deadline
-    return deadline.within(max(deadline.left - seconds(cost.each), 1e-3))
+    left = deadline.left
+    return deadline.within(max((1.0 - READING) * left - seconds(cost.each, 0.05 * left), 1e-3))
 
 
 def need_program(problem: FeasibilityProblem) -> None:
@@ -59,7 +64,7 @@ def need_program(problem: FeasibilityProblem) -> None:
     """
     entries = sum(rows.entries for rows in problem.rows if rows is not None)
     places = problem.m + sum(float(np.prod(block.shape)) for block in problem.sets)
-    need("the cone program", numbers=60.0 * entries + 400.0 * places, memory=60.0 * entries + 200.0 * places)
+    need("the cone program", numbers=40.0 * entries + 300.0 * places, memory=60.0 * entries + 200.0 * places)
 
 
 def interior_point_cost(form: StandardForm) -> Cost:
@@ -89,13 +94,16 @@ def splitting_cost(form: StandardForm) -> Cost:
     form : StandardForm
         The program.
     """
-    # The longer side is eliminated first, and leaves a matrix as large as the shorter one.
-    by_row = form.matrix.shape[0] >= form.matrix.shape[1]
-    touched = np.diff((form.matrix.tocsr() if by_row else form.matrix.tocsc()).indptr).astype(np.float64)
-    pairs = float(touched @ touched)
-    small = float(min(form.matrix.shape))
-    filled = float(form.matrix.nnz) + min(pairs, small * small) / 2.0
-    factor = pairs / 2.0 + (small**3 / 6.0 if pairs > small * small else 0.0)
+    rows, columns = (np.diff(m.indptr).astype(np.float64) for m in (form.matrix.tocsr(), form.matrix.tocsc()))
+    # One side is eliminated first, and leaves a matrix of the size of the other that is more or less filled.
+    factor, fill = min(_eliminated(rows, columns.size), _eliminated(columns, rows.size))
+    filled = float(form.matrix.nnz) + fill
     cones = float(sum(float(n) ** 3 for n in form.cones.psd))
     each = Work(cubes=3.0 * cones, numbers=8.0 * filled)
     return Cost(Work(products=SCATTERED * factor, numbers=60.0 * filled), each, 80.0 * filled)
+
+
+def _eliminated(touched: FloatArray, others: int) -> tuple[float, float]:
+    """Multiply-adds of eliminating unknowns that touch so many others each, and these; what gets filled."""
+    pairs, most = float(touched @ touched), float(others) ** 2
+    return pairs / 2.0 + (others**3 / 6.0 if pairs > most else 0.0), min(pairs, most) / 2.0
