@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,11 +94,14 @@ def bisect(
     search = Search(family, solver, tol, absolute_tol, time_limit, callback, settings)
     search.refines = refine
     with search.working():
-        known = _known(search)
-        if known is not None:
-            return known
-        search.start(lower, upper)
-        return _certified(search) if mode == "certified" else as_published(search)
+        try:
+            known = _known(search)
+            if known is not None:
+                return known
+            search.start(lower, upper)
+            return _certified(search) if mode == "certified" else as_published(search)
+        except LimitError as error:
+            return search.result(search.late(error))
 
 
 def one_shot(
@@ -146,7 +150,12 @@ def one_shot(
     if not search.backend.maximises:
         raise BackendError(f"backend {search.backend.name!r} takes no objective; use bisect")
     with search.working():
-        return _known(search) or _one_program(search)
+        try:
+            return _known(search) or _one_program(search)
+        except LimitError as error:
+            with suppress(LimitError):
+                search.start(None, None)
+            return search.result(search.late(error))
 
 
 def _one_program(search: Search) -> BisectionResult:
@@ -244,10 +253,7 @@ def _certified(search: Search) -> BisectionResult:
             return search.result("no further value of delta fits into the bracket")
         asked.append(delta)
         before = bracket.lower, bracket.upper
-        try:
-            step = _ask(search, delta)
-        except LimitError as error:
-            return search.result("time limit" if search.deadline.left == 0.0 else f"time limit: {error}")
+        step = _ask(search, delta)
         stuck = 0 if _progress(before, step) else stuck + 1
         if search.callback is not None and search.callback(step):
             return search.result("stopped by the callback")

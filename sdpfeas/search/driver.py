@@ -220,6 +220,10 @@ class Search:
             y = None
         return replace(claim, point=point, certificate=y)
 
+    def late(self, error: LimitError) -> str:
+        """Say why nothing more could be begun."""
+        return "time limit" if self.deadline.expired else f"time limit: {error}"
+
     def result(self, reason: str) -> BisectionResult:
         """Return the bracket there is.
 

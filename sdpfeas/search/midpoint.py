@@ -8,7 +8,7 @@ import time
 from sdpfeas.backends.asking import ask
 from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
-from sdpfeas.errors import OptionError
+from sdpfeas.errors import LimitError, OptionError
 from sdpfeas.search.driver import BisectionResult, Search, Step
 from sdpfeas.verifier.results import Verdict
 
@@ -34,9 +34,13 @@ def as_published(search: Search) -> BisectionResult:
             break
         begin = time.perf_counter()
         delta = 0.5 * (low + high)
-        problem = search.family.at(delta)
-        inquiry = Inquiry(problem, deadline=search.deadline, start=search.warm)
-        claim = search.sound(ask(search.backend, problem, inquiry), delta)
+        try:
+            problem = search.family.at(delta)
+            inquiry = Inquiry(problem, deadline=search.deadline, start=search.warm)
+            claim = search.sound(ask(search.backend, problem, inquiry), delta)
+        except LimitError as error:
+            reason = search.late(error)
+            break
         verdict = claimed_verdict(claim) or Verdict.UNDECIDED
         if verdict is Verdict.FEASIBLE:
             low, point = delta, claim.point
