@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import psutil
 import scipy.linalg
 
 from sdpfeas.errors import OutOfMemory, OutOfTime
@@ -209,6 +208,8 @@ def _processors() -> int:
 
 def available_memory() -> float:
     """Bytes that this process can still take: what the machine has, and what it is allowed."""
+    import psutil  # takes a while, and few proofs come so far
+
     found = float(psutil.virtual_memory().available)
     return max(min(found, _group_memory(), _address_space()), 0.0)
 
@@ -237,4 +238,6 @@ def _address_space() -> float:
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
     if most == resource.RLIM_INFINITY:
         return math.inf
+    import psutil
+
     return float(most) - float(psutil.Process().memory_info().vms)
