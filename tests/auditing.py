@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sdpfeas as sf
+from sdpfeas.auditor.audit import Audit, audit
 from sdpfeas.io.results import SavedResult
-from sdpfeas.verifier.audit import Audit, audit
 
 
 def saved(check: sf.Check) -> SavedResult:

@@ -8,30 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.conic.cones import Answer, StandardForm
 from sdpfeas.backends.conic.cost import Cost, interior_point_cost
 from sdpfeas.backends.conic.direct import DirectBackend, DirectOptions
+from sdpfeas.backends.conic.statuses import panic_answer, read_clarabel
 from sdpfeas.deadline import Deadline
-from sdpfeas.verifier.results import Stop
 
 __all__ = ["Clarabel", "ClarabelOptions"]
-
-#: Why Clarabel stopped, by its own status; what is not listed is an error.
-STOPS = {
-    "Solved": Stop.FINISHED,
-    "PrimalInfeasible": Stop.FINISHED,
-    "DualInfeasible": Stop.FINISHED,
-    "AlmostSolved": Stop.STALLED,
-    "AlmostPrimalInfeasible": Stop.STALLED,
-    "AlmostDualInfeasible": Stop.STALLED,
-    "InsufficientProgress": Stop.STALLED,
-    "MaxIterations": Stop.ITERATION_LIMIT,
-    "MaxTime": Stop.TIME_LIMIT,
-    "NumericalError": Stop.NUMERICAL,
-}
 
 
 @dataclass(frozen=True)
@@ -112,25 +97,6 @@ class Clarabel(DirectBackend):
         quadratic = sp.csc_array((form.cost.size, form.cost.size))
         try:
             solver = clarabel.DefaultSolver(quadratic, form.cost, form.matrix, form.rhs, cones, settings)
-            return read_solution(solver.solve())
+            return read_clarabel(solver.solve())
         except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
             return panic_answer(error)
-
-
-def read_solution(solution: Any) -> Answer:
-    """Read Clarabel's solution of a standard form."""
-    status = str(solution.status)
-    return Answer(
-        x=None if "PrimalInfeasible" in status else np.array(solution.x),
-        z=None if "DualInfeasible" in status else np.array(solution.z),
-        raw_status=status,
-        stop=STOPS.get(status, Stop.ERROR),
-        iterations=int(solution.iterations),
-    )
-
-
-def panic_answer(error: BaseException) -> Answer:
-    """Turn a panic in Rust, which is no ``Exception``, into an answer; raise anything else again."""
-    if type(error).__name__ != "PanicException":
-        raise error
-    return Answer(raw_status=f"panic: {error}", stop=Stop.NUMERICAL)

@@ -12,6 +12,7 @@ from typing import Any
 from sdpfeas.backends.conic.cones import Answer, ConePair
 from sdpfeas.backends.conic.conic import ConicBackend, Objective
 from sdpfeas.backends.conic.cost import interior_point_cost, splitting_cost
+from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy, require_solver
 from sdpfeas.deadline import Deadline
 
 __all__ = ["Cvxpy", "CvxpyOptions"]
@@ -49,8 +50,6 @@ class Cvxpy(ConicBackend):
     Options = CvxpyOptions
 
     def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
-        from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy, require_solver
-
         solver = self.options.solver.upper()
         require_solver(solver)
         cost = splitting_cost if solver == "SCS" else interior_point_cost

@@ -9,18 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sdpfeas.backends.conic.cones import Answer, StandardForm
 from sdpfeas.backends.conic.cost import Cost, splitting_cost
 from sdpfeas.backends.conic.direct import DirectBackend, DirectOptions
+from sdpfeas.backends.conic.statuses import read_scs
 from sdpfeas.deadline import Deadline
-from sdpfeas.verifier.results import Stop
 
 __all__ = ["Scs", "ScsOptions"]
-
-#: SCS's words for a program that is infeasible, and for one that is unbounded.
-INFEASIBLE, UNBOUNDED = (-2, -7), (-1, -6)
 
 
 @dataclass(frozen=True)
@@ -86,35 +81,4 @@ class Scs(DirectBackend):
         data = {"A": form.matrix, "b": form.rhs, "c": form.cost}
         cones = {"z": form.cones.flat, "l": form.cones.nonneg, "s": list(form.cones.psd)}
         solver = scs.SCS(data, cones, verbose=False, **self.options.settings(deadline))
-        return read_solution(solver.solve())
-
-
-def read_solution(solution: Any) -> Answer:
-    """Read SCS's solution of a standard form.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If SCS was interrupted, which it keeps to itself.
-    """
-    info = solution["info"]
-    value, status = int(info["status_val"]), str(info["status"])
-    if value == -5:
-        raise KeyboardInterrupt
-    return Answer(
-        x=None if value in INFEASIBLE else np.array(solution["x"]),
-        z=None if value in UNBOUNDED else np.array(solution["y"]),
-        raw_status=status,
-        stop=_stop(value, status),
-        iterations=int(info["iter"]),
-    )
-
-
-def _stop(value: int, status: str) -> Stop:
-    if "time_limit" in status:
-        return Stop.TIME_LIMIT
-    if "max_iters" in status:
-        return Stop.ITERATION_LIMIT
-    if value in (1, -1, -2):
-        return Stop.FINISHED
-    return Stop.NUMERICAL if value == -3 else Stop.STALLED if value in (2, -6, -7) else Stop.ERROR
+        return read_scs(solver.solve())

@@ -24,9 +24,9 @@ from sdpfeas.cli.console import (
 from sdpfeas.cli.inputs import load_member
 from sdpfeas.errors import ClaimError
 from sdpfeas.families.base import ParametricFamily
+from sdpfeas.families.stored import SavedBracket, load_bracket, pack_bracket, unpack_bracket
 from sdpfeas.files import writing
 from sdpfeas.harmless import in_terminal
-from sdpfeas.io.brackets import SavedBracket, load_bracket, pack_bracket, unpack_bracket
 from sdpfeas.io.results import load_result, save_result, unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.search.bisection import bisect

@@ -9,17 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
+from sdpfeas.auditor.audit import Finding
+from sdpfeas.auditor.audit import audit as audit_answer
 from sdpfeas.cli.answers import Delta, Member, Problem, Seed, Side, kept_evidence
 from sdpfeas.cli.console import AsJson, out, parse_pairs, print_json
 from sdpfeas.cli.inputs import load_member
 from sdpfeas.errors import ClaimError
 from sdpfeas.families.base import ParametricFamily
+from sdpfeas.families.stored import SavedBracket, load_bracket, unpack_bracket
 from sdpfeas.harmless import in_terminal
-from sdpfeas.io.brackets import SavedBracket, load_bracket, unpack_bracket
 from sdpfeas.io.results import SavedResult, load_result, unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.verifier.audit import Finding
-from sdpfeas.verifier.audit import audit as audit_answer
 from sdpfeas.verifier.results import Verdict
 
 __all__ = ["register"]

@@ -11,7 +11,7 @@ from typing import Any
 from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.errors import in_words
 from sdpfeas.families.base import ParametricFamily
-from sdpfeas.io.brackets import SavedBracket, pack_bracket
+from sdpfeas.families.stored import SavedBracket, pack_bracket
 from sdpfeas.io.results import SavedResult, pack_result, package_versions
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point

@@ -65,9 +65,8 @@ def main(jobs: BinaryIO, replies: BinaryIO, mark: bytes) -> None:
             value = function(pickle.loads(payload), clock)
             reply = framed(("done", value, *clock.spent()))
         except Exception as error:  # noqa: BLE001 - whatever ails a trial is its result
-            from sdpfeas.errors import in_words
-
-            reply = framed(("error", in_words(error), *clock.spent()))
+            errors = importlib.import_module("sdpfeas.errors")  # found only now that the path is set
+            reply = framed(("error", errors.in_words(error), *clock.spent()))
         _flush()
         replies.write(reply)
         replies.flush()

@@ -10,11 +10,12 @@ import pytest
 from sklearn.datasets import load_iris
 
 import sdpfeas as sf
-from sdpfeas.backends.clarabel import STOPS, Clarabel
+from sdpfeas.backends.clarabel import Clarabel
 from sdpfeas.backends.conic import cvxpy_model, direct
 from sdpfeas.backends.conic.cones import Cones, svec_map
 from sdpfeas.backends.conic.conic import PosedProblem, matrix_of
-from sdpfeas.backends.scs import Scs, read_solution
+from sdpfeas.backends.conic.statuses import CLARABEL_STOPS, read_scs
+from sdpfeas.backends.scs import Scs
 from sdpfeas.families import planting as planted
 from sdpfeas.problem.problem import sign_violation
 from sdpfeas.problem.program import ConicProgram
@@ -351,7 +352,7 @@ def test_an_interrupt_passes_through(mode: str, monkeypatch: pytest.MonkeyPatch)
 def test_scs_owns_up_to_an_interrupt() -> None:
     solution = {"info": {"status_val": -5, "status": "interrupted", "iter": 3}, "x": [], "y": []}
     with pytest.raises(KeyboardInterrupt):
-        read_solution(solution)
+        read_scs(solution)
 
 
 def test_every_status_of_clarabel_is_known() -> None:
@@ -359,7 +360,7 @@ def test_every_status_of_clarabel_is_known() -> None:
 
     kind = clarabel.SolverStatus
     words = {str(getattr(kind, name)) for name in dir(kind) if name[0].isupper()}
-    assert words - set(STOPS) <= {"Unsolved", "CallbackTerminated"}
+    assert words - set(CLARABEL_STOPS) <= {"Unsolved", "CallbackTerminated"}
 
 
 # ---------------------------------------------------------------- cvxpy with any solver

@@ -16,7 +16,7 @@ import sdpfeas as sf
 from sdpfeas.cli import main
 from sdpfeas.errors import FileFormatError
 from sdpfeas.families.problem_cards import find_problem
-from sdpfeas.io.brackets import SavedBracket, pack_bracket, unpack_bracket
+from sdpfeas.families.stored import SavedBracket, pack_bracket, unpack_bracket
 from sdpfeas.io.results import load_result, save_result, unpack_result
 
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 import sdpfeas as sf
 from sdpfeas.errors import FileFormatError, SdpfeasError
-from sdpfeas.io.brackets import load_bracket
+from sdpfeas.families.stored import load_bracket
 from sdpfeas.io.results import load_result
 from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.io.tables import read_samples

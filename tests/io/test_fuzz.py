@@ -17,7 +17,7 @@ from sdpfeas.cli import main
 from sdpfeas.errors import SdpfeasError
 from sdpfeas.families.planting import feasible, infeasible, set_mixes
 from sdpfeas.families.problem_cards import find_problem
-from sdpfeas.io.brackets import SavedBracket, load_bracket, pack_bracket
+from sdpfeas.families.stored import SavedBracket, load_bracket, pack_bracket
 from sdpfeas.io.results import load_result, save_result
 from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.io.tables import read_samples

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends import clarabel, scs
 from sdpfeas.backends.conic.cones import Answer, ConePair, Cones, StandardForm, svec_map
 from sdpfeas.backends.conic.cost import Cost, affordable
+from sdpfeas.backends.conic.statuses import READERS, panic_answer
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
 from sdpfeas.extras import cvxpy
@@ -38,12 +38,6 @@ STOPS = {
     "unbounded_inaccurate": Stop.STALLED,
     "user_limit": Stop.ITERATION_LIMIT,
     "solver_error": Stop.NUMERICAL,
-}
-
-#: How to read the raw results of the solvers whose vocabulary is known.
-READERS: Mapping[str, Callable[[Any], Answer]] = {
-    "CLARABEL": clarabel.read_solution,
-    "SCS": scs.read_solution,
 }
 
 #: Settings without which cvxpy throws the last iterate away where the solver stalls.
@@ -167,7 +161,7 @@ def _run(model: Model, solver: str, compiled: Any, options: dict[str, Any], dead
         status = f"{answer.raw_status}; SolverError: {error}".removeprefix("; ")
         return replace(answer, x=None, z=None, raw_status=status)
     except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
-        return clarabel.panic_answer(error)
+        return panic_answer(error)
     return _unpacked(model, answer, solver, deadline)
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from sdpfeas.backends.conic.cones import Answer, ConePair, Form, StandardForm, ask_direct
 from sdpfeas.backends.conic.conic import ConicBackend, Objective
 from sdpfeas.backends.conic.cost import Cost, affordable
+from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy
 from sdpfeas.deadline import Deadline
 
 __all__ = ["DirectBackend", "DirectOptions"]
@@ -57,8 +58,6 @@ class DirectBackend(ConicBackend):
 
     def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
         if self.options.mode == "cvxpy":
-            from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy
-
             settings = self.options.settings
             return ask_cvxpy(pair, self.cvxpy_name, settings, deadline, self._cost)
 

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdpfeas as sf
+from sdpfeas.auditor import audit as auditor
+from sdpfeas.auditor.audit import Finding, NotProved, audit, prove
 from sdpfeas.io.results import SavedResult, load_result, save_result
 from sdpfeas.problem.rows import Combined, Dense
-from sdpfeas.verifier import audit as auditor
-from sdpfeas.verifier.audit import Finding, NotProved, audit, prove
 
 SOURCE = Path(auditor.__file__)
 
