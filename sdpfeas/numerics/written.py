@@ -1,0 +1,83 @@
+"""What a double was written as: the simplest number that rounds to it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+__all__ = ["written"]
+
+#: Decimals of at most this many digits come before fractions: few doubles have one by chance.
+SHORT_DIGITS = 9
+
+#: Every decimal of at most this many digits is the shortest that rounds to its double.
+MOST_DIGITS = 15
+
+#: Largest numerator times denominator of a fraction that somebody may have meant, and largest odd factor of
+#: an integer times a power of two. Fewer than one double in a million comes so close to one by chance.
+SIMPLE = 2**30
+
+
+@lru_cache(maxsize=65_536)
+def written(value: float) -> Fraction:
+    """Return the number as written that a double was rounded from: the simplest one that rounds to it.
+
+    In this order: the double itself, if it is an integer below 2³⁰ times a power of two; a decimal of at most
+    9 digits; a fraction whose numerator times denominator is at most 2³⁰; a decimal of at most 15 digits; the
+    double itself. Whatever is returned rounds to ``value``.
+
+    Parameters
+    ----------
+    value : float
+        A finite number.
+
+    Raises
+    ------
+    ValueError, OverflowError
+        If it is NaN or infinite.
+    """
+    value = float(value)
+    stored = Fraction(value)
+    if value < 0.0:
+        return -written(-value)
+    if _odd_part(stored.numerator) <= SIMPLE:
+        return stored
+    decimal = Fraction(repr(value))
+    digits = len(repr(value).partition("e")[0].replace(".", "").strip("0"))
+    if digits <= SHORT_DIGITS:
+        return decimal
+    # Numerator times denominator is at least the number and its inverse.
+    if 1.0 / SIMPLE < value < SIMPLE:
+        simple = _simplest(value)
+        if simple is not None:
+            return simple
+    return decimal if digits <= MOST_DIGITS else stored
+
+
+def _odd_part(number: int) -> int:
+    """Divide an integer by the largest power of two that goes into it."""
+    return number // (number & -number) if number else 0
+
+
+def _simplest(value: float) -> Fraction | None:
+    """Fraction of smallest denominator that rounds to a positive number; None if it is not simple."""
+    middle = Fraction(value)
+    low = (middle + Fraction(math.nextafter(value, 0.0))) / 2
+    high = (middle + Fraction(math.nextafter(value, math.inf))) / 2
+    # Convergents of the interval: both ends have the same quotients until a simpler number fits between.
+    p, q, before_p, before_q = 1, 0, 0, 1
+    while True:
+        quotient = math.ceil(low)
+        inside = quotient <= high
+        if not inside:
+            quotient -= 1
+        p, before_p = quotient * p + before_p, p
+        q, before_q = quotient * q + before_q, q
+        if p * q > SIMPLE:
+            return None
+        if inside:
+            found = Fraction(p, q)
+            # The ends themselves round to even, which may be elsewhere.
+            return found if float(found) == value else None
+        low, high = 1 / (high - quotient), 1 / (low - quotient)
