@@ -14,11 +14,15 @@ from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.cost import newton_work
 from sdpfeas.backends.registry import find_solver
+from sdpfeas.errors import OutOfMemory
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["Auto", "AutoOptions"]
+
+#: Our own interior-point method.
+OURS = "spectral-ipm"
 
 #: Above this many multiply-adds per Newton system the interior-point method is no longer first.
 DENSE_WORK = 5e10
@@ -70,15 +74,23 @@ class Auto(FeasibilityBackend):
         return last
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
-        """Let the first backend that takes an objective maximise it."""
-        for backend in self._available(program.problem):
-            if backend.maximises:
-                return backend.maximise(program, inquiry)
-        return Claim(stop=Stop.UNSUPPORTED, raw_status="no backend of the list takes an objective")
+        """Let the first backend that takes an objective maximise it, ours first: it shows every iterate."""
+        claim = Claim(stop=Stop.UNSUPPORTED, raw_status="no backend of the list takes an objective")
+        for backend in self._available(program.problem, first=OURS):
+            if not backend.maximises:
+                continue
+            try:
+                claim = backend.maximise(program, inquiry)
+            except OutOfMemory as error:
+                claim = Claim(stop=Stop.UNSUPPORTED, raw_status=str(error))
+            if claim.stop is not Stop.UNSUPPORTED:
+                break
+        return claim
 
-    def _available(self, problem: FeasibilityProblem) -> Iterator[FeasibilityBackend]:
+    def _available(self, problem: FeasibilityProblem, first: str = "") -> Iterator[FeasibilityBackend]:
         names = [name.strip() for name in self.options.order.split(",") if name.strip()]
-        for name, options in [(name, {}) for name in names] or preferred(problem):
+        chosen = [(name, dict[str, object]()) for name in names]
+        for name, options in chosen or sorted(preferred(problem), key=lambda each: each[0] != first):
             backend = find_solver(name).make(**options)
             if backend.available()[0]:
                 yield backend
@@ -92,5 +104,5 @@ def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
         ("scs", {"mode": "direct"}),
         ("admm", {}),
     ]
-    ours = [("spectral-ipm", dict[str, object]())]
+    ours = [(OURS, dict[str, object]())]
     return ours + rest if newton_work(problem).products <= DENSE_WORK else [*rest[:1], *ours, *rest[1:]]

@@ -98,7 +98,8 @@ def solve(
 ) -> None:
     """Answer a problem: feasible with a point, infeasible with a certificate, or undecided.
 
-    A family indexed by delta is bisected: the answer is a bracket of the largest feasible delta.
+    For a family indexed by delta the answer is a bracket of the largest feasible delta: by one program where
+    the solver is auto and the family has one, else by bisection.
     """
     built, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
     chosen = find_solver(solver)
@@ -139,7 +140,7 @@ def _bisect(
     as_json: bool,
     exit_code: bool,
 ) -> None:
-    with busy(f"bisecting {label} with {solver.name} …"):
+    with busy(f"{solver.name} on {label} …"):
         search = {name: options.pop(name) for name in SEARCH_OPTIONS if name in options}
         bracket = bisect(family, solver, time_limit=time_limit, options=options, **search)
     if output is not None:
@@ -153,7 +154,8 @@ def _bisect(
         print_json({"problem": label, **facts, "reason": bracket.reason, "steps": steps})
     else:
         out().print(f"[bold]{in_terminal(label)}[/]: {bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}")
-        out().print(f"{steps} answers from {in_terminal(solver.name)}: {in_terminal(bracket.reason)}")
+        asked = f"{steps} answers from {in_terminal(solver.name)}" if steps else "no solver asked"
+        out().print(f"{asked}: {in_terminal(bracket.reason)}")
         if output is not None:
             out().print(f"written to {in_terminal(output)}")
     if exit_code and not bracket.converged:

@@ -3,7 +3,8 @@
 :func:`bisect` asks any backend at a few values of ``delta`` and moves on proven bounds only: every point and
 every vector of multipliers a backend comes up with, during a solve or at its end, decided or not, is turned
 into a bound by the family. :func:`one_shot` does the same along a single program, for backends that take an
-objective. ``mode="paper"`` is the plain midpoint rule on what backends claim, and proves nothing.
+objective; ``bisect(family, "auto")`` begins with it where the family has one, and asks step by step only what
+that leaves open. ``mode="paper"`` is the plain midpoint rule on what backends claim, and proves nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sdpfeas.backends.asking import ask
+from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver
 from sdpfeas.errors import BackendError, LimitError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.numerics.effort import limited
+from sdpfeas.problem.program import ConicProgram
 from sdpfeas.search.bracket import Watch, relative_gap
 from sdpfeas.search.driver import BisectionResult, Search, Step
 from sdpfeas.search.midpoint import as_published
@@ -29,6 +32,9 @@ from sdpfeas.search.solving import backend_options
 from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
 
 __all__ = ["BisectionResult", "Step", "bisect", "one_shot"]
+
+#: Why a search ends that found what was asked for.
+CLOSED = "the bracket is within the tolerance"
 
 #: Where in the bracket to ask, while nothing is decided.
 PLACES = (0.5, 0.8, 0.2, 0.95, 0.05)
@@ -62,7 +68,8 @@ def bisect(
     family : ParametricFamily
         The family.
     solver : str, Path, type or Solver
-        Which backend to ask.
+        Which backend to ask. ``"auto"`` takes the fastest way there is: one program where the family has one,
+        else, or where that leaves the bracket open, a bisection. Any other name means a bisection on it.
     tol : float
         Ask for ``(upper - lower) / |upper|`` no larger than this.
     lower, upper : float, optional
@@ -95,11 +102,14 @@ def bisect(
     search.refines = refine
     with search.working():
         try:
+            search.trust(lower, upper)
             known = _known(search)
             if known is not None:
                 return known
-            search.start(lower, upper)
-            return _certified(search) if mode == "certified" else as_published(search)
+            if mode == "certified":
+                return _searched(search)
+            search.look_around()
+            return as_published(search)
         except LimitError as error:
             return search.result(search.late(error))
 
@@ -151,18 +161,40 @@ def one_shot(
         raise BackendError(f"backend {search.backend.name!r} takes no objective; use bisect")
     with search.working():
         try:
-            return _known(search) or _one_program(search)
+            known = _known(search)
+            if known is not None:
+                return known
+            program = family.homogenized()
+            if program is None:
+                raise ProblemError(f"family {family.name!r} has no single program; use bisect")
+            step = _one_program(search, program)
+            if not search.bracket.closed:
+                search.look_around()
         except LimitError as error:
             with suppress(LimitError):
-                search.start(None, None)
+                search.look_around()
             return search.result(search.late(error))
+    if search.bracket.closed:
+        return search.result(CLOSED)
+    return search.result(f"{step.reason}; the bracket is wider than asked for")
 
 
-def _one_program(search: Search) -> BisectionResult:
+def _searched(search: Search) -> BisectionResult:
+    """Bracket the threshold the fastest way that the choice of a solver leaves open."""
+    program = search.family.homogenized() if isinstance(search.backend, Auto) else None
+    if program is not None and not search.backend.options.order:
+        step = _one_program(search, program)
+        if search.callback is not None and search.callback(step):
+            return search.result("stopped by the callback")
+        if search.bracket.closed and search.bracket.lower <= search.bracket.upper:
+            return search.result(CLOSED)
+    search.look_around()
+    return _certified(search)
+
+
+def _one_program(search: Search, program: ConicProgram) -> Step:
+    """Take bounds from every iterate along a program whose optimal value is the threshold."""
     family = search.family
-    program = family.homogenized()
-    if program is None:
-        raise ProblemError(f"family {family.name!r} has no single program; use bisect")
     begin = time.perf_counter()
     watch = Watch(search.bracket, None, family.program_point, family.program_multipliers)
     inquiry = Inquiry(program.problem, deadline=search.deadline, wanted="margin", listener=watch)
@@ -173,23 +205,18 @@ def _one_program(search: Search) -> BisectionResult:
         claim = Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
     watch.finish(claim)
     bracket = search.bracket
-    if not bracket.closed:
-        search.start(None, None)
-    spent = time.perf_counter() - begin
-    search.history.append(
-        Step(
-            bracket.lower,
-            Verdict.FEASIBLE if math.isfinite(bracket.lower) else Verdict.UNDECIDED,
-            Proof.RIGOROUS if math.isfinite(bracket.lower) else None,
-            bracket.lower,
-            bracket.upper,
-            claim.iterations,
-            spent,
-            str(claim.stop),
-        )
+    step = Step(
+        bracket.lower,
+        Verdict.FEASIBLE if math.isfinite(bracket.lower) else Verdict.UNDECIDED,
+        Proof.RIGOROUS if math.isfinite(bracket.lower) else None,
+        bracket.lower,
+        bracket.upper,
+        claim.iterations,
+        time.perf_counter() - begin,
+        str(claim.stop),
     )
-    done = "the bracket is within the tolerance"
-    return search.result(done if bracket.closed else f"{claim.stop}; the bracket is wider than asked for")
+    search.history.append(step)
+    return step
 
 
 def _known(search: Search) -> BisectionResult | None:
@@ -208,10 +235,7 @@ def _known(search: Search) -> BisectionResult | None:
             search.callback,
             search.options,
         )
-        found = _known(inner)
-        if found is None:
-            inner.start(None, None)
-            found = _certified(inner)
+        found = _known(inner) or _searched(inner)
         point, history = found.point, found.history
         point = None if point is None else search.family.from_substitute(point)
     return BisectionResult(
@@ -237,7 +261,7 @@ def _certified(search: Search) -> BisectionResult:
         if bracket.lower > bracket.upper:
             return search.result("the given bounds contradict what was proved")
         if bracket.closed:
-            return search.result("the bracket is within the tolerance")
+            return search.result(CLOSED)
         if search.deadline.expired:
             return search.result("time limit")
         if len(search.history) >= MAX_SOLVES:

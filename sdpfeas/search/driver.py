@@ -148,6 +148,7 @@ class Search:
         self.history: list[Step] = []
         self.warm: WarmStart | None = None
         self.initial = family.bracket
+        self._given = False, False
         self.refines = True
 
     @contextmanager
@@ -157,13 +158,13 @@ class Search:
         with limited(self.deadline), few_threads(sides, self.family.m):
             yield
 
-    def start(self, lower: float | None, upper: float | None) -> None:
-        """Find the initial bracket: what is given, else what the family can prove without a solve.
+    def trust(self, lower: float | None, upper: float | None) -> None:
+        """Begin with ends that are given, and not proved.
 
         Parameters
         ----------
         lower, upper : float, optional
-            Ends to take on trust.
+            The ends.
         """
         bracket = self.bracket
         for name, value in (("lower", lower), ("upper", upper)):
@@ -177,22 +178,25 @@ class Search:
             bracket.upper, bracket.upper_proven = float(upper), False
         if bracket.lower > bracket.upper:
             raise OptionError(f"lower = {bracket.lower} exceeds upper = {bracket.upper}")
-        with suppress(LimitError):
-            self._look_around(lower is None, upper is None)
+        self._given = lower is not None, upper is not None
         self.initial = (bracket.lower, bracket.upper)
 
-    def _look_around(self, below: bool, above: bool) -> None:
-        """Take bounds from what the family suggests."""
+    def look_around(self) -> None:
+        """Take bounds from what the family suggests, for the ends that are not given."""
         bracket = self.bracket
-        if below:
-            # The best first: the others then need no proof.
-            for point in sorted(self.family.initial_points(), key=self.family.estimate, reverse=True):
-                bracket.offer_point(point)
-        if above:
-            for y in self.family.initial_multipliers():
-                bracket.offer_multipliers(y)
-                if below:
-                    bracket.recover(y)
+        below, above = (not given for given in self._given)
+        with suppress(LimitError):
+            if below:
+                # The best first: the others then need no proof.
+                for point in sorted(self.family.initial_points(), key=self.family.estimate, reverse=True):
+                    bracket.offer_point(point)
+            if above:
+                for y in self.family.initial_multipliers():
+                    bracket.offer_multipliers(y)
+                    if below:
+                        bracket.recover(y)
+        if not self.history:
+            self.initial = (bracket.lower, bracket.upper)
 
     def sound(self, claim: Claim, delta: float) -> Claim:
         """Drop what does not even have the right shape, or is not finite.

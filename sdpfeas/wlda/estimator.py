@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning
 
-from sdpfeas.deadline import Deadline
 from sdpfeas.families import WLDA
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.search.bisection import BisectionResult, Step, bisect, one_shot
+from sdpfeas.search.bisection import BisectionResult, Step, bisect
 from sdpfeas.search.bracket import relative_gap
 from sdpfeas.wlda.criterion import ROUNDING, Criterion
 from sdpfeas.wlda.family import geometry
@@ -163,7 +161,7 @@ class WorstCaseLDA(LinearProjection):
             scatter=self.scatter,
             shrinkage=self.shrinkage,
         )
-        found = _search(family, self.solver, self.tol, self.time_limit)
+        found = bisect(family, self.solver, self.tol, time_limit=self.time_limit)
         self._take_bracket(family, found)
         classes = geometry.from_data(samples, index, scatter=self.scatter, shrinkage=self.shrinkage)
         degenerate = family.vacuous or math.isinf(found.lower)
@@ -213,35 +211,6 @@ def _warnings(family: WLDA, found: BisectionResult) -> Iterator[tuple[str, type[
     if not found.converged:
         bracket = f"[{found.lower:.6g}, {found.upper:.6g}]"
         yield f"delta* was only found to lie in {bracket}: {found.reason}", ConvergenceWarning
-
-
-def _search(family: WLDA, solver: Any, tol: float, time_limit: float | None) -> BisectionResult:
-    """Bracket delta*: by one program where that is enough."""
-    if not (isinstance(solver, str) and solver == "auto"):
-        return bisect(family, solver, tol, time_limit=time_limit)
-    deadline = Deadline(time_limit)
-    first = one_shot(family, "spectral-ipm", tol, deadline.limit)
-    if first.converged or deadline.expired:
-        return first
-    second = bisect(family, "auto", tol, time_limit=deadline.limit)
-    return _both(first, second, tol)
-
-
-def _both(first: BisectionResult, second: BisectionResult, tol: float) -> BisectionResult:
-    """Intersect two proven brackets."""
-    low = max(first, second, key=lambda found: found.lower)
-    high = min(first, second, key=lambda found: found.upper)
-    return replace(
-        second,
-        lower=low.lower,
-        upper=high.upper,
-        point=low.point,
-        certificate=high.certificate,
-        history=first.history + second.history,
-        converged=second.converged or relative_gap(low.lower, high.upper) <= tol,
-        initial=first.initial,
-        time=first.time + second.time,
-    )
 
 
 def _rounded(family: WLDA, found: BisectionResult) -> FloatArray:

@@ -363,6 +363,52 @@ def test_one_shot_needs_an_objective(wine):
         one_shot(family, SpectralIpm)
 
 
+def test_auto_takes_one_program_and_a_name_means_bisection(wine, monkeypatch):
+    programs, deltas = [], []
+    maximise, at = SpectralIpm.maximise, WLDA.at
+    monkeypatch.setattr(
+        SpectralIpm, "maximise", lambda self, *asked: programs.append(1) or maximise(self, *asked)
+    )
+    monkeypatch.setattr(WLDA, "at", lambda self, delta: deltas.append(delta) or at(self, delta))
+    found = bisect(wine, "auto", tol=1e-6)
+    assert_proven(wine, found)
+    assert found.converged
+    assert (found.solves, len(programs)) == (1, 1)
+    alone = one_shot(wine, SpectralIpm, tol=1e-6)
+    assert (found.lower, found.upper) == (alone.lower, alone.upper)
+    programs.clear()
+    for solver, options in (("spectral-ipm", {}), ("auto", {"order": "spectral-ipm"})):
+        assert bisect(wine, solver, options=options).converged
+    assert not programs
+
+
+def test_auto_goes_on_where_one_program_leaves_the_bracket_open(wine, monkeypatch):
+    monkeypatch.setattr(SpectralIpm, "maximise", lambda self, program, inquiry: Claim(stop=Stop.STALLED))
+    steps = []
+    found = bisect(wine, "auto", callback=lambda step: steps.append(step))
+    assert_proven(wine, found)
+    assert found.converged
+    assert found.solves == len(steps) >= 2
+    assert bisect(wine, "auto", callback=lambda step: True).solves == 1
+
+
+def test_auto_bisects_where_there_is_no_program():
+    bounds = [0.0, -np.inf], [np.inf, 2.0]
+    family = ParametricFamily(
+        [sf.Nonneg(1)], [[[1.0], [1.0]]], [None], *bounds, lower_slope=[1.0, 0.0], monotone="less is asked"
+    )
+    found = bisect(family, "auto")
+    assert found.converged
+    assert found.lower <= 2.0 <= found.upper
+
+
+def test_auto_begins_with_the_ends_that_are_given(wine):
+    found = bisect(wine, "auto", lower=0.0, upper=100.0)
+    assert found.initial == (0.0, 100.0)
+    assert found.proven
+    assert "contradict" in bisect(wine, "auto", lower=17.0, upper=18.0).reason
+
+
 # ---------------------------------------------------------------- as published
 
 

@@ -247,6 +247,28 @@ def test_odd_studies_have_reports_too(tmp_path: Path, study: Store, state: str) 
         assert "No instance was decided" in render_markdown(store)
 
 
+@pytest.mark.parametrize("share", ["some", "all"])
+def test_cells_that_asked_no_solver_have_no_winner(tmp_path: Path, study: Store, share: str) -> None:
+    with Store(tmp_path / "unasked.db") as store:
+        copied = sqlite3.connect(study.path)
+        copied.backup(store._db)
+        copied.close()
+        closed = "UPDATE cells SET outcome = 'done', verdict = 'bracket', info = '{\"solves\": 0}'"
+        store._db.execute(closed + (" WHERE key LIKE '%yes-5-0'" if share == "some" else ""))
+        data = StudyData(store)
+        count = 1 if share == "some" else 16
+        assert len(data.foregone) == count
+        assert data.overall.instances == 16 - count
+        assert data.matrix["yes[n=5]"]["steady"].unasked == (1 if share == "some" else 2)
+        page, text = render_html(store), render_markdown(store)
+        assert "no solver asked</em>" in page
+        assert "∅ no solver asked" in text
+        for told in (page, text):
+            assert "before any solver was asked; nobody wins there" in told
+            assert "No instance was decided" not in told
+            assert ("is fastest most often" in told) == (share == "some")
+
+
 def test_figures(study: Store, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
     from sdpfeas.study.report.figures import write_figures

@@ -60,6 +60,8 @@ def _verdicts(data: StudyData) -> list[str]:
     ]
     table = markdown_table(["problem", *map(in_markdown, data.solvers)], rows, numbers=False)
     notes = []
+    if data.foregone:
+        notes.append("∅ no solver asked: the family's own bounds closed the bracket")
     if data.lies:
         notes.append("‡ the raw status contradicts a proof")
     if any(cell["unproven"] for cell in data.cells):
@@ -78,5 +80,6 @@ def _matrix_text(cell: MatrixCell | None) -> str:
         parts.append(
             shown if sum(cell.verdicts.values()) == 1 or len(cell.verdicts) == 1 else f"{shown} ×{count}"
         )
-    marks = ("‡" if cell.lies else "") + ("†" if cell.unproven else "") + ("⚡" if cell.conflict else "")
+    told = {"∅": cell.unasked, "‡": cell.lies, "†": cell.unproven, "⚡": cell.conflict}
+    marks = "".join(mark for mark, holds in told.items() if holds)
     return f"{', '.join(parts)}{marks} {format_time(cell.time)}"

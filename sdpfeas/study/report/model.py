@@ -78,6 +78,8 @@ class MatrixCell:
         How often the raw status contradicts what is proved, and claims what could not be proved.
     conflict : bool
         Whether a verdict contradicts another solver's.
+    unasked : int
+        How often the bracket closed before the solver was asked anything.
     keys : tuple of str
         The cells.
     """
@@ -87,6 +89,7 @@ class MatrixCell:
     lies: int
     unproven: int
     conflict: bool
+    unasked: int
     keys: tuple[str, ...]
 
 
@@ -129,6 +132,7 @@ class StudyData:
             cell["decided"] = cell["verdict"] in DECIDED
             cell["failed"] = cell["outcome"] in FAILED
             cell["shown"] = cell["outcome"] if cell["failed"] else cell["verdict"]
+            cell["unasked"] = cell["decided"] and json.loads(cell["info"] or "{}").get("solves") == 0
         for cell in self.cells:
             cell["lie"] = self._is_lie(cell)
             cell["unproven"] = bool(cell["claimed"]) and not cell["decided"] and not cell["lie"]
@@ -191,6 +195,11 @@ class StudyData:
         rivals = self.by_instance[instance]
         return [name for name, other in rivals.items() if other["verdict"] == self.truth.get(instance)]
 
+    @cached_property
+    def foregone(self) -> set[Instance]:
+        """Instances that some search closed before any solver was asked: nobody wins there."""
+        return {self._instance(cell) for cell in self.cells if cell["unasked"]}
+
     # ------------------------------------------------------------ tables
 
     @cached_property
@@ -211,16 +220,20 @@ class StudyData:
                 sum(c["lie"] for c in cells),
                 sum(c["unproven"] for c in cells),
                 any(c["conflict"] for c in cells),
+                sum(c["unasked"] for c in cells),
                 tuple(c["key"] for c in cells),
             )
         return out
 
     def times(self, card: str | None) -> tuple[dict[str, list[float | None]], list[float]]:
-        """Times by solver on the instances of a card; None where not decided; and what failures cost."""
+        """Times by solver on the instances of a card; None where not decided; and what failures cost.
+
+        Instances on which no solver had to be asked are left out.
+        """
         instances = [
             instance
             for instance, row in self.by_instance.items()
-            if card is None or next(iter(row.values()))["card"] == card
+            if instance not in self.foregone and (card is None or next(iter(row.values()))["card"] == card)
         ]
         times: dict[str, list[float | None]] = {}
         for solver in self.solvers:
@@ -287,7 +300,7 @@ class StudyData:
         points: dict[str, list[tuple[float, float]]] = defaultdict(list)
         sizes = set()
         for cell in self.cells:
-            if cell["decided"] and (card is None or cell["card"] == card):
+            if cell["decided"] and not cell["unasked"] and (card is None or cell["card"] == card):
                 points[cell["solver"]].append((float(cell["size"]), max(cell["solve_time"], 1e-6)))
                 sizes.add(cell["size"])
         if len(sizes) < 3:
@@ -336,9 +349,12 @@ class StudyData:
                 f"{show(wins[0])} is fastest most often: on {wins[1].wins:.0%} of the instances "
                 f"(times below a millisecond count as equal)."
             )
-        else:
+        elif not any(cell["decided"] for cell in self.cells):
             out.append("No instance was decided by any solver.")
         out += self._winners(show)
+        if self.foregone:
+            many = _count(len(self.foregone), "instance")
+            out.append(f"On {many} the bracket closed before any solver was asked; nobody wins there.")
         out.append(self._warning(show))
         if self.missing:
             out.append(f"{self.missing} cells are not computed yet: this is a report on an unfinished study.")

@@ -205,7 +205,8 @@ def _matrix(data: StudyData) -> str:
         '<span class="chip failed">! failed</span> '
         '<span class="chip lie">lie</span> the raw status contradicts a proof; '
         '<span class="chip unproven">unproven</span> it claims what could not be verified; '
-        '<span class="chip conflict">conflict</span> two verified verdicts contradict each other. '
+        '<span class="chip conflict">conflict</span> two verified verdicts contradict each other; '
+        '<span class="chip">no solver asked</span> the family\'s own bounds closed the bracket. '
         "Click for details."
     )
     head = "".join(f'<th scope="col"><span>{in_html(solver)}</span></th>' for solver in data.solvers)
@@ -270,6 +271,8 @@ def _matrix_cell(cell: MatrixCell | None) -> str:
         badges += f'<em class="chip lie">lie{f" ×{cell.lies}" if total > 1 else ""}</em>'
     if cell.unproven:
         badges += '<em class="chip unproven">unproven</em>'
+    if cell.unasked:
+        badges += '<em class="chip">no solver asked</em>'
     if cell.conflict:
         badges += '<em class="chip conflict">conflict</em>'
     told = "; ".join(f"{word} {cell.verdicts[word]} of {total}" for word in words)
