@@ -23,6 +23,10 @@ class ClaimError(SdpfeasError, ValueError):
     """A claim does not have the form its problem asks for (not: is wrong)."""
 
 
+class TruthError(SdpfeasError, TypeError):
+    """Something that is neither true nor false was asked which it is."""
+
+
 class FileFormatError(SdpfeasError, ValueError):
     """A file is not in the format it should be in."""
 

@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).parents[1] / "sdpfeas"
 ORDER = [
     ["errors"],
     ["deadline", "extras", "files", "harmless"],
-    ["cards", "npz", "numerics", "trials"],
+    ["cards", "notebook", "npz", "numerics", "trials"],
     ["problem"],
     ["verifier"],
     ["io"],

@@ -249,7 +249,8 @@ class Inquiry:
             self._proofs.attempt(claim.point, claim.certificate, final=True)
         except ClaimError as error:
             return malformed(self._proofs.problem, error)
-        return self._proofs.granted or self._proofs.latest
+        granted = self._proofs.granted
+        return self._proofs.latest if granted is None else granted
 
     # ------------------------------------------------------------ views
 

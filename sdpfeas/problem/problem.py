@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ClaimError, ProblemError
 from sdpfeas.harmless import visible
+from sdpfeas.notebook.card import Card
 from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.lifting import Lift, lift
@@ -23,6 +24,9 @@ from sdpfeas.problem.rows import Rows, as_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.stored import load_problem, save_problem
 from sdpfeas.problem.validation import RowError, float_array, listed, row_index
+
+#: Blocks that are listed where a problem is shown.
+SHOWN_BLOCKS = 12
 
 #: A point: one array per set.
 Point = tuple[FloatArray, ...]
@@ -324,9 +328,18 @@ class FeasibilityProblem:
         lines = [f"{head} ({equal} equality, {self.m - equal} inequality)"]
         for b, (block, rows) in enumerate(zip(self.sets, self.rows, strict=True)):
             touch = "no rows" if rows is None else f"{rows.kind} rows"
-            spec = [f"{v:g}" for k, v in block.spec().items() if k not in ("kind", "n") and v is not None]
-            lines.append(f"  {self.block_name(b)}: {block.kind}({', '.join([str(block.n), *spec])}), {touch}")
+            if b == SHOWN_BLOCKS:
+                lines.append(f"  … and {len(self.sets) - b} more")
+                break
+            lines.append(f"  {self.block_name(b)}: {block.described()}, {touch}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show sets, rows and their kinds as a card in a notebook."""
+        head, *blocks = repr(self).splitlines()
+        facts = [tuple(line.strip().partition(": ")[::2]) for line in blocks]
+        title = head.removeprefix("FeasibilityProblem: ")
+        return Card("FeasibilityProblem", "plain", title, facts).html()  # type: ignore[arg-type]
 
 
 def sign_violation(problem: FeasibilityProblem, y: FloatArray) -> FloatArray:

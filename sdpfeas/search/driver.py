@@ -17,6 +17,8 @@ from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, LimitError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
+from sdpfeas.notebook.card import Card
+from sdpfeas.notebook.pictures import closing
 from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
@@ -105,6 +107,24 @@ class BisectionResult:
     def gap(self) -> float:
         """Width of the bracket relative to its upper end; zero where both ends agree."""
         return relative_gap(self.lower, self.upper)
+
+    def __repr__(self) -> str:
+        """The bracket and how it came about, in one line."""
+        proven = "proven" if self.proven else "not proven"
+        ends = f"{self.lower:.8g} <= delta* <= {self.upper:.8g}"
+        return f"BisectionResult: {ends} ({proven}, {self.solves} solve(s), {self.time:.3g} s): {self.reason}"
+
+    def _repr_html_(self) -> str:
+        """Show the bracket closing, as a card in a notebook."""
+        steps = [self.initial, *((step.lower, step.upper) for step in self.history)]
+        facts = [
+            ("gap", f"{self.gap:.2g}, relative to the upper end"),
+            ("solves", str(self.solves)),
+            ("time", f"{self.time:.3g} s"),
+        ]
+        badge, tone = ("PROVEN", "feasible") if self.proven else ("NOT PROVEN", "undecided")
+        title = f"{self.lower:.8g} ≤ δ* ≤ {self.upper:.8g}"
+        return Card(badge, tone, title, facts, picture=closing(steps), note=self.reason).html()
 
 
 class Search:

@@ -41,7 +41,8 @@ def as_published(search: Search) -> BisectionResult:
         except LimitError as error:
             reason = search.late(error)
             break
-        verdict = claimed_verdict(claim) or Verdict.UNDECIDED
+        said = claimed_verdict(claim)
+        verdict = Verdict.UNDECIDED if said is None else said
         if verdict is Verdict.FEASIBLE:
             low, point = delta, claim.point
         elif verdict is Verdict.INFEASIBLE:

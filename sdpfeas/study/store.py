@@ -23,6 +23,7 @@ import psutil
 
 from sdpfeas.errors import FileFormatError, StudyError, in_words
 from sdpfeas.study.cells import Plan, ProblemRow, Record, Retry, SolverRow
+from sdpfeas.study.shown import Shown
 from sdpfeas.study.stored import DAMAGED, checked
 
 __all__ = ["Store"]
@@ -62,7 +63,7 @@ CREATE INDEX IF NOT EXISTS cells_by_state ON cells (state);
 """
 
 
-class Store:
+class Store(Shown):
     """An open study database.
 
     Parameters

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from sdpfeas.errors import ClaimError, TruthError
 from sdpfeas.harmless import visible
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.verifier import shown
+from sdpfeas.verifier.conflicts import Conflict, conflicts
+from sdpfeas.verifier.named import find_block, find_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +27,12 @@ class Verdict(StrEnum):
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
     UNDECIDED = "undecided"
+
+    def __bool__(self) -> bool:
+        """Refuse: none of the three is false, and INFEASIBLE least of all means true."""
+        raise TruthError(
+            "a verdict is one of three, not true or false: compare it, as in verdict == 'feasible'"
+        )
 
 
 class Proof(StrEnum):
@@ -86,31 +94,6 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Conflict:
-    """One row of an infeasible problem with its part in the contradiction.
-
-    Attributes
-    ----------
-    row : int
-        Index of the row.
-    name : str
-        Its name.
-    multiplier : float
-        Its entry of the certificate.
-    weight : float
-        Share of the certificate, each multiplier times the norm of its row; all shares add up to one.
-    side : str
-        ``"lower"`` or ``"upper"``: the bound that takes part.
-    """
-
-    row: int
-    name: str
-    multiplier: float
-    weight: float
-    side: str
-
-
-@dataclass(frozen=True)
 class Check:
     """What the verifier found out about a claim.
 
@@ -146,13 +129,15 @@ class Check:
     certificate: FloatArray | None = None
     rational: Any = None
 
-    def conflict(self, *, prune: bool = False) -> list[Conflict]:
+    def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
         """Rows that contradict each other, heaviest first; empty unless infeasible.
 
         Parameters
         ----------
         prune : bool
             Look for a smaller set of rows that still conflict; every step is verified again.
+        sets : bool
+            List the sets that have a part in it as well.
         """
         if self.verdict is not Verdict.INFEASIBLE or self.certificate is None:
             return []
@@ -161,22 +146,7 @@ class Check:
             from sdpfeas.verifier.prune import prune_certificate
 
             y = prune_certificate(self)
-        norms = np.maximum(self.problem.norms, np.finfo(float).tiny)
-        # Relative to the largest, so that nothing overflows.
-        weights = np.abs(y) / float(np.max(np.abs(y))) * (norms / float(np.max(norms)))
-        total = max(float(weights.sum()), np.finfo(float).tiny)
-        order = np.argsort(-weights, kind="stable")
-        return [
-            Conflict(
-                row=int(i),
-                name=self.problem.row_name(int(i)),
-                multiplier=float(y[i]),
-                weight=float(weights[i] / total),
-                side="lower" if y[i] > 0 else "upper",
-            )
-            for i in order
-            if y[i] != 0.0
-        ]
+        return conflicts(self.problem, y, sets=sets)
 
     def explain(self, *, prune: bool = False, limit: int = 10) -> str:
         """Say in words what was proved, and by what margin.
@@ -194,22 +164,33 @@ class Check:
             lines.append(f"margin: {self.margin:.3g}, relative to the size of the data")
         if self.repairs:
             lines.append("repaired before it held: " + "; ".join(self.repairs))
-        rows = self.conflict(prune=prune)
+        found = self.conflict(prune=prune, sets=True)
+        rows = [entry for entry in found if entry.block is None]
         if rows:
+            whole = sum(entry.weight for entry in rows)
             lines.append(f"conflicting rows ({len(rows)}), heaviest first:")
             for entry in rows[:limit]:
-                bound = self._bound(entry)
-                lines.append(f"  {entry.weight:7.2%}  row {entry.name}: {bound}")
+                asks = entry.described(self.problem)
+                lines.append(f"  {entry.weight / whole:7.2%}  row {entry.name}: {asks}")
             if len(rows) > limit:
                 lines.append(f"  … and {len(rows) - limit} more")
+            blocks = [entry for entry in found if entry.block is not None]
+            named = [f"{entry.name} {entry.described(self.problem)}" for entry in blocks[:limit]]
+            if named:
+                lines.append("and with " + ", ".join(named) + (", …" if len(blocks) > limit else ""))
         return "\n".join(lines)
 
-    def _bound(self, entry: Conflict) -> str:
-        if self.problem.equality[entry.row]:
-            return f"= {self.problem.lower[entry.row]:g}"
-        if entry.side == "lower":
-            return f">= {self.problem.lower[entry.row]:g}"
-        return f"<= {self.problem.upper[entry.row]:g}"
+    def __bool__(self) -> bool:
+        """Refuse: a check is neither true nor false."""
+        raise TruthError("a check is not true or false: compare check.verdict, as in verdict == 'feasible'")
+
+    def __repr__(self) -> str:
+        """Verdict, proof and margin in one line."""
+        return f"Check: {shown.headline(self)}"
+
+    def _repr_html_(self) -> str:
+        """Show the verdict as a card in a notebook."""
+        return shown.verdict_card(self).html()
 
 
 @dataclass(frozen=True)
@@ -313,3 +294,38 @@ class Result:
         steps = "" if self.iterations is None else f", {self.iterations} iterations"
         tail = f"{self.backend}: {self.stop}{steps}, {self.wall_time:.3g} s{status}"
         return self.check.explain(prune=prune, limit=limit) + "\n" + tail
+
+    def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
+        """Rows that contradict each other, heaviest first; see :meth:`Check.conflict`."""
+        return self.check.conflict(prune=prune, sets=sets)
+
+    def __getitem__(self, block: str | int) -> FloatArray:
+        """The part of the point in one block, by the block's name or its index."""
+        if self.point is None:
+            raise ClaimError(f"there is no point to take {block!r} from: the verdict is {self.verdict}")
+        return self.point[find_block(self.problem, block)]
+
+    def multiplier(self, row: str | int) -> float:
+        """The multiplier of one row, by the row's name or its index.
+
+        Raises
+        ------
+        ClaimError
+            If there are no multipliers, or no such row.
+        """
+        if self.certificate is None:
+            raise ClaimError(f"there are no multipliers to take {row!r} from: the verdict is {self.verdict}")
+        return float(self.certificate[find_row(self.problem, row)])
+
+    def __bool__(self) -> bool:
+        """Refuse: a result is neither true nor false."""
+        raise TruthError("a result is not true or false: compare result.verdict, as in verdict == 'feasible'")
+
+    def __repr__(self) -> str:
+        """Verdict, proof, margin, backend and time in one line."""
+        return f"Result: {shown.headline(self.check)}, {self.backend} in {self.wall_time:.3g} s"
+
+    def _repr_html_(self) -> str:
+        """Show the verdict as a card in a notebook."""
+        facts = [("backend", f"{self.backend}: {self.stop}"), ("time", f"{self.wall_time:.3g} s")]
+        return shown.verdict_card(self.check, self.reason, facts).html()

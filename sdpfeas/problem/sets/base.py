@@ -65,6 +65,11 @@ class BlockSet(ABC):
         """Parameters as plain data, for files and hashes."""
         return {"kind": self.kind, "n": self.n}
 
+    def described(self) -> str:
+        """Name and parameters, as they are written: ``PSD(3)``."""
+        more = [f"{v:g}" for k, v in self.spec().items() if k not in ("kind", "n") and v is not None]
+        return f"{self.kind}({', '.join([str(self.n), *more])})"
+
     # ------------------------------------------------------------ facts
 
     @property

@@ -44,7 +44,8 @@ class PublishedLbfgs(DualLbfgs):
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Solve, and say outright what the end of the run is taken for."""
         claim = super().solve(problem, inquiry)
-        verdict = gradient_verdict(claim) or Verdict.UNDECIDED
+        said = gradient_verdict(claim)
+        verdict = Verdict.UNDECIDED if said is None else said
         return replace(claim, info={**claim.info, "claimed": verdict.value})
 
 

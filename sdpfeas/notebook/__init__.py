@@ -1,0 +1,1 @@
+"""How results look in a notebook: small HTML cards that need nothing from outside."""
