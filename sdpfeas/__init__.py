@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from sdpfeas.backends.inquiry import Inquiry, Progress, WarmStart
     from sdpfeas.backends.registry import Solver, backends, find_solver
     from sdpfeas.io.cvxpy import from_cvxpy
+    from sdpfeas.io.formats import read_problem
     from sdpfeas.io.sdpa import read_sdpa, write_sdpa
+    from sdpfeas.io.sedumi import read_sedumi, write_sedumi
     from sdpfeas.problem.builder import ProblemBuilder
+    from sdpfeas.problem.objective import Objective
     from sdpfeas.problem.problem import FeasibilityProblem
     from sdpfeas.problem.rows import Combined, LowRank, PairwiseDifference, Stacked
     from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
@@ -39,8 +42,11 @@ else:
         "sdpfeas.backends.inquiry": ["Inquiry", "Progress", "WarmStart"],
         "sdpfeas.backends.registry": ["Solver", "find_solver"],
         "sdpfeas.io.cvxpy": ["from_cvxpy"],
+        "sdpfeas.io.formats": ["read_problem"],
         "sdpfeas.io.sdpa": ["read_sdpa", "write_sdpa"],
+        "sdpfeas.io.sedumi": ["read_sedumi", "write_sedumi"],
         "sdpfeas.problem.builder": ["ProblemBuilder"],
+        "sdpfeas.problem.objective": ["Objective"],
         "sdpfeas.problem.problem": ["FeasibilityProblem"],
         "sdpfeas.problem.rows": ["Combined", "LowRank", "PairwiseDifference", "Stacked"],
         "sdpfeas.problem.sets": ["PSD", "Free", "Nonneg", "SpectralBox"],
@@ -85,6 +91,7 @@ __all__ = [
     "Inquiry",
     "LowRank",
     "Nonneg",
+    "Objective",
     "OptionError",
     "PairwiseDifference",
     "ProblemBuilder",
@@ -107,8 +114,11 @@ __all__ = [
     "find_solver",
     "from_cvxpy",
     "one_shot",
+    "read_problem",
     "read_sdpa",
+    "read_sedumi",
     "solve",
     "verify",
     "write_sdpa",
+    "write_sedumi",
 ]

@@ -41,9 +41,11 @@ __all__ = ["Delta", "Member", "Problem", "Seed", "Side", "kept_evidence", "regis
 
 Problem = Annotated[
     str,
-    typer.Argument(metavar="FILE|CARD", help="A problem: .npz, .dat-s, .dat-s.gz, a card, or a card's name."),
+    typer.Argument(
+        metavar="FILE|CARD", help="A problem: .npz, .dat-s(.gz), .mat(.gz), a card, or a card's name."
+    ),
 ]
-Side = Annotated[str, typer.Option(help="Side of an SDPA file to read: primal or lmi.")]
+Side = Annotated[str, typer.Option(help="Side of an SDPA or SeDuMi file to read: primal or lmi.")]
 Seed = Annotated[int, typer.Option(help="Seed, for problems drawn at random.")]
 Delta = Annotated[float | None, typer.Option(help="Value of delta, for a family indexed by one.")]
 Member = Annotated[

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sdpfeas.errors import OptionError, ProblemError
-from sdpfeas.families.problem_cards import PROBLEM_FILES, find_problem
+from sdpfeas.families.problem_cards import find_problem
+from sdpfeas.io.formats import PROBLEM_FILES
 from sdpfeas.problem.problem import FeasibilityProblem
 
 __all__ = ["Loaded", "describe_problem", "is_problem_file", "load_member", "load_problem"]
@@ -35,7 +36,7 @@ def load_member(
     spec : str
         A file, a card, or the name of a card.
     side : str
-        For SDPA files, the side to read.
+        For files with two sides, the one to read.
     seed : int
         Seed, for what is drawn at random.
     member : dict, optional

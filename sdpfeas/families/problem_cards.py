@@ -32,13 +32,10 @@ from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
 from sdpfeas.families.base import Family, ParametricFamily
 from sdpfeas.families.family import load_family_file
 from sdpfeas.families.lookup import SHELF, find_family, load_family
-from sdpfeas.io.sdpa import read_sdpa
+from sdpfeas.io.formats import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
 
 __all__ = ["ProblemCard", "ProblemMember", "find_problem"]
-
-#: Endings of files that hold a problem.
-PROBLEM_FILES = (".npz", ".dat-s", ".dat-s.gz")
 
 #: A card may stand for so many problems.
 MAX_MEMBERS = 10**5
@@ -127,7 +124,7 @@ class ProblemCard:
     file : Path or None
         The problem file.
     side : str
-        For an SDPA file, the side to read.
+        For a file with two sides, the one to read.
     description : str
         What it is.
     source : str
@@ -196,9 +193,7 @@ class ProblemCard:
 
     def _read(self) -> FeasibilityProblem:
         assert self.file is not None
-        if self.file.name.endswith(".npz"):
-            return FeasibilityProblem.load(self.file)
-        return read_sdpa(self.file, side=self.side)
+        return read_problem(self.file, self.side)[0]
 
 
 def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:

@@ -1,16 +1,17 @@
 """Problems in SDPA sparse files (``.dat-s``, ``.dat-s.gz``).
 
 A file holds numbers ``c_1, ..., c_m`` and symmetric, block-diagonal matrices ``F_0, F_1, ..., F_m``, and
-poses two problems that are dual to each other. Their objectives are dropped here; what is left are two
-feasibility problems, the two *sides* of the file:
+poses two problems that are dual to each other, the two *sides* of the file:
 
 ``side="primal"``
     Find ``Y`` positive semidefinite with ``<F_i, Y> = c_i`` for all i. One PSD block for every block of the
-    file, one Nonneg block for every diagonal one, one equality row for every i. ``F_0`` is not used.
+    file, one Nonneg block for every diagonal one, one equality row for every i. The objective, to be
+    maximised, is ``<F_0, Y>``.
 ``side="lmi"``
     Find ``x`` with ``X = x_1 F_1 + ... + x_m F_m - F_0`` positive semidefinite. One Free block ``x``, then
     the blocks of ``X``, and one equality row ``sum_k x_k (F_k)_ij - X_ij = (F_0)_ij`` for every entry on or
-    above the diagonal, block by block and row-major within each. ``c`` is not used.
+    above the diagonal, block by block and row-major within each. The objective, to be minimised, is
+    ``c_1 x_1 + ... + c_m x_m``.
 
 (The SDPA manual calls the second one (P) and the first one (D).)
 
@@ -41,6 +42,7 @@ import numpy as np
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
 from sdpfeas.files import read_within, require_room, writing
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.sdpa_sides import (
     BLOCK_ROOM,
@@ -51,7 +53,7 @@ from sdpfeas.problem.reductions.sdpa_sides import (
     primal_data,
 )
 
-__all__ = ["read_sdpa", "write_sdpa"]
+__all__ = ["read_sdpa", "read_sdpa_program", "write_sdpa"]
 
 Side = Literal["primal", "lmi"]
 
@@ -68,7 +70,7 @@ _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eEdD][+-]?[0-9]+)?(
 
 
 def read_sdpa(path: str | PathLike[str], side: Side = "primal") -> FeasibilityProblem:
-    """Read one side of an SDPA sparse file as a feasibility problem; the objective is dropped.
+    """Read one side of an SDPA sparse file as a feasibility problem; the objective is left out.
 
     Parameters
     ----------
@@ -86,11 +88,19 @@ def read_sdpa(path: str | PathLike[str], side: Side = "primal") -> FeasibilityPr
     FileNotFoundError
         If there is no such file.
     """
+    return read_sdpa_program(path, side)[0]
+
+
+def read_sdpa_program(
+    path: str | PathLike[str], side: Side = "primal"
+) -> tuple[FeasibilityProblem, Objective]:
+    """As :func:`read_sdpa`, with the objective of that side."""
     _check_side(side)
     name = str(path)
     data = _Parser(_read_bytes(path), name).parse()
     try:
-        return data.primal() if side == "primal" else data.lmi()
+        problem = data.primal() if side == "primal" else data.lmi()
+        return problem, _objective(data, problem, side)
     except (ProblemError, FileFormatError) as error:
         raise FileFormatError(f"{name}: {error}") from None
 
@@ -130,6 +140,23 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
 def _check_side(side: str) -> None:
     if side not in get_args(Side):
         raise OptionError(f"side must be 'primal' or 'lmi', got {side!r}")
+
+
+def _objective(data: SdpaData, problem: FeasibilityProblem, side: Side) -> Objective:
+    """What a side maximises or minimises."""
+    terms = [np.zeros(block.shape) for block in problem.sets]
+    if side == "lmi":
+        terms[0] = data.c
+        return Objective(tuple(terms), "min")
+    constant = np.flatnonzero(data.matrix == 0)
+    for b in np.unique(data.block[constant]):
+        index = constant[data.block[constant] == b]
+        i, j, value = data.row[index], data.column[index], data.value[index]
+        if problem.sets[b].matrix:
+            terms[b][i, j] = terms[b][j, i] = value
+        else:
+            terms[b][i] = value
+    return Objective(tuple(terms), "max")
 
 
 def _read_bytes(path: str | PathLike[str]) -> bytes:

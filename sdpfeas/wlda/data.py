@@ -6,9 +6,7 @@ names, under the names they are published with. Nothing is ever bundled with the
 
 from __future__ import annotations
 
-import io
 import os
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,8 @@ import numpy as np
 
 from sdpfeas.errors import SdpfeasError
 from sdpfeas.extras import extra
-from sdpfeas.files import read_file, read_limit, require_room
+from sdpfeas.files import read_file
+from sdpfeas.io.matlab import read_matlab
 from sdpfeas.npz import UNREADABLE
 from sdpfeas.numerics.linalg import FloatArray
 
@@ -35,11 +34,8 @@ __all__ = [
 #: The environment variable that names the folder with data files.
 FOLDER = "SDPFEAS_DATA"
 
-#: Bytes that count for one byte of a text file, and for one byte of an unpacked MATLAB file (often a pixel).
-TEXT_ROOM, MATLAB_ROOM = 32, 8
-
-#: Bytes before the variables of a MATLAB file, and what marks a compressed one.
-MATLAB_HEAD, MATLAB_COMPRESSED = 128, 15
+#: Bytes that count for one byte of a text file.
+TEXT_ROOM = 32
 
 
 class DataError(SdpfeasError, ValueError):
@@ -250,49 +246,19 @@ def _blank_last(path: Path) -> tuple[FloatArray, np.ndarray]:
     return _table(path, separator=None, label=-1)
 
 
-def _matlab(path: Path) -> Any:
-    """Variables of a MATLAB file, which may unpack to much more than it is."""
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    content = read_file(path, MATLAB_ROOM)
-    order: Any = "little" if content[MATLAB_HEAD - 2 : MATLAB_HEAD] == b"IM" else "big"
-    place = MATLAB_HEAD
-    while place + 8 <= len(content):
-        kind, size = (int.from_bytes(content[place + k : place + k + 4], order) for k in (0, 4))
-        if kind == MATLAB_COMPRESSED:
-            packed = io.BytesIO(content[place + 8 : place + 8 + size])
-            require_room(_unpacked(packed, read_limit()), "bytes unpacked, or more", each=MATLAB_ROOM)
-        place += 8 + size
-    try:
-        return loadmat(io.BytesIO(content))
-    except MatReadError as error:
-        raise ValueError(str(error)) from None
-
-
-def _unpacked(packed: io.BytesIO, most: int) -> int:
-    """How many bytes a zlib stream unpacks to; no more than about ``most`` are looked at."""
-    stream, count = zlib.decompressobj(), 0
-    while count <= most and (piece := packed.read(2**16)):
-        while piece and count <= most:
-            count += len(stream.decompress(piece, 2**20))
-            piece = stream.unconsumed_tail
-    return count
-
-
 def _faces(path: Path) -> tuple[FloatArray, np.ndarray]:
-    content = _matlab(path)
+    content = read_matlab(path)
     return np.asarray(content["fea"], dtype=np.float64), np.asarray(content["gnd"]).ravel()
 
 
 def _alphadigits(path: Path) -> tuple[FloatArray, np.ndarray]:
-    cells = _matlab(path)["dat"]
+    cells = read_matlab(path)["dat"]
     images = [cells[i, j].ravel() for i in range(cells.shape[0]) for j in range(cells.shape[1])]
     return np.array(images, dtype=np.float64), np.repeat(np.arange(cells.shape[0]), cells.shape[1])
 
 
 def _umist(path: Path) -> tuple[FloatArray, np.ndarray]:
-    stacks = _matlab(path)["facedat"].ravel()  # one stack of photographs a person
+    stacks = read_matlab(path)["facedat"].ravel()  # one stack of photographs a person
     images = [stack[:, :, k].ravel() for stack in stacks for k in range(stack.shape[2])]
     people = np.repeat(np.arange(stacks.size), [stack.shape[2] for stack in stacks])
     return np.array(images, dtype=np.float64), people

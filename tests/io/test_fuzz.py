@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from mutation import MUTATIONS
+from scipy.io import savemat
 
 import sdpfeas as sf
 from sdpfeas.cli import main
@@ -20,6 +22,7 @@ from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.families.stored import SavedBracket, load_bracket, pack_bracket
 from sdpfeas.io.results import load_result, save_result
 from sdpfeas.io.sdpa import read_sdpa
+from sdpfeas.io.sedumi import read_sedumi
 from sdpfeas.io.tables import read_samples
 from sdpfeas.study.export import write_table
 from sdpfeas.study.report import render_html, render_markdown
@@ -108,6 +111,12 @@ class Corpus:
             with contextlib.suppress(SdpfeasError):
                 assert repr(read_sdpa(path, side))  # type: ignore[arg-type]
 
+    def sedumi(self, path: Path) -> None:
+        """Read both sides."""
+        for side in ("primal", "lmi"):
+            with contextlib.suppress(SdpfeasError):
+                assert repr(read_sedumi(path, side))  # type: ignore[arg-type]
+
     def solver(self, path: Path) -> None:
         """Read a solver card, and make the backend."""
         assert sf.find_solver(path).make().option_values()
@@ -181,6 +190,11 @@ def seeds(corpus: Corpus) -> Iterator[Seed]:
     ends = (found.lower, found.point), (found.upper, found.certificate)
     yield "bracket", "archive", "b.npz", pack_bracket(SavedBracket.of(corpus.family, *ends))
     yield "sdpa", "text", "p.dat-s", SDPA
+    for packed in (False, True):
+        matrix = sp.csc_array(np.arange(12).reshape(2, 6) % 5)
+        content = {"A": matrix, "b": [1, 2], "c": np.arange(6), "K": {"f": 1, "l": 1, "s": 2}}
+        savemat(path, content, appendmat=False, do_compression=packed)
+        yield "sedumi", "bytes", "p.mat", path.read_bytes()
     yield "solver", "text", "s.toml", SOLVER
     yield "card", "text", "c.toml", PROBLEM
     rows = "\n".join(f"{k % 2},{k * 0.5},x{k}".replace("x", "") for k in range(12))
@@ -250,6 +264,7 @@ def commands(corpus: Corpus, kind: str, path: str) -> list[list[str]]:
         "result": [["verify", good, path], ["audit", good, path]],
         "bracket": [["verify", "theta-cycle", path, "--member", "n=5"]],
         "sdpa": [["show", path], ["solve", path, "-t", "1", "--side", "lmi", "-b", "spectral-ipm"]],
+        "sedumi": [["show", path], ["solve", path, "-t", "1", "-b", "admm"]],
         "solver": [["show", path], ["solve", good, "-b", path, "-t", "1"]],
         "card": [["show", path]],
         "table": [["wlda", path, "-t", "1"]],

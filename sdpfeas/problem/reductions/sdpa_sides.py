@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +18,7 @@ from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
+from sdpfeas.problem.rows import Rows, Sparse, Stacked, as_sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
 
 __all__ = ["EqualityForm", "LmiForm", "SdpaData", "equality_form", "lmi_form", "primal_data"]
@@ -194,20 +193,9 @@ def _entry_rows(block: BlockSet, start: int, total: int) -> Sparse:
 # ---------------------------------------------------------------- the primal side
 
 
-def _sparse(rows: Rows | None, block: BlockSet, m: int) -> Any:
-    """Return the rows on a block as one sparse matrix, flattened."""
-    if rows is None:
-        return sp.csr_array((m, block.entries))
-    if isinstance(rows, Sparse):
-        return rows.array
-    if isinstance(rows, Dense):
-        return sp.csr_array(rows.array.reshape(m, -1))
-    return sp.vstack([sp.csr_array(rows.adjoint(unit).reshape(1, -1)) for unit in np.eye(m)], format="csr")
-
-
 def _upper(rows: Rows | None, block: BlockSet, m: int) -> Entries:
     """Entries of the rows on or above the diagonal."""
-    coo = _sparse(rows, block, m).tocoo()
+    coo = as_sparse(rows, block, m).tocoo()
     which, place = coo.coords
     i, j = np.divmod(place, block.n) if block.matrix else (place, place)
     keep = i <= j
@@ -335,7 +323,7 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
         part = None if old is None or m == 0 else old.select(index)
         sets.append(Nonneg(2 * block.n) if block.free else block)
         if part is not None and block.free:
-            columns = _sparse(part, block, m)
+            columns = as_sparse(part, block, m)
             part = Sparse(sp.hstack([columns, -columns]), 2 * block.n, matrix=False)
         rows.append(None if part is None else _padded(part, extra))
     open_rows = np.flatnonzero(~((low & high) & (lower == upper)))
@@ -435,7 +423,7 @@ def lmi_form(problem: FeasibilityProblem) -> LmiForm:
         raise ProblemError(f"row {problem.row_name(i)} is an inequality; an LMI has equality rows only")
     slack = [b for b in range(len(problem.sets)) if b not in free]
     block, row, column, coefficient = _slack_entries(problem, slack)
-    columns = sp.hstack([_sparse(problem.rows[b], problem.sets[b], problem.m) for b in free], format="coo")
+    columns = sp.hstack([as_sparse(problem.rows[b], problem.sets[b], problem.m) for b in free], format="coo")
     entry, k = columns.coords
     constant = -problem.lower / coefficient
     kept = np.flatnonzero(constant)

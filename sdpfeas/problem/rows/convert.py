@@ -16,7 +16,7 @@ from sdpfeas.problem.rows.pairwise import PairwiseDifference
 from sdpfeas.problem.rows.sparse import Sparse
 from sdpfeas.problem.sets import BlockSet
 
-__all__ = ["as_rows", "rows_from_state"]
+__all__ = ["as_rows", "as_sparse", "rows_from_state"]
 
 #: All the kinds there are.
 KINDS: dict[str, type[Rows]] = {
@@ -48,6 +48,17 @@ def as_rows(entry: Any, block: BlockSet) -> Rows | None:
             f"has members of shape {block.shape}"
         )
     return rows
+
+
+def as_sparse(rows: Rows | None, block: BlockSet, m: int) -> Any:
+    """All rows on a block as one sparse matrix, flattened; products are multiplied out, in floating point."""
+    if rows is None:
+        return sp.csr_array((m, block.entries))
+    if isinstance(rows, Sparse):
+        return rows.array
+    if isinstance(rows, Dense):
+        return sp.csr_array(rows.array.reshape(m, -1))
+    return sp.vstack([sp.csr_array(rows.adjoint(unit).reshape(1, -1)) for unit in np.eye(m)], format="csr")
 
 
 def rows_from_state(

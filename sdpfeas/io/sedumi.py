@@ -1,0 +1,308 @@
+"""Problems in SeDuMi's files (``.mat``, ``.mat.gz``): the variables ``A`` (or ``At``), ``b``, ``c``, ``K``.
+
+They pose two problems that are dual to each other, the two *sides* of the file:
+
+``side="primal"``
+    Minimise ``c'x`` over ``A x = b``, ``x`` in the cone ``K``. ``x`` is cut into blocks in SeDuMi's order:
+    ``K.f`` free numbers, ``K.l`` non-negative ones, and one positive semidefinite matrix of each side in
+    ``K.s``, its columns one after the other. One equality row for every entry of ``b``.
+``side="lmi"``
+    Maximise ``b'y`` over ``c - A'y`` in the dual cone, in the form of the LMI side of an SDPA file (see
+    :mod:`sdpfeas.io.sdpa`); columns of free numbers become equality rows ``A_f'y = c_f``, the last ones.
+
+``A`` may be transposed (its shape, or where that says nothing its name, tells), dense or sparse, and of whole
+numbers; the matrices in it need not be symmetric, their symmetric parts count. Numbers that would be rounded
+on the way are refused: verdicts are about the numbers in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal, get_args
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import FileFormatError, OptionError, ProblemError
+from sdpfeas.files import require_room
+from sdpfeas.io.matlab import read_matlab, write_matlab
+from sdpfeas.numerics.exactness import mean_of
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.objective import Objective
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.sdpa_sides import (
+    BLOCK_ROOM,
+    BLOCK_ROW_ROOM,
+    ENTRY_ROOM,
+    ROW_ROOM,
+    SdpaData,
+)
+from sdpfeas.problem.rows import Rows, Sparse, Stacked, as_sparse
+from sdpfeas.problem.rows.arrays import canonical_csr
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
+
+__all__ = ["read_sedumi", "read_sedumi_program", "write_sedumi"]
+
+Side = Literal["primal", "lmi"]
+
+#: Fields of ``K`` that say how long its cones are, in the order of their columns, and the set of each; and
+#: those that say that numbers are complex.
+CONES: dict[str, type[BlockSet]] = {"f": Free, "l": Nonneg, "s": PSD}
+COMPLEX = ("scomplex", "xcomplex", "ycomplex")
+
+
+def read_sedumi(path: str | PathLike[str], side: Side = "primal") -> FeasibilityProblem:
+    """Read one side of a SeDuMi file as a feasibility problem; the objective is left out.
+
+    Parameters
+    ----------
+    path : path
+        A ``.mat`` file of version 5 to 7, or the same compressed by gzip (recognised by its content).
+    side : {"primal", "lmi"}
+        ``"primal"``: find ``x`` in ``K`` with ``A x = b``. ``"lmi"``: find ``y`` with ``c - A'y`` in the dual
+        cone. See :mod:`sdpfeas.io.sedumi` for blocks and rows.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is malformed, has cones that are not known here, or is too large, which is found out
+        before any memory is taken for it (see :mod:`sdpfeas.files`).
+    FileNotFoundError
+        If there is no such file.
+    """
+    return read_sedumi_program(path, side)[0]
+
+
+def read_sedumi_program(
+    path: str | PathLike[str], side: Side = "primal"
+) -> tuple[FeasibilityProblem, Objective]:
+    """As :func:`read_sedumi`, with the objective of that side."""
+    if side not in get_args(Side):
+        raise OptionError(f"side must be 'primal' or 'lmi', got {side!r}")
+    content = read_matlab(path, ("A", "At", "b", "c", "K"))
+    try:
+        data = _Data.of(content)
+        return data.primal() if side == "primal" else data.lmi()
+    except (ProblemError, FileFormatError) as error:
+        raise FileFormatError(f"{path}: {error}") from None
+
+
+def write_sedumi(
+    problem: FeasibilityProblem, path: str | PathLike[str], objective: Objective | None = None
+) -> None:
+    """Write a problem as the primal side of a SeDuMi file.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Free, Nonneg and PSD blocks and equality rows only (``equality_form`` of
+        :mod:`sdpfeas.problem.reductions.sdpa_sides` brings any problem into that form). Blocks are put into
+        SeDuMi's order, Free and Nonneg ones into one each. Names are not kept. Rows stored as products are
+        multiplied out, in floating point.
+    path : path
+        Compressed by gzip if it ends in ``.gz``, else by MATLAB's own means.
+    objective : Objective, optional
+        What is minimised; a maximum becomes the minimum of the opposite. The offset is not kept.
+
+    Raises
+    ------
+    ProblemError
+        If the problem does not have that form; the message says where.
+    """
+    order: list[int] = []
+    lengths: dict[str, list[int]] = {name: [] for name in CONES}
+    for name, kind in CONES.items():
+        for b, block in enumerate(problem.sets):
+            if type(block) is kind:
+                order.append(b)
+                lengths[name].append(block.n)
+    for b, block in enumerate(problem.sets):
+        if b not in order:
+            raise ProblemError(
+                f"block {problem.block_name(b)} is a {block.kind}; a SeDuMi file takes Free, Nonneg and PSD "
+                "blocks (lift() replaces others)"
+            )
+    if not problem.equality.all():
+        i = int(np.argmin(problem.equality))
+        raise ProblemError(
+            f"row {problem.row_name(i)} is an inequality; a SeDuMi file takes equality rows (equality_form "
+            "adds slack variables)"
+        )
+    parts = [as_sparse(problem.rows[b], problem.sets[b], problem.m) for b in order]
+    terms = problem.point([np.zeros(block.shape) for block in problem.sets])
+    if objective is not None:
+        terms = tuple(-part for part in objective.to_maximise(problem))
+    c = np.concatenate([terms[b].reshape(-1) for b in order]) + 0.0
+    cones = {name: np.array([sum(n)] if name in "fl" else n, dtype=float) for name, n in lengths.items()}
+    matrix = sp.csc_array(sp.hstack(parts, format="csc"))
+    write_matlab(path, {"A": matrix, "b": problem.lower, "c": sp.csc_array(c[:, None]), "K": cones})
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What a file holds: ``A`` with one column per entry of ``x``, ``b``, ``c``, and the sets of ``x``."""
+
+    columns: Any
+    b: FloatArray
+    c: FloatArray
+    sets: list[BlockSet]
+    names: list[str]
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> _Data:
+        """Check what was read."""
+        for name in ("b", "K"):
+            if name not in content:
+                raise FileFormatError(f"a SeDuMi file has a variable {name}, this one has none")
+        if ("A" in content) == ("At" in content):
+            raise FileFormatError("a SeDuMi file has a variable A or At, and not both")
+        if not isinstance(content["K"], dict):
+            raise FileFormatError("K must be a structure")
+        sets, names = _cones(content["K"])
+        total = sum(block.entries for block in sets)
+        require_room(total, "numbers in a point", each=8)
+        b = _vector(content["b"], "b")
+        require_room(b.size, "rows", each=ROW_ROOM)
+        require_room(len(sets) * (b.size + 1), "rows times blocks", each=BLOCK_ROW_ROOM)
+        columns = _matrix(content, b.size, total)
+        c = _vector(content["c"], "c") if "c" in content else np.zeros(total)
+        if c.size == 0:
+            c = np.zeros(total)
+        if c.size != total:
+            raise FileFormatError(f"c has {c.size:,} entries, the cones in K {total:,}")
+        return cls(columns, b, c, sets, names)
+
+    def _parts(self) -> Iterator[tuple[BlockSet, Any, FloatArray]]:
+        """Every set with its columns of ``A``, one row each, and its part of ``c``."""
+        place = 0
+        for block in self.sets:
+            end = place + block.entries
+            columns, c = self.columns[:, place:end].tocsr(), self.c[place:end].reshape(block.shape)
+            if block.matrix:
+                columns, c = _symmetric(columns, c, block.n)
+            yield block, columns, c
+            place = end
+
+    def primal(self) -> tuple[FeasibilityProblem, Objective]:
+        """Minimise c'x over A x = b."""
+        rows: list[Rows | None] = []
+        terms = []
+        for block, columns, c in self._parts():
+            rows.append(Sparse(columns, block.n, block.matrix) if columns.nnz else None)
+            terms.append(c)
+        problem = FeasibilityProblem(self.sets, rows, self.b, self.b, block_names=self.names)
+        return problem, Objective(tuple(terms), "min")
+
+    def lmi(self) -> tuple[FeasibilityProblem, Objective]:
+        """Maximise b'y over c - A'y in the dual cone."""
+        m = self.b.size
+        if m == 0:
+            raise FileFormatError("no rows, so there is no y")
+        free = [part for part in self._parts() if part[0].free]
+        rest = [part for part in self._parts() if not part[0].free]
+        if not rest:
+            raise FileFormatError("only free numbers, so there is no matrix inequality")
+        lmi = _sides(rest, self.b).lmi()
+        if free:
+            _, columns, c = free[0]
+            rows = [
+                Stacked([part, Sparse(more, block.n, block.matrix)])
+                for part, block, more in zip(
+                    filter(None, lmi.rows),
+                    lmi.sets,
+                    [columns.T, *(sp.csr_array((c.size, block.entries)) for block in lmi.sets[1:])],
+                    strict=True,
+                )
+            ]
+            bounds = np.concatenate([lmi.lower, c])
+            lmi = FeasibilityProblem(lmi.sets, rows, bounds, bounds, block_names=lmi.block_names)
+        terms = [np.zeros(block.shape) for block in lmi.sets]
+        terms[0] = self.b
+        return lmi, Objective(tuple(terms), "max")
+
+
+def _cones(cones: dict[str, Any]) -> tuple[list[BlockSet], list[str]]:
+    """The sets of ``x`` and their names, from ``K``."""
+    sets: list[BlockSet] = []
+    names: list[str] = []
+    for name, value in cones.items():
+        if name in CONES:
+            continue
+        if name in COMPLEX and np.size(value):
+            raise FileFormatError(f"K.{name}: complex numbers are not read")
+        if np.size(value) and np.any(_vector(value, f"K.{name}")):
+            raise FileFormatError(
+                f"K.{name} is not known here; known are {', '.join(f'K.{n}' for n in CONES)}"
+            )
+    for name, kind in CONES.items():
+        lengths = _vector(cones.get(name, np.zeros(0)), f"K.{name}")
+        if np.any((lengths < 0) | (lengths != np.floor(lengths)) | (lengths >= 2**31)):
+            raise FileFormatError(f"K.{name} must hold numbers of entries")
+        require_room(lengths.size, "blocks", each=BLOCK_ROOM)
+        found = [int(n) for n in lengths if n]
+        if name in "fl":
+            found = [sum(found)] if found else []
+        sets += [kind(n) for n in found]
+        names += [name] if name in "fl" and found else [f"{name}{k + 1}" for k in range(len(found))]
+    if not sets:
+        raise FileFormatError("K has no cones")
+    return sets, names
+
+
+def _vector(values: Any, what: str) -> FloatArray:
+    """A vector of finite doubles, whatever way it is stored."""
+    if sp.issparse(values):
+        if 1 not in values.shape and 0 not in values.shape:
+            raise FileFormatError(f"{what} must be a vector, got shape {values.shape}")
+        require_room(max(values.shape), f"entries of {what}", each=8)
+        values = values.toarray()
+    if not isinstance(values, np.ndarray) or max(values.shape, default=0) != values.size:
+        raise FileFormatError(f"{what} must be a vector of numbers")
+    return np.asarray(canonical_csr(values.reshape(1, -1), what).toarray()[0])
+
+
+def _matrix(content: dict[str, Any], m: int, total: int) -> Any:
+    """``A`` with one row an equation, as a sparse array of doubles."""
+    name = "A" if "A" in content else "At"
+    array = content[name]
+    if not (sp.issparse(array) or isinstance(array, np.ndarray)) or array.ndim != 2:
+        raise FileFormatError(f"{name} must be a matrix")
+    count = array.nnz if sp.issparse(array) else int(np.count_nonzero(array))
+    require_room(count, "entries", each=ENTRY_ROOM)
+    shapes = [(m, total), (total, m)]
+    if array.shape not in shapes:
+        raise FileFormatError(
+            f"{name} has shape {array.shape}; b has {m:,} entries and the cones in K have {total:,}"
+        )
+    turned = array.shape != (m, total) or (m == total and name == "At")
+    return canonical_csr(sp.coo_array(array.T if turned else array), name).tocsc()
+
+
+def _symmetric(columns: Any, c: FloatArray, n: int) -> tuple[Any, FloatArray]:
+    """Symmetric parts of rows and of an objective."""
+    coo = columns.tocoo()
+    i, j = np.divmod(coo.col.astype(np.int64), n)
+    mirror = sp.csr_array((coo.data, (coo.row, j * n + i)), shape=columns.shape)
+    mean, off = mean_of(columns, mirror)
+    both, lost = mean_of(c, c.T)
+    if np.any(off.data) or np.any(lost):
+        raise FileFormatError(
+            "a matrix is not symmetric, and the mean of two mirrored entries would be rounded"
+        )
+    return mean, both
+
+
+def _sides(parts: list[tuple[BlockSet, Any, FloatArray]], b: FloatArray) -> SdpaData:
+    """The same as an SDPA file has it: ``F_0 = -C``, ``F_i = -A_i``."""
+    pieces = []
+    for k, (block, columns, c) in enumerate(parts):
+        whole = sp.vstack([sp.csr_array(c.reshape(1, -1)), columns], format="coo")
+        matrix, place = whole.coords
+        i, j = np.divmod(place.astype(np.int64), block.n) if block.matrix else (place.astype(np.int64),) * 2
+        keep = i <= j
+        pieces.append((matrix[keep], np.full(keep.sum(), k), i[keep], j[keep], -whole.data[keep]))
+    sizes = np.array([block.n if block.matrix else -block.n for block, _, _ in parts], dtype=np.int64)
+    matrix, which, row, column, value = (np.concatenate([piece[k] for piece in pieces]) for k in range(5))
+    return SdpaData(sizes, b, matrix.astype(np.int64), which, row, column, value)
