@@ -25,8 +25,9 @@ from sdpfeas.numerics.effort import CAUTION, limited, seconds
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, judge, proof_modes
+from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
 from sdpfeas.verifier.cost import proof_work
+from sdpfeas.verifier.judging import judge
 from sdpfeas.verifier.results import Check, Claim, Proof, Verdict
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verifier import malformed

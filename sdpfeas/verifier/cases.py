@@ -6,7 +6,7 @@ What was judged once is remembered, repairs too: a numeric check after a refused
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -20,11 +20,11 @@ from sdpfeas.verifier.exact import DENOMINATORS, exact_certificate, exact_point,
 from sdpfeas.verifier.numeric import check_certificate, check_point
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.repair import repaired_certificates, repaired_points
-from sdpfeas.verifier.results import Check, Proof, Verdict
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
 from sdpfeas.verifier.tolerances import Tolerances
+from sdpfeas.verifier.verdicts import Proof, Verdict
 
-__all__ = ["Case", "CertificateCase", "PointCase", "judge", "proof_modes"]
+__all__ = ["Case", "CertificateCase", "PointCase", "proof_modes"]
 
 Evidence = TypeVar("Evidence")
 
@@ -34,26 +34,6 @@ def proof_modes(problem: FeasibilityProblem) -> list[Proof]:
     # Numbers that were rounded before they came here deserve a proof that survives rounding.
     also = small_enough(problem) and is_round(problem)
     return [Proof.RIGOROUS, Proof.EXACT] if also else [Proof.RIGOROUS]
-
-
-def judge(problem: FeasibilityProblem, cases: Iterable[Case[Any]], modes: Iterable[Proof]) -> Check:
-    """Judge the sides of a claim, in one mode after the other, until exactly one holds."""
-    cases = list(cases)
-    undecided = Check(problem, Verdict.UNDECIDED, None, None, "")
-    if not cases:
-        return replace(undecided, reason="the claim holds neither a point nor a certificate")
-    reasons: dict[str, None] = {}
-    # Hostile claims overflow on purpose; every test refuses what is not finite.
-    with np.errstate(all="ignore"):
-        for mode in modes:
-            checks = [case.check(mode) for case in cases]
-            granted = [check for check in checks if check.verdict is not Verdict.UNDECIDED]
-            if len(granted) == 1:
-                return granted[0]
-            if granted:
-                return replace(undecided, reason="point and certificate both hold: too close to call")
-            reasons |= dict.fromkeys(check.reason for check in checks)
-    return replace(undecided, reason="; ".join(reasons))
 
 
 class Case(ABC, Generic[Evidence]):
@@ -72,29 +52,26 @@ class Case(ABC, Generic[Evidence]):
         self.preparation: tuple[str, ...] = ()
         self._repaired: list[tuple[Evidence, tuple[str, ...]]] = []
         self._source = self._repairs() if repair else iter(())
-        self._checks: dict[Proof, Check] = {}
+        self._checks: dict[Proof, Outcome] = {}
         #: Outcomes of the rigorous proofs: of the claim as it is, then of every repair.
         self._proofs: dict[int, Outcome] = {}
 
-    def check(self, mode: Proof) -> Check:
+    def check(self, mode: Proof) -> Outcome:
         """Judge in one mode; the same mode again costs nothing, unless there was no time for it."""
         if mode not in self._checks:
             try:
                 self._checks[mode] = self._check(mode)
             except LimitError as error:
-                return Check(self.problem, Verdict.UNDECIDED, None, None, f"{self.kind}: {error}")
+                return refuse(f"{self.kind}: {error}")
         return self._checks[mode]
 
-    def _check(self, mode: Proof) -> Check:
+    def _check(self, mode: Proof) -> Outcome:
         outcome, evidence, repairs = self.first_proven(mode)
         if not outcome.proven:
-            reason = f"{self.kind}: {outcome.reason}"
-            return Check(self.problem, Verdict.UNDECIDED, None, None, reason)
+            return refuse(f"{self.kind}: {outcome.reason}")
         if outcome.evidence is not None:
             evidence, repairs = outcome.evidence, repairs + outcome.repairs
-        found = Check(self.problem, self.verdict, mode, outcome.margin, outcome.reason, repairs)
-        granted: dict[str, Any] = {self.kind: evidence, "rational": outcome.rational}
-        return replace(found, **granted)
+        return replace(outcome, evidence=evidence, repairs=repairs)
 
     @abstractmethod
     def _repairs(self) -> Iterator[tuple[Evidence, tuple[str, ...]]]: ...
@@ -171,10 +148,9 @@ class PointCase(Case[Point]):
         if self._skew is not None:
             self.preparation = ("took the symmetric part of the matrices",)
 
-    def _check(self, mode: Proof) -> Check:
+    def _check(self, mode: Proof) -> Outcome:
         if self._skew is not None and not self.repair:
-            reason = f"point: block {self.problem.block_name(self._skew)} is not symmetric"
-            return Check(self.problem, Verdict.UNDECIDED, None, None, reason)
+            return refuse(f"point: block {self.problem.block_name(self._skew)} is not symmetric")
         return super()._check(mode)
 
     def _repairs(self) -> Iterator[tuple[Point, tuple[str, ...]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from sdpfeas.errors import ClaimError, TruthError
@@ -14,46 +13,13 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier import shown
 from sdpfeas.verifier.conflicts import Conflict, conflicts
 from sdpfeas.verifier.named import find_block, find_row
+from sdpfeas.verifier.prune import prune_certificate
+from sdpfeas.verifier.verdicts import Proof, Stop, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["Check", "Claim", "Conflict", "Proof", "Result", "Stop", "Verdict"]
-
-
-class Verdict(StrEnum):
-    """What is known about a problem; only the verifier grants the first two."""
-
-    FEASIBLE = "feasible"
-    INFEASIBLE = "infeasible"
-    UNDECIDED = "undecided"
-
-    def __bool__(self) -> bool:
-        """Refuse: none of the three is false, and INFEASIBLE least of all means true."""
-        raise TruthError(
-            "a verdict is one of three, not true or false: compare it, as in verdict == 'feasible'"
-        )
-
-
-class Proof(StrEnum):
-    """How a verdict was granted."""
-
-    EXACT = "exact"
-    RIGOROUS = "rigorous"
-    NUMERIC = "numeric"
-
-
-class Stop(StrEnum):
-    """Why a backend stopped."""
-
-    FINISHED = "finished"
-    TIME_LIMIT = "time limit"
-    ITERATION_LIMIT = "iteration limit"
-    CALLBACK = "stopped by the callback"
-    STALLED = "no further progress"
-    NUMERICAL = "numerical trouble"
-    UNSUPPORTED = "problem not supported"
-    ERROR = "error"
 
 
 @dataclass(frozen=True)
@@ -141,11 +107,7 @@ class Check:
         """
         if self.verdict is not Verdict.INFEASIBLE or self.certificate is None:
             return []
-        y = self.certificate
-        if prune:
-            from sdpfeas.verifier.prune import prune_certificate
-
-            y = prune_certificate(self)
+        y = prune_certificate(self.problem, self.certificate, self.proof) if prune else self.certificate
         return conflicts(self.problem, y, sets=sets)
 
     def explain(self, *, prune: bool = False, limit: int = 10) -> str:

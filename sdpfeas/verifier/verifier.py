@@ -11,9 +11,11 @@ from sdpfeas.errors import ClaimError
 from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, judge, proof_modes
-from sdpfeas.verifier.results import Check, Claim, Proof, Result, Verdict
+from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
+from sdpfeas.verifier.judging import judge
+from sdpfeas.verifier.results import Check, Claim, Result
 from sdpfeas.verifier.tolerances import Tolerances
+from sdpfeas.verifier.verdicts import Proof, Verdict
 
 __all__ = ["decide", "malformed", "verify"]
 
