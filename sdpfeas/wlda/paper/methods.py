@@ -1,7 +1,4 @@
-"""The rows of the tables: every method as one function from labelled samples to a projection.
-
-Nothing here is imported before it is needed: the command line lists methods without paying for them.
-"""
+"""The rows of the tables: every method as one function from labelled samples to a projection."""
 
 from __future__ import annotations
 
@@ -11,9 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
 
 from sdpfeas.errors import BackendError, OptionError
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.search.bisection import bisect
+from sdpfeas.wlda.competitors.lmnn import LMNN
+from sdpfeas.wlda.competitors.olda import OrthogonalLDA
+from sdpfeas.wlda.competitors.zhang_sdp import ZhangSDP
+from sdpfeas.wlda.competitors.zhang_socp import ZhangSOCP
+from sdpfeas.wlda.data import leading_axes
+from sdpfeas.wlda.estimator import WorstCaseLDA
+from sdpfeas.wlda.family.wlda import WLDA
+from sdpfeas.wlda.paper.sdwlda import GRADIENT, ITERATIONS, PublishedLbfgs
 
 __all__ = ["EPSILON", "METHODS", "TOLERANCE", "Fitted", "Method", "find_method"]
 
@@ -97,15 +105,11 @@ def _euclidean(_X: FloatArray, _y: np.ndarray, _r: int) -> Fitted:
 
 
 def _pca(X: FloatArray, _y: np.ndarray, r: int) -> Fitted:
-    from sdpfeas.wlda.data import leading_axes
-
     centre, axes = leading_axes(X, r)
     return Fitted(lambda samples: (samples - centre) @ axes)
 
 
 def _lda(X: FloatArray, y: np.ndarray, r: int) -> Fitted:
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
     centred = X - X.mean(axis=0)
     _, singular, right = np.linalg.svd(centred, full_matrices=False)
     rank = int(np.sum(singular > 1e-10 * singular[0]))
@@ -121,37 +125,25 @@ def _lda(X: FloatArray, y: np.ndarray, r: int) -> Fitted:
 
 
 def _olda(X: FloatArray, y: np.ndarray, r: int) -> Fitted:
-    from sdpfeas.wlda.competitors.olda import OrthogonalLDA
-
     return Fitted(OrthogonalLDA(n_components=r).fit(X, y).transform)
 
 
 def _lmnn(X: FloatArray, y: np.ndarray, r: int) -> Fitted:
-    from sdpfeas.wlda.competitors.lmnn import LMNN
-
     return Fitted(LMNN(n_components=r, random_state=0).fit(X, y).transform)
 
 
 def _zhang_sdp(X: FloatArray, y: np.ndarray, r: int) -> Fitted:
-    from sdpfeas.wlda.competitors.zhang_sdp import ZhangSDP
-
     found = ZhangSDP(n_components=r).fit(X, y)
     return Fitted(found.transform, ratio=found.ratio_, remark=f"delta = {found.delta_:.6g}")
 
 
 def _zhang_socp(X: FloatArray, y: np.ndarray, r: int) -> Fitted:
-    from sdpfeas.wlda.competitors.zhang_socp import ZhangSOCP
-
     found = ZhangSOCP(n_components=r).fit(X, y)
     return Fitted(found.transform, ratio=found.ratio_)
 
 
 def _worst_case(**options: Any) -> Callable[[FloatArray, np.ndarray, int], Fitted]:
     def fit(X: FloatArray, y: np.ndarray, r: int) -> Fitted:
-        from sklearn.exceptions import ConvergenceWarning
-
-        from sdpfeas.wlda import WorstCaseLDA
-
         with warnings.catch_warnings():
             # Both are said in the answer.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -171,23 +163,14 @@ def _worst_case(**options: Any) -> Callable[[FloatArray, np.ndarray, int], Fitte
 
 def _published() -> Callable[[FloatArray, np.ndarray, int], Fitted]:
     """SD-WLDA; see :mod:`sdpfeas.wlda.paper.sdwlda` for what counts as converged."""
-
-    def fit(X: FloatArray, y: np.ndarray, r: int) -> Fitted:
-        from sdpfeas.wlda.paper.sdwlda import GRADIENT, ITERATIONS, PublishedLbfgs
-
-        options = {"form": "lifted", "epsilon": EPSILON, "ftol": 0.0, "gtol": GRADIENT}
-        return _bisection(PublishedLbfgs, max_iterations=ITERATIONS, **options)(X, y, r)
-
-    return fit
+    options = {"form": "lifted", "epsilon": EPSILON, "ftol": 0.0, "gtol": GRADIENT}
+    return _bisection(PublishedLbfgs, max_iterations=ITERATIONS, **options)
 
 
 def _bisection(backend: Any, **options: Any) -> Callable[[FloatArray, np.ndarray, int], Fitted]:
     """The paper's Algorithm 1 on its own formulation: midpoints from zero on, and claims at their word."""
 
     def fit(X: FloatArray, y: np.ndarray, r: int) -> Fitted:
-        from sdpfeas.families import WLDA
-        from sdpfeas.search.bisection import bisect
-
         family = WLDA.from_data(X, y, r, formulation="paper")
         found = bisect(family, backend, TOLERANCE, lower=0.0, mode="paper", options=options)
         if found.point is None:
