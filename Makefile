@@ -19,7 +19,7 @@ export RAYON_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test test-slow test-deep lint format types bench bench-full truth dist clean clean-venv
+.PHONY: help .venv demo test test-slow test-deep lint format types bench bench-full truth docs dist clean clean-venv
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,11 +69,15 @@ bench-full: $(READY) ## Run all benchmarks, for hours (ARGS=--resume goes on); w
 truth: $(READY) ## Ask every backend 500 problems of known truth; writes docs/truth.md
 	$(BIN)/python benchmarks/truth_table.py
 
+docs: $(READY) ## Build the documentation site into site/; its examples are run
+	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d site/.doctrees docs site
+	$(BIN)/python tests/site/check_site.py site
+
 dist: $(READY) ## Build wheel and sdist, install each in a clean environment and test it there
 	$(BIN)/python tests/dist/check_dist.py
 
 clean: ## Remove build products and caches (not .venv)
-	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf dist build site docs/examples docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
 
 clean-venv: ## Remove .venv

@@ -1,0 +1,48 @@
+"""
+A correlation matrix with missing entries
+=========================================
+
+Some correlations were measured, others were not. Is there a correlation matrix with the measured ones, and
+how far can a missing one go?
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import sdpfeas as sf
+
+measured = {(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.7}
+
+
+def problem(missing):
+    """A 4 × 4 correlation matrix with the measured entries, and one missing entry of a given value."""
+    builder = sf.ProblemBuilder()
+    builder.block("C", sf.PSD(4))
+    for i in range(4):
+        unit = np.zeros((4, 4))
+        unit[i, i] = 1.0
+        builder.row(f"variance {i}", {"C": unit}, equal=1.0)
+    for (i, j), value in {**measured, (0, 2): missing}.items():
+        pair = np.zeros((4, 4))
+        pair[i, j] = pair[j, i] = 0.5
+        builder.row(f"correlation of {i} and {j}", {"C": pair}, equal=value)
+    return builder.build()
+
+
+# %%
+# The entry (0, 2) is bounded by its neighbours: 0.9 and 0.8 leave it between 0.72 ± 0.26.
+
+values = np.linspace(0.3, 1.0, 29)
+verdicts = [sf.solve(problem(float(v))).verdict for v in values]
+
+fig, ax = plt.subplots(figsize=(6, 1.6), layout="constrained")
+colors = {"feasible": "tab:green", "infeasible": "tab:red", "undecided": "tab:gray"}
+ax.scatter(values, np.zeros_like(values), c=[colors[v.value] for v in verdicts])
+ax.set_yticks([])
+ax.set_xlabel("correlation of 0 and 2: green is proved possible, red proved impossible")
+plt.show()
+
+# %%
+# Which measurements contradict a value of 0.3?
+
+print(sf.solve(problem(0.3)).explain(prune=True))

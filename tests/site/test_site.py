@@ -1,0 +1,40 @@
+"""The pages for newcomers: what they show runs as it stands, and the check of the built site can fail."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from check_site import complaints
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = [DOCS / "start.md", *sorted((DOCS / "howto").glob("*.md"))]
+
+
+def snippets(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=lambda page: page.stem)
+def test_snippets_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, object] = {"__name__": "snippet"}
+    for code in snippets(page):
+        exec(compile(code, str(page), "exec"), names)
+    assert capsys.readouterr().out.strip()
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^([a-z/]+)$", index, re.MULTILINE))
+    pages = {p.relative_to(DOCS).with_suffix("").as_posix() for p in (*DOCS.glob("*.md"), *PAGES)}
+    assert pages - {"README", "index"} <= listed
+
+
+def test_the_check_of_the_site_finds_what_is_wrong(tmp_path: Path) -> None:
+    assert complaints(tmp_path)
+    page = tmp_path / "index.html"
+    page.write_text('<a href="https://example.org">out</a> <img src="a.png"> <a href="index.html#x">x</a>')
+    assert complaints(tmp_path) == ["index.html: a.png leads nowhere"]
+    page.write_text('<script src="https://example.org/x.js"></script><link href="//example.org/x.css">')
+    assert len(complaints(tmp_path)) == 2
