@@ -1,6 +1,12 @@
-"""A structured primal–dual interior-point method over PSD, Nonneg, Free and SpectralBox blocks.
+"""Primal–dual interior-point methods over PSD, Nonneg, Free and SpectralBox blocks.
 
-``cone`` holds one pair of semidefinite slacks with its Nesterov–Todd scaling, ``blocks`` what one block
-contributes to the Newton system, ``images`` the rows in scaled coordinates, ``embedding`` the homogeneous
-self-dual method itself, ``backend`` the way from a problem to it and back.
+Structured, for boxes, low-rank rows and objectives: ``cone`` holds one pair of semidefinite slacks with its
+Nesterov–Todd scaling, ``blocks`` what one block contributes to the Newton system, ``images`` the rows in
+scaled coordinates, ``embedding`` the homogeneous self-dual method itself.
+
+Sparse, for cones and rows stored as entries: ``pair`` holds a standard pair of cone programs, ``posed`` poses
+a question as one of the two, ``hkm`` the iterate, ``schur`` the Schur complement of sparse rows,
+``self_dual`` the method, ``sparse_search`` when to offer what it finds.
+
+``backend`` chooses between them; ``cost`` says what a step takes.
 """

@@ -1,8 +1,10 @@
 """``spectral-ipm``: a structured primal–dual interior-point method of our own.
 
-It takes every set as it is (a SpectralBox costs two cones on one matrix, no extra rows), keeps low-rank
-rows low-rank, and heads for the centre of the points or of the certificates. No warm start: a centred
-start is what the method lives on. Calls back every few iterations, with an objective in every one.
+It takes every set as it is (a SpectralBox costs two cones on one matrix, no extra rows), keeps low-rank rows
+low-rank and sparse ones sparse, and heads for the centre of the points or of the certificates. Questions
+about cones with rows stored as entries go to the sparse method, all others and objectives to the structured
+one. No warm start: a centred start is what both live on. Calls back every few iterations, with an objective
+in every one.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ import numpy as np
 
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.backends.ipm.cost import stored_as_entries
 from sdpfeas.backends.ipm.embedding import CAREFUL, Embedding
+from sdpfeas.backends.ipm.posed import PosedRows
+from sdpfeas.backends.ipm.sparse_search import search
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
@@ -76,6 +81,8 @@ class SpectralIpm(FeasibilityBackend):
         if small.answer is not None:
             return Claim(*small.answer, raw_status="presolved")
         with np.errstate(all="ignore"):
+            if stored_as_entries(small.problem):
+                return search(PosedRows(small.problem), small, inquiry, self.options.max_iterations)
             claim = self._run(Embedding(small.problem, None), small, inquiry)
             stuck = claim.stop in (Stop.STALLED, Stop.NUMERICAL)
             if not stuck or inquiry.offer(claim.point, claim.certificate, final=True):

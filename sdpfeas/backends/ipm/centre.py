@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq
 
 from sdpfeas.numerics.linalg import FloatArray
 
@@ -59,6 +58,8 @@ def centred_spectrum(
 
     theta = 0.0
     if total is not None:
+        from scipy.optimize import brentq  # slow to import
+
         n = g.size
         low = float(g[0]) - 2.0 * n * mu / (n * width - total)
         high = float(g[-1]) + 2.0 * n * mu / total

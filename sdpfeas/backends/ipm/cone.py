@@ -7,7 +7,7 @@ import scipy.linalg
 
 from sdpfeas.numerics.linalg import FloatArray, cholesky, eigh, eigvalsh, spectral_matrix, symmetrize
 
-__all__ = ["Cone"]
+__all__ = ["Cone", "extremes"]
 
 #: From this size on step lengths come from Lanczos instead of all eigenvalues.
 LANCZOS_SIZE = 150
@@ -156,10 +156,10 @@ class Cone:
         ds, du = (d * root[:, None] * root[None, :] for d in self._scaled)
         if self._plain:
             # ds + du = -I: what is high for one is low for the other.
-            low, high = _extremes(ds, both=True)
+            low, high = extremes(ds, both=True)
             lowest = min(low, -1.0 - high)
         else:
-            lowest = min(_extremes(ds, both=False)[0], _extremes(du, both=False)[0])
+            lowest = min(extremes(ds, both=False)[0], extremes(du, both=False)[0])
         return np.inf if lowest >= 0.0 else -1.0 / lowest
 
     def moved(self, step: float, dx: FloatArray, drho: float) -> Cone:
@@ -189,7 +189,7 @@ def _triangular_product(lower: FloatArray, matrix: FloatArray, transposed: bool 
     return out
 
 
-def _extremes(matrix: FloatArray, both: bool) -> tuple[float, float]:
+def extremes(matrix: FloatArray, both: bool) -> tuple[float, float]:
     """Extreme eigenvalues of a symmetric matrix, or a little beyond them (as far as Lanczos can tell).
 
     Unless both are asked for the largest may be far off.

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.ipm.blocks import Block, MatrixBlock, NonnegBlock, ratio_limit
-from sdpfeas.backends.ipm.cost import newton_memory, newton_work
+from sdpfeas.backends.ipm.cost import newton_memory, structured_work
 from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
@@ -101,7 +101,7 @@ class Embedding:
     ) -> None:
         need("the Newton system", memory=newton_memory(problem))
         self.problem, self._pace = problem, pace
-        self._work = newton_work(problem)
+        self._work = structured_work(problem)
         self._factors = power_of_two(problem.norms)
         lower, upper = problem.lower * self._factors, problem.upper * self._factors
         finite = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])

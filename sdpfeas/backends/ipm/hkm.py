@@ -1,0 +1,176 @@
+"""Cones of the standard pair: an iterate, its factors, and the HKM direction.
+
+For a matrix x and its dual z the direction is ``dx = target - sym(x dz z^-1)`` (Helmberg, Rendl, Vanderbei
+and Wolkowicz; Kojima, Shindoh and Hara; Monteiro): what it needs of sparse rows are entries of ``x`` and
+``z^-1``. Matrices of one side are worked on together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from sdpfeas.backends.ipm.cone import extremes
+from sdpfeas.backends.ipm.pair import Group, StandardPair
+from sdpfeas.numerics.linalg import FloatArray, cholesky, symmetrize
+
+__all__ = ["Iterate", "inside", "step_limit"]
+
+
+class Iterate:
+    """A pair of flat vectors inside the cones, factorised.
+
+    Parameters
+    ----------
+    pair : StandardPair
+        The programs.
+    x, z : ndarray
+        The vectors.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If either is not inside.
+    """
+
+    def __init__(self, pair: StandardPair, x: FloatArray, z: FloatArray) -> None:
+        self.pair, self.x, self.z = pair, x, z
+        self.x_factors = factors(pair, x)
+        self.z_factors = factors(pair, z)
+        #: Inverse of z, group by group.
+        self.inverses = [_inverse(f) for f in self.z_factors]
+        #: Product of the two multiples of the identity that x and z^-1 are, where they are.
+        self.multiple: float | None = None
+
+    @classmethod
+    def multiples(cls, pair: StandardPair, primal: float, dual: float) -> Iterate:
+        """Return multiples of the identity."""
+        made = cls.__new__(cls)
+        unit = identity(pair)
+        made.pair, made.x, made.z = pair, primal * unit, dual * unit
+        eye = [np.broadcast_to(np.eye(g.side), (g.count, g.side, g.side)) for g in pair.groups]
+        made.x_factors = [np.sqrt(primal) * e for e in eye]
+        made.z_factors = [np.sqrt(dual) * e for e in eye]
+        made.inverses = [e / dual for e in eye]
+        made.multiple = primal / dual
+        return made
+
+    def xs(self, k: int) -> FloatArray:
+        """Matrices of a group."""
+        return self.pair.groups[k].of(self.x)
+
+    @property
+    def ratios(self) -> FloatArray:
+        """``x / z`` for the numbers."""
+        return np.asarray(self.x[self.pair.lines] / self.z[self.pair.lines])
+
+    def respond(self, g: FloatArray) -> FloatArray:
+        """``sym(x g z^-1)``."""
+        if self.multiple is not None:
+            return self.multiple * g
+        out = np.empty_like(g)
+        for k, group in enumerate(self.pair.groups):
+            product = self.xs(k) @ group.of(g) @ self.inverses[k]
+            out[group.place] = symmetrize(product).reshape(-1)
+        lines = self.pair.lines
+        out[lines] = g[lines] * self.ratios
+        return out
+
+    def correction(self, dx: FloatArray, dz: FloatArray) -> FloatArray:
+        """``sym(dx dz z^-1)``."""
+        out = np.empty_like(dx)
+        for k, group in enumerate(self.pair.groups):
+            product = group.of(dx) @ group.of(dz) @ self.inverses[k]
+            out[group.place] = symmetrize(product).reshape(-1)
+        lines = self.pair.lines
+        out[lines] = dx[lines] * dz[lines] / self.z[lines]
+        return out
+
+    def inverse_dual(self) -> FloatArray:
+        """``z^-1``, flat."""
+        out = np.empty_like(self.x)
+        for group, inverse in zip(self.pair.groups, self.inverses, strict=True):
+            out[group.place] = inverse.reshape(-1)
+        out[self.pair.lines] = 1.0 / self.z[self.pair.lines]
+        return out
+
+    def limits(self, dx: FloatArray, dz: FloatArray) -> tuple[float, float]:
+        """Longest steps that keep x and z inside."""
+        first = step_limit(self.pair, self.x, self.x_factors, dx)
+        return first, step_limit(self.pair, self.z, self.z_factors, dz)
+
+
+def identity(pair: StandardPair) -> FloatArray:
+    """The identity of every cone, flat."""
+    out = np.ones(pair.size)
+    for group in pair.groups:
+        group.of(out)[:] = np.eye(group.side)
+    return out
+
+
+def factors(pair: StandardPair, flat: FloatArray) -> list[FloatArray]:
+    """Lower Cholesky factors, group by group.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If something is not positive definite, or not positive.
+    """
+    if not np.all(flat[pair.lines] > 0.0):
+        raise np.linalg.LinAlgError("a number is not positive")
+    return [_factor(group, flat) for group in pair.groups]
+
+
+def _factor(group: Group, flat: FloatArray) -> FloatArray:
+    matrices = group.of(flat)
+    if group.count == 1:
+        return cholesky(matrices[0])[None]
+    found: FloatArray = np.linalg.cholesky(matrices).astype(np.float64, copy=False)
+    if not np.isfinite(np.trace(found, axis1=1, axis2=2)).all():
+        raise np.linalg.LinAlgError("a matrix is not positive definite")
+    return found
+
+
+def inside(pair: StandardPair, flat: FloatArray) -> bool:
+    """Whether a flat vector is inside the cones, as far as its Cholesky factors tell."""
+    try:
+        factors(pair, flat)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _inverse(factor: FloatArray) -> FloatArray:
+    """Inverses from Cholesky factors."""
+    if factor.shape[0] == 1:
+        half: Any = scipy.linalg.lapack.dpotri(factor[0], lower=1)[0]
+        full = half + half.T
+        full[np.diag_indices_from(full)] *= 0.5
+        return np.asarray(full)[None]
+    root = np.linalg.inv(factor)
+    return np.asarray(np.swapaxes(root, -1, -2) @ root)
+
+
+def step_limit(pair: StandardPair, flat: FloatArray, own: list[FloatArray], change: FloatArray) -> float:
+    """Longest step along a change that stays inside, nearly."""
+    lines = pair.lines
+    lowest = float(np.min(change[lines] / flat[lines], initial=0.0))
+    for group, factor in zip(pair.groups, own, strict=True):
+        lowest = min(lowest, _lowest(factor, group.of(change)))
+    return np.inf if lowest >= 0.0 else -1.0 / lowest
+
+
+def _lowest(factor: FloatArray, change: FloatArray) -> float:
+    """Smallest eigenvalue of ``L^-1 change L^-T`` over all matrices of a group."""
+    if factor.shape[0] > 1:
+        root = np.linalg.inv(factor)
+        scaled = root @ change @ np.swapaxes(root, -1, -2)
+        return float(np.min(np.linalg.eigvalsh(symmetrize(scaled))[:, 0]))
+    trsm = scipy.linalg.blas.dtrsm
+    half = trsm(1.0, factor[0], change[0].T, lower=1)
+    scaled = trsm(1.0, factor[0], half.T, lower=1)
+    if not np.isfinite(scaled).all():
+        raise np.linalg.LinAlgError("the direction is not finite")
+    return extremes(symmetrize(scaled), both=False)[0]

@@ -1,0 +1,419 @@
+"""The Schur complement ``A S A'`` of sparse rows, ``S g = sym(x g z^-1)``, by the cheapest way for every row.
+
+After Fujisawa, Kojima and Nakata. A *heavy* row is multiplied out, ``x A_j z^-1``, only through the rows of
+``A_j`` that hold anything, and meets all other rows in their entries. *Light* rows meet each other entry by
+entry. Small matrices, of which there may be many, are worked on together, with their rows written out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends.ipm.hkm import Iterate
+from sdpfeas.backends.ipm.pair import Group, StandardPair
+from sdpfeas.numerics.effort import Work
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+
+__all__ = ["SchurComplement"]
+
+#: Nanoseconds, measured: a multiply-add in a large product of matrices, in a small one, in a sparse product;
+#: an entry of a light row meeting another; what every heavy row costs besides.
+FLOP, SMALL_FLOP, SPARSE_FLOP, MEETING, PER_ROW = 0.1, 0.6, 1.0, 10.0, 8000.0
+
+#: Nanoseconds that a matrix worked on by itself costs besides.
+PER_MATRIX = 2e5
+
+#: Matrices up to this side are worked on together where there are several.
+BATCH_SIDE = 40
+
+#: Numbers in one batch of temporary arrays.
+CHUNK = 1_500_000
+
+#: From this share of non-zeros on a matrix is stored as an array.
+FILLED = 0.15
+
+#: A Schur complement with fewer non-zeros than this share, and more rows than so many, is kept sparse.
+SPARSE_SHARE, SPARSE_ROWS = 0.15, 400
+
+
+class SchurComplement:
+    """Adds up what every cone contributes.
+
+    Parameters
+    ----------
+    pair : StandardPair
+        The programs.
+    """
+
+    def __init__(self, pair: StandardPair) -> None:
+        self.m = pair.m
+        self._parts: list[tuple[int, _Batch | _Single]] = []
+        columns = pair.rows.tocsc()
+        for k, group in enumerate(pair.groups):
+            own = columns[:, group.place]
+            for part in _kernels(group, own):
+                self._parts.append((k, part))
+        self._lines = columns[:, pair.lines].tocsr()
+        self._lines_adjoint = self._lines.T.tocsr()
+        self._collect()
+
+    def _collect(self) -> None:
+        """Decide whether the sum is kept sparse, and where contributions go."""
+        counts = np.diff(self._lines.tocsc().indptr).astype(np.float64)
+        filled = sum(part.filled for _, part in self._parts) + float(counts @ counts)
+        self.sparse = self.m > SPARSE_ROWS and filled < SPARSE_SHARE * float(self.m) ** 2
+
+    @property
+    def work(self) -> Work:
+        """What one complement takes, its factorisation included."""
+        total = Work(products=float(self.m) ** 3 / 3.0, numbers=3.0 * float(self.m) ** 2)
+        for _, part in self._parts:
+            total = total.plus(Work(products=part.cost / FLOP))
+        return total
+
+    @property
+    def memory(self) -> float:
+        """Bytes of the complement and of what it is made from."""
+        return 8.0 * (3.0 * float(self.m) ** 2 * (not self.sparse) + sum(p.numbers for _, p in self._parts))
+
+    def at(self, iterate: Iterate) -> Any:
+        """Return the complement at an iterate: an array, or a sparse array."""
+        found: list[tuple[np.ndarray | None, FloatArray]] = []
+        for k, part in self._parts:
+            if iterate.multiple is not None:
+                found.extend(part.gram(iterate.multiple))
+            else:
+                found.extend(part.at(iterate.xs(k), iterate.inverses[k]))
+        lines = None
+        if self._lines.nnz:
+            lines = self._lines @ sp.diags_array(iterate.ratios) @ self._lines_adjoint
+        return self._sparse_sum(found, lines) if self.sparse else self._dense_sum(found, lines)
+
+    def _dense_sum(self, found: list[tuple[np.ndarray | None, FloatArray]], lines: Any) -> FloatArray:
+        whole = [square for index, square in found if index is None]
+        total = whole.pop() if whole else np.zeros((self.m, self.m))
+        for square in whole:
+            total += square
+        for index, square in found:
+            if index is None:
+                continue
+            if index.ndim == 1:
+                total[np.ix_(index, index)] += square
+            else:
+                for k, part in zip(index, square, strict=True):
+                    used = k < self.m
+                    total[np.ix_(k[used], k[used])] += part[np.ix_(used, used)]
+        if lines is not None:
+            coo = lines.tocoo()
+            total[coo.coords] += coo.data
+        return total
+
+    def _sparse_sum(self, found: list[tuple[np.ndarray | None, FloatArray]], lines: Any) -> Any:
+        row, column, value = [], [], []
+        for index, square in found:
+            own = np.arange(self.m) if index is None else index
+            row.append(np.broadcast_to(own[..., :, None], square.shape).reshape(-1))
+            column.append(np.broadcast_to(own[..., None, :], square.shape).reshape(-1))
+            value.append(square.reshape(-1))
+        if row:
+            coords = np.concatenate(row), np.concatenate(column)
+            side = self.m + 1
+            total = sp.coo_array((np.concatenate(value), coords), shape=(side, side)).tocsc()
+            total = total[: self.m, : self.m]
+        else:
+            total = sp.csc_array((self.m, self.m))
+        return total if lines is None else sp.csc_array(total + lines)
+
+
+# ---------------------------------------------------------------- which way
+
+
+def _kernels(group: Group, own: Any) -> list[_Batch | _Single]:
+    """Ways to handle the matrices of a group: some together, some one by one."""
+    coo = own.tocoo()
+    which, place = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
+    width, m = group.side**2, own.shape[0]
+    matrix, entry = np.divmod(place, width)
+    pairs, member = np.unique(matrix * m + which, return_inverse=True)
+    counts = np.bincount(pairs // m, minlength=group.count)
+    upper = entry // group.side <= entry % group.side
+    light = np.bincount(matrix[upper], minlength=group.count)
+    apart = MEETING * np.square(light.astype(np.float64)) + PER_MATRIX < _batch_costs(group.side, counts)
+    if group.side > BATCH_SIDE:
+        apart[:] = True
+    chosen = [
+        _Single(group, int(k), own[:, k * width : (k + 1) * width])
+        for k in np.flatnonzero(apart & (counts > 0))
+    ]
+    out: list[_Batch | _Single] = [*chosen]
+    # Padding to the next power of two wastes at most three quarters, seldom more than a third.
+    level = np.frexp(counts.astype(np.float64) - 0.5)[1]
+    for size in np.unique(level[(counts > 0) & ~apart]):
+        together = np.flatnonzero((level == size) & (counts > 0) & ~apart)
+        out.append(_Batch.of(group, together, counts, pairs, m, (member, entry, coo.data)))
+    return out
+
+
+def _batch_costs(side: int, counts: np.ndarray) -> FloatArray:
+    """Nanoseconds for each matrix with so many rows, written out."""
+    rows = counts.astype(np.float64)
+    return np.asarray(SMALL_FLOP * 2.0 * side**3 * rows + 0.5 * FLOP * side**2 * np.square(rows))
+
+
+@dataclass
+class _Batch:
+    """Small matrices with their rows written out.
+
+    Attributes
+    ----------
+    which : ndarray
+        The matrices of the group.
+    index : ndarray
+        Shape (matrices, rows): the rows that touch each, m where there are fewer.
+    full : ndarray
+        Shape (matrices, rows, side, side).
+    """
+
+    which: Any
+    index: np.ndarray
+    full: FloatArray
+    cost: float
+
+    @classmethod
+    def of(
+        cls,
+        group: Group,
+        chosen: np.ndarray,
+        counts: np.ndarray,
+        pairs: np.ndarray,
+        m: int,
+        entries: tuple[np.ndarray, np.ndarray, FloatArray],
+    ) -> _Batch:
+        """Write out the rows of the chosen matrices."""
+        member, entry, value = entries
+        most, width = int(counts[chosen].max()), group.side**2
+        ends = np.cumsum(counts)
+        spot = np.full(pairs.size, -1)
+        index = np.full((chosen.size, most), m)
+        for k, b in enumerate(chosen):
+            own = slice(ends[b] - counts[b], ends[b])
+            spot[own] = k * most + np.arange(counts[b])
+            index[k, : counts[b]] = pairs[own] % m
+        used = spot[member] >= 0
+        full = np.zeros(chosen.size * most * width)
+        full[spot[member[used]] * width + entry[used]] = value[used]
+        which = slice(None) if chosen.size == group.count else chosen
+        shape = (chosen.size, most, group.side, group.side)
+        return cls(which, index, full.reshape(shape), float(_batch_costs(group.side, counts[chosen]).sum()))
+
+    @property
+    def filled(self) -> float:
+        """Entries of the complement that it adds to, at most."""
+        return float(self.index.shape[0]) * self.index.shape[1] ** 2
+
+    @property
+    def numbers(self) -> float:
+        """Numbers stored and made."""
+        return 4.0 * self.full.size + 2.0 * self.filled
+
+    def gram(self, multiple: float) -> list[tuple[np.ndarray | None, FloatArray]]:
+        """Multiples of the identity on both sides."""
+        flat = self._flat(self.full)
+        return [(self.index, multiple * (flat @ np.swapaxes(flat, -1, -2)))]
+
+    def at(self, x: FloatArray, inverse: FloatArray) -> list[tuple[np.ndarray | None, FloatArray]]:
+        """Products of all rows, matrix by matrix."""
+        half = x[self.which][:, None] @ self.full @ inverse[self.which][:, None]
+        images = self._flat(symmetrize(half))
+        return [(self.index, self._flat(self.full) @ np.swapaxes(images, -1, -2))]
+
+    @staticmethod
+    def _flat(matrices: FloatArray) -> FloatArray:
+        return matrices.reshape(*matrices.shape[:2], -1)
+
+
+class _Single:
+    """One matrix, its rows sparse.
+
+    Parameters
+    ----------
+    group : Group
+        Its group.
+    k : int
+        Which one of them.
+    own : sparse array
+        All rows on it, compressed by columns.
+    """
+
+    def __init__(self, group: Group, k: int, own: Any) -> None:
+        self.k, self.n = k, group.side
+        n = self.n
+        rows = own.tocsr()
+        self.rows = np.flatnonzero(np.diff(rows.indptr))
+        if self.rows.size == 0:
+            self.cost = 0.0
+            return
+        self._all = self.rows.size == rows.shape[0]
+        rows = rows if self._all else rows[self.rows]
+        coo = rows.tocoo()
+        row, place = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
+        i, j = np.divmod(place, n)
+        entries = np.bincount(row, minlength=self.rows.size).astype(np.float64)
+        lines = np.unique(row * n + i)
+        touched = np.bincount(lines // n, minlength=self.rows.size).astype(np.float64)
+        upper = i <= j
+        support = np.unique(place[upper])
+        light = np.bincount(row[upper], minlength=self.rows.size).astype(np.float64)
+        weights = self._weights(rows, support, row[upper], place[upper], coo.data[upper])
+        per_entry = FLOP * 2.0 if isinstance(weights, np.ndarray) else SPARSE_FLOP
+        meet = weights.size if isinstance(weights, np.ndarray) else weights.nnz
+        heavy_cost = FLOP * n * n * touched + np.minimum(SPARSE_FLOP * entries, FLOP * n * touched) * n
+        heavy_cost += PER_ROW + per_entry * meet + 4.0 * n * n
+        # Rows with many entries first; beyond some place in that order they are light.
+        order = np.argsort(-light, kind="stable")
+        ahead = np.concatenate([[0.0], np.cumsum(heavy_cost[order])])
+        left = light.sum() - np.concatenate([[0.0], np.cumsum(light[order])])
+        single = np.all(light == 1.0)
+        costs = ahead + MEETING * (0.5 if single else 1.0) * np.square(left)
+        count = int(np.argmin(costs))
+        self.cost = float(costs[count])
+        heavy = np.sort(order[:count])
+        self._heavy = heavy
+        self._lightweight = np.setdiff1d(np.arange(self.rows.size), heavy)
+        self._support, self._mirror = support, (support % n) * n + support // n
+        self._touching = weights
+        self._gram_rows = rows
+        self._make_heavy(rows, heavy)
+        self._make_light(row[upper], i[upper], j[upper], coo.data[upper])
+
+    def _weights(
+        self, rows: Any, support: np.ndarray, row: np.ndarray, place: np.ndarray, value: FloatArray
+    ) -> Any:
+        """Rows as combinations of the symmetrised entries of the support: twice off the diagonal."""
+        column = np.searchsorted(support, place)
+        off = place // self.n != place % self.n
+        shape = (rows.shape[0], support.size)
+        found = sp.csr_array((value * np.where(off, 2.0, 1.0), (row, column)), shape=shape)
+        return found.toarray() if found.nnz > FILLED * shape[0] * shape[1] else found
+
+    def _make_heavy(self, rows: Any, heavy: np.ndarray) -> None:
+        n = self.n
+        self._factors: list[tuple[Any, Any]] = []
+        for r in heavy:
+            begin, end = rows.indptr[r], rows.indptr[r + 1]
+            place, value = rows.indices[begin:end].astype(np.int64), rows.data[begin:end]
+            i, j = np.divmod(place, n)
+            used, spot = np.unique(i, return_inverse=True)
+            part = sp.csr_array((value, (spot, j)), shape=(used.size, n))
+            thick = FLOP * part.shape[0] * n < SPARSE_FLOP * part.nnz
+            self._factors.append((slice(None) if used.size == n else used, part.toarray() if thick else part))
+
+    def _make_light(self, row: np.ndarray, i: np.ndarray, j: np.ndarray, value: FloatArray) -> None:
+        spot = np.full(self.rows.size, -1)
+        spot[self._lightweight] = np.arange(self._lightweight.size)
+        mine = spot[row] >= 0
+        order = np.argsort(spot[row[mine]], kind="stable")
+        self._i, self._j = i[mine][order], j[mine][order]
+        self._diagonal = bool(np.all(self._i == self._j))
+        half = 1.0 if self._diagonal else np.where(self._i == self._j, 0.5, 1.0)
+        self._value = value[mine][order] * half
+        counts = np.bincount(spot[row[mine]], minlength=self._lightweight.size)
+        self._starts = None if np.all(counts == 1) else np.concatenate([[0], np.cumsum(counts)[:-1]])
+
+    @property
+    def filled(self) -> float:
+        """Entries of the complement that it adds to."""
+        return float(self.rows.size) ** 2
+
+    @property
+    def numbers(self) -> float:
+        """Numbers stored and made."""
+        stored = self._touching.size + 4.0 * self._gram_rows.nnz
+        return stored + 2.0 * self.filled + 4.0 * max(CHUNK, self.n**2)
+
+    @property
+    def _index(self) -> np.ndarray | None:
+        return None if self._all else self.rows
+
+    def gram(self, multiple: float) -> list[tuple[np.ndarray | None, FloatArray]]:
+        """Multiples of the identity on both sides."""
+        eye = np.eye(self.n)
+        counts = np.bincount(self._gram_rows.indices, minlength=1).astype(np.float64)
+        if SPARSE_FLOP * 10.0 * float(counts @ counts) < self.cost:
+            product = self._gram_rows @ self._gram_rows.T
+            return [(self._index, multiple * product.toarray())]
+        return [(self._index, self._sum(multiple * eye, eye))]
+
+    def at(self, x: FloatArray, inverse: FloatArray) -> list[tuple[np.ndarray | None, FloatArray]]:
+        """Heavy rows against all, then light rows against each other."""
+        return [(self._index, self._sum(x[self.k], inverse[self.k]))]
+
+    def _sum(self, x: FloatArray, inverse: FloatArray) -> FloatArray:
+        if self._heavy.size == 0:
+            return self._meetings(x, inverse)
+        out = np.empty((self.rows.size, self.rows.size))
+        step = max(1, CHUNK // self.n**2)
+        for start in range(0, self._heavy.size, step):
+            chosen = self._heavy[start : start + step]
+            images = np.empty((chosen.size, self.n, self.n))
+            for spot, (used, part) in enumerate(self._factors[start : start + step]):
+                np.matmul(x[:, used], part @ inverse, out=images[spot])
+            flat = images.reshape(chosen.size, -1)
+            values = flat.take(self._support, axis=1)
+            values += flat.take(self._mirror, axis=1)
+            values *= 0.5
+            # A sparse array times an array is quickest with the array in the order of its rows.
+            if isinstance(self._touching, np.ndarray):
+                out[chosen] = values @ self._touching.T
+            else:
+                out[chosen] = (self._touching @ np.ascontiguousarray(values.T)).T
+        light = self._lightweight
+        if light.size:
+            out[np.ix_(light, self._heavy)] = out[np.ix_(self._heavy, light)].T
+            out[np.ix_(light, light)] = self._meetings(x, inverse)
+        return symmetrize(out)
+
+    def _meetings(self, x: FloatArray, inverse: FloatArray) -> FloatArray:
+        """Inner products of light rows, entry by entry."""
+        i, j, value = self._i, self._j, self._value
+        count = i.size
+        rows = self._lightweight.size
+        if self._diagonal:
+            if count == self.n and np.array_equal(i, np.arange(self.n)):
+                product = x * inverse
+            else:
+                product = x[np.ix_(i, i)] * inverse[np.ix_(i, i)]
+            return self._reduced(product * value[:, None] * value)
+        out = np.empty((rows, rows))
+        step = max(1, CHUNK // max(count, 1))
+        # Whole rows at a time.
+        edges = np.arange(rows + 1) if self._starts is None else np.append(self._starts, count)
+        first = 0
+        while first < rows:
+            last = max(int(np.searchsorted(edges, edges[first] + step, side="right")) - 1, first + 1)
+            own = slice(int(edges[first]), int(edges[last]))
+            xi, xj, vi, vj = x[i[own]], x[j[own]], inverse[i[own]], inverse[j[own]]
+            product = xj.take(i, axis=1)
+            product *= vi.take(j, axis=1)
+            for left, right, a, b in ((xj, vi, j, i), (xi, vj, i, j), (xi, vj, j, i)):
+                other = left.take(a, axis=1)
+                other *= right.take(b, axis=1)
+                product += other
+            product *= value[own, None]
+            product *= value
+            if self._starts is None:
+                out[first:last] = product
+            else:
+                summed = np.add.reduceat(product, self._starts, axis=1)
+                out[first:last] = np.add.reduceat(summed, edges[first:last] - edges[first], axis=0)
+            first = last
+        return out
+
+    def _reduced(self, product: FloatArray) -> FloatArray:
+        if self._starts is None:
+            return product
+        return np.add.reduceat(np.add.reduceat(product, self._starts, axis=1), self._starts, axis=0)

@@ -1,0 +1,227 @@
+"""The homogeneous self-dual embedding of the standard pair, with HKM directions.
+
+Besides x, u, y and z there are two numbers: tau, by which b, c and f are multiplied, and its partner kappa.
+If tau stays positive, x/tau and y/tau solve the two programs; if kappa does, x or y is a ray that shows one
+of them to be infeasible. Without an objective the iterates head for the centre of the points, deep inside.
+
+A point need not wait until the residuals have gone: at every iterate the least correction, in the metric of
+the iterate, that makes the equations hold is at hand, and often it stays inside long before the method has
+converged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdpfeas.backends.ipm.hkm import Iterate, identity, inside
+from sdpfeas.backends.ipm.pair import StandardPair
+from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
+from sdpfeas.backends.ipm.schur import SchurComplement
+from sdpfeas.backends.ipm.sparse_system import SparseSystem
+from sdpfeas.numerics.effort import Work, need
+from sdpfeas.numerics.linalg import FloatArray
+
+__all__ = ["SelfDual"]
+
+#: Share of the way to the boundary a step goes at most.
+BOUNDARY = 0.98
+
+#: How often a step that left a cone is tried again, and how much shorter.
+RETRIES, SHORTER = 8, 0.8
+
+#: The start is so many times as large as the data.
+FAR = 10.0
+
+#: A corrected point counts only if it kept this share of the iterate it was made from.
+KEPT = 0.02
+
+
+@dataclass
+class _Direction:
+    """Changes of everything."""
+
+    x: FloatArray
+    z: FloatArray
+    y: FloatArray
+    u: FloatArray
+    tau: float
+    kappa: float
+
+
+class SelfDual:
+    """The iterate, and how to improve it.
+
+    Parameters
+    ----------
+    pair : StandardPair
+        The programs, rows of norm about one.
+    """
+
+    def __init__(self, pair: StandardPair) -> None:
+        self.pair = pair
+        self.schur = SchurComplement(pair)
+        need("the Newton system", memory=self.schur.memory + 8.0 * 30.0 * pair.size)
+        largest = max([g.side for g in pair.groups], default=1)
+        primal = FAR * max(1.0, float(np.max(np.abs(pair.b), initial=0.0))) * max(1.0, np.sqrt(largest))
+        dual = FAR * max(1.0, float(np.linalg.norm(pair.c)))
+        self.iterate = Iterate.multiples(pair, primal, dual)
+        self._identity = identity(pair)
+        self.y, self.u = np.zeros(pair.m), np.zeros(pair.free.shape[1])
+        self.tau, self.kappa = 1.0, primal * dual
+        self.iteration = 0
+        self._has_cost = bool(np.any(pair.c))
+        self._free_adjoint = pair.free.T.tocsr()
+        self._measure()
+
+    @property
+    def x(self) -> FloatArray:
+        """The present x."""
+        return self.iterate.x
+
+    @property
+    def z(self) -> FloatArray:
+        """The present z."""
+        return self.iterate.z
+
+    @property
+    def work(self) -> Work:
+        """What one step takes."""
+        cubes = sum(float(g.count) * g.side**3 for g in self.pair.groups)
+        entries = float(self.pair.rows.nnz)
+        return self.schur.work.plus(
+            Work(products=40.0 * cubes, numbers=20.0 * entries + 60.0 * self.pair.size)
+        )
+
+    def _measure(self) -> None:
+        """Recompute residuals and the complementarity measure."""
+        pair = self.pair
+        self._slack = -(pair.adjoint @ self.y)
+        self.r_primal = pair.b * self.tau - pair.rows @ self.x - pair.free @ self.u
+        self.r_dual = pair.c * self.tau + self._slack - self.z
+        self.r_free = pair.f * self.tau - self._free_adjoint @ self.y
+        #: Values of both programs, times tau.
+        self.primal_value = float(pair.c @ self.x + pair.f @ self.u)
+        self.dual_value = float(pair.b @ self.y)
+        self.r_gap = self.kappa + self.primal_value - self.dual_value
+        self.mu = (float(self.x @ self.z) + self.tau * self.kappa) / (pair.degree + 1)
+
+    @property
+    def sane(self) -> bool:
+        """Whether the iterate is still made of finite, positive numbers."""
+        return bool(np.isfinite(self.mu) and self.tau > 0.0 and self.kappa > 0.0)
+
+    # ------------------------------------------------------------ the Newton system
+
+    def factorise(self) -> None:
+        """Form the Newton system at the present iterate and factorise it.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If that fails.
+        """
+        need("a step of the interior-point method", *self.work)
+        schur = self.schur.at(self.iterate)
+        self._system: QuasiDefinite | SparseSystem
+        if self.schur.sparse:
+            self._system = SparseSystem(schur, self.pair.free)
+        else:
+            columns = self.pair.free.toarray()
+            self._system = QuasiDefinite(schur, columns, np.zeros(columns.shape[1]))
+        # What answers to a unit change of tau: the same for both directions of a step.
+        pair = self.pair
+        self._cost_response = self.iterate.respond(pair.c) if self._has_cost else pair.c
+        self._cost_rows = pair.rows @ self._cost_response
+        self._tau_y, self._tau_u = self._system.solve(pair.b + self._cost_rows, pair.f)
+        self._dual_response = self.iterate.respond(self.r_dual)
+        self._dual_rows = pair.rows @ self._dual_response
+
+    def _direction(self, centre: float, eta: float, last: _Direction | None) -> _Direction:
+        """Solve for a direction that aims at products ``centre`` and removes a share eta of the residuals."""
+        pair, it = self.pair, self.iterate
+        target = -it.x
+        target_tau = centre - self.tau * self.kappa
+        if centre > 0.0:
+            target = target + centre * it.inverse_dual()
+        if last is not None:
+            target = target - it.correction(last.x, last.z)
+            target_tau -= last.tau * last.kappa
+        rhs = eta * self.r_primal - pair.rows @ target + eta * self._dual_rows
+        y, u = self._system.solve(rhs, eta * self.r_free)
+        slope = pair.b - self._cost_rows
+        right = eta * self.r_gap + float(pair.c @ target) - eta * float(pair.c @ self._dual_response)
+        right += target_tau / self.tau - float(slope @ y) + float(pair.f @ u)
+        left = float(slope @ self._tau_y) - float(pair.f @ self._tau_u)
+        left += float(pair.c @ self._cost_response) + self.kappa / self.tau
+        dtau = right / left
+        y, u = y + dtau * self._tau_y, u + dtau * self._tau_u
+        dz = eta * self.r_dual - pair.adjoint @ y + dtau * pair.c
+        dx = target - it.respond(dz)
+        return _Direction(dx, dz, y, u, dtau, (target_tau - self.kappa * dtau) / self.tau)
+
+    def _limit(self, d: _Direction) -> float:
+        primal, dual = self.iterate.limits(d.x, d.z)
+        lowest = min(d.tau / self.tau, d.kappa / self.kappa)
+        return min(primal, dual, np.inf if lowest >= 0.0 else -1.0 / lowest)
+
+    def advance(self) -> float:
+        """Take a predictor–corrector step with the system factorised before; return its length.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If no step stays inside.
+        """
+        predictor = self._direction(0.0, 1.0, None)
+        affine = min(1.0, self._limit(predictor))
+        sigma = (1.0 - affine) ** 2 if affine > 0.1 else 0.9
+        d = self._direction(sigma * self.mu, 1.0 - sigma, predictor)
+        length = min(1.0, BOUNDARY * self._limit(d))
+        for _ in range(RETRIES):
+            try:
+                self.iterate = Iterate(self.pair, self.x + length * d.x, self.z + length * d.z)
+                break
+            except np.linalg.LinAlgError:
+                length *= SHORTER
+        else:
+            raise np.linalg.LinAlgError("no step stays inside the cones")
+        self.y, self.u = self.y + length * d.y, self.u + length * d.u
+        self.tau += length * d.tau
+        self.kappa += length * d.kappa
+        self.iteration += 1
+        self._measure()
+        return length
+
+    # ------------------------------------------------------------ what is found on the way
+
+    def corrected_primal(self, tau: float) -> tuple[FloatArray, FloatArray] | None:
+        """Return ``x, u`` with ``A x + B u = b tau``, next to the present ones; None if x is not inside."""
+        pair = self.pair
+        off = self.r_primal + (tau - self.tau) * pair.b
+        w, u = self._system.solve(off, np.zeros_like(self.u))
+        change = self.iterate.respond(pair.adjoint @ w)
+        x = self.x + change
+        return (x, self.u + u) if self._deep(x, self.x) else None
+
+    def corrected_dual(self, tau: float) -> tuple[FloatArray, FloatArray] | None:
+        """Return ``y, z`` with ``z = c tau - A'y`` inside and ``B'y = f tau``; None if z is not inside."""
+        pair, missing = self.pair, tau - self.tau
+        rows = self._dual_rows + missing * self._cost_rows
+        dy, _ = self._system.solve(rows, self.r_free + missing * pair.f)
+        y = self.y + dy
+        z = tau * pair.c - pair.adjoint @ y
+        return (y, z) if self._deep(z, self.z) else None
+
+    def _deep(self, found: FloatArray, model: FloatArray) -> bool:
+        """Whether something is inside, every matrix by a share of an iterate made as large as it is."""
+        less = np.empty_like(found)
+        for group in self.pair.groups:
+            new, old = group.of(found), group.of(model)
+            size = np.trace(new, axis1=1, axis2=2) / np.trace(old, axis1=1, axis2=2)
+            group.of(less)[:] = new - KEPT * size[:, None, None] * old
+        lines = self.pair.lines
+        total = float(np.sum(model[lines])) or 1.0
+        less[lines] = found[lines] - (KEPT * float(np.sum(found[lines])) / total) * model[lines]
+        return bool(np.isfinite(less).all()) and inside(self.pair, less)

@@ -1,0 +1,41 @@
+"""Rows of any kind as one sparse matrix, up to rounding of their own entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.rows.base import Rows
+from sdpfeas.problem.rows.compose import Combined, Stacked
+from sdpfeas.problem.rows.dense import Dense
+from sdpfeas.problem.rows.low_rank import LowRank
+from sdpfeas.problem.rows.pairwise import PairwiseDifference
+from sdpfeas.problem.rows.sparse import Sparse
+
+__all__ = ["matrix_of"]
+
+
+def matrix_of(rows: Rows) -> Any:
+    """Rows as one sparse matrix, each flattened (row by row) into a row of it."""
+    if isinstance(rows, Dense):
+        return sp.csr_array(rows.array.reshape(rows.m, -1))
+    if isinstance(rows, Sparse):
+        return rows.array
+    if isinstance(rows, PairwiseDifference):
+        return sp.csr_array(_squares(rows.differences()))
+    if isinstance(rows, LowRank):
+        owner = (rows.signs, (rows.owner, np.arange(rows.owner.size)))
+        pick = sp.csr_array(owner, shape=(rows.m, rows.owner.size))
+        return sp.csr_array(pick @ sp.csr_array(_squares(rows.factors)))
+    if isinstance(rows, Stacked):
+        return sp.csr_array(sp.vstack([matrix_of(part) for part in rows.parts], format="csr"))
+    assert isinstance(rows, Combined)
+    return sp.csr_array(rows.coefficients @ matrix_of(rows.base))
+
+
+def _squares(vectors: FloatArray) -> FloatArray:
+    """Outer square of every vector, flattened."""
+    return np.einsum("ki,kj->kij", vectors, vectors).reshape(vectors.shape[0], -1)

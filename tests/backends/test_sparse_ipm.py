@@ -1,0 +1,254 @@
+"""The sparse interior-point method: its linear algebra, its answers, and what it must survive."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sdpfeas as sf
+from sdpfeas.backends.ipm import schur as schur_module
+from sdpfeas.backends.ipm.hkm import Iterate
+from sdpfeas.backends.ipm.pair import ConeRows, StandardPair, standard_pair
+from sdpfeas.backends.ipm.schur import SchurComplement
+from sdpfeas.backends.ipm.self_dual import SelfDual
+from sdpfeas.backends.ipm.sparse_system import SparseSystem
+from sdpfeas.families import planting as planted
+from sdpfeas.numerics import effort
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+#: Sides of the matrices, then numbers; and how many entries a row has on each of them.
+SHAPES = {
+    "single entries": ([6], 0, 1),
+    "few entries": ([7], 3, 3),
+    "dense rows": ([4, 4], 2, 100),
+    "many small": ([2] * 9 + [1] * 4, 5, 1),
+    "different sizes": ([1, 3, 3, 5], 1, 2),
+    "numbers only": ([], 6, 2),
+}
+
+
+def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) -> list[ConeRows]:
+    """Cones with random rows; the last row may be full, among sparse ones."""
+    sides, lines, entries = SHAPES[shape]
+    cones = []
+    for n in sides:
+        full = np.zeros((m, n, n))
+        for row in full:
+            for _ in range(min(entries, n * n)):
+                i, j = rng.integers(n, size=2)
+                row[i, j] = row[j, i] = rng.normal() if rng.random() < 0.8 else 0.0
+        if dense_row:
+            full[-1] = 1.0
+        cones.append(ConeRows(n, sp.csr_array(full.reshape(m, -1)), rng.normal() * np.eye(n).reshape(-1)))
+    if lines:
+        cones.append(ConeRows(0, sp.random_array((m, lines), density=0.4, rng=rng), rng.normal(size=lines)))
+    return cones
+
+
+def random_iterate(rng: np.random.Generator, pair: StandardPair) -> Iterate:
+    found = []
+    for _ in range(2):
+        flat = rng.uniform(0.5, 2.0, size=pair.size)
+        for group in pair.groups:
+            root = rng.normal(size=(group.count, group.side, group.side + 2))
+            group.of(flat)[:] = root @ np.swapaxes(root, 1, 2)
+        found.append(flat)
+    return Iterate(pair, *found)
+
+
+def as_array(matrix) -> np.ndarray:
+    return matrix.toarray() if sp.issparse(matrix) else matrix
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("sparse", [False, True])
+@settings(max_examples=8)
+@given(seed=SEEDS, dense_row=st.booleans())
+def test_the_schur_complement_is_what_it_should_be(shape, sparse, seed, dense_row) -> None:
+    """Whatever way is chosen for a row, and whether the sum is kept sparse or not."""
+    rng = np.random.default_rng(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        if sparse:
+            patch.setattr(schur_module, "SPARSE_ROWS", 0)
+            patch.setattr(schur_module, "SPARSE_SHARE", 1e9)
+        patch.setattr(schur_module, "CHUNK", int(rng.integers(1, 200)))
+        patch.setattr(schur_module, "PER_MATRIX", float(rng.choice([0.0, 1e9])))
+        patch.setattr(schur_module, "PER_ROW", float(rng.choice([0.0, 1e9])))
+        patch.setattr(schur_module, "MEETING", float(rng.choice([1e-3, 1.0, 1e9])))
+        patch.setattr(schur_module, "BATCH_SIDE", int(rng.choice([0, 3, 40])))
+        pair = standard_pair(random_cones(rng, 8, shape, dense_row), np.zeros(8))
+        complement = SchurComplement(pair)
+        assert complement.sparse == sparse
+        rows = pair.rows.toarray()
+        for iterate in (random_iterate(rng, pair), Iterate.multiples(pair, 3.0, 0.7)):
+            expected = rows @ np.array([iterate.respond(row) for row in rows]).T
+            size = np.abs(expected).max(initial=1e-300)
+            assert np.allclose(as_array(complement.at(iterate)), expected, atol=1e-9 * size)
+
+
+@given(seed=SEEDS, shape=st.sampled_from(sorted(SHAPES)), free=st.integers(0, 2))
+def test_a_step_shrinks_every_residual_alike(seed, shape, free) -> None:
+    """Newton directions solve the linear equations exactly, so residuals shrink by one common factor."""
+    rng = np.random.default_rng(seed)
+    m = 5
+    columns = sp.csr_array(rng.normal(size=(m, free)))
+    cones = [
+        ConeRows(c.side, c.rows + sp.random_array(c.rows.shape, density=0.0), c.cost)
+        for c in random_cones(rng, m, shape, True)
+    ]
+    # Rows that are certainly independent.
+    cones.append(ConeRows(0, sp.eye_array(m, format="csr")))
+    core = SelfDual(standard_pair(cones, rng.normal(size=m), columns, rng.normal(size=free)))
+
+    def residuals() -> np.ndarray:
+        return np.concatenate([core.r_primal, core.r_dual, core.r_free, [core.r_gap]])
+
+    before, mu = residuals(), core.mu
+    core.factorise()
+    core.advance()
+    size = np.linalg.norm(before)
+    share = float(residuals() @ before) / size**2
+    assert share < 1.0
+    assert np.linalg.norm(residuals() - share * before) < 1e-8 * size
+    assert core.mu < mu
+
+
+@pytest.mark.parametrize("free", [0, 2])
+def test_sparse_systems_are_solved(free) -> None:
+    rng = np.random.default_rng(free)
+    root = sp.random_array((30, 30), density=0.05, rng=rng)
+    schur = sp.csc_array(root @ root.T + sp.eye_array(30))
+    columns = sp.csr_array(rng.normal(size=(30, free)))
+    r1, r2 = rng.normal(size=30), rng.normal(size=free)
+    y, u = SparseSystem(schur, columns).solve(r1, r2)
+    assert np.allclose(schur @ y + columns @ u, r1, atol=1e-9)
+    assert np.allclose(columns.T @ y, r2, atol=1e-9)
+
+
+MIXES = sorted(name for name in planted.set_mixes() if "box" not in name and name != "all")
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("bounds", planted.BOUNDS)
+@pytest.mark.parametrize("scale", [1, 4])
+def test_planted_problems_of_every_kind_are_decided(mix, bounds, scale) -> None:
+    rng = np.random.default_rng(7)
+    sets = planted.set_mixes(scale)[mix]
+    for make in (planted.feasible, planted.infeasible):
+        question = make(rng, sets, bounds=bounds)
+        result = sf.solve(question.problem, "spectral-ipm", time_limit=20)
+        assert result.verdict is question.truth, (make.__name__, result.explain())
+
+
+def small_problems() -> dict[str, tuple[sf.FeasibilityProblem, str]]:
+    eye = np.eye(3)[None]
+    many = 40
+    blocks = [sf.PSD(2)] * many
+    one = [np.zeros((many, 2, 2)) for _ in range(many)]
+    for k, rows in enumerate(one):
+        rows[k] = np.eye(2)
+    units = np.array([np.outer(e, e) for e in np.eye(6)])
+    return {
+        "one row": (sf.FeasibilityProblem([sf.PSD(3)], [eye], [1.0], [1.0]), "feasible"),
+        "one row against it": (sf.FeasibilityProblem([sf.PSD(3)], [eye], [-1.0], [-1.0]), "infeasible"),
+        "no rows": (sf.FeasibilityProblem([sf.PSD(3)], [None], [], []), "feasible"),
+        "a block without rows": (
+            sf.FeasibilityProblem([sf.PSD(3), sf.PSD(2), sf.Nonneg(2)], [eye, None, None], [1.0], [2.0]),
+            "feasible",
+        ),
+        "sides of one": (
+            sf.FeasibilityProblem(
+                [sf.PSD(1), sf.PSD(1)], [np.ones((1, 1, 1)), -np.ones((1, 1, 1))], [1], [1]
+            ),
+            "feasible",
+        ),
+        "many small blocks": (
+            sf.FeasibilityProblem(blocks, one, np.arange(1.0, many + 1), np.arange(1.0, many + 1)),
+            "feasible",
+        ),
+        "one of many is infeasible": (
+            sf.FeasibilityProblem(
+                blocks, one, np.append(np.ones(many - 1), -1.0), np.append(np.ones(many - 1), -1.0)
+            ),
+            "infeasible",
+        ),
+        "a dense row among sparse ones": (
+            sf.FeasibilityProblem(
+                [sf.PSD(6)],
+                [np.concatenate([units, np.ones((1, 6, 6))])],
+                np.append(np.ones(6), 3.0),
+                np.append(np.ones(6), 3.0),
+            ),
+            "feasible",
+        ),
+        "off the diagonal too large": (
+            sf.FeasibilityProblem(
+                [sf.PSD(2)],
+                [np.array([[[1.0, 0], [0, 0]], [[0, 0], [0, 1.0]], [[0, 0.5], [0.5, 0]]])],
+                [1.0, 1.0, 1.5],
+                [1.0, 1.0, 1.5],
+            ),
+            "infeasible",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", small_problems())
+def test_small_and_odd_shapes(name) -> None:
+    problem, truth = small_problems()[name]
+    result = sf.solve(problem, "spectral-ipm", time_limit=20)
+    assert str(result.verdict) == truth, result.explain()
+    assert result.proof is not sf.Proof.NUMERIC
+
+
+@pytest.mark.parametrize("power", [-40, 40])
+def test_scaled_rows_do_not_move_a_verdict(power) -> None:
+    rng = np.random.default_rng(5)
+    for make in (planted.feasible, planted.infeasible):
+        question = make(rng, [sf.PSD(5), sf.Nonneg(3)])
+        problem, s = (
+            question.problem,
+            2.0 ** (power * np.arange(question.problem.m) / question.problem.m // 1),
+        )
+        rows = [None if r is None else r.scaled(s) for r in problem.rows]
+        scaled = sf.FeasibilityProblem(problem.sets, rows, problem.lower * s, problem.upper * s)
+        assert sf.solve(scaled, "spectral-ipm", time_limit=20).verdict is question.truth
+
+
+def test_a_problem_without_interior_is_never_proved_wrong() -> None:
+    """Only [[0, 0], [0, 1]] is feasible, and next to it there are infeasible ones."""
+    rows = np.array([[[1.0, 0], [0, 0]], [[0, 0], [0, 1.0]]])
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [0.0, 1.0], [0.0, 1.0])
+    assert sf.solve(problem, "spectral-ipm", time_limit=20).verdict is not sf.Verdict.INFEASIBLE
+
+
+def sparse_problem(m: int, n: int) -> sf.FeasibilityProblem:
+    rng = np.random.default_rng(0)
+    i, j = rng.integers(n, size=(2, m))
+    k = np.arange(m)
+    half = (np.full(2 * m, 0.5), (np.concatenate([k, k]), np.concatenate([i * n + j, j * n + i])))
+    return sf.FeasibilityProblem(
+        [sf.PSD(n)], [sp.csr_array(half, shape=(m, n * n))], (i == j) * 1.0, (i == j) * 1.0
+    )
+
+
+def test_the_time_limit_holds() -> None:
+    result = sf.solve(sparse_problem(1500, 120), "spectral-ipm", time_limit=0.02)
+    assert result.verdict is sf.Verdict.UNDECIDED
+    assert result.overshoot < 1.0
+
+
+def test_memory_is_asked_for_before_it_is_taken(monkeypatch) -> None:
+    monkeypatch.setattr(effort, "SMALL", 0)
+    monkeypatch.setattr(effort, "available_memory", lambda: 1e6)
+    result = sf.solve(sparse_problem(400, 60), "spectral-ipm")
+    assert result.verdict is sf.Verdict.UNDECIDED
+    assert "memory" in result.raw_status
+
+
+def test_a_callback_stops_it() -> None:
+    problem = planted.feasible(np.random.default_rng(1), [sf.PSD(6)]).problem
+    result = sf.solve(problem, "spectral-ipm", callback=lambda progress: True)
+    assert result.stop in (sf.Stop.CALLBACK, sf.Stop.FINISHED)
