@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sdpfeas.io.sdpa import read_sdpa, write_sdpa
     from sdpfeas.io.sedumi import read_sedumi, write_sedumi
     from sdpfeas.problem.builder import ProblemBuilder
+    from sdpfeas.problem.lmi import LMI
     from sdpfeas.problem.objective import Objective
     from sdpfeas.problem.problem import FeasibilityProblem
     from sdpfeas.problem.rows import Combined, LowRank, PairwiseDifference, Stacked
@@ -47,6 +48,7 @@ else:
         "sdpfeas.io.sedumi": ["read_sedumi", "write_sedumi"],
         "sdpfeas.problem.builder": ["ProblemBuilder"],
         "sdpfeas.problem.objective": ["Objective"],
+        "sdpfeas.problem.lmi": ["LMI"],
         "sdpfeas.problem.problem": ["FeasibilityProblem"],
         "sdpfeas.problem.rows": ["Combined", "LowRank", "PairwiseDifference", "Stacked"],
         "sdpfeas.problem.sets": ["PSD", "Free", "Nonneg", "SpectralBox"],
@@ -76,6 +78,7 @@ else:
 __version__ = "0.1.0"
 
 __all__ = [
+    "LMI",
     "PSD",
     "BackendError",
     "CardError",

@@ -66,17 +66,20 @@ class Format:
     noun : str
         What it holds, in one word.
     version : int
-        The only version that is written and read.
+        The version that is written, and read.
     version_key : str
         Where the header says so.
     compressed : bool
         Whether arrays are compressed.
+    also : tuple of int
+        Other versions that are read.
     """
 
     noun: str
     version: int
     version_key: str = "format_version"
     compressed: bool = True
+    also: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -139,7 +142,7 @@ class Format:
             raise FileFormatError(f"{wrong}: {error}") from None
         if name != self.name:
             raise FileFormatError(f"{wrong}: format is {name!r}")
-        if version != self.version:
+        if version not in (self.version, *self.also):
             raise FileFormatError(
                 f"written in version {version} of the format, this library reads "
                 f"version {self.version}; update sdpfeas"

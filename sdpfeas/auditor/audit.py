@@ -306,6 +306,8 @@ class Question:
     """A stored problem in rational numbers, traces as rows of their own, and the proofs about it."""
 
     def __init__(self, problem: FeasibilityProblem) -> None:
+        if problem.lmis:
+            raise NotProved("the auditor does not know LMIs")
         self.m, self.sets = problem.m, [Block(**block.spec()) for block in problem.sets]
         self.cuts = [0, *np.cumsum([math.prod(block.shape) for block in self.sets]).tolist()]
         traces = sum(block.trace is not None for block in self.sets)

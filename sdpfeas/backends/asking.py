@@ -11,6 +11,8 @@ from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.errors import ClaimError, LimitError, OutOfTime, in_words, raised_where
 from sdpfeas.numerics.effort import limited
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
 
 __all__ = ["ask"]
@@ -46,12 +48,24 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
 
 
 def _asked(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-    if all(type(s) in backend.sets or not s.bounded for s in problem.sets):
+    boxes = any(s.bounded and type(s) not in backend.sets for s in _sets(problem))
+    if problem.lmis and (boxes or not backend.lmis):
+        slacks = problem.slack_form
+        return _back(_asked(backend, slacks.problem, inquiry.through(slacks)), slacks)
+    if not boxes:
         return _run(backend, problem, inquiry)
     lift = problem.lift()
-    claim = _run(backend, lift.problem, inquiry.through(lift))
+    return _back(_run(backend, lift.problem, inquiry.through(lift)), lift)
+
+
+def _sets(problem: FeasibilityProblem) -> list[BlockSet]:
+    """The sets of the blocks and of the LMIs."""
+    return [*problem.sets, *(lmi.set for lmi in problem.lmis)]
+
+
+def _back(claim: Claim, reduction: Reduction) -> Claim:
     try:
-        return claim.back(lift)
+        return claim.back(reduction)
     except ClaimError as error:
         return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {error}")
 

@@ -49,6 +49,7 @@ class Auto(FeasibilityBackend):
 
     name = "auto"
     sets = ALL_SETS
+    lmis = True
     warm_starts = True
     calls_back = True
     maximises = True
@@ -105,4 +106,5 @@ def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
         ("admm", {}),
     ]
     ours = [(OURS, dict[str, object]())]
+    problem = problem.slack_form.problem
     return ours + rest if newton_work(problem).products <= DENSE_WORK else [*rest[:1], *ours, *rest[1:]]

@@ -42,6 +42,8 @@ class FeasibilityBackend(ABC):
         The name it is asked for by.
     sets : frozenset of type
         The sets it takes as they are. A SpectralBox it does not take is lifted for it.
+    lmis : bool
+        Whether it takes LMIs as they are. Otherwise each becomes a slack and equality rows for it.
     warm_starts : bool
         Whether it makes use of a warm start.
     calls_back : bool
@@ -58,6 +60,7 @@ class FeasibilityBackend(ABC):
 
     name: ClassVar[str]
     sets: ClassVar[frozenset[type[BlockSet]]] = CONES
+    lmis: ClassVar[bool] = False
     warm_starts: ClassVar[bool] = False
     calls_back: ClassVar[bool] = False
     maximises: ClassVar[bool] = False
@@ -89,6 +92,8 @@ class FeasibilityBackend(ABC):
         for b, block in enumerate(problem.sets):
             if type(block) not in self.sets:
                 return False, f"backend {self.name!r} takes no {block.kind} (block {problem.block_name(b)})"
+        if problem.lmis and not self.lmis:
+            return False, f"backend {self.name!r} takes no LMIs"
         return True, ""
 
     def option_values(self) -> dict[str, Any]:

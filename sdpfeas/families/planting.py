@@ -213,7 +213,7 @@ def feasible(
     point = tuple(boundary(rng, b) if edge else interior(rng, b) for b in sets)
     limit = dimension(sets)
     m = rows if rows is not None else max(2, limit - 1 if bounds != "inequality" else limit + 2)
-    kind = _row_kinds(rng, bounds, m, most_equal=min(max(limit - 1, 1), m))
+    kind = row_kinds(rng, bounds, m, most_equal=min(max(limit - 1, 1), m))
     if edge:
         kind = np.where(kind == "=", "<>", kind)
     blocks = [random_rows(rng, b, m, storage_for(b, storage)) for b in sets]
@@ -227,7 +227,8 @@ def feasible(
     return Planted(FeasibilityProblem(sets, blocks, lower, upper), True, point=point)
 
 
-def _row_kinds(rng: Generator, bounds: str, m: int, most_equal: int) -> np.ndarray:
+def row_kinds(rng: Generator, bounds: str, m: int, most_equal: int) -> np.ndarray:
+    """Draw what bounds the rows have: ``>``, ``<``, ``<>`` or ``=``."""
     if bounds == "equality":
         kind = np.full(m, "=", dtype="<U2")
     elif bounds == "two-sided":
@@ -256,14 +257,14 @@ def infeasible(
     # More rows than free columns: else rounding alone makes the rows independent, and the problem feasible.
     free = sum(block.entries for block in sets if block.free)
     m = rows if rows is not None else max(3, min(dimension(sets), 12), free + 3)
-    kind = _row_kinds(rng, bounds, m, most_equal=m)
+    kind = row_kinds(rng, bounds, m, most_equal=m)
     y = rng.uniform(0.5, 2.0, m)
     y = np.where(kind == "<", -y, y)
     y = np.where(np.isin(kind, ["=", "<>"]) & (rng.random(m) < 0.5), -y, y)
     blocks, support = [], 0.0
     for block in sets:
         first = random_rows(rng, block, m - 1, storage_for(block, storage))
-        goal = _polar_member(rng, block)
+        goal = polar_member(rng, block)
         last = (goal - first.adjoint(y[:-1])) / y[-1]
         tail = Dense(last[None])
         blocks.append(
@@ -288,7 +289,8 @@ def infeasible(
     return Planted(FeasibilityProblem(sets, blocks, lower, upper), False, certificate=y)
 
 
-def _polar_member(rng: Generator, block: BlockSet) -> FloatArray:
+def polar_member(rng: Generator, block: BlockSet) -> FloatArray:
+    """Draw an array at which the support function of a set is finite, inside all such."""
     if block.free:
         return np.zeros(block.shape)
     if block.bounded:

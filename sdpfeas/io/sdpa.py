@@ -113,7 +113,7 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
     problem : FeasibilityProblem
         For ``side="primal"``: PSD and Nonneg blocks and equality rows only (``equality_form`` of
         :mod:`sdpfeas.problem.reductions.sdpa_sides` brings any problem into that form). For
-        ``side="lmi"``: Free blocks and slack blocks, as ``lmi_form`` of the same module
+        ``side="lmi"``: Free blocks and LMIs, or slack blocks as ``lmi_form`` of the same module
         describes. Names are not kept. Rows stored as products are multiplied out, and rows on the LMI side
         divided by the coefficient of their slack entry, in floating point.
     path : path
@@ -127,6 +127,7 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
         If the problem does not have the form of that side; the message says where.
     """
     _check_side(side)
+    problem = problem.slack_form.problem
     data = primal_data(problem) if side == "primal" else lmi_form(problem).data
     question = "find Y with <F_i, Y> = c_i" if side == "primal" else "find x with sum_i x_i F_i - F_0 >= 0"
     text = data.text(f"written by sdpfeas; the problem is the {side} side: {question}")

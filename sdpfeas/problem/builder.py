@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.problem.coefficients import coefficients_for
+from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.rows import Dense, Sparse
-from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.rows import Dense, Rows, Sparse
+from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 from sdpfeas.problem.validation import RowError, float_array, real_number
 
 __all__ = ["ProblemBuilder"]
@@ -30,11 +32,19 @@ class ProblemBuilder:
     >>> builder.row("off-diagonal", {"X": [[0, 0.5], [0.5, 0]]}, lower=0.25)
     >>> builder.build().m
     2
+
+    An LMI is an affine map of the blocks into a set: here ``-(A'X + XA) - I`` is positive semidefinite.
+
+    >>> A = np.array([[-1.0, 2.0], [0.0, -3.0]])
+    >>> builder.lmi("decay", -np.eye(2), {"X": lambda X: -(A.T @ X + X @ A)})
+    >>> len(builder.build().lmis)
+    1
     """
 
     def __init__(self) -> None:
         self._blocks: dict[str, BlockSet] = {}
         self._rows: dict[str, tuple[dict[str, Any], float, float]] = {}
+        self._lmis: dict[str, tuple[BlockSet, Any, dict[str, Rows]]] = {}
 
     def block(self, name: str, block: BlockSet) -> None:
         """Add a block.
@@ -74,29 +84,68 @@ class ProblemBuilder:
         equal : float, optional
             Both bounds at once.
         """
-        _require_new(name, self._rows, "row")
+        _require_new(name, {**self._rows, **self._lmis}, "row or LMI")
         low, high = real_number(lower, f"row {name}: lower"), real_number(upper, f"row {name}: upper")
         if equal is not None:
             if low != -np.inf or high != np.inf:
                 raise ProblemError(f"row {name}: give either equal or lower and upper, not both")
             low = high = real_number(equal, f"row {name}: equal")
+        self._rows[name] = (self._read(f"row {name}", terms, _one_row), low, high)
+
+    def lmi(
+        self,
+        name: str,
+        constant: ArrayLike | Any,
+        terms: Mapping[str, Any],
+        *,
+        into: BlockSet | None = None,
+    ) -> None:
+        """Add the LMI ``constant + sum_b B_b(X_b)`` in a set.
+
+        Parameters
+        ----------
+        name : str
+            A name no row and no other LMI has.
+        constant : array_like
+            What the map is where all blocks are zero, dense or sparse.
+        terms : mapping
+            For each block that takes part, by name, its linear map ``B_b``. A function of an array of the
+            block's shape, which is evaluated at its entries. Or its coefficients: for a vector block of
+            length n a list of n matrices, dense or sparse, or an array of shape (n, k, k); for a matrix block
+            of side n an array of shape (n, n, k, k), that of mirrored entries the same; or rows, one for each
+            entry, such as a sparse matrix of flattened ones or ``LowRank``.
+        into : BlockSet, optional
+            The set, by default the positive semidefinite matrices of the constant's size (for a vector, the
+            non-negative ones).
+        """
+        _require_new(name, {**self._rows, **self._lmis}, "row or LMI")
+        target = _target(f"LMI {name}", constant) if into is None else into
+        if not isinstance(target, BlockSet):
+            raise ProblemError(f"LMI {name}: into must be a set such as PSD(3), got {type(target).__name__}")
+        kept = self._read(f"LMI {name}", terms, lambda given, block: coefficients_for(given, block, target))
+        LMI(target, constant, list(kept.values()), name)  # all that can be wrong is said at once
+        self._lmis[name] = (target, constant, kept)
+
+    def _read(
+        self, what: str, terms: Mapping[str, Any], read: Callable[[Any, BlockSet], Any]
+    ) -> dict[str, Any]:
+        """Read the coefficients for every block that takes part."""
         if not isinstance(terms, Mapping):
             raise ProblemError(
-                f"row {name}: terms must map names of blocks to coefficients, got {type(terms).__name__}"
+                f"{what}: terms must map names of blocks to coefficients, got {type(terms).__name__}"
             )
         kept: dict[str, Any] = {}
         for block_name, coefficients in terms.items():
             if block_name not in self._blocks:
                 known = ", ".join(map(repr, self._blocks)) or "none"
-                raise ProblemError(f"row {name}: no block named {block_name!r}; blocks: {known}")
-            block = self._blocks[block_name]
+                raise ProblemError(f"{what}: no block named {block_name!r}; blocks: {known}")
             try:
-                kept[block_name] = _one_row(coefficients, block)
+                kept[block_name] = read(coefficients, self._blocks[block_name])
             except RowError as error:
-                raise ProblemError(f"row {name}, block {block_name}: {error.detail}") from None
+                raise ProblemError(f"{what}, block {block_name}: {error.detail}") from None
             except ProblemError as error:
-                raise ProblemError(f"row {name}, block {block_name}: {error}") from None
-        self._rows[name] = (kept, low, high)
+                raise ProblemError(f"{what}, block {block_name}: {error}") from None
+        return kept
 
     def build(self) -> FeasibilityProblem:
         """Return the problem."""
@@ -116,6 +165,10 @@ class ProblemBuilder:
             np.array([high for _, _, high in self._rows.values()], dtype=np.float64),
             list(self._rows),
             list(self._blocks),
+            [
+                LMI(target, constant, [terms.get(block) for block in self._blocks], name)
+                for name, (target, constant, terms) in self._lmis.items()
+            ],
         )
 
 
@@ -124,6 +177,16 @@ def _require_new(name: Any, taken: Mapping[str, Any], what: str) -> None:
         raise ProblemError(f"the name of a {what} must be a non-empty string, got {name!r}")
     if name in taken:
         raise ProblemError(f"there is a {what} named {name!r} already")
+
+
+def _target(what: str, constant: Any) -> BlockSet:
+    """The usual set for a constant of some shape."""
+    shape = np.shape(constant)
+    if len(shape) == 1 and shape[0] > 0:
+        return Nonneg(shape[0])
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+        raise ProblemError(f"{what}: the constant must be a square matrix or a vector, got shape {shape}")
+    return PSD(shape[0])
 
 
 def _one_row(coefficients: Any, block: BlockSet) -> Any:

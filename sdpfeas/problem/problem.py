@@ -1,9 +1,7 @@
-"""Feasibility problems: sets, rows and bounds, validated once and immutable ever after."""
+"""Feasibility problems: sets, rows, bounds and LMIs, validated once and immutable ever after."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from functools import cached_property, reduce
 from os import PathLike
@@ -18,8 +16,11 @@ from sdpfeas.harmless import visible
 from sdpfeas.notebook.card import Card
 from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.hashing import hash_of
+from sdpfeas.problem.lmi import LMI, checked_lmis, split_multipliers, symmetric_multipliers
 from sdpfeas.problem.reductions.lifting import Lift, lift
 from sdpfeas.problem.reductions.scaling import Scaling, scale_rows
+from sdpfeas.problem.reductions.slack import Slack, with_slacks
 from sdpfeas.problem.rows import Rows, as_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.stored import load_problem, save_problem
@@ -37,6 +38,8 @@ __all__ = ["FeasibilityProblem", "Point"]
 class FeasibilityProblem:
     """Find ``X = (X_1, ..., X_p)``, ``X_b`` in its set, with ``lower <= A(X) <= upper`` row by row.
 
+    Besides, affine maps of the variable may have to lie in sets of their own: the LMIs.
+
     Parameters
     ----------
     sets : sequence of BlockSet
@@ -49,6 +52,8 @@ class FeasibilityProblem:
         Bounds of the rows, shape (m,); infinite where there is none, equal for an equality row.
     row_names, block_names : sequence of str, optional
         Distinct names, used in messages and explanations.
+    lmis : sequence of LMI
+        Linear matrix inequalities, with coefficients for these sets.
 
     Raises
     ------
@@ -63,6 +68,7 @@ class FeasibilityProblem:
     upper: FloatArray
     row_names: tuple[str, ...] | None
     block_names: tuple[str, ...] | None
+    lmis: tuple[LMI, ...]
 
     def __init__(
         self,
@@ -72,6 +78,7 @@ class FeasibilityProblem:
         upper: ArrayLike,
         row_names: Sequence[str] | None = None,
         block_names: Sequence[str] | None = None,
+        lmis: Sequence[LMI] = (),
     ) -> None:
         set_list = _per_block(sets, "sets")
         if not set_list:
@@ -99,6 +106,8 @@ class FeasibilityProblem:
         for name, array in (("lower", low), ("upper", high)):
             array.setflags(write=False)
             put(self, name, array)
+        shown = [self.block_name(b) for b in range(len(self.sets))]
+        put(self, "lmis", checked_lmis(lmis, self.sets, shown, self.row_names))
 
     def _checked_rows(self, b: int, entry: Any, m: int) -> Rows | None:
         try:
@@ -139,7 +148,7 @@ class FeasibilityProblem:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild through the constructor, so that unpickled problems are validated too."""
-        args = (self.sets, self.rows, self.lower, self.upper, self.row_names, self.block_names)
+        args = (self.sets, self.rows, self.lower, self.upper, self.row_names, self.block_names, self.lmis)
         return type(self), args
 
     @property
@@ -165,12 +174,14 @@ class FeasibilityProblem:
     @property
     def sides(self) -> list[int]:
         """Sides of the matrices."""
-        return [block.n for block in self.sets if block.matrix]
+        sets = (*self.sets, *(lmi.set for lmi in self.lmis))
+        return [block.n for block in sets if block.matrix]
 
     @cached_property
     def work(self) -> Work:
-        """What ``apply`` takes, or ``adjoint``."""
-        return reduce(Work.plus, (rows.work for rows in self.rows if rows is not None), Work())
+        """What ``apply`` takes, with the values of the LMIs, or ``adjoint``."""
+        parts = [rows.work for rows in self.rows if rows is not None]
+        return reduce(Work.plus, [*parts, *(lmi.work for lmi in self.lmis)], Work())
 
     @cached_property
     def block_norms(self) -> FloatArray:
@@ -200,6 +211,11 @@ class FeasibilityProblem:
         """Name of row ``i``, fit to be shown; its index where rows have no names."""
         return str(i) if self.row_names is None else visible(self.row_names[i])
 
+    def lmi_name(self, j: int) -> str:
+        """Name of LMI ``j``, fit to be shown; its index where it has none."""
+        name = self.lmis[j].name
+        return str(j) if name is None else visible(name)
+
     def block_name(self, b: int) -> str:
         """Name of block ``b``, fit to be shown; its index where blocks have no names."""
         return str(b) if self.block_names is None else visible(self.block_names[b])
@@ -222,15 +238,25 @@ class FeasibilityProblem:
             out.append(block.symmetrize(array))
         return tuple(out)
 
+    @property
+    def multiplier_count(self) -> int:
+        """How many numbers make a certificate: one per row, then one per entry of every LMI."""
+        return self.m + sum(lmi.set.entries for lmi in self.lmis)
+
     def multipliers(self, values: Any) -> FloatArray:
-        """Check the shape of a certificate.
+        """Check the shape of a certificate, and symmetrise the multipliers of LMIs.
 
         Raises
         ------
         ClaimError
-            If it is not a real vector with one entry per row.
+            If it is not a real vector with one entry per row, and then one per entry of every LMI.
         """
-        return _claim_array(values, "the certificate", (self.m,))
+        y = _claim_array(values, "the certificate", (self.multiplier_count,))
+        return np.concatenate([y[: self.m], symmetric_multipliers(y[self.m :], self.lmis)])
+
+    def split(self, y: FloatArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+        """Cut a certificate into the multipliers of the rows, and one array for every LMI."""
+        return y[: self.m], split_multipliers(y[self.m :], self.lmis)
 
     def apply(self, point: Point) -> FloatArray:
         """Row values ``A(X)``."""
@@ -249,19 +275,30 @@ class FeasibilityProblem:
         return total
 
     def adjoint(self, y: FloatArray) -> Point:
-        """Weighted sum of the rows, ``A*y``, one array per block."""
-        return tuple(
+        """Weighted sum of the rows, ``A*y``, and of the coefficients of the LMIs, one array per block."""
+        y, own = self.split(y)
+        out = [
             np.zeros(block.shape) if rows is None else rows.adjoint(y)
             for block, rows in zip(self.sets, self.rows, strict=True)
-        )
+        ]
+        for lmi, values in zip(self.lmis, own, strict=True):
+            for b, part in enumerate(lmi.adjoint(values, self.sets)):
+                out[b] = out[b] if part is None else out[b] + part
+        return tuple(out)
 
     def beta_terms(self, y: FloatArray) -> FloatArray:
-        """Terms ``lo_i y_i`` (where ``y_i > 0``) or ``hi_i y_i`` (where ``y_i < 0``), with 0·inf = 0."""
+        """Terms ``lo_i y_i`` (where ``y_i > 0``) or ``hi_i y_i`` (where ``y_i < 0``), with 0·inf = 0.
+
+        Those of every entry of an LMI follow: its multiplier times the constant, with the sign changed.
+        """
+        y, own = self.split(y)
         out = np.zeros(self.m)
         up, down = y > 0.0, y < 0.0
         out[up] = self.lower[up] * y[up]
         out[down] = self.upper[down] * y[down]
-        return out
+        return np.concatenate(
+            [out, *(-(part * lmi.constant).reshape(-1) for lmi, part in zip(self.lmis, own, strict=True))]
+        )
 
     def lift(self) -> Lift:
         """Replace every SpectralBox by two PSD blocks and equality rows."""
@@ -271,13 +308,18 @@ class FeasibilityProblem:
         """Scale rows to norm about one by powers of two; see :mod:`sdpfeas.problem.reductions.scaling`."""
         return scale_rows(self)
 
+    @cached_property
+    def slack_form(self) -> Slack:
+        """The problem with every LMI replaced by a slack and equality rows; made once."""
+        return with_slacks(self)
+
     def select_rows(self, index: ArrayLike) -> FeasibilityProblem:
         """Return the problem with only the rows of the given indices, or those a mask marks."""
         index = row_index(index, self.m)
         names = None if self.row_names is None else [self.row_names[i] for i in index]
         rows = [None if r is None or index.size == 0 else r.select(index) for r in self.rows]
         return FeasibilityProblem(
-            self.sets, rows, self.lower[index], self.upper[index], names, self.block_names
+            self.sets, rows, self.lower[index], self.upper[index], names, self.block_names, self.lmis
         )
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -298,18 +340,7 @@ class FeasibilityProblem:
     @cached_property
     def content_hash(self) -> str:
         """SHA-256 of everything the problem holds; the same in every process and on every machine."""
-        digest = hashlib.sha256(b"sdpfeas problem 1\n")
-        header = {
-            "sets": [block.spec() for block in self.sets],
-            "row_names": self.row_names,
-            "block_names": self.block_names,
-        }
-        digest.update(json.dumps(header, sort_keys=True).encode())
-        for array in (self.lower, self.upper):
-            _hash_array(digest, array)
-        for rows in self.rows:
-            _hash_rows(digest, rows)
-        return digest.hexdigest()
+        return hash_of(self)
 
     def __eq__(self, other: object) -> bool:
         """Whether the other problem holds the same data."""
@@ -332,6 +363,9 @@ class FeasibilityProblem:
                 lines.append(f"  … and {len(self.sets) - b} more")
                 break
             lines.append(f"  {self.block_name(b)}: {block.described()}, {touch}")
+        lines += [f"  {lmi!r}" for lmi in self.lmis[:SHOWN_BLOCKS]]
+        if len(self.lmis) > SHOWN_BLOCKS:
+            lines.append(f"  … and {len(self.lmis) - SHOWN_BLOCKS} more LMIs")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -346,6 +380,7 @@ def sign_violation(problem: FeasibilityProblem, y: FloatArray) -> FloatArray:
     """How far each multiplier is on the side its row forbids: above 0 without a lower bound, or below 0
     without an upper bound.
     """  # noqa: D205
+    y = y[: problem.m]
     wrong_up = np.where(np.isneginf(problem.lower), np.maximum(y, 0.0), 0.0)
     wrong_down = np.where(np.isposinf(problem.upper), np.maximum(-y, 0.0), 0.0)
     return wrong_up + wrong_down
@@ -393,22 +428,3 @@ def _claim_array(values: Any, what: str, shape: tuple[int, ...]) -> FloatArray:
     if array.shape != shape:
         raise ClaimError(f"{what} has shape {array.shape}, expected {shape}")
     return array
-
-
-def _hash_array(digest: Any, array: np.ndarray) -> None:
-    kind = "<f8" if array.dtype.kind == "f" else "<i8"
-    digest.update(f"{kind}{array.shape}".encode())
-    digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
-
-
-def _hash_rows(digest: Any, rows: Rows | None) -> None:
-    if rows is None:
-        digest.update(b"none")
-        return
-    numbers, arrays, children = rows.state()
-    digest.update(f"{rows.kind}{json.dumps(numbers, sort_keys=True)}{len(children)}".encode())
-    for name in sorted(arrays):
-        digest.update(name.encode())
-        _hash_array(digest, arrays[name])
-    for child in children:
-        _hash_rows(digest, child)

@@ -8,6 +8,7 @@ import numpy as np
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.sets import Nonneg
 
@@ -37,6 +38,7 @@ class ConicProgram:
     start: tuple[Point, FloatArray] | None = None
 
     def __post_init__(self) -> None:
+        require_no_lmis(self.problem, "an objective")
         object.__setattr__(self, "objective", self.problem.point(self.objective))
         if self.scale is not None:
             if not 0 <= self.scale < len(self.problem.sets) or self.problem.sets[self.scale] != Nonneg(1):

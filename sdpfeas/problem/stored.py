@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import numpy as np
 from sdpfeas.errors import ProblemError
 from sdpfeas.files import require_room, writing
 from sdpfeas.npz import Format, load
+from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.rows import Rows, rows_from_state
 from sdpfeas.problem.sets import set_from_spec
 
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["load_problem", "save_problem"]
 
-FORMAT = Format("problem", 1, version_key="version")
+FORMAT = Format("problem", 1, version_key="version", also=(2,))
+
+#: A file with LMIs: readers that know nothing of them have to refuse it.
+WITH_LMIS = replace(FORMAT, version=2)
 
 #: Rows made of other rows may be nested this deep.
 MAX_DEPTH = 32
@@ -31,14 +36,16 @@ MAX_DEPTH = 32
 def save_problem(problem: FeasibilityProblem, path: str | PathLike[str]) -> None:
     """Write a problem to ``path`` exactly as named (no suffix is added)."""
     arrays: dict[str, np.ndarray] = {"lower": problem.lower, "upper": problem.upper}
-    header = {
+    header: dict[str, Any] = {
         "sets": [block.spec() for block in problem.sets],
         "rows": [_pack(rows, f"rows{b}", arrays) for b, rows in enumerate(problem.rows)],
         "row_names": problem.row_names,
         "block_names": problem.block_names,
     }
+    if problem.lmis:
+        header["lmis"] = [_pack_lmi(lmi, f"lmi{j}", arrays) for j, lmi in enumerate(problem.lmis)]
     with writing(path):
-        Path(path).write_bytes(FORMAT.pack(header, arrays))
+        Path(path).write_bytes((WITH_LMIS if problem.lmis else FORMAT).pack(header, arrays))
 
 
 def load_problem(path: str | PathLike[str], build: type[FeasibilityProblem]) -> FeasibilityProblem:
@@ -75,7 +82,21 @@ def _unpack_problem(data: bytes, build: type[FeasibilityProblem]) -> Feasibility
             arrays["upper"],
             header["row_names"],
             header["block_names"],
+            [_unpack_lmi(spec, f"lmi{j}", arrays) for j, spec in enumerate(header.get("lmis", ()))],
         )
+
+
+def _pack_lmi(lmi: LMI, prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    arrays[f"{prefix}.constant"] = lmi.constant
+    parts = [_pack(rows, f"{prefix}.rows{b}", arrays) for b, rows in enumerate(lmi.coefficients)]
+    return {"name": lmi.name, "set": lmi.set.spec(), "coefficients": parts}
+
+
+def _unpack_lmi(spec: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray]) -> LMI:
+    block = set_from_spec(spec["set"])
+    require_room(block.entries, "numbers in the value of an LMI", each=8)
+    parts = [_unpack(part, f"{prefix}.rows{b}", arrays) for b, part in enumerate(spec["coefficients"])]
+    return LMI(block, arrays[f"{prefix}.constant"], parts, spec["name"])
 
 
 def _pack(rows: Rows | None, prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, Any] | None:

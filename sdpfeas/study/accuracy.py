@@ -51,6 +51,9 @@ def _point_error(problem: FeasibilityProblem, claim: Claim) -> float | None:
         norm = float(np.linalg.norm(x))
         size += norm**2
         worst = max(worst, float(block.distance(x)) / max(norm, 1.0))
+    for lmi in problem.lmis:
+        inside = lmi.value(point)
+        worst = max(worst, float(lmi.set.distance(inside)) / max(float(np.linalg.norm(inside)), 1.0))
     value = problem.apply(point)
     if not np.isfinite(value).all():
         return None

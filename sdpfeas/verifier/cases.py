@@ -17,9 +17,10 @@ from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.exact import DENOMINATORS, exact_certificate, exact_point, is_round, small_enough
+from sdpfeas.verifier.lmi_repair import repaired_multipliers
 from sdpfeas.verifier.numeric import check_certificate, check_point
 from sdpfeas.verifier.outcome import Outcome, refuse
-from sdpfeas.verifier.repair import repaired_certificates, repaired_points
+from sdpfeas.verifier.repair import repaired_points
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verdicts import Proof, Verdict
@@ -178,7 +179,7 @@ class CertificateCase(Case[FloatArray]):
         super().__init__(problem, problem.multipliers(values), repair, tolerances)
 
     def _repairs(self) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
-        return repaired_certificates(self.problem, self.evidence, self.tolerances)
+        return repaired_multipliers(self.problem, self.evidence, self.tolerances)
 
     def _exact(self, candidate: FloatArray, denominators: tuple[int, ...]) -> Outcome:
         return exact_certificate(self.problem, candidate, repair=self.repair, denominators=denominators)

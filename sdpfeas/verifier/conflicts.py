@@ -1,4 +1,4 @@
-"""Which rows and sets of an infeasible problem contradict each other, and how much each has a part in it."""
+"""Which rows, LMIs and sets of an infeasible problem contradict each other, and the part each has in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
 
-__all__ = ["Conflict", "conflicts"]
+__all__ = ["Conflict", "conflicts", "shares"]
 
 #: A set has no part in a contradiction if the weighted rows cancel on it to this share of their size.
 CANCELLED = 1e-9
@@ -17,23 +17,23 @@ CANCELLED = 1e-9
 
 @dataclass(frozen=True)
 class Conflict:
-    """One row, or one set, of an infeasible problem with its part in the contradiction.
+    """One row, LMI or set of an infeasible problem with its part in the contradiction.
 
     Attributes
     ----------
     row : int or None
-        Index of the row; None for a set.
+        Index of the row; None for an LMI or a set.
     name : str
         Its name.
     multiplier : float or ndarray
-        Its entry of the certificate; of a set the weighted rows on its block with their sign turned: what
-        has no negative inner product with a member of a cone.
+        Its entry of the certificate, of an LMI its matrix; of a set the weighted rows on its block with their
+        sign turned: what has no negative inner product with a member of a cone.
     weight : float
         Share of the certificate, each multiplier times the norm of its row; all shares add up to one.
     side : str
-        ``"lower"`` or ``"upper"``: the bound that takes part; ``"set"`` for a set.
-    block : int or None
-        Index of the block, for a set.
+        ``"lower"`` or ``"upper"``: the bound that takes part; ``"lmi"`` for an LMI, ``"set"`` for a set.
+    block, lmi : int or None
+        Index of the block, for a set; that of the LMI, for an LMI.
     """
 
     row: int | None
@@ -42,9 +42,15 @@ class Conflict:
     weight: float
     side: str
     block: int | None = None
+    lmi: int | None = None
 
     def described(self, problem: FeasibilityProblem) -> str:
-        """Say what the row or the set asks for."""
+        """Say what the row, the LMI or the set asks for."""
+        if self.lmi is not None:
+            target = problem.lmis[self.lmi].set
+            lam = target.spectrum(np.asarray(self.multiplier))
+            ends = f"{float(np.min(lam)):.3g} to {float(np.max(lam)):.3g}"
+            return f"in {target.described()}, multiplier with eigenvalues {ends}"
         if self.block is not None:
             return f"in {problem.sets[self.block].described()}"
         assert self.row is not None
@@ -68,11 +74,8 @@ def conflicts(problem: FeasibilityProblem, y: FloatArray, *, sets: bool = False)
         Whether sets are listed too. They say what the rows contradict when they do not contradict each
         other: ``tr X <= -1`` and ``X in PSD(3)``.
     """
-    # Relative to the largest, so that nothing overflows.
-    unit = y / (float(np.max(np.abs(y), initial=0.0)) or 1.0)
-    norms = np.maximum(problem.norms, np.finfo(float).tiny)
-    top = float(np.max(norms, initial=0.0)) or 1.0
-    weights = np.abs(unit) * (norms / top)
+    weights = shares(problem, y)
+    rows, own = problem.split(y)
     found = [
         Conflict(
             row=int(i),
@@ -81,23 +84,53 @@ def conflicts(problem: FeasibilityProblem, y: FloatArray, *, sets: bool = False)
             weight=float(weights[i]),
             side="lower" if y[i] > 0 else "upper",
         )
-        for i in np.flatnonzero(y)
+        for i in np.flatnonzero(rows)
     ]
+    for j, part in enumerate(own):
+        if part.any():
+            weight = float(weights[problem.m + j])
+            found.append(Conflict(None, problem.lmi_name(j), part, weight, "lmi", lmi=j))
     if sets:
-        found += _sets(problem, unit, y, top)
+        found += _sets(problem, y)
     total = max(sum(each.weight for each in found), np.finfo(float).tiny)
     found = [replace(each, weight=each.weight / total) for each in found]
     return sorted(found, key=lambda each: -each.weight)
 
 
-def _sets(problem: FeasibilityProblem, unit: FloatArray, y: FloatArray, top: float) -> list[Conflict]:
+def shares(problem: FeasibilityProblem, y: FloatArray) -> FloatArray:
+    """Weights of the rows, then of the LMIs: multipliers times norms, relative to the largest of each.
+
+    Zero for those without a part in the certificate and for no others.
+    """
+    rows, own = problem.split(y)
+    sizes = np.append(np.abs(rows), [float(np.max(np.abs(part))) for part in own])
+    # Relative to the largest, so that nothing overflows.
+    weights = sizes / _largest(y) * (_norms(problem) / _largest(_norms(problem)))
+    return np.where(sizes > 0.0, np.maximum(weights, np.finfo(float).tiny), 0.0)
+
+
+def _largest(numbers: FloatArray) -> float:
+    return float(np.max(np.abs(numbers), initial=0.0)) or 1.0
+
+
+def _norms(problem: FeasibilityProblem) -> FloatArray:
+    return np.maximum(np.append(problem.norms, [lmi.norm for lmi in problem.lmis]), np.finfo(float).tiny)
+
+
+def _sets(problem: FeasibilityProblem, y: FloatArray) -> list[Conflict]:
     """The sets on which the weighted rows do not cancel; on a Free block they always do."""
+    top, scale = _largest(_norms(problem)), _largest(y)
+    unit = y / scale
+    rows, own = problem.split(unit)
     with np.errstate(all="ignore"):
-        combined, scale = problem.adjoint(unit), float(np.max(np.abs(y), initial=0.0))
+        combined = problem.adjoint(unit)
         found = []
         for b, (block, part) in enumerate(zip(problem.sets, combined, strict=True)):
             size = float(np.linalg.norm(part / top))
-            terms = float(np.abs(unit) @ (problem.block_norms[b] / top))
+            terms = float(np.abs(rows) @ (problem.block_norms[b] / top))
+            for lmi, multiplier in zip(problem.lmis, own, strict=True):
+                if lmi.coefficients[b] is not None:
+                    terms += float(np.linalg.norm(multiplier)) * (lmi.norm / top)
             if not block.free and size > CANCELLED * terms:
                 found.append(Conflict(None, problem.block_name(b), -scale * part, size, "set", b))
     return found

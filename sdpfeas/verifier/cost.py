@@ -21,7 +21,7 @@ def proof_work(problem: FeasibilityProblem) -> Work:
     problem : FeasibilityProblem
         The problem.
     """
-    sides = [float(block.n) for block in problem.sets if block.matrix]
+    sides = [float(n) for n in problem.sides]
     cubes = sum(n**3 for n in sides)
     total = problem.work.times(4.0).plus(Work(products=4.0 * cubes, cubes=cubes))
     equations = int(np.count_nonzero(problem.equality))

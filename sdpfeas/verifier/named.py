@@ -1,4 +1,4 @@
-"""Blocks and rows by name."""
+"""Blocks, rows and LMIs by name."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ def find_block(problem: FeasibilityProblem, which: str | int) -> int:
 
 
 def find_row(problem: FeasibilityProblem, which: str | int) -> int:
-    """Index of a row, given by its name or its index."""
-    return _place(which, problem.row_names, problem.m, "row")
+    """Index of a row or an LMI, given by its name or its index; LMIs are numbered after the rows."""
+    if not problem.lmis:
+        return _place(which, problem.row_names, problem.m, "row")
+    rows = problem.row_names or [""] * problem.m
+    names = [*rows, *(lmi.name or "" for lmi in problem.lmis)]
+    return _place(which, names, len(names), "row or LMI")
 
 
 def _place(which: str | int, names: Sequence[str] | None, count: int, what: str) -> int:

@@ -54,6 +54,10 @@ def check_point(
     """
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
+    if problem.lmis:
+        # With slacks all that is said above holds for LMIs too.
+        slacks = problem.slack_form
+        return check_point(slacks.problem, slacks.start_point(point), tolerances, proof)
     value, excused = np.zeros(problem.m), _sizes_of_bounds(problem)
     drift, noise = np.zeros(problem.m), np.zeros(problem.m)
     for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
@@ -224,6 +228,9 @@ def check_certificate(
         return refuse("the certificate holds NaN or infinity")
     if not y.any():
         return refuse("the certificate is zero")
+    if problem.lmis:
+        slacks = problem.slack_form
+        return check_certificate(slacks.problem, slacks.start_multipliers(y), tolerances, proof)
     y = y / float(np.max(np.abs(y)))
     wrong = sign_violation(problem, y)
     if wrong.any():

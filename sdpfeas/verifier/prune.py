@@ -8,6 +8,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.cases import CertificateCase, proof_modes
+from sdpfeas.verifier.conflicts import shares
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verdicts import Proof
 
@@ -19,17 +20,18 @@ MOST_TRIALS = 500
 
 
 def prune_certificate(problem: FeasibilityProblem, y: FloatArray, proof: Proof | None) -> FloatArray:
-    """Return a certificate with as few rows as dropping the lightest ones allows.
+    """Return a certificate with as few rows and LMIs as dropping the lightest ones allows.
 
-    Rows are dropped in halves, quarters and so on, lightest first, and at the end one by one until none can
+    They are dropped in halves, quarters and so on, lightest first, and at the end one by one until none can
     be spared (or the trials are used up); whatever is dropped, the rest is proved again, in the same way.
     """
     modes: list[Proof] = proof_modes(problem) if proof is Proof.RIGOROUS else [proof or Proof.NUMERIC]
-    size = max(int(np.count_nonzero(y)) // 2, 1)
+    size = max(int(np.count_nonzero(shares(problem, y))) // 2, 1)
     trials = 0
     with np.errstate(all="ignore"), few_threads(problem.sides, problem.m):
         while trials < MOST_TRIALS:
-            order = [int(i) for i in np.argsort(np.abs(y) * problem.norms, kind="stable") if y[i] != 0.0]
+            weights = shares(problem, y)
+            order = [int(i) for i in np.argsort(weights, kind="stable") if weights[i] != 0.0]
             start, progress = 0, False
             while start < len(order) and trials < MOST_TRIALS:
                 trials += 1
@@ -38,7 +40,8 @@ def prune_certificate(problem: FeasibilityProblem, y: FloatArray, proof: Proof |
                     start += size
                 else:
                     y, progress = smaller, True
-                    order = [i for i in order if y[i] != 0.0]
+                    weights = shares(problem, y)
+                    order = [i for i in order if weights[i] != 0.0]
             if size == 1 and not progress:
                 break
             size = max(size // 2, 1)
@@ -46,12 +49,20 @@ def prune_certificate(problem: FeasibilityProblem, y: FloatArray, proof: Proof |
 
 
 def _without(
-    problem: FeasibilityProblem, y: FloatArray, rows: list[int], modes: list[Proof]
+    problem: FeasibilityProblem, y: FloatArray, dropped: list[int], modes: list[Proof]
 ) -> FloatArray | None:
-    """Return a certificate with fewer rows than ``y`` after dropping some, if that can be proved."""
+    """Return a certificate with fewer rows and LMIs than ``y`` after dropping some, if that can be proved."""
     trial = np.array(y)
-    trial[rows] = 0.0
+    rows, own = problem.split(trial)
+    for i in dropped:
+        if i < problem.m:
+            rows[i] = 0.0
+        else:
+            own[i - problem.m][...] = 0.0
     case = CertificateCase(problem, trial, True, Tolerances())
     kept = next((found.evidence for mode in modes if (found := case.check(mode)).proven), None)
     # Repairs may bring rows back; only a proof with fewer rows is progress.
-    return kept if kept is not None and np.count_nonzero(kept) < np.count_nonzero(y) else None
+    fewer = kept is not None and np.count_nonzero(shares(problem, kept)) < np.count_nonzero(
+        shares(problem, y)
+    )
+    return kept if fewer else None

@@ -67,7 +67,8 @@ def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple
         done += ("chose the vector blocks anew for the largest slack",)
     if done and _finite(inside):
         yield inside, done
-    centre = _centre(problem, system, inside)
+    # The centre of the sets says nothing about LMIs.
+    centre = None if problem.lmis else _centre(problem, system, inside)
     if centre is None or not _finite((*inside, *centre)):
         return
     for pull in _pulls(problem, (inside, value), (centre, problem.apply(centre))):

@@ -31,7 +31,7 @@ class Claim:
     point : tuple of ndarray, optional
         One array per set.
     certificate : ndarray, optional
-        One multiplier per row.
+        One multiplier per row, then the entries of the multiplier of every LMI.
     raw_status : str
         The solver's own word, untouched.
     stop : Stop
@@ -96,7 +96,7 @@ class Check:
     rational: Any = None
 
     def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
-        """Rows that contradict each other, heaviest first; empty unless infeasible.
+        """Rows and LMIs that contradict each other, heaviest first; empty unless infeasible.
 
         Parameters
         ----------
@@ -126,14 +126,20 @@ class Check:
             lines.append(f"margin: {self.margin:.3g}, relative to the size of the data")
         if self.repairs:
             lines.append("repaired before it held: " + "; ".join(self.repairs))
+        if self.verdict == Verdict.FEASIBLE and self.point is not None:
+            lines += [
+                shown.lmi_depth(self.problem, j, self.point) for j in range(len(self.problem.lmis))[:limit]
+            ]
         found = self.conflict(prune=prune, sets=True)
         rows = [entry for entry in found if entry.block is None]
         if rows:
             whole = sum(entry.weight for entry in rows)
-            lines.append(f"conflicting rows ({len(rows)}), heaviest first:")
+            what = "rows and LMIs" if self.problem.lmis else "rows"
+            lines.append(f"conflicting {what} ({len(rows)}), heaviest first:")
             for entry in rows[:limit]:
                 asks = entry.described(self.problem)
-                lines.append(f"  {entry.weight / whole:7.2%}  row {entry.name}: {asks}")
+                kind = "row" if entry.lmi is None else "LMI"
+                lines.append(f"  {entry.weight / whole:7.2%}  {kind} {entry.name}: {asks}")
             if len(rows) > limit:
                 lines.append(f"  … and {len(rows) - limit} more")
             blocks = [entry for entry in found if entry.block is not None]
@@ -267,17 +273,21 @@ class Result:
             raise ClaimError(f"there is no point to take {block!r} from: the verdict is {self.verdict}")
         return self.point[find_block(self.problem, block)]
 
-    def multiplier(self, row: str | int) -> float:
-        """The multiplier of one row, by the row's name or its index.
+    def multiplier(self, row: str | int) -> float | FloatArray:
+        """The multiplier of one row or LMI, by its name or its index; that of an LMI is a matrix.
+
+        LMIs are numbered after the rows.
 
         Raises
         ------
         ClaimError
-            If there are no multipliers, or no such row.
+            If there are no multipliers, or no such row or LMI.
         """
         if self.certificate is None:
             raise ClaimError(f"there are no multipliers to take {row!r} from: the verdict is {self.verdict}")
-        return float(self.certificate[find_row(self.problem, row)])
+        rows, own = self.problem.split(self.certificate)
+        place = find_row(self.problem, row)
+        return float(rows[place]) if place < rows.size else own[place - rows.size]
 
     def __bool__(self) -> bool:
         """Refuse: a result is neither true nor false."""

@@ -24,6 +24,7 @@ from sdpfeas.numerics.rounding import (
 )
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.verifier.equality import CorrectionSystem, FreeColumns, correction_systems
+from sdpfeas.verifier.lmis import lmi_margin, lmi_slip, prove_lmi_certificate
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.tolerances import Tolerances
 
@@ -53,9 +54,12 @@ def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     value, radius, size = enclose_rows(problem, point)
     if not (np.isfinite(value).all() and np.isfinite(radius).all()):
         return refuse("the row values overflow")
+    lmis = [lmi.enclose(point) for lmi in problem.lmis]
+    if not all(np.isfinite(part).all() for both in lmis for part in both):
+        return refuse("the values of the LMIs overflow")
     best = refuse("the point could not be placed in its sets")
     for system in correction_systems(problem, point):
-        outcome = _prove_with(problem, point, (value, radius, size), system, tolerances)
+        outcome = _prove_with(problem, point, (value, radius, size), lmis, system, tolerances)
         if outcome.proven:
             return outcome
         best = outcome
@@ -85,18 +89,21 @@ def _prove_with(
     problem: FeasibilityProblem,
     point: Point,
     enclosed: tuple[FloatArray, FloatArray, FloatArray],
+    lmis: list[tuple[FloatArray, FloatArray]],
     system: CorrectionSystem,
     tolerances: Tolerances,
 ) -> Outcome:
     value, radius, terms = enclosed
     equal = problem.equality
     drift = np.zeros(problem.m)
+    moved: list[float | FloatArray] = [0.0] * len(problem.sets)
     for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
         if b in system.blocks:
             continue
         eta = block.snapped_distance(x, tolerances.snap)
         if not math.isfinite(eta):
             return refuse(f"block {problem.block_name(b)} is not provably in its set")
+        moved[b] = eta
         drift = sum_up(drift, product_up(problem.upper_norms[b], eta))
     local = 0.0
     if equal.any():
@@ -115,6 +122,8 @@ def _prove_with(
                 f"the equality rows are missed by more than {tolerances.snap:g} of the size of the point"
             )
         drift = sum_up(drift, product_up(local, system.drift_upper(problem.upper_norms)))
+        for part in system.parts:
+            moved[part.block] = product_up(part.weight, local)
     slack = np.minimum(difference_down(value, problem.lower), difference_down(problem.upper, value))
     left = difference_down(slack, sum_up(radius, drift))[~equal]
     if not np.all(left >= 0.0):
@@ -123,8 +132,14 @@ def _prove_with(
     scale = (terms + largest_bound(problem))[~equal]
     relative = np.divide(np.minimum(left, scale), scale, out=np.ones_like(left), where=scale > 0.0)
     margin = min(1.0 - local, float(np.min(relative, initial=1.0)))
-    where = "next to" if local > 0.0 or drift.any() else "at"
-    return Outcome(True, margin, f"an exact solution lies {where} the point: every set and every row holds")
+    for j, (lmi, (middle, error)) in enumerate(zip(problem.lmis, lmis, strict=True)):
+        slip = lmi_slip(lmi, moved)
+        if not lmi.set.proves_near(middle, error, slip):
+            return refuse(f"LMI {problem.lmi_name(j)} does not provably hold")
+        margin = min(margin, lmi_margin(lmi, middle, float(sum_up(norm_upper(error), slip))))
+    where = "next to" if local > 0.0 or drift.any() or any(np.any(step) for step in moved) else "at"
+    what = "every set, every row and every LMI holds" if lmis else "every set and every row holds"
+    return Outcome(True, margin, f"an exact solution lies {where} the point: {what}")
 
 
 def prove_certificate(
@@ -137,7 +152,7 @@ def prove_certificate(
     problem : FeasibilityProblem
         The problem, in its own units.
     y : ndarray
-        One multiplier per row.
+        One multiplier per row, then those of the LMIs.
     tolerances : Tolerances
         Only ``snap`` is used.
     """
@@ -154,6 +169,8 @@ def prove_certificate(
     if np.any(wrong > 0.0):
         name = problem.row_name(int(np.argmax(wrong)))
         return refuse(f"the multiplier of row {name} has the sign its missing bound forbids")
+    if problem.lmis:
+        return prove_lmi_certificate(problem, y, tolerances)
     free = FreeColumns(problem, y)
     shift = free.correction_upper()
     if not math.isfinite(shift):

@@ -12,9 +12,10 @@ from sdpfeas.notebook.card import Card
 from sdpfeas.notebook.pictures import bars, spectrum
 
 if TYPE_CHECKING:
+    from sdpfeas.problem.problem import FeasibilityProblem, Point
     from sdpfeas.verifier.results import Check
 
-__all__ = ["headline", "verdict_card"]
+__all__ = ["headline", "lmi_depth", "verdict_card"]
 
 #: Conflicts, blocks and the sides of matrices that a picture shows at most.
 SHOWN_CONFLICTS = 8
@@ -28,6 +29,13 @@ def headline(check: Check) -> str:
         return f"{check.verdict.upper()}: {check.reason}"
     margin = "" if check.margin is None else f", margin {check.margin:.3g}"
     return f"{check.verdict.upper()} ({check.proof} proof{margin})"
+
+
+def lmi_depth(problem: FeasibilityProblem, j: int, point: Point) -> str:
+    """How deep the value of an LMI lies in its set."""
+    lmi = problem.lmis[j]
+    depth = lmi.set.depth(lmi.value(point))
+    return f"  LMI {problem.lmi_name(j)}: least eigenvalue {depth:.3g} inside {lmi.set.described()}"
 
 
 def verdict_card(check: Check, reason: str = "", facts: Sequence[tuple[str, str]] = ()) -> Card:

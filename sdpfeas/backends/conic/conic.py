@@ -20,40 +20,17 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.scaling import power_of_two
-from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
+from sdpfeas.problem.rows.flat import matrix_of
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 
-__all__ = ["ConicBackend", "Objective", "PosedProblem", "matrix_of"]
+__all__ = ["ConicBackend", "Objective", "PosedProblem"]
 
 #: A margin above this is beyond any solver's error: the point is worth verifying, the multipliers are not.
 CLEAR = 1e-5
 
 #: What is asked beyond feasibility; "auto" tries one and, where that proves nothing, the other.
 Objective = Literal["auto", "none", "margin"]
-
-
-def matrix_of(rows: Rows) -> Any:
-    """Rows as one sparse matrix, each flattened (row by row) into a row of it."""
-    if isinstance(rows, Dense):
-        return sp.csr_array(rows.array.reshape(rows.m, -1))
-    if isinstance(rows, Sparse):
-        return rows.array
-    if isinstance(rows, PairwiseDifference):
-        return sp.csr_array(_squares(rows.differences()))
-    if isinstance(rows, LowRank):
-        owner = (rows.signs, (rows.owner, np.arange(rows.owner.size)))
-        pick = sp.csr_array(owner, shape=(rows.m, rows.owner.size))
-        return sp.csr_array(pick @ sp.csr_array(_squares(rows.factors)))
-    if isinstance(rows, Stacked):
-        return sp.csr_array(sp.vstack([matrix_of(part) for part in rows.parts], format="csr"))
-    assert isinstance(rows, Combined)
-    return sp.csr_array(rows.coefficients @ matrix_of(rows.base))
-
-
-def _squares(vectors: FloatArray) -> FloatArray:
-    """Outer square of every vector, flattened."""
-    return np.einsum("ki,kj->kij", vectors, vectors).reshape(vectors.shape[0], -1)
 
 
 class PosedProblem:

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.numerics.rounding import UNIT, symmetric_norm_upper
+from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet
@@ -25,7 +26,7 @@ from sdpfeas.problem.sets.spectral_box import nearest_between
 if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem, Point
 
-__all__ = ["Lift", "lift"]
+__all__ = ["Lift", "distinct", "lift"]
 
 #: How far inside its cones a lifted certificate is put: so many times what rounding may do.
 INWARDS = 32.0
@@ -113,6 +114,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
     Lift
         The lifted problem and the maps for points and certificates.
     """
+    require_no_lmis(problem, "lifting")
     boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
     if not boxes:
         return Lift(problem, problem, ())
@@ -147,7 +149,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
             sets.append(PSD(block.n))
             rows.append(_padded(original, block, problem.m, total, start, sp.vstack(parts)))
         where.append((b, len(sets) - 2, start))
-        block_names += _distinct([f"{name} - lower", f"upper - {name}"], [*block_names, *taken])
+        block_names += distinct([f"{name} - lower", f"upper - {name}"], [*block_names, *taken])
         i, j = np.triu_indices(block.n)
         low_extra.append(np.where(i == j, block.upper - block.lower, 0.0))
         if block.trace is not None:
@@ -155,7 +157,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
         if names is not None:
             fresh = [f"{name}: lift ({p},{q})" for p, q in zip(i, j, strict=True)]
             fresh += [f"{name}: trace"] if block.trace is not None else []
-            names += _distinct(fresh, names)
+            names += distinct(fresh, names)
         start += added[b]
     extra = np.concatenate(low_extra)
     lifted = type(problem)(
@@ -176,7 +178,7 @@ def _lifted_trace(box: BlockSet) -> float:
     return nearest_between(Fraction(box.trace) - box.n * Fraction(box.lower), Fraction(0), width)
 
 
-def _distinct(fresh: list[str], taken: list[str]) -> list[str]:
+def distinct(fresh: list[str], taken: list[str]) -> list[str]:
     """Return the names with a prime or more where they are taken already."""
     seen = set(taken)
     out = []

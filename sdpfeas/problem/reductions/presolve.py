@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 
@@ -62,6 +63,7 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
     problem : FeasibilityProblem
         Any problem.
     """
+    require_no_lmis(problem, "presolving")
     fixed = tuple(block.interior_point() for block in problem.sets)
     blocks = tuple(b for b, block in enumerate(problem.sets) if not block.single)
     shift = np.zeros(problem.m)

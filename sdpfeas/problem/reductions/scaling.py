@@ -47,11 +47,16 @@ class Scaling(Reduction):
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
         """Divide by the factors."""
-        return self.original.multipliers(y) / self.factors
+        return self.original.multipliers(y) / self._all_factors
 
     def multipliers(self, y: FloatArray) -> FloatArray:
         """Multiply by the factors."""
-        return self.problem.multipliers(y) * self.factors
+        return self.problem.multipliers(y) * self._all_factors
+
+    @property
+    def _all_factors(self) -> FloatArray:
+        """The factors of the rows, and one for every entry of the LMIs, which stay as they are."""
+        return np.append(self.factors, np.ones(self.original.multiplier_count - self.factors.size))
 
 
 def power_of_two(sizes: FloatArray, most: int = EXPONENTS[0]) -> FloatArray:
@@ -107,5 +112,6 @@ def scale_rows(problem: FeasibilityProblem) -> Scaling:
         problem.upper * factors,
         problem.row_names,
         problem.block_names,
+        problem.lmis,
     )
     return Scaling(problem, scaled, factors)

@@ -16,6 +16,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.files import require_room
 from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Rows, Sparse, Stacked, as_sparse
@@ -219,6 +220,7 @@ def primal_data(problem: FeasibilityProblem) -> SdpaData:
     ProblemError
         If there are others; the message says where.
     """
+    require_no_lmis(problem, "the primal side of a file")
     for b, block in enumerate(problem.sets):
         if not isinstance(block, (PSD, Nonneg)):
             raise ProblemError(
@@ -308,6 +310,7 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
     problem : FeasibilityProblem
         A problem without SpectralBox; :meth:`FeasibilityProblem.lift` replaces those.
     """
+    require_no_lmis(problem, "the equality form")
     for b, block in enumerate(problem.sets):
         if block.bounded:
             raise ProblemError(f"block {problem.block_name(b)} is a {block.kind}; lift() the problem first")
@@ -415,6 +418,7 @@ def lmi_form(problem: FeasibilityProblem) -> LmiForm:
     ProblemError
         If the problem is not of this form; the message says where.
     """
+    require_no_lmis(problem, "this form of LMIs")
     free = [b for b, block in enumerate(problem.sets) if block.free]
     if not free:
         raise ProblemError("a linear matrix inequality needs a Free block")

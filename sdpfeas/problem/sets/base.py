@@ -300,6 +300,14 @@ class BlockSet(ABC):
             ... on these entries; None if they are not.
         """
 
+    def proves_near(self, x: FloatArray, error: FloatArray, slip: float) -> bool:
+        """Prove that all arrays near ``x`` are members; ``error`` and ``slip`` as in :meth:`support_upper`.
+
+        Every cone here is its own dual: its members are where the support at the negative is zero.
+        """
+        moves = np.ones(self.shape, dtype=bool) if slip > 0.0 else None
+        return self.support_upper(-x, error, slip, moves)[0] == 0.0
+
     @abstractmethod
     def nonnegative_exact(self, x: np.ndarray) -> bool:
         """Decide whether no eigenvalue of an array of rationals is negative."""

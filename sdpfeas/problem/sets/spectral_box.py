@@ -208,6 +208,12 @@ class SpectralBox(MatrixSet):
         missed = 0.0 if self.trace is None else _sum_missed(target, self.trace)
         return float(sum_up(off, product_up(error, sqrt_upper(self.n)), missed))
 
+    def proves_near(self, x: FloatArray, error: FloatArray, slip: float) -> bool:
+        """Prove that all matrices near ``x`` are between the bounds; a trace has to be met by ``x`` alone."""
+        if not error.any() and slip == 0.0:
+            return self.distance_upper(x) == 0.0
+        return self.trace is None and self.proves_inside(x, float(sum_up(symmetric_norm_upper(error), slip)))
+
     def support_upper(
         self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
     ) -> tuple[float, float]:

@@ -29,6 +29,8 @@ ROUND_DIGITS = 9
 
 def small_enough(problem: FeasibilityProblem) -> bool:
     """Whether a problem is small enough for exact mode."""
+    if problem.lmis:
+        return False
     limit = MAX_OPERATIONS if rationals.HAS_FLINT else MAX_SLOW_OPERATIONS
     return _operations(problem) <= limit
 

@@ -1,0 +1,263 @@
+"""Linear matrix inequalities: an affine map of the variable into a set, a constraint of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.harmless import visible
+from sdpfeas.numerics.effort import Work
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import gamma, inflate, product_up, sum_up
+from sdpfeas.problem.rows import Dense, Rows, Sparse, as_rows
+from sdpfeas.problem.rows.arrays import frozen
+from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.validation import RowError, float_array, listed, require_finite
+
+__all__ = ["LMI", "checked_lmis", "mirrored", "require_no_lmis", "split_multipliers", "symmetric_multipliers"]
+
+#: Numbers beyond this leave no room for the sums and doubles that every use of an LMI needs.
+LARGEST = 1e290
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class LMI:
+    """The constraint ``F(X) = constant + sum_b B_b(X_b)`` in a set.
+
+    Parameters
+    ----------
+    set : BlockSet
+        Where ``F(X)`` has to lie: usually ``PSD(k)``; ``Nonneg(k)`` and a ``SpectralBox`` without a trace
+        will do as well.
+    constant : array_like
+        ``F(0)``, of the set's shape; symmetric for matrices, and it may be sparse.
+    coefficients : sequence
+        One entry per block of the problem: None where the block takes no part, or the values of ``F`` at the
+        entries of the block. For a vector block of length n that is one array of the set's shape for each
+        entry: an array of shape (n, k, k), a sparse (n, k²) matrix, or rows of any kind, such as
+        ``LowRank``. For a matrix block of side n there are n² of them, row by row, those of mirrored entries
+        the same: ``B(X) = sum_pq X_pq B_pq``. An array of shape (n, n, k, k) will do.
+    name : str, optional
+        A name that no other LMI and no row of the problem has.
+
+    Raises
+    ------
+    ProblemError
+        If anything is malformed, or a number would be rounded on its way to a double.
+
+    Notes
+    -----
+    The multiplier of an LMI is an array of the set's shape, in the dual of the set where that is a cone.
+
+    Examples
+    --------
+    >>> import numpy as np, sdpfeas as sf
+    >>> ball = sf.LMI(sf.PSD(2), np.eye(2), [[[[0.0, 1.0], [1.0, 0.0]]]])
+    >>> problem = sf.FeasibilityProblem([sf.Free(1)], [None], [], [], lmis=[ball])
+    >>> ball.value(problem.point([[0.5]]))
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+
+    set: BlockSet
+    constant: FloatArray
+    coefficients: tuple[Rows | None, ...]
+    name: str | None = None
+
+    def __init__(
+        self,
+        set: BlockSet,  # noqa: A002 - the word for it
+        constant: ArrayLike | Any,
+        coefficients: Sequence[Any],
+        name: str | None = None,
+    ) -> None:
+        given: Any = coefficients
+        called: Any = name
+        if called is not None and (not isinstance(called, str) or not called):
+            raise ProblemError(f"the name of an LMI must be a non-empty string, got {called!r}")
+        put = object.__setattr__
+        put(self, "name", name)
+        where = "LMI" if name is None else f"LMI {visible(name)}"
+        if not isinstance(set, BlockSet):
+            raise ProblemError(f"{where}: expected a set such as PSD(3), got {type(set).__name__}")
+        if set.free or set.trace is not None:
+            why = "it has no bounds" if set.free else "a prescribed trace is an equation: pose it as a row"
+            raise ProblemError(f"{where}: {set.kind} is no set for an LMI, {why}")
+        put(self, "set", set)
+        put(self, "constant", _constant(constant, set, where))
+        if isinstance(given, np.ndarray) or sp.issparse(given):
+            raise ProblemError(f"{where}: coefficients must be a list with one entry per block, got an array")
+        entries = listed(given, f"{where}: coefficients must be a list with one entry per block")
+        put(self, "coefficients", tuple(self._part(b, e, where) for b, e in enumerate(entries)))
+
+    def _part(self, b: int, entry: Any, where: str) -> Rows | None:
+        try:
+            if not (entry is None or isinstance(entry, Rows) or sp.issparse(entry)):
+                array = float_array(entry, "coefficients")
+                # Two indices for the entries of a matrix block, then those of the set.
+                entry = (
+                    array.reshape(-1, *array.shape[2:]) if array.ndim == 2 + len(self.set.shape) else array
+                )
+            rows = as_rows(entry, self.set)
+            if rows is not None:
+                rows.require_representable()
+                if rows.value_range[1] > 1.0 and np.max(rows.norms_upper, initial=0.0) > LARGEST:
+                    raise ProblemError("coefficients are too large for floating point")
+        except RowError as error:
+            raise ProblemError(f"{where}, block {b}, entry {error.row}: {error.detail}") from None
+        except ProblemError as error:
+            raise ProblemError(f"{where}, block {b}: {error}") from None
+        return rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild through the constructor: arrays come out of a pickle writeable."""
+        return type(self), (self.set, self.constant, self.coefficients, self.name)
+
+    @cached_property
+    def work(self) -> Work:
+        """What ``value`` takes, or ``adjoint``."""
+        parts = (rows.work for rows in self.coefficients if rows is not None)
+        return reduce(Work.plus, parts, Work(numbers=float(self.set.entries)))
+
+    @cached_property
+    def norm(self) -> float:
+        """Frobenius norm of all coefficients, about."""
+        parts = [float(np.linalg.norm(rows.norms_upper)) for rows in self.coefficients if rows is not None]
+        return float(np.linalg.norm(parts or [0.0]))
+
+    def value(self, point: Iterable[FloatArray]) -> FloatArray:
+        """``F(X)`` at a point."""
+        total = np.array(self.constant)
+        for rows, x in zip(self.coefficients, point, strict=True):
+            if rows is not None:
+                total += rows.adjoint(x.reshape(-1))
+        return total
+
+    def enclose(self, point: Iterable[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """``F(X)`` at a point, with a proven radius for every entry."""
+        total, radius = np.array(self.constant), np.zeros(self.set.shape)
+        size, terms = np.abs(total), (total != 0.0).astype(np.int64)
+        for rows, x in zip(self.coefficients, point, strict=True):
+            if rows is not None:
+                value, error = rows.enclose_adjoint(x.reshape(-1))
+                total += value
+                size += np.abs(value)
+                terms += value != 0.0
+                radius = sum_up(radius, error)
+        k = len(self.coefficients) + 2
+        # One term alone is not rounded by adding nothing to it.
+        added = np.where(terms > 1, product_up(gamma(k), inflate(size, k)), 0.0)
+        return total, sum_up(radius, added)
+
+    def adjoint(self, y: FloatArray, sets: Sequence[BlockSet]) -> tuple[FloatArray | None, ...]:
+        """``B*Y`` on every block; None where the LMI does not touch it."""
+        return tuple(
+            None if rows is None else mirrored(rows.apply(y), block)
+            for rows, block in zip(self.coefficients, sets, strict=True)
+        )
+
+    def __repr__(self) -> str:
+        """Name, set, and how many blocks take part."""
+        name = "" if self.name is None else f"{visible(self.name)}: "
+        kinds = [rows.kind for rows in self.coefficients if rows is not None]
+        return f"LMI {name}{self.set.described()}, {', '.join(kinds) or 'no'} coefficients"
+
+
+def mirrored(entries: FloatArray, block: BlockSet) -> FloatArray:
+    """Numbers for the entries of a block as its array, those below the diagonal copied from above."""
+    if not block.matrix:
+        return entries
+    array = entries.reshape(block.shape)
+    return np.triu(array) + np.triu(array, 1).T
+
+
+def _constant(values: Any, block: BlockSet, where: str) -> FloatArray:
+    """Check the constant of an LMI as if it were a row on a block in its set."""
+    shape = values.shape if sp.issparse(values) else np.shape(values)
+    if shape != block.shape:
+        raise ProblemError(f"{where}: the constant has shape {shape}, expected {block.shape}")
+    array = float_array(values.toarray() if sp.issparse(values) else values, f"{where}: the constant")
+    require_finite(array, f"{where}: the constant must be finite; its entries")
+    if np.max(np.abs(array), initial=0.0) > LARGEST:
+        raise ProblemError(f"{where}: the constant is too large for floating point")
+    try:
+        return frozen(Dense(array[None]).array[0] + 0.0)
+    except RowError as error:
+        raise ProblemError(f"{where}: the constant: {error.detail}") from None
+
+
+def checked_lmis(
+    values: Any, sets: Sequence[BlockSet], block_names: Sequence[str], row_names: Sequence[str] | None
+) -> tuple[LMI, ...]:
+    """Check that the LMIs of a problem fit its blocks, and that names differ."""
+    out = tuple(listed(values, "lmis must be a list of LMI"))
+    seen = set(row_names or ())
+    for j, lmi in enumerate(out):
+        if not isinstance(lmi, LMI):
+            raise ProblemError(f"LMI {j}: expected an LMI, got {type(lmi).__name__}")
+        name = str(j) if lmi.name is None else visible(lmi.name)
+        if lmi.name in seen:
+            raise ProblemError(f"there is another row or LMI named {name!r}")
+        seen |= set() if lmi.name is None else {lmi.name}
+        if len(lmi.coefficients) != len(sets):
+            raise ProblemError(
+                f"LMI {name}: coefficients has {len(lmi.coefficients)} entries for {len(sets)} sets; "
+                "give one per set, None where the block takes no part"
+            )
+        for block, rows, called in zip(sets, lmi.coefficients, block_names, strict=True):
+            if rows is None:
+                continue
+            if rows.m != block.entries:
+                raise ProblemError(
+                    f"LMI {name}, block {called}: {rows.m} coefficients for the {block.entries} entries of "
+                    f"{block.kind}({block.n})"
+                )
+            if block.matrix and not _is_mirrored(rows, block.n):
+                raise ProblemError(
+                    f"LMI {name}, block {called}: the coefficients of mirrored entries differ; "
+                    "pass (B_pq + B_qp) / 2 for both"
+                )
+    return out
+
+
+def require_no_lmis(problem: Any, what: str) -> None:
+    """Refuse a problem with LMIs where they would be forgotten."""
+    if problem.lmis:
+        raise ProblemError(
+            f"{what} takes no LMIs; pass problem.slack_form.problem, which has slacks for them"
+        )
+
+
+def _is_mirrored(rows: Rows, n: int) -> bool:
+    """Whether the coefficients of every entry of a matrix block are those of its mirror image, to the bit."""
+    if isinstance(rows, Dense):
+        array = rows.array.reshape(n, n, -1)
+        return bool(np.array_equal(array, array.transpose(1, 0, 2)))
+    place = np.arange(n * n).reshape(n, n)
+    if isinstance(rows, Sparse):
+        apart = rows.array - rows.array[place.T.reshape(-1)]
+        return not apart.data.any()
+    above = np.triu_indices(n, 1)
+    pairs = zip(place[above].tolist(), place.T[above].tolist(), strict=True)
+    return all(np.array_equal(rows.exact_row(i), rows.exact_row(j)) for i, j in pairs)
+
+
+def symmetric_multipliers(parts: FloatArray, lmis: Sequence[LMI]) -> FloatArray:
+    """Multipliers of the LMIs, one after the other, matrices replaced by their symmetric parts."""
+    pieces = split_multipliers(parts, lmis)
+    return np.concatenate(
+        [np.zeros(0), *(lmi.set.symmetrize(p).reshape(-1) for lmi, p in zip(lmis, pieces, strict=True))]
+    )
+
+
+def split_multipliers(parts: FloatArray, lmis: Sequence[LMI]) -> tuple[FloatArray, ...]:
+    """Cut the multipliers of the LMIs into one array each."""
+    pieces = np.split(parts, np.cumsum([lmi.set.entries for lmi in lmis])[:-1]) if lmis else []
+    return tuple(piece.reshape(lmi.set.shape) for piece, lmi in zip(pieces, lmis, strict=True))

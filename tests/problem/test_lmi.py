@@ -1,0 +1,277 @@
+"""LMIs in problems: what is refused, hashes, files, pickles, the builder, and slacks in their place."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sdpfeas as sf
+from sdpfeas.errors import FileFormatError
+from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
+from sdpfeas.npz import Format
+from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.reductions.lifting import lift
+from sdpfeas.problem.reductions.presolve import presolve
+from sdpfeas.problem.reductions.sdpa_sides import equality_form, lmi_form, primal_data
+from sdpfeas.problem.rows import Dense, Sparse
+
+EYE, OFF = np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])
+ALL = [sf.PSD(2), sf.Nonneg(2), sf.Free(2), sf.SpectralBox(2, -1.0, 2.0)]
+TARGETS = [sf.PSD(3), sf.Nonneg(2), sf.SpectralBox(2, 0.0, 3.0)]
+
+
+def lmi(**changes):
+    """An LMI on Free(2) that is fine but for what is changed."""
+    given = {"set": sf.PSD(2), "constant": EYE, "coefficients": [np.stack([OFF, EYE])], "name": "f"} | changes
+    return sf.LMI(**given)
+
+
+def problem(*lmis, sets=None, **more):
+    sets = [sf.Free(2)] if sets is None else sets
+    return sf.FeasibilityProblem(list(sets), [None] * len(sets), [], [], lmis=list(lmis), **more)
+
+
+def objective(item):
+    return ConicProgram(item, tuple(np.zeros(block.shape) for block in item.sets))
+
+
+BAD_LMIS = {
+    "no set": ({"set": 3}, "expected a set"),
+    "Free": ({"set": sf.Free(2), "constant": [0.0, 0.0]}, "no bounds"),
+    "a trace": ({"set": sf.SpectralBox(2, trace=1.0)}, "prescribed trace"),
+    "the name": ({"name": ""}, "non-empty string"),
+    "a wrong shape": ({"constant": np.eye(3)}, r"shape \(3, 3\), expected \(2, 2\)"),
+    "a vector": ({"constant": [1.0, 2.0]}, "shape"),
+    "a skew constant": ({"constant": [[1.0, 2.0], [0.0, 1.0]]}, "not symmetric"),
+    "NaN": ({"constant": [[np.nan, 0.0], [0.0, 1.0]]}, "NaN or infinity"),
+    "a huge constant": ({"constant": 1e300 * EYE}, "too large"),
+    "a rounded constant": ({"constant": [[2**53 + 1, 0], [0, 1]]}, "rounded"),
+    "text": ({"constant": "one"}, "shape"),
+    "an array for all": ({"coefficients": np.stack([OFF, EYE])}, "one entry per block"),
+    "skew coefficients": ({"coefficients": [[EYE, [[0.0, 1.0], [0.0, 0.0]]]]}, "entry 1: the"),
+    "coefficients of another size": ({"coefficients": [np.ones((2, 3, 3))]}, r"block of shape \(3, 3\)"),
+    "infinite coefficients": ({"coefficients": [np.full((2, 2, 2), np.inf)]}, "NaN or infinity"),
+    "huge coefficients": ({"coefficients": [np.stack([OFF, 1e300 * EYE])]}, "too large"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_LMIS)
+def test_a_malformed_lmi_is_refused(case):
+    changes, said = BAD_LMIS[case]
+    with pytest.raises(sf.ProblemError, match=said):
+        lmi(**changes)
+
+
+def test_lmis_must_fit_the_problem():
+    with pytest.raises(sf.ProblemError, match="2 coefficients for the 3 entries"):
+        problem(lmi(), sets=[sf.Free(3)])
+    with pytest.raises(sf.ProblemError, match="1 entries for 2 sets"):
+        problem(lmi(), sets=[sf.Free(2), sf.Free(1)])
+    with pytest.raises(sf.ProblemError, match="another row or LMI named 'f'"):
+        problem(lmi(), lmi())
+    with pytest.raises(sf.ProblemError, match="another row or LMI named 'f'"):
+        sf.FeasibilityProblem([sf.Free(2)], [[[1.0, 0.0]]], [0.0], [1.0], ["f"], lmis=[lmi()])
+    with pytest.raises(sf.ProblemError, match="expected an LMI"):
+        problem("lmi")
+    with pytest.raises(sf.ProblemError, match="list of LMI"):
+        sf.FeasibilityProblem([sf.Free(2)], [None], [], [], lmis=lmi())
+    uneven = np.zeros((2, 2, 2, 2))
+    uneven[0, 1] = EYE
+    with pytest.raises(sf.ProblemError, match="mirrored entries differ"):
+        problem(lmi(coefficients=[uneven]), sets=[sf.PSD(2)])
+    flat = sp.csr_array(uneven.reshape(4, 4))
+    with pytest.raises(sf.ProblemError, match="mirrored entries differ"):
+        problem(lmi(coefficients=[flat]), sets=[sf.PSD(2)])
+    low = sf.LowRank([[[1.0, 0.0]], [[0.0, 1.0]], [[0.0, 2.0]], [[1.0, 0.0]]])
+    with pytest.raises(sf.ProblemError, match="mirrored entries differ"):
+        problem(lmi(coefficients=[low]), sets=[sf.PSD(2)])
+
+
+def test_lmis_are_immutable():
+    item = lmi()
+    for change in (lambda: setattr(item, "name", "g"), lambda: item.constant.__setitem__((0, 0), 2.0)):
+        with pytest.raises((AttributeError, ValueError)):
+            change()
+    again = pickle.loads(pickle.dumps(problem(item)))
+    assert again == problem(item)
+    assert not again.lmis[0].constant.flags.writeable
+
+
+def test_the_hash_sees_lmis_and_only_them():
+    plain = sf.FeasibilityProblem([sf.Free(2)], [None], [], [])
+    # What this problem hashed to before there were LMIs.
+    assert plain.content_hash == "30f13a975246acd4f21afdc192a6c93aab03e2ebfac7f1b827145faf9d7fccca"
+    changes = [{}, {"name": "g"}, {"constant": 2 * EYE}, {"coefficients": [np.stack([EYE, OFF])]},
+               {"set": sf.SpectralBox(2)}, {"name": None}, {"coefficients": [None]}]  # fmt: skip
+    hashes = [problem(lmi(**change)).content_hash for change in changes]
+    assert len({plain.content_hash, *hashes}) == len(changes) + 1
+
+
+@pytest.mark.parametrize("storage", ["dense", "sparse", "low-rank", "combined"])
+def test_files_and_pickles_keep_every_bit(tmp_path, storage):
+    rng = np.random.default_rng(0)
+    item = feasible_lmis(rng, ALL, TARGETS, storage=storage, rows=2).problem
+    item.save(tmp_path / "p.npz")
+    again = sf.FeasibilityProblem.load(tmp_path / "p.npz")
+    assert again == item == pickle.loads(pickle.dumps(item))
+    assert [one.name for one in again.lmis] == ["lmi 0", "lmi 1", "lmi 2"]
+    assert repr(again) == repr(item)
+    assert "LMI lmi 0: PSD(3), " in repr(item)
+
+
+def test_readers_that_know_no_lmis_refuse_their_files(tmp_path):
+    problem(lmi()).save(tmp_path / "p.npz")
+    old = Format("problem", 1, version_key="version")
+    with pytest.raises(FileFormatError, match="version 2"), old.unpack((tmp_path / "p.npz").read_bytes()):
+        pass
+    sf.FeasibilityProblem([sf.Free(2)], [None], [], []).save(tmp_path / "q.npz")
+    with old.unpack((tmp_path / "q.npz").read_bytes()) as (header, _):
+        assert "lmis" not in header
+
+
+def test_multipliers_are_cut_and_symmetrised():
+    item = sf.FeasibilityProblem([sf.Free(2)], [[[1.0, 0.0]]], [0.0], [1.0], ["r"], lmis=[lmi()])
+    assert item.multiplier_count == 5
+    y = item.multipliers([7.0, 1.0, 2.0, 4.0, 3.0])
+    rows, (own,) = item.split(y)
+    assert rows.tolist() == [7.0]
+    assert own.tolist() == [[1.0, 3.0], [3.0, 3.0]]
+    with pytest.raises(sf.ClaimError, match=r"expected \(5,\)"):
+        item.multipliers([1.0])
+    check = sf.verify(item, sf.Claim(certificate=y))
+    assert check.verdict is sf.Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize("storage", ["dense", "sparse", "low-rank", "combined", "stacked"])
+def test_values_and_adjoints_belong_together(storage):
+    item = feasible_lmis(np.random.default_rng(1), ALL, TARGETS, storage=storage, rows=2).problem
+    rng = np.random.default_rng(2)
+    for one in item.lmis:
+        point = tuple(block.symmetrize(rng.normal(size=block.shape)) for block in item.sets)
+        y = one.set.symmetrize(rng.normal(size=one.set.shape))
+        back = one.adjoint(y, item.sets)
+        left = np.vdot(y, one.value(point) - one.constant)
+        assert left == pytest.approx(sum(np.vdot(g, x) for g, x in zip(back, point, strict=True)), rel=1e-9)
+        value, radius = one.enclose(point)
+        assert np.all(np.abs(value - one.value(point)) <= radius + 1e-12)
+
+
+# ---------------------------------------------------------------- slacks
+
+
+@pytest.mark.parametrize("storage", ["dense", "sparse", "low-rank", "combined"])
+@pytest.mark.parametrize("truth", [True, False])
+def test_slacks_keep_evidence(storage, truth):
+    plant = feasible_lmis if truth else infeasible_lmis
+    item = plant(np.random.default_rng(3), ALL, TARGETS, storage=storage, rows=3)
+    slacks = item.problem.slack_form
+    assert not slacks.problem.lmis
+    assert slacks is item.problem.slack_form
+    if truth:
+        forth = slacks.start_point(item.point)
+        assert sf.verify(slacks.problem, sf.Claim(point=forth)).verdict is item.truth
+        assert all(a is b for a, b in zip(forth, slacks.point(forth), strict=False))
+    else:
+        forth = slacks.start_multipliers(item.certificate)
+        assert sf.verify(slacks.problem, sf.Claim(certificate=forth)).verdict is item.truth
+        assert np.array_equal(slacks.multipliers(forth), item.problem.multipliers(item.certificate))
+
+
+def test_slacks_have_names_where_all_parts_have():
+    named = problem(lmi(name="g"), block_names=["g"])
+    assert named.slack_form.problem.block_names == ("g", "g'")
+    assert named.slack_form.problem.row_names == ("g (0, 0)", "g (0, 1)", "g (1, 1)")
+    assert problem(lmi(name=None)).slack_form.problem.row_names is None
+    plain = sf.FeasibilityProblem([sf.Free(2)], [None], [], [])
+    assert plain.slack_form.problem is plain
+
+
+@pytest.mark.parametrize("use", [lift, presolve, equality_form, lmi_form, primal_data, objective])
+def test_lmis_are_never_forgotten(use):
+    with pytest.raises(sf.ProblemError, match="takes no LMIs"):
+        use(problem(lmi()))
+
+
+def test_rows_are_scaled_and_selected_beside_lmis():
+    item = feasible_lmis(np.random.default_rng(4), ALL, TARGETS, rows=3)
+    scaled = item.problem.scaled()
+    assert scaled.problem.lmis == item.problem.lmis
+    y = np.arange(1.0, item.problem.multiplier_count + 1.0)
+    y = item.problem.multipliers(y)
+    assert np.array_equal(scaled.multipliers(scaled.start_multipliers(y)), y)
+    assert item.problem.select_rows([0]).lmis == item.problem.lmis
+
+
+# ---------------------------------------------------------------- the builder
+
+
+def built(terms, constant=EYE, into=None, block=None):
+    builder = sf.ProblemBuilder()
+    builder.block("P", sf.PSD(2) if block is None else block)
+    builder.block("t", sf.Free(1))
+    builder.lmi("decay", constant, terms, into=into)
+    return builder.build()
+
+
+def test_the_builder_takes_linear_maps():
+    a = np.array([[-1.0, 2.0], [0.5, -3.0]])
+    item = built({"P": lambda p: -(a.T @ p + p @ a), "t": -EYE}, constant=-0.5 * EYE)
+    (one,) = item.lmis
+    p = np.array([[2.0, 0.25], [0.25, 1.0]])
+    expected = -(a.T @ p + p @ a) - 3.0 * EYE - 0.5 * EYE
+    assert np.allclose(one.value(item.point([p, [3.0]])), expected, rtol=0, atol=1e-14)
+    assert one.set == sf.PSD(2)
+    assert built({"P": np.diag}, constant=[0.0, 0.0]).lmis[0].set == sf.Nonneg(2)
+
+
+def test_the_builder_takes_every_form_of_coefficients():
+    full = np.zeros((2, 2, 2, 2))
+    full[0, 0], full[1, 1], full[0, 1], full[1, 0] = OFF, EYE, 0.5 * EYE, 0.5 * EYE
+    first = built({"P": full}).content_hash
+    assert isinstance(built({"P": full}).lmis[0].coefficients[0], Dense)
+    flat = sp.csr_array(full.reshape(4, 4))
+    p = np.array([[2.0, 0.25], [0.25, 1.0]])
+    for other in (flat, Dense(full.reshape(4, 2, 2)), lambda x: x[0, 0] * OFF + (x[1, 1] + x[0, 1]) * EYE):
+        item = built({"P": other})
+        assert np.array_equal(item.lmis[0].value(item.point([p, [0.0]])), EYE + 2.0 * OFF + 1.25 * EYE)
+    assert built({"P": Dense(full.reshape(4, 2, 2))}).content_hash == first
+    for parts in ([sp.csr_array(OFF), EYE], [OFF, EYE], np.stack([OFF, EYE])):
+        item = built({"P": parts}, block=sf.Nonneg(2))
+        assert np.array_equal(item.lmis[0].value(item.point([[2.0, 3.0], [0.0]])), 4.0 * EYE + 2.0 * OFF)
+    assert isinstance(built({"t": sp.csr_array(OFF)}).lmis[0].coefficients[1], Sparse)
+
+
+BAD_TERMS = {
+    "no mapping": ([EYE], "must map names"),
+    "an unknown block": ({"Q": EYE}, "no block named 'Q'"),
+    "a wrong shape": ({"P": np.ones((2, 2))}, r"block P: coefficients have shape \(2, 2\)"),
+    "a wrong number": ({"t": [sp.csr_array(EYE)] * 2}, "2 matrices are no coefficients"),
+    "no linear map": ({"P": lambda p: p @ p}, "not linear"),
+    "an affine map": ({"P": lambda p: p + EYE}, "not linear"),
+    "a skew map": ({"P": lambda p: np.array([[1.0, 0.0], [1.0, 1.0]]) @ p}, "not symmetric"),
+    "a map into vectors": ({"P": np.diag}, "shape"),
+    "a map without numbers": ({"P": lambda p: np.nan * p}, "NaN"),
+    "sparse of a wrong shape": ({"P": sp.csr_array((3, 4))}, "sparse coefficients"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TERMS)
+def test_the_builder_refuses_what_is_no_lmi(case):
+    terms, said = BAD_TERMS[case]
+    with pytest.raises(sf.ProblemError, match=said) as refusal:
+        built(terms)
+    assert "decay" in str(refusal.value)
+
+
+def test_the_builder_refuses_names_and_constants():
+    with pytest.raises(sf.ProblemError, match="square matrix or a vector"):
+        built({"P": OFF}, constant=np.ones((2, 3)))
+    with pytest.raises(sf.ProblemError, match="into must be a set"):
+        built({}, into="PSD")
+    builder = sf.ProblemBuilder()
+    builder.block("x", sf.Free(1))
+    builder.lmi("f", EYE, {"x": OFF})
+    for again in (lambda: builder.lmi("f", EYE, {}), lambda: builder.row("f", {"x": [1.0]}, lower=0.0)):
+        with pytest.raises(sf.ProblemError, match="row or LMI named 'f' already"):
+            again()
