@@ -32,6 +32,7 @@ ORDER = [
     ["search"],
     ["study", "testing"],
     ["wlda"],
+    ["projections"],
     ["cli", "demo"],
     ["sdpfeas"],
 ]
@@ -60,7 +61,6 @@ KNOWN: dict[str, set[str]] = {
     "private name of another room": set(),
     "too long": {
         "backends.ipm.embedding",
-        "families.base",
         "problem.reductions.sdpa_sides",
         "wlda.family.wlda",
     },

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -20,12 +19,13 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.families.family import Family
+from sdpfeas.families.lines import Line, adjoints, line_of, moved, row_values
 from sdpfeas.families.proofs import Bound, prove_lower, prove_upper
 from sdpfeas.families.roots import EXACT, Root, certificate_root
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.program import ConicProgram
-from sdpfeas.problem.rows import Combined, Rows, Sparse, Stacked, as_rows
+from sdpfeas.problem.rows import Combined, Rows, Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import finite_number, float_array
 
@@ -167,7 +167,7 @@ class ParametricFamily(Family):
         """
         moving = ((self._lower, self._lower_slope), (self._upper, self._upper_slope))
         return all(
-            np.array_equal(_moved(bound, slope, delta, 1), _moved(bound, slope, delta, -1))
+            np.array_equal(moved(bound, slope, delta, 1), moved(bound, slope, delta, -1))
             for bound, slope in moving
         )
 
@@ -185,8 +185,8 @@ class ParametricFamily(Family):
         """
         delta = finite_number(delta, "delta")
         rows = [self._combined(b, delta) for b in range(len(self.sets))]
-        low = _moved(self._lower, self._lower_slope, delta, inward)
-        high = _moved(self._upper, self._upper_slope, delta, -inward)
+        low = moved(self._lower, self._lower_slope, delta, inward)
+        high = moved(self._upper, self._upper_slope, delta, -inward)
         return FeasibilityProblem(self.sets, rows, low, high, *self._names)
 
     def _combined(self, b: int, delta: float) -> Rows | None:
@@ -202,9 +202,9 @@ class ParametricFamily(Family):
         return Combined(sp.hstack([eye, -delta * eye]), both)
 
     @cached_property
-    def _lines(self) -> list[_Line | None]:
+    def _lines(self) -> list[Line | None]:
         """Blocks whose rows at any ``delta`` need no rounding."""
-        return [_line(fixed, slope) for fixed, slope in zip(self._rows, self._slopes, strict=True)]
+        return [line_of(fixed, slope) for fixed, slope in zip(self._rows, self._slopes, strict=True)]
 
     @cached_property
     def _template(self) -> FeasibilityProblem:
@@ -306,8 +306,8 @@ class ParametricFamily(Family):
 
     def reach(self, point: Point) -> float:
         """Return the largest ``delta`` whose inequality rows hold at a point, in plain arithmetic."""
-        fixed = _apply(self._rows, point, self.m)
-        slope = _apply(self._slopes, point, self.m)
+        fixed = row_values(self._rows, point, self.m)
+        slope = row_values(self._slopes, point, self.m)
         open_rows = ~self.equality
         best = self.bracket[1]
         # lower + delta·lower_slope <= fixed - delta·slope, and the same for the upper bounds.
@@ -387,8 +387,8 @@ class ParametricFamily(Family):
         accuracy : float
             Relative error that is good enough; the root is then a little too low.
         """
-        fixed = _adjoint(self._rows, self.sets, y)
-        slope = _adjoint(self._slopes, self.sets, y)
+        fixed = adjoints(self._rows, self.sets, y)
+        slope = adjoints(self._slopes, self.sets, y)
         up, down = y > 0.0, y < 0.0
         beta = float(self._lower[up] @ y[up] + self._upper[down] @ y[down])
         beta_slope = float(self._lower_slope[up] @ y[up] + self._upper_slope[down] @ y[down])
@@ -425,79 +425,3 @@ class ParametricFamily(Family):
         """Name, sets and rows."""
         sets = ", ".join(f"{block.kind}({block.n})" for block in self.sets)
         return f"{type(self).__name__}: {sets}; {self.m} rows"
-
-
-#: The largest number; what is beyond it is rounded to infinity outwards, and to it inwards.
-_LARGEST = Fraction(float(np.finfo(np.float64).max))
-
-
-def _moved(bound: FloatArray, slope: FloatArray, delta: float, direction: int) -> FloatArray:
-    """``bound + delta·slope``, rounded up (1), down (-1) or to nearest (0)."""
-    out = np.array(bound)
-    step = Fraction(delta)
-    for i in np.flatnonzero((slope != 0.0) & np.isfinite(bound)):
-        exact = Fraction(float(bound[i])) + step * Fraction(float(slope[i]))
-        value = float(min(max(exact, -_LARGEST), _LARGEST))
-        if direction > 0 and Fraction(value) < exact:
-            value = math.nextafter(value, math.inf)
-        elif direction < 0 and Fraction(value) > exact:
-            value = math.nextafter(value, -math.inf)
-        out[i] = value
-    return out
-
-
-@dataclass(frozen=True)
-class _Line:
-    """``fixed - delta·slope`` on a vector block as one sparse matrix; no entry is in both."""
-
-    fixed: FloatArray
-    slope: FloatArray
-    pattern: Any
-
-    def exact_at(self, delta: float) -> bool:
-        """Whether no product underflows or overflows: a power of two may take ``delta`` out of the range."""
-        with np.errstate(over="ignore"):
-            exponents = np.frexp(self.slope)[1]
-            return bool(np.all(np.ldexp(np.ldexp(delta, exponents), -exponents) == delta))
-
-    def at(self, delta: float) -> Rows:
-        pattern = self.pattern
-        parts = self.fixed - delta * self.slope, pattern.indices, pattern.indptr
-        return Sparse(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
-
-
-def _line(fixed: Rows | None, slope: Rows | None) -> _Line | None:
-    """Rows that move without rounding, or None."""
-    if not isinstance(slope, Sparse) or slope.matrix or not isinstance(fixed, Sparse | None):
-        return None
-    if not np.all(np.frexp(np.abs(slope.array.data))[0] == 0.5):  # powers of two only
-        return None
-    if fixed is None:
-        return _Line(np.zeros(slope.array.nnz), np.array(slope.array.data), slope.array)
-    marks = [sp.csr_array((np.ones(a.nnz), a.indices, a.indptr), a.shape) for a in (fixed.array, slope.array)]
-    # One entry for each of either; what is in both would be three.
-    pattern = sp.csr_array(marks[0] + 2.0 * marks[1])
-    pattern.sort_indices()
-    if np.any(pattern.data == 3.0):
-        return None
-    data = {}
-    for mark, rows in ((1.0, fixed), (2.0, slope)):
-        data[mark] = np.zeros(pattern.nnz)
-        # Both are in the same order, row by row.
-        data[mark][pattern.data == mark] = rows.array.data
-    return _Line(data[1.0], data[2.0], pattern)
-
-
-def _apply(rows: Sequence[Rows | None], point: Point, m: int) -> FloatArray:
-    out = np.zeros(m)
-    for part, x in zip(rows, point, strict=True):
-        if part is not None:
-            out += part.apply(x)
-    return out
-
-
-def _adjoint(rows: Sequence[Rows | None], sets: Sequence[BlockSet], y: FloatArray) -> Point:
-    return tuple(
-        np.zeros(block.shape) if part is None else part.adjoint(y)
-        for part, block in zip(rows, sets, strict=True)
-    )

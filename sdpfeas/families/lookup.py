@@ -20,7 +20,10 @@ GROUP = "sdpfeas.families"
 
 #: Built-in families; imported when asked for.
 BUILT_IN = {
+    "fair-pca": "sdpfeas.projections.problems:FairPcaProblems",
+    "fantope-max-min": "sdpfeas.families.fantope:FantopeMaxMin",
     "max-cut": "sdpfeas.families.graphs:MaxCut",
+    "max-min-distance": "sdpfeas.projections.problems:MaxMinDistanceProblems",
     "planted": "sdpfeas.families.planted:Planted",
     "theta": "sdpfeas.families.graphs:Theta",
     "wlda": "sdpfeas.wlda.family.wlda:WLDA",

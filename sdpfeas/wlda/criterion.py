@@ -10,6 +10,7 @@ import scipy.linalg
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows.pairwise import pair_indices
 from sdpfeas.wlda.family.geometry import RANK_TOLERANCE, ClassScatter
+from sdpfeas.wlda.refine import soft_maximum
 
 __all__ = ["ROUNDING", "Criterion"]
 
@@ -94,6 +95,44 @@ class Criterion:
         if most <= self._none:
             return math.inf if least > self._none and not self._bounded else 0.0
         return least / most
+
+    def value(self, A: FloatArray) -> float:
+        """The ratio, as what refinement raises."""
+        return self.ratio(A)
+
+    def guess(self, r: int) -> FloatArray:
+        """The classical directions, as where refinement may start."""
+        return self.discriminant(r)
+
+    def units(self) -> FloatArray:
+        """Upper triangular factor of coordinates in which all classes together have about unit scatter."""
+        stack = np.concatenate([self.stack, self.differences()])
+        size = np.sqrt(np.sum(stack * stack, axis=0))
+        size = np.where(size > 0.0, size, 1.0)
+        floor = 1e-5 * np.eye(self.k)
+        triangle = scipy.linalg.qr(np.concatenate([stack / size, floor]), mode="economic")[1]
+        inverse = scipy.linalg.solve_triangular(triangle, np.eye(self.k), lower=False)
+        return np.asarray(inverse / size[:, None])
+
+    def smoothed(self, A: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
+        """Minus the logarithm of the smoothed ratio, and its gradient.
+
+        Parameters
+        ----------
+        A : ndarray
+            Orthonormal columns.
+        sharpness : float
+            How closely minimum and maximum are followed.
+        """
+        distances, scatters = self.values(A)
+        tiny = 1e-300
+        low, u = soft_maximum(-np.log(distances + tiny), sharpness)
+        high, w = soft_maximum(np.log(scatters + tiny), sharpness)
+        u, w = u / (distances + tiny), w / (scatters + tiny)
+        differences = self.differences()
+        G = self.stack.T @ (w[self.owner, None] * (self.stack @ A))
+        G -= differences.T @ (u[:, None] * (differences @ A))
+        return float(low + high), 2.0 * G
 
     def discriminant(self, r: int) -> FloatArray:
         """Orthonormal columns that span the r leading directions of the classical analysis.

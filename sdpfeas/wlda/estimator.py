@@ -9,21 +9,21 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning
+from sklearn.exceptions import DataDimensionalityWarning
 
 from sdpfeas.families import WLDA
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.search.bisection import BisectionResult, Step, bisect
+from sdpfeas.search.bisection import BisectionResult, bisect
 from sdpfeas.search.bracket import relative_gap
 from sdpfeas.wlda.criterion import ROUNDING, Criterion
 from sdpfeas.wlda.family import geometry
-from sdpfeas.wlda.projection import LinearProjection, principal_axes
+from sdpfeas.wlda.projection import ProvenProjection, principal_axes
 from sdpfeas.wlda.refine import refine_projection
 
 __all__ = ["WorstCaseLDA"]
 
 
-class WorstCaseLDA(LinearProjection):
+class WorstCaseLDA(ProvenProjection):
     """Project such that even the closest two classes are far apart, and even the widest class is narrow.
 
     Maximises ``min_ij ||W'(m_i - m_j)||² / max_k tr(W'S_k W)`` over orthonormal ``W``, by its semidefinite
@@ -109,17 +109,10 @@ class WorstCaseLDA(LinearProjection):
     (150, 2)
     """
 
-    delta_: float
-    delta_bounds_: tuple[float, float]
     ratio_: float
     rounded_ratio_: float
-    relaxation_gap_: float
-    proven_: bool
-    converged_: bool
-    reason_: str
     worst_pair_: tuple[Any, Any]
     worst_class_: Any
-    history_: tuple[Step, ...]
     notes_: tuple[str, ...]
 
     def __init__(
@@ -152,7 +145,7 @@ class WorstCaseLDA(LinearProjection):
         y : array_like
             One label a sample.
         """
-        samples, index = self._labelled(X, y)
+        samples, index = self.checked_samples(X, y)
         family = WLDA.from_data(
             samples,
             self.classes_[index],
@@ -162,7 +155,10 @@ class WorstCaseLDA(LinearProjection):
             shrinkage=self.shrinkage,
         )
         found = bisect(family, self.solver, self.tol, time_limit=self.time_limit)
-        self._take_bracket(family, found)
+        self.notes_ = family.notes
+        for message, category in _warnings(family, found):
+            warnings.warn(message, category, stacklevel=2)
+        self.take_bracket(found)
         classes = geometry.from_data(samples, index, scatter=self.scatter, shrinkage=self.shrinkage)
         degenerate = family.vacuous or math.isinf(found.lower)
         criterion = Criterion(classes, ROUNDING if degenerate else 0.0, bounded=math.isfinite(found.lower))
@@ -170,15 +166,6 @@ class WorstCaseLDA(LinearProjection):
         refine = (self.refine or family.vacuous) and math.isfinite(found.lower)
         self._take_projection(criterion, _rounded(family, found), samples, refine)
         return self
-
-    def _take_bracket(self, family: WLDA, found: BisectionResult) -> None:
-        self.delta_ = found.lower
-        self.delta_bounds_ = (found.lower, found.upper)
-        self.proven_, self.converged_, self.reason_ = found.proven, found.converged, found.reason
-        self.history_ = found.history
-        self.notes_ = family.notes
-        for message, category in _warnings(family, found):
-            warnings.warn(message, category, stacklevel=3)
 
     def _take_projection(
         self, criterion: Criterion, W: FloatArray, samples: FloatArray, refine: bool
@@ -208,9 +195,6 @@ def _warnings(family: WLDA, found: BisectionResult) -> Iterator[tuple[str, type[
         yield f"{family.notes[-1]}; consider shrinkage", DataDimensionalityWarning
     if found.upper == 0.0:
         yield f"delta* is zero: {found.reason}", UserWarning
-    if not found.converged:
-        bracket = f"[{found.lower:.6g}, {found.upper:.6g}]"
-        yield f"delta* was only found to lie in {bracket}: {found.reason}", ConvergenceWarning
 
 
 def _rounded(family: WLDA, found: BisectionResult) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,15 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.extras import extra
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.search.driver import BisectionResult, Step
 
 with extra("wlda", "sdpfeas.wlda"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 
-__all__ = ["LinearProjection", "check_components", "principal_axes"]
+__all__ = ["LinearProjection", "ProvenProjection", "check_components", "principal_axes"]
 
 
 class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -49,8 +52,21 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def _labelled(self, X: ArrayLike, y: ArrayLike | None) -> tuple[FloatArray, np.ndarray]:
-        """Check samples and labels; return the samples and the class of each, as an index."""
+    def checked_samples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[FloatArray, np.ndarray]:
+        """Check samples and labels, for a subclass to call; return the samples and the class of each.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples.
+        y : array_like
+            One label a sample.
+
+        Returns
+        -------
+        tuple
+            The samples, and the class of each as an index into ``classes_``.
+        """
         samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
         classes, index = np.unique(labels, return_inverse=True)
@@ -79,6 +95,51 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=np.float64, reset=False)
         return np.asarray((samples - self.mean_) @ self.components_.T)
+
+
+class ProvenProjection(LinearProjection):
+    """A linear map found by a search that brackets how good any such map can be.
+
+    Attributes
+    ----------
+    delta_ : float
+        The largest value that a point of the relaxation was proved to attain, ``delta_bounds_[0]``.
+    delta_bounds_ : tuple of float
+        Lower and upper bound of the optimal value of the relaxation.
+    proven_, converged_ : bool
+        Whether the bounds are proved, and whether they are within the tolerance.
+    reason_ : str
+        Why the search ended.
+    history_ : tuple of Step
+        The solves.
+    """
+
+    delta_: float
+    delta_bounds_: tuple[float, float]
+    relaxation_gap_: float
+    proven_: bool
+    converged_: bool
+    reason_: str
+    history_: tuple[Step, ...]
+
+    def take_bracket(self, found: BisectionResult, unit: float = 1.0) -> None:
+        """Keep what a search found, for a subclass to call.
+
+        Parameters
+        ----------
+        found : BisectionResult
+            What was found.
+        unit : float
+            A power of two by which values are multiplied to be in units of the data.
+        """
+        self.delta_bounds_ = (found.lower * unit, found.upper * unit)
+        self.delta_ = self.delta_bounds_[0]
+        self.proven_, self.converged_, self.reason_ = found.proven, found.converged, found.reason
+        self.history_ = found.history
+        if not found.converged:
+            bracket = "[{:.6g}, {:.6g}]".format(*self.delta_bounds_)
+            message = f"delta* was only found to lie in {bracket}: {found.reason}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 def principal_axes(W: FloatArray, X: FloatArray) -> FloatArray:

@@ -9,11 +9,10 @@ from wlda_data import blobs, proven_bracket
 
 import sdpfeas as sf
 from sdpfeas.errors import ProblemError
-from sdpfeas.families import WLDA
+from sdpfeas.families import WLDA, FantopeMaxMin
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference
 from sdpfeas.verifier.results import Claim, Proof, Verdict
 from sdpfeas.wlda.data import prepared
-from sdpfeas.wlda.family.separation import Separation
 
 sklearn_datasets = pytest.importorskip("sklearn.datasets")
 
@@ -174,7 +173,7 @@ def test_common_null_space_makes_the_ratio_infinite(formulation, r):
     X, y = blobs(classes=3, features=40, samples=4)
     family = WLDA.from_data(X, y, r, formulation=formulation)
     assert family.known.delta == math.inf
-    assert isinstance(family.known.substitute, Separation)
+    assert isinstance(family.known.substitute, FantopeMaxMin)
     inner = proven_bracket(family.known.substitute)
     point = family.from_substitute(inner.point)
     assert family.ratio(point) == math.inf

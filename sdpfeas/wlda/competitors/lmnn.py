@@ -96,7 +96,7 @@ class LMNN(LinearProjection):
         y : array_like
             One label a sample.
         """
-        samples, index = self._labelled(X, y)
+        samples, index = self.checked_samples(X, y)
         if not 0.0 < self.push < 1.0:
             raise ValueError(f"push must lie between 0 and 1, got {self.push!r}")
         if self.n_neighbors < 1:

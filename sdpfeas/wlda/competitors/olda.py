@@ -40,7 +40,7 @@ class OrthogonalLDA(LinearProjection):
         y : array_like
             One label a sample.
         """
-        samples, index = self._labelled(X, y)
+        samples, index = self.checked_samples(X, y)
         centred = samples - self.mean_
         _, singular, right = np.linalg.svd(centred, full_matrices=False)
         rank = int(np.sum(singular > self.tol * singular[0]))

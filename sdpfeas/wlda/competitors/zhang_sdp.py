@@ -15,6 +15,7 @@ from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry, Progress
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import BackendError
+from sdpfeas.families.lines import column
 from sdpfeas.families.roots import certificate_root
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -23,7 +24,6 @@ from sdpfeas.problem.rows import Rows, Sparse, Stacked
 from sdpfeas.problem.sets import Nonneg, SpectralBox
 from sdpfeas.wlda.criterion import ROUNDING, Criterion
 from sdpfeas.wlda.family import geometry
-from sdpfeas.wlda.family.formulations import column
 from sdpfeas.wlda.family.geometry import ClassScatter
 from sdpfeas.wlda.projection import LinearProjection, check_components, principal_axes
 
@@ -106,7 +106,7 @@ class ZhangSDP(LinearProjection):
         y : array_like
             One label a sample.
         """
-        samples, index = self._labelled(X, y)
+        samples, index = self.checked_samples(X, y)
         classes = geometry.from_data(samples, index, scatter=self.scatter)
         r = check_components(self.n_components, min(self.classes_.size - 1, classes.k), classes.k)
         backend = find_solver(self.solver).make()

@@ -82,7 +82,7 @@ class ZhangSOCP(LinearProjection):
         y : array_like
             One label a sample.
         """
-        samples, index = self._labelled(X, y)
+        samples, index = self.checked_samples(X, y)
         criterion = Criterion(geometry.from_data(samples, index, scatter=self.scatter))
         r = check_components(self.n_components, min(self.classes_.size - 1, criterion.k), criterion.k)
         W = criterion.discriminant(r)

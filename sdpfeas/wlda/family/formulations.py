@@ -7,25 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.problem.rows import Combined, Rows, Sparse, Stacked
+from sdpfeas.families.lines import column
+from sdpfeas.problem.rows import Combined, Rows, Stacked
 from sdpfeas.problem.sets import Nonneg, SpectralBox
 
-__all__ = ["column", "compact", "paper", "paper_rows"]
-
-
-def column(start: int, stop: int, m: int, value: float = 1.0) -> Sparse:
-    """Rows on a scalar block: ``value`` in the rows from ``start`` to ``stop``, zero in the others.
-
-    Parameters
-    ----------
-    start, stop, m : int
-        Which of the m rows.
-    value : float
-        The coefficient.
-    """
-    index = np.arange(start, stop)
-    place = (index, np.zeros(index.size, dtype=np.int64))
-    return Sparse(sp.csr_array((np.full(index.size, value), place), (m, 1)), 1, False)
+__all__ = ["compact", "paper", "paper_rows"]
 
 
 def compact(

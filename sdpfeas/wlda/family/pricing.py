@@ -13,11 +13,11 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
+from sdpfeas.families.descent import REFINE_ROUNDS, Oracle, refine, unit_weights
 from sdpfeas.families.roots import EXACT, NO_ROOT, Root, certificate_root
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.sets import SpectralBox
-from sdpfeas.wlda.family.descent import REFINE_ROUNDS, Oracle, refine, unit_weights
 
 __all__ = ["Pricing", "Weights"]
 

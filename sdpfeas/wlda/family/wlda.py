@@ -26,6 +26,8 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.families.base import Known, ParametricFamily
+from sdpfeas.families.fantope import FantopeMaxMin
+from sdpfeas.families.lines import column
 from sdpfeas.families.roots import EXACT, Root
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix, symmetrize
 from sdpfeas.numerics.rounding import UNIT
@@ -37,12 +39,11 @@ from sdpfeas.wlda.family import geometry
 from sdpfeas.wlda.family.balance import balanced_weights
 from sdpfeas.wlda.family.degenerate import analyse, scale_caveat
 from sdpfeas.wlda.family.enclosure import Enclosure
-from sdpfeas.wlda.family.formulations import column, compact, paper, paper_rows
+from sdpfeas.wlda.family.formulations import compact, paper, paper_rows
 from sdpfeas.wlda.family.geometry import ClassScatter
 from sdpfeas.wlda.family.nullspace import pair_rows, pairs_of
 from sdpfeas.wlda.family.options import Formulation, WldaOptions
 from sdpfeas.wlda.family.pricing import Pricing
-from sdpfeas.wlda.family.separation import Separation
 
 __all__ = ["WLDA", "WldaOptions", "Worst"]
 
@@ -250,7 +251,8 @@ class WLDA(ParametricFamily):
         if found.coincide:
             return self._known_zero()
         if found.null is not None and not found.vacuous:
-            separation = Separation(pair_rows(found.null.part(), found.groups), self.r)
+            pairs = pair_rows(found.null.part(), found.groups)
+            separation = FantopeMaxMin(pairs, self.r, bracket=(0.0, math.inf))
             reason = (
                 f"the class scatters share a null space of dimension {self.null_dim} >= r = {self.r} on "
                 "which all class means differ: the ratio is unbounded"
@@ -274,7 +276,7 @@ class WLDA(ParametricFamily):
         """Map a point of the substitute family back: from the null space, or from fewer pairs."""
         known = self.known
         assert known is not None
-        if isinstance(known.substitute, Separation):
+        if isinstance(known.substitute, FantopeMaxMin):
             null = self._analysis.null
             assert null is not None
             z = np.zeros((null.turned.k, null.turned.k))

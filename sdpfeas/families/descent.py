@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
 
 from sdpfeas.numerics.linalg import FloatArray
 
@@ -126,6 +125,8 @@ def _master(
     means: FloatArray, scatters: FloatArray, scale: float
 ) -> tuple[float, FloatArray, tuple[FloatArray, FloatArray] | None] | None:
     """Best ratio over the hull of the columns, the shares of the columns, and the weights that prove it."""
+    from scipy.optimize import linprog  # slow to import
+
     unit = float(np.max(scatters))
     if not unit > 0.0:
         return None
