@@ -1,14 +1,15 @@
 """A second pair of eyes: prove a stored answer again, from the stored numbers alone.
 
-This file shares no code with the verifier and proves differently: not in floating point with bounded errors
+This room shares no code with the verifier and proves differently: not in floating point with bounded errors
 but in rational numbers; only factors that would grow too long are taken in balls (python-flint's ``arb``).
 Floating point makes guesses, of bases, weights and depths, and decides nothing. Of the library it sees what
 files hold: the parameters of sets, the arrays behind rows, the bounds, the evidence.
 
 FEASIBLE: blocks outside their sets are moved inside; the shortest step (in units of how deep blocks lie in
 their sets) that makes the equality rows hold is solved for exactly, and where it leads is checked, sets by
-LDL', rows by their values. INFEASIBLE: the multipliers next to the given ones for which ``A*y`` vanishes on
-Free blocks are solved for likewise; ``beta(y)`` has to exceed upper bounds of the support functions.
+LDL', rows and LMIs by their values. INFEASIBLE: the multipliers next to the given ones for which ``A*y`` with
+``B*Y`` of LMIs, vanishes on Free blocks are solved for likewise; ``beta(y) - <Y, F(0)>`` has to exceed upper
+bounds of the support functions, those of the sets of LMIs at ``-Y`` included.
 """
 
 from __future__ import annotations
@@ -19,12 +20,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from sdpfeas.auditor import arithmetic
+from sdpfeas.auditor.arithmetic import (
+    each,
+    eigensystem,
+    identity,
+    product,
+    rational,
+    reduced,
+    semidefinite,
+    shortest,
+    zeros,
+)
 
 if TYPE_CHECKING:
     from sdpfeas.io.results import SavedResult
@@ -32,11 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit", "Finding", "NotProved", "audit", "prove"]
 
-flint: Any = import_module("flint") if find_spec("flint") else None
 #: Most numbers in rows, most equality rows, largest side of a matrix: with python-flint, and with fractions.
 LARGEST, LARGEST_SLOW = (6_000_000, 600, 400), (2_000, 12, 12)
-#: Bits of the balls, and the largest side of a matrix that is factored in rational numbers where these fail.
-BITS, EXACT_SIDE = (256, 1024), 40
 INSIDE = Fraction(1, 2**80)  # share of the room in a set by which a block outside is moved into it
 Row = tuple[np.ndarray, np.ndarray]  # positions in a block, and the numbers there
 
@@ -89,96 +98,6 @@ def prove(problem: FeasibilityProblem, verdict: str, evidence: Any) -> str:
         middle = [np.eye(block.n) if block.matrix else np.ones(block.n) for block in problem.sets]
         return question.feasible(middle if evidence is None else evidence)
     return question.contradiction() if evidence is None else question.infeasible(evidence)
-
-
-def rational(value: Any) -> Any:
-    """A number as an exact rational, of python-flint's kind where it is installed."""
-    return Fraction(value) if flint is None else flint.fmpq(*value.as_integer_ratio())
-
-
-def each(function: Any, array: Any) -> np.ndarray:
-    """A function of every entry."""
-    flat = [function(v) for v in np.asarray(array).reshape(-1).tolist()]
-    return np.array([*flat, None], dtype=object)[:-1].reshape(np.shape(array))
-
-
-def zeros(*shape: int) -> np.ndarray:
-    """An array of rational zeros."""
-    return np.full(shape, rational(0), dtype=object)
-
-
-def identity(n: int, value: Any = 1) -> np.ndarray:
-    """A multiple of the identity matrix."""
-    return each(rational, np.eye(n)) * value
-
-
-def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Product of matrices, or of a matrix and a vector."""
-    if flint is None or not (a.size and b.size):
-        return a.dot(b)
-    first, second = (flint.fmpq_mat(len(m), m.size // len(m), m.reshape(-1).tolist()) for m in (a, b))
-    return np.array((first * second).entries(), dtype=object).reshape(a.shape[0], *b.shape[1:])
-
-
-def reduced(table: np.ndarray) -> tuple[np.ndarray, list[int]]:
-    """Reduced row echelon form, and its pivot columns."""
-    rows, columns = table.shape
-    if flint is not None:
-        form, rank = flint.fmpq_mat(rows, columns, table.reshape(-1).tolist()).rref()
-        table = np.array(form.entries(), dtype=object).reshape(table.shape)
-        return table, [int(np.argmax(row != 0)) for row in table[:rank]]
-    table, pivots = table.copy(), list[int]()
-    for column in range(columns):
-        top = len(pivots)
-        hit = next((i for i in range(top, rows) if table[i, column] != 0), None)
-        if hit is not None:
-            table[[top, hit]] = table[[hit, top]]
-            table[top] = table[top] / table[top, column]
-            others = np.arange(rows) != top
-            table[others] = table[others] - np.outer(table[others, column], table[top])
-            pivots.append(column)
-    return table, pivots
-
-
-def shortest(matrix: np.ndarray, weight: np.ndarray, off: np.ndarray) -> np.ndarray | None:
-    """The step with ``matrix @ step = off`` of least norm, in units of the weights; None if there is none."""
-    weighted = matrix * weight
-    # Rows may depend on each other: any solution of the normal equations leads to the same step.
-    table, pivots = reduced(np.column_stack([product(weighted, weighted.T), off]))
-    if off.size in pivots:
-        return None
-    z = zeros(off.size)
-    z[pivots] = table[: len(pivots), -1]
-    return weight * product(weighted.T, z)
-
-
-def semidefinite(matrix: np.ndarray) -> bool:
-    """Prove a symmetric matrix positive semidefinite by LDL'; where it is large, in balls first."""
-    if flint is not None and len(matrix) > 6 and not isinstance(matrix[0, 0], flint.arb):
-        for bits in BITS:
-            with flint.ctx.workprec(bits):
-                if semidefinite(each(flint.arb, matrix)):
-                    return True
-        if len(matrix) > EXACT_SIDE:
-            return False
-    a = matrix.copy()
-    for k in range(len(a)):
-        pivot, column = a[k, k], a[k + 1 :, k]
-        # A ball is positive if all numbers in it are, and zero if that is the only one.
-        if pivot > 0:
-            a[k + 1 :, k + 1 :] -= np.outer(column / pivot, column)
-        elif not (pivot == 0 and all(v == 0 for v in column)):
-            return False
-    return True
-
-
-def eigensystem(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A guess at the eigenvalues, ascending, and eigenvectors; orthonormal to twice the digits of a float."""
-    sizes = (int(v.numerator).bit_length() - int(v.denominator).bit_length() for v in matrix.flat if v != 0)
-    unit = rational(Fraction(2) ** max(sizes, default=0))
-    lam, q = (each(rational, part) for part in np.linalg.eigh(each(float, matrix / unit).astype(float)))
-    # One Newton-Schulz step squares the distance from orthonormality.
-    return lam * unit, product(q, identity(len(q), 3) - product(q.T, q)) / 2
 
 
 class Block:
@@ -302,12 +221,28 @@ def numbers(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     return (out + out.T) / 2 if out.ndim == 2 else out
 
 
+class Inequality:
+    """An LMI: where its values lie, its constant, and a line of coefficients for every entry of a point."""
+
+    def __init__(self, lmi: Any, sizes: list[int]) -> None:
+        self.block, self.constant = Block(**lmi.set.spec()), each(rational, lmi.constant.reshape(-1))
+        self.lines = zeros(sum(sizes), self.constant.size)
+        for rows, size, start in zip(lmi.coefficients, sizes, np.cumsum([0, *sizes]), strict=False):
+            for i, (place, values) in enumerate([] if rows is None else expand(rows, self.constant.size)):
+                self.lines[start + i, place] = values
+            whole = self.lines[start : start + size].reshape(-1, *self.block.shape)
+            if self.block.matrix and (whole != whole.transpose(0, 2, 1)).any():
+                raise NotProved("the coefficients of an LMI are not symmetric")
+
+    def value(self, x: np.ndarray) -> np.ndarray:
+        """The array that has to lie in the block."""
+        return (self.constant + product(self.lines.T, x)).reshape(self.block.shape)
+
+
 class Question:
     """A stored problem in rational numbers, traces as rows of their own, and the proofs about it."""
 
     def __init__(self, problem: FeasibilityProblem) -> None:
-        if problem.lmis:
-            raise NotProved("the auditor does not know LMIs")
         self.m, self.sets = problem.m, [Block(**block.spec()) for block in problem.sets]
         self.cuts = [0, *np.cumsum([math.prod(block.shape) for block in self.sets]).tolist()]
         traces = sum(block.trace is not None for block in self.sets)
@@ -315,9 +250,11 @@ class Question:
             max(block.n * block.matrix for block in self.sets),
             np.sum(problem.lower == problem.upper),
         )
-        sizes = ((self.m + traces) * self.cuts[-1], equal, side)
-        if np.any(np.array(sizes) > (LARGEST if flint else LARGEST_SLOW)):
-            raise NotProved(f"too large for an audit{'' if flint else ' without python-flint'}")
+        entries = [math.prod(lmi.set.shape) for lmi in problem.lmis]
+        side = max([side, *(lmi.set.n * lmi.set.matrix for lmi in problem.lmis)])
+        numbers_held = (self.m + traces + sum(entries)) * self.cuts[-1]
+        if np.any(np.array((numbers_held, equal, side)) > (LARGEST if arithmetic.flint else LARGEST_SLOW)):
+            raise NotProved(f"too large for an audit{'' if arithmetic.flint else ' without python-flint'}")
         ends = zip(problem.lower.tolist(), problem.upper.tolist(), strict=True)
         self.bounds = [tuple(rational(v) if math.isfinite(v) else None for v in pair) for pair in ends]
         self.matrix = zeros(self.m + traces, self.cuts[-1])
@@ -330,6 +267,7 @@ class Question:
             square = self.matrix[:, start:stop].reshape(-1, *block.shape)
             if block.matrix and (square != square.transpose(0, 2, 1)).any():
                 raise NotProved("the rows are not symmetric")
+        self.lmis = [Inequality(lmi, np.diff(self.cuts).tolist()) for lmi in problem.lmis]
         self.equal = np.array([low == high for low, high in self.bounds], dtype=bool)
 
     def blocks(self, x: np.ndarray) -> Iterator[tuple[Block, np.ndarray]]:
@@ -376,27 +314,46 @@ class Question:
             if (low is not None and value < low) or (high is not None and value > high):
                 return f"row {i} is outside its bounds"
         outside = (b for b, (block, part) in enumerate(self.blocks(x)) if not block.holds(part))
-        return next((f"block {b} is not proved to be in its set" for b in outside), "")
+        wrong = (j for j, lmi in enumerate(self.lmis) if not lmi.block.holds(lmi.value(x)))
+        missing = (f"LMI {j} is not proved to hold" for j in wrong)
+        return next((f"block {b} is not proved to be in its set" for b in outside), next(missing, ""))
+
+    def gradient(self, y: np.ndarray, own: list[np.ndarray]) -> np.ndarray:
+        """``A*y`` with ``B*Y`` of every LMI, over all blocks."""
+        parts = (product(lmi.lines, part) for lmi, part in zip(self.lmis, own, strict=True))
+        return sum(parts, product(self.matrix.T, y) if y.size else zeros(self.cuts[-1]))
 
     def infeasible(self, given: Any) -> str:
         """Prove that multipliers, or exact ones next to them, rule out every point."""
-        y = np.append(numbers(given, (self.m,)), zeros(len(self.bounds) - self.m))
+        counts = [lmi.constant.size for lmi in self.lmis]
+        first, *own = np.split(numbers(given, (self.m + sum(counts),)), np.cumsum([self.m, *counts])[:-1])
+        y = np.append(first, zeros(len(self.bounds) - self.m))
         free = np.repeat([block.low is None for block in self.sets], np.diff(self.cuts))
-        off = -product(self.matrix[:, free].T, y)
+        # Multipliers of LMIs are taken one entry at a time, mirrored ones together.
+        mirrors = [np.arange(lmi.constant.size).reshape(lmi.block.shape).T.reshape(-1) for lmi in self.lmis]
+        own = [(part + part[mirror]) / 2 for part, mirror in zip(own, mirrors, strict=True)]
+        off = -self.gradient(y, own)[free]
         if (off != 0).any():
-            sizes = np.array([max(abs(row)) or rational(1) for row in self.matrix])
+            sizes = np.array([max(abs(row)) or rational(1) for row in self.matrix], dtype=object)
             # Those bound to a sign may move by as much as they are, the others by as much as the largest.
             signed = [None in ends for ends in self.bounds]
-            reach = np.where(signed, abs(y), max(abs(y) * sizes) / sizes)
-            step = shortest(self.matrix[:, free].T, reach, off)
+            reach = np.where(signed, abs(y), max(abs(y) * sizes, default=0) / sizes)
+            lines = np.hstack([self.matrix[:, free].T, *(lmi.lines[free] for lmi in self.lmis)])
+            reach = np.concatenate([reach, *(zeros(part.size) + max(abs(part)) for part in own)])
+            step = shortest(lines, reach, off)
             if step is None:
                 raise NotProved("no multipliers near the given ones have A*y = 0 on the Free blocks")
-            y = y + step
+            step, *moves = np.split(step, np.cumsum([y.size, *counts])[:-1])
+            y, own = y + step, [part + move for part, move in zip(own, moves, strict=True)]
         sides = zip(y, self.bounds, strict=True)
         bounds = [rational(0) if w == 0 else low if w > 0 else high for w, (low, high) in sides]
         if None in bounds:
             raise NotProved(f"the multiplier of row {bounds.index(None)} has the sign of a missing bound")
-        supports = (block.support(part) for block, part in self.blocks(product(self.matrix.T, y)))
-        if not (y * bounds).sum() > sum(supports):
+        supports = [block.support(part) for block, part in self.blocks(self.gradient(y, own))]
+        supports += [
+            lmi.block.support(-w.reshape(lmi.block.shape)) for lmi, w in zip(self.lmis, own, strict=True)
+        ]
+        constants = sum((w * lmi.constant).sum() for lmi, w in zip(self.lmis, own, strict=True))
+        if not (y * bounds).sum() - constants > sum(supports):
             raise NotProved("the two sides of the certificate are not proved to differ")
         return "the multipliers, or exact ones next to them, rule out every point"

@@ -26,6 +26,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
 from sdpfeas.problem.rows.columns import dense_columns, vector_columns
+from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality import MAX_DENSE_ROWS, CorrectionSystem, Movable
 from sdpfeas.verifier.gram import CAUTION
 from sdpfeas.verifier.outcome import Outcome, refuse
@@ -53,12 +54,12 @@ def lmi_slip(lmi: LMI, moved: list[float | FloatArray]) -> float:
     return total
 
 
-def lmi_margin(lmi: LMI, value: FloatArray, slip: float) -> float:
-    """Depth of a value in the set less what it may be off, relative to its largest eigenvalue."""
-    lam = lmi.set.spectrum(value)
+def lmi_margin(target: BlockSet, value: FloatArray, slip: float) -> float:
+    """Depth of a value in its set less what it may be off, relative to its largest eigenvalue."""
+    lam = target.spectrum(value)
     size = float(np.max(np.abs(lam)))
-    size = max(size, lmi.set.spectral_radius) if lmi.set.bounded else size
-    return min(max((lmi.set.depth_spectrum(lam) - slip) / size, 0.0), 1.0) if size > 0.0 else 1.0
+    size = max(size, target.spectral_radius) if target.bounded else size
+    return min(max((target.depth_spectrum(lam) - slip) / size, 0.0), 1.0) if size > 0.0 else 1.0
 
 
 class LmiMultipliers:

@@ -136,7 +136,7 @@ def _prove_with(
         slip = lmi_slip(lmi, moved)
         if not lmi.set.proves_near(middle, error, slip):
             return refuse(f"LMI {problem.lmi_name(j)} does not provably hold")
-        margin = min(margin, lmi_margin(lmi, middle, float(sum_up(norm_upper(error), slip))))
+        margin = min(margin, lmi_margin(lmi.set, middle, float(sum_up(norm_upper(error), slip))))
     where = "next to" if local > 0.0 or drift.any() or any(np.any(step) for step in moved) else "at"
     what = "every set, every row and every LMI holds" if lmis else "every set and every row holds"
     return Outcome(True, margin, f"an exact solution lies {where} the point: {what}")

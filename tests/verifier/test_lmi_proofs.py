@@ -199,6 +199,50 @@ def test_weakly_infeasible_lmis_stay_undecided():
         assert sf.solve(problem, name, time_limit=5).verdict is sf.Verdict.UNDECIDED
 
 
+def singular_certificate(rng: np.random.Generator, rank: int) -> Planted:
+    """An infeasible LMI of integers whose multiplier has a low rank."""
+    matrices = rng.integers(-2, 3, (4, 4, 4))
+    matrices = matrices + matrices.transpose(0, 2, 1)
+    root = rng.integers(-2, 3, (4, rank))
+    root[0, 0] = 1
+    y = root @ root.T
+    along = np.tensordot(matrices, y, axes=2)
+    matrices = matrices * int(np.sum(y * y)) - along[:, None, None] * y
+    constant, parts = matrices[0] - y, matrices[1:]
+    lmi = sf.LMI(sf.PSD(4), constant.astype(float), [parts.astype(float)], "f")
+    problem = sf.FeasibilityProblem([sf.Free(3)], [None], [], [], lmis=[lmi])
+    return Planted(problem, False, certificate=y.reshape(-1).astype(float))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_singular_evidence_is_proved_in_rational_arithmetic(seed):
+    rng = np.random.default_rng(seed)
+    item = singular_certificate(rng, 1 + seed % 3)
+    for scale, noise in ((1.0, 0.0), (0.3, 0.0), (1.0, 1e-10)):
+        y = scale * item.certificate + noise * rng.normal(size=16)
+        check = sf.verify(item.problem, sf.Claim(certificate=y), rigorous=True)
+        assert check.verdict == item.truth, check.reason
+        if noise and check.proof == sf.Proof.RIGOROUS:
+            continue  # there may be others next to it that are not singular
+        assert check.proof == sf.Proof.EXACT
+        y = check.rational.reshape(4, 4)
+        assert planted.exactly_psd(y)
+        (lmi,) = item.problem.lmis
+        rows = [planted.rationals(lmi.coefficients[0].exact_row(i)) for i in range(3)]
+        assert all(np.sum(row * y) == 0 for row in rows)
+        assert np.sum(planted.rationals(lmi.constant) * y) < 0
+    problem, x = integer_lmi(rng, 3, 4, 0.0)
+    check = sf.verify(problem, sf.Claim(point=(x + 1e-11 * rng.normal(size=3),)), rigorous=True)
+    assert check.verdict == sf.Verdict.FEASIBLE
+    if check.proof == sf.Proof.EXACT:
+        (lmi,) = problem.lmis
+        rows = [planted.rationals(lmi.coefficients[0].exact_row(i)) for i in range(3)]
+        exact = planted.rationals(lmi.constant) + sum(
+            v * r for v, r in zip(check.rational[0], rows, strict=True)
+        )
+        assert planted.exactly_psd(exact)
+
+
 def test_evidence_that_overflows_is_refused():
     item = draw(5, truth=True)
     for size in (1e200, 1e305, np.inf, np.nan):

@@ -29,8 +29,6 @@ ROUND_DIGITS = 9
 
 def small_enough(problem: FeasibilityProblem) -> bool:
     """Whether a problem is small enough for exact mode."""
-    if problem.lmis:
-        return False
     limit = MAX_OPERATIONS if rationals.HAS_FLINT else MAX_SLOW_OPERATIONS
     return _operations(problem) <= limit
 
@@ -45,7 +43,12 @@ def _operations(problem: FeasibilityProblem) -> int:
     entries = sum(math.prod(block.shape) for block in problem.sets)
     equations = int(problem.equality.sum())
     cubes = sum(3 * block.n**3 for block in problem.sets if block.matrix)
-    return problem.m * entries + equations**2 * (entries + equations) + cubes
+    total = problem.m * entries + equations**2 * (entries + equations) + cubes
+    free = sum(block.n for block in problem.sets if block.free)
+    for lmi in problem.lmis:
+        # Twice its terms, its factorisation, and what makes the multipliers fit the Free blocks.
+        total += 2 * entries * lmi.set.entries + 3 * lmi.set.n**3 + free**2 * lmi.set.dimension
+    return total + (free**3 if problem.lmis else 0)
 
 
 def is_round(problem: FeasibilityProblem) -> bool:
@@ -62,6 +65,10 @@ def is_round(problem: FeasibilityProblem) -> bool:
         for rows in problem.rows:
             if rows is not None:
                 numbers += _stored(rows)
+        for lmi in problem.lmis:
+            numbers.append(lmi.constant)
+            for rows in lmi.coefficients:
+                numbers += [] if rows is None else _stored(rows)
         mantissas, _ = np.frexp(np.concatenate([a.reshape(-1) for a in numbers]))
         found = all(_is_short(v) for v in np.unique(np.abs(mantissas)).tolist())
         problem.__dict__["_is_round"] = found

@@ -17,7 +17,15 @@ from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.exact.algebra import exact_step
 from sdpfeas.verifier.exact.candidates import DENOMINATORS, SLIP, candidates
 from sdpfeas.verifier.exact.eligible import need_rationals, small_enough
-from sdpfeas.verifier.exact.rationals import eye, number, to_float, to_floats, to_fractions, to_rationals
+from sdpfeas.verifier.exact.rationals import (
+    eye,
+    number,
+    to_float,
+    to_floats,
+    to_fractions,
+    to_rationals,
+    zeros,
+)
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
 
@@ -61,7 +69,7 @@ def exact_certificate(
         if last.proven or not repair:
             return last
     # In the units of their rows, up to powers of two, so that the units of a row do not matter.
-    factors = power_of_two(problem.norms)
+    factors = _factors(problem)
     plain = y / factors
     size = np.abs(plain)
     largest = float(np.max(size))
@@ -87,6 +95,12 @@ def exact_certificate(
     return last
 
 
+def _factors(problem: FeasibilityProblem) -> FloatArray:
+    """Powers of two by which rows, and LMIs as a whole, get norms about one."""
+    parts = [np.full(lmi.set.entries, power_of_two(np.array([lmi.norm]))[0]) for lmi in problem.lmis]
+    return np.concatenate([power_of_two(problem.norms), *parts])
+
+
 def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
     """Whether floating-point numbers leave it open: what misses by more than rounding needs no proof."""
     if not np.isfinite(y).all():
@@ -95,11 +109,11 @@ def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
         return False
     terms = problem.beta_terms(y)
     gap, scale = float(np.sum(terms)), float(np.sum(np.abs(terms)))
-    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        if rows is None:
-            continue
-        g = rows.stable_adjoint(y)
-        size = float(np.abs(y) @ problem.block_norms[b])
+    rows_part, own_parts = problem.split(y)
+    for b, (block, g) in enumerate(zip(problem.sets, problem.adjoint(y), strict=True)):
+        size = float(np.abs(rows_part) @ problem.block_norms[b])
+        for lmi, own in zip(problem.lmis, own_parts, strict=True):
+            size += 0.0 if lmi.coefficients[b] is None else float(np.linalg.norm(own)) * lmi.norm
         if not (np.isfinite(g).all() and math.isfinite(size)):
             return True
         lam = np.abs(g) if block.free else block.spectrum(g)
@@ -108,40 +122,74 @@ def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
             scale += block.nuclear_radius * size
         elif float(np.max(lam)) > SLIP * size:
             return False
+    for lmi, own in zip(problem.lmis, own_parts, strict=True):
+        lam = lmi.set.spectrum(-own)
+        if lmi.set.bounded:
+            gap -= lmi.set.support_spectrum(lam)
+            scale += lmi.set.nuclear_radius * float(np.max(np.abs(lam)))
+        elif float(np.max(lam)) > SLIP * float(np.max(np.abs(lam))):
+            return False
     return not gap < -SLIP * scale
+
+
+def _split(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Multipliers of the rows, and of every LMI as a vector."""
+    cuts = np.cumsum([rows.problem.m, *(lmi.set.entries for lmi in rows.lmis)])[:-1]
+    first, *own = np.split(y, cuts)
+    return first, own
+
+
+def _gradient(rows: ExactRows, y: np.ndarray) -> np.ndarray:
+    """``A*y`` with what the LMIs add, over the stacked blocks."""
+    first, own = _split(rows, y)
+    total = rows.matrix.T.dot(first) if first.size else zeros((rows.matrix.shape[1],))
+    for lmi, part in zip(rows.lmis, own, strict=True):
+        total = total + lmi.matrix.dot(part)
+    return np.asarray(total)
 
 
 def _clear_free(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     """Correct multipliers so that ``A*y`` vanishes on the Free blocks, where that can be done."""
     problem = rows.problem
     free = np.concatenate([np.full(s.entries, s.free) for s in problem.sets])
-    if not free.any():
-        return y, ()
-    columns = rows.matrix[:, free]
-    off = columns.T.dot(y)
+    off = _gradient(rows, y)[free]
     if not any(v != 0 for v in off):
         return y, ()
+    first, own = _split(rows, y)
     movable = np.array(
         [(np.isfinite(lo) and np.isfinite(hi)) or v != 0
-         for lo, hi, v in zip(problem.lower, problem.upper, y, strict=True)]
+         for lo, hi, v in zip(problem.lower, problem.upper, first, strict=True)], dtype=bool
     )  # fmt: skip
-    part = columns[movable].T
-    size = np.abs(to_floats(y[movable]))
+    size = np.abs(to_floats(first[movable]))
     unit = power_of_two(problem.norms[movable])
     signed = ~(np.isfinite(problem.lower) & np.isfinite(problem.upper))[movable]
-    weight = np.where(signed, size, float(np.max(size / unit, initial=0.0)) * unit)
-    step = exact_step(part, to_floats(part), weight, off)
+    weights = [np.where(signed, size, float(np.max(size / unit, initial=0.0)) * unit)]
+    parts = [rows.matrix[:, free][movable].T]
+    for lmi, part in zip(rows.lmis, own, strict=True):
+        sizes = np.abs(to_floats(part[lmi.entries]))
+        weights.append(sizes if lmi.set.entrywise else np.full(sizes.size, float(np.max(sizes))))
+        parts.append(lmi.folded[free])
+    matrix = np.concatenate(parts, axis=1)
+    step = exact_step(matrix, to_floats(matrix), np.concatenate(weights), off)
     if step is None:
         return y, ()
-    out = np.array(y)
-    out[movable] = out[movable] - step
-    return out, ("made A*y vanish on the free blocks",)
+    moves = np.split(step, np.cumsum([part.shape[1] for part in parts])[:-1])
+    first = np.array(first)
+    first[movable] = first[movable] - moves[0]
+    out = [first]
+    for lmi, part, move in zip(rows.lmis, own, moves[1:], strict=True):
+        moved = np.array(part)
+        moved[lmi.entries] = moved[lmi.entries] - move
+        moved[lmi.mirror[lmi.entries]] = moved[lmi.entries]
+        out.append(moved)
+    return np.concatenate(out), ("made A*y vanish on the free blocks",)
 
 
 def _certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
     problem = rows.problem
     gap, scale = number(Fraction(0)), 0.0
-    for i, weight in enumerate(y):
+    first, own = _split(rows, y)
+    for i, weight in enumerate(first):
         if weight == 0:
             continue
         bound = problem.lower[i] if weight > 0 else problem.upper[i]
@@ -150,8 +198,19 @@ def _certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
         term = weight * rows.number(bound)
         gap += term
         scale += abs(to_float(term))
-    gradient = rows.matrix.T.dot(y)
-    for b, (block, g) in enumerate(zip(problem.sets, rows.blocks(gradient), strict=True)):
+    for j, (lmi, part) in enumerate(zip(rows.lmis, own, strict=True)):
+        terms = part * lmi.constant
+        gap -= terms.sum()
+        scale += sum(abs(to_float(term)) for term in terms)
+        multiplier = part.reshape(lmi.set.shape)
+        support = _box_support(rows, lmi.set, -multiplier) if lmi.set.bounded else number(Fraction(0))
+        if support is None or not (lmi.set.bounded or lmi.set.polar_exact(-multiplier)):
+            return refuse(
+                f"the multiplier of LMI {problem.lmi_name(j)} is not in the dual of its set exactly"
+            )
+        gap -= support
+        scale += abs(to_float(support))
+    for b, (block, g) in enumerate(zip(problem.sets, rows.blocks(_gradient(rows, y)), strict=True)):
         if block.bounded:
             support = _box_support(rows, block, g)
             if support is None:

@@ -19,6 +19,7 @@ from sdpfeas.verifier.exact.rationals import (
     zeros,
 )
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
+from sdpfeas.verifier.lmis import lmi_margin
 from sdpfeas.verifier.outcome import Outcome, refuse
 
 __all__ = ["exact_point"]
@@ -126,6 +127,11 @@ def _may_be_feasible(problem: FeasibilityProblem, point: Point) -> bool:
         reference = max(scale, block.spectral_radius) if block.bounded else scale
         if not block.free and block.depth(x) < -SLIP * reference:
             return False
+    for lmi in problem.lmis:
+        value = lmi.value(point)
+        terms = float(np.linalg.norm(lmi.constant)) + float(np.max(size)) * lmi.norm
+        if np.isfinite(value).all() and lmi.set.depth(value) < -SLIP * terms:
+            return False
     return True
 
 
@@ -146,9 +152,16 @@ def _point_holds(rows: ExactRows, x: np.ndarray) -> Outcome:
     for b, (block, part) in enumerate(zip(problem.sets, rows.blocks(x), strict=True)):
         if not block.contains_exact(part, rows.number):
             return refuse(f"block {problem.block_name(b)} is outside its set in exact arithmetic")
+    for j, lmi in enumerate(rows.lmis):
+        value = lmi.value(x)
+        if not lmi.set.contains_exact(value, rows.number):
+            return refuse(f"LMI {problem.lmi_name(j)} does not hold in exact arithmetic")
+        near = to_floats(value)
+        margin = min(margin, lmi_margin(lmi.set, near, 0.0) if np.isfinite(near).all() else 0.0)
+    what = "every set, row and LMI" if rows.lmis else "every set and row"
     return Outcome(
         True,
         margin,
-        "the point, taken as rational numbers, meets every set and row exactly",
+        f"the point, taken as rational numbers, meets {what} exactly",
         rational=tuple(to_fractions(part) for part in rows.blocks(x)),
     )

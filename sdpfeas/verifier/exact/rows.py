@@ -1,4 +1,4 @@
-"""The rows of a problem in rational arithmetic."""
+"""The rows and LMIs of a problem in rational arithmetic."""
 
 from __future__ import annotations
 
@@ -10,11 +10,53 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.exact import rationals
-from sdpfeas.verifier.exact.rationals import eye, number, to_floats, zeros
+from sdpfeas.verifier.exact.rationals import eye, number, to_floats, to_rationals, zeros
 
-__all__ = ["ExactRows", "exact_rows"]
+__all__ = ["ExactLmi", "ExactRows", "exact_rows"]
+
+
+class ExactLmi:
+    """An LMI in rational arithmetic, over the stacked blocks."""
+
+    def __init__(self, problem: FeasibilityProblem, lmi: LMI) -> None:
+        self.set = lmi.set
+        self.constant = to_rationals(lmi.constant.reshape(-1))
+        parts = []
+        for block, rows in zip(problem.sets, lmi.coefficients, strict=True):
+            if rows is None:
+                parts.append(zeros((block.entries, lmi.set.entries)))
+                continue
+            stacked = np.stack([rows.exact_row(i).reshape(-1) for i in range(rows.m)])
+            parts.append(np.vectorize(number, otypes=[object])(stacked))
+        #: One line for every entry of the blocks, one column for every entry of the value.
+        self.matrix = np.concatenate(parts)
+
+    def value(self, x: np.ndarray) -> np.ndarray:
+        """``F(X)`` for a point over the stacked blocks."""
+        return np.asarray((self.constant + self.matrix.T.dot(x)).reshape(self.set.shape))
+
+    @cached_property
+    def entries(self) -> np.ndarray:
+        """Places of the entries on and above the diagonal, or of all entries of a vector."""
+        n = self.set.n
+        return np.ravel_multi_index(np.triu_indices(n), (n, n)) if self.set.matrix else np.arange(n)
+
+    @cached_property
+    def mirror(self) -> np.ndarray:
+        """For every entry the place of its mirror image."""
+        return np.arange(self.set.entries).reshape(self.set.shape).T.reshape(-1)
+
+    @cached_property
+    def folded(self) -> np.ndarray:
+        """The matrix on these entries alone, mirrored ones added up."""
+        own = self.entries
+        paired = self.mirror[own] != own
+        folded = self.matrix[:, own]
+        folded[:, paired] = folded[:, paired] + self.matrix[:, self.mirror[own][paired]]
+        return folded
 
 
 class ExactRows:
@@ -31,6 +73,7 @@ class ExactRows:
             stacked = np.stack([rows.exact_row(i).reshape(-1) for i in range(problem.m)])
             parts.append(np.vectorize(number, otypes=[object])(stacked))
         self.matrix = np.concatenate(parts, axis=1)
+        self.lmis = [ExactLmi(problem, lmi) for lmi in problem.lmis]
         self.splits = np.cumsum([math.prod(block.shape) for block in problem.sets])[:-1]
 
     def number(self, value: float) -> Any:
