@@ -100,13 +100,20 @@ class Share:
     def _vector(self) -> bool:
         return self._weight.ndim == 1
 
-    @cached_property
-    def gram(self) -> FloatArray:
-        """Inner products of the rows."""
-        if not self._vector:
-            return float(self._weight) ** 2 * self._units.gram()
-        columns = vector_columns(self._units) @ sp.diags_array(self._weight)
-        return dense_columns(columns @ columns.T)
+    def add_gram(self, total: FloatArray, scale: FloatArray) -> None:
+        """Add the inner products of the rows, each row times a number, to a matrix."""
+        if self._vector:
+            columns = vector_columns(self._units) @ sp.diags_array(self._weight)
+            found, square = columns @ columns.T, 1.0
+        else:
+            units, square = self._units, float(self._weight) ** 2
+            found = units.sparse_gram() if isinstance(units, Sparse) else units.gram()
+        if sp.issparse(found):
+            coo = found.tocoo()
+            i, j = coo.coords
+            total[i, j] += square * coo.data * scale[i] * scale[j]
+        else:
+            total += square * found * scale[:, None] * scale
 
     @property
     def squares(self) -> FloatArray:
@@ -173,7 +180,7 @@ class CorrectionSystem:
             depth = max(depth, share.depth)
             # At most one; what underflows is lost next to the larger share of another block.
             scale = np.ldexp(1.0, share.exponents - exponents[head])
-            gram[head, head] += share.gram * scale[:, None] * scale
+            share.add_gram(gram[head, head], scale)
             sizes[head] = sum_up(sizes[head], product_up(share.sizes, scale))
             if part.trace is not None:
                 along, length = share.along_identity()

@@ -63,23 +63,17 @@ class PosedRows(Posed):
         ranged = np.flatnonzero(~problem.equality & np.isfinite(problem.lower) & np.isfinite(problem.upper))
         total = m + ranged.size
         parts = [None if rows is None else _taller(matrix_of(rows), total) for rows in problem.rows]
-        sizes = np.zeros(total)
-        for part in parts:
-            if part is not None:
-                sizes = np.hypot(sizes, _row_norms(part))
-        sizes[m:] = 1.0
-        self._factors = power_of_two(sizes)
-        scale = sp.diags_array(self._factors)
+        self._factors = power_of_two(np.append(problem.norms, np.ones(ranged.size)))
         cones, self._blocks, free, self._free = [], [], [], []
         for b, (block, part) in enumerate(zip(problem.sets, parts, strict=True)):
-            own = sp.csr_array((total, block.entries)) if part is None else scale @ part
+            own = sp.csr_array((total, block.entries)) if part is None else _scaled(self._factors, part)
             if block.free:
                 self._free.append(b)
                 free.append(own)
             else:
                 self._blocks.append(b)
                 cones.append(ConeRows(block.n if block.matrix else 0, own))
-        cones.append(ConeRows(0, scale @ _slacks(problem, ranged)))
+        cones.append(ConeRows(0, _scaled(self._factors, _slacks(problem, ranged))))
         right = np.concatenate(
             [
                 np.where(np.isfinite(problem.lower), problem.lower, problem.upper),
@@ -125,11 +119,10 @@ class PosedRows(Posed):
         return np.where(np.isposinf(self.problem.upper), np.maximum(found, 0.0), found)
 
 
-def _row_norms(rows: Any) -> FloatArray:
-    largest = np.asarray(abs(rows).max(axis=1).toarray()).reshape(-1)
-    unit = power_of_two(largest)
-    scaled = sp.diags_array(unit) @ rows
-    return np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).reshape(-1)) / unit
+def _scaled(factors: FloatArray, rows: Any) -> Any:
+    """Rows times factors."""
+    data = rows.data * np.repeat(factors, np.diff(rows.indptr))
+    return sp.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def _taller(rows: Any, total: int) -> Any:

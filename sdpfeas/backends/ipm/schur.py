@@ -59,6 +59,8 @@ class SchurComplement:
                 self._parts.append((k, part))
         self._lines = columns[:, pair.lines].tocsr()
         self._lines_adjoint = self._lines.T.tocsr()
+        #: Where the entries of all squares go in an array; made when it is needed.
+        self._spots: np.ndarray | None = None
         self._collect()
 
     def _collect(self) -> None:
@@ -78,7 +80,9 @@ class SchurComplement:
     @property
     def memory(self) -> float:
         """Bytes of the complement and of what it is made from."""
-        return 8.0 * (3.0 * float(self.m) ** 2 * (not self.sparse) + sum(p.numbers for _, p in self._parts))
+        squares = sum(part.filled for _, part in self._parts)
+        whole = 0.0 if self.sparse else 3.0 * float(self.m) ** 2
+        return 8.0 * (whole + 3.0 * squares + sum(part.numbers for _, part in self._parts))
 
     def at(self, iterate: Iterate) -> Any:
         """Return the complement at an iterate: an array, or a sparse array."""
@@ -95,22 +99,32 @@ class SchurComplement:
 
     def _dense_sum(self, found: list[tuple[np.ndarray | None, FloatArray]], lines: Any) -> FloatArray:
         whole = [square for index, square in found if index is None]
+        parts = [(index, square) for index, square in found if index is not None]
+        if len(parts) == 1 and parts[0][0].ndim == 1:
+            (index, square), parts = parts[0], []
+            whole.append(np.zeros((self.m, self.m)))
+            whole[-1][np.ix_(index, index)] = square
+        if parts:
+            if self._spots is None:
+                self._spots = np.concatenate([self._spots_of(index) for index, _ in parts])
+            values = np.concatenate([square.reshape(-1) for _, square in parts])
+            summed = np.bincount(self._spots, weights=values, minlength=self.m**2)
+            whole.append(summed.reshape(self.m, self.m).astype(np.float64, copy=False))
         total = whole.pop() if whole else np.zeros((self.m, self.m))
         for square in whole:
             total += square
-        for index, square in found:
-            if index is None:
-                continue
-            if index.ndim == 1:
-                total[np.ix_(index, index)] += square
-            else:
-                for k, part in zip(index, square, strict=True):
-                    used = k < self.m
-                    total[np.ix_(k[used], k[used])] += part[np.ix_(used, used)]
         if lines is not None:
             coo = lines.tocoo()
             total[coo.coords] += coo.data
         return total
+
+    def _spots_of(self, index: np.ndarray) -> np.ndarray:
+        """Where the entries of squares go; those of rows that are none, which are zero, go to the first."""
+        spots = index[..., :, None] * self.m + index[..., None, :]
+        none = index >= self.m
+        if none.any():
+            spots[none[..., :, None] | none[..., None, :]] = 0
+        return spots.reshape(-1)
 
     def _sparse_sum(self, found: list[tuple[np.ndarray | None, FloatArray]], lines: Any) -> Any:
         row, column, value = [], [], []

@@ -88,6 +88,8 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
     if keep.size == 0:
         # Nothing ties the blocks together: any member of each will do.
         return Presolved(problem, problem, (fixed, None), keep, blocks, fixed)
+    if keep.size == problem.m and len(blocks) == len(problem.sets):
+        return Presolved(problem, problem, None, keep, blocks, fixed)
     left = [problem.rows[b] for b in blocks]
     if keep.size < problem.m:
         left = [None if r is None else r.select(keep) for r in left]

@@ -91,13 +91,18 @@ class Rows(ABC):
         """Frobenius norm of every row."""
         with np.errstate(all="ignore"):
             out = self._plain_norms()
-            for i in np.flatnonzero(~((out > NORM_SMALL) & (out < NORM_LARGE))):
+            for i in np.flatnonzero(~((out > NORM_SMALL) & (out < NORM_LARGE)) & self._filled):
                 out[i] = math.hypot(*self._entries(int(i)))
         return out
 
     @abstractmethod
     def _plain_norms(self) -> FloatArray:
         """Frobenius norm of every row, where squares neither underflow nor overflow."""
+
+    @property
+    def _filled(self) -> np.ndarray | bool:
+        """Which rows hold anything; True where that is not known."""
+        return True
 
     def _entries(self, i: int) -> FloatArray:
         """All entries of row ``i`` that are not zero, and maybe some that are."""

@@ -25,7 +25,7 @@ from sdpfeas.problem.rows.arrays import (
     stored_rows,
 )
 from sdpfeas.problem.rows.base import Rows, State
-from sdpfeas.problem.validation import require_exact_mean, require_symmetric
+from sdpfeas.problem.validation import RowError, require_exact_mean, require_symmetric
 
 __all__ = ["Sparse"]
 
@@ -60,6 +60,18 @@ class Sparse(Rows):
         if matrix:
             csr = self._symmetric(csr)
         self._csr = frozen_csr(csr)
+
+    def _derived(self, csr: Any) -> Sparse:
+        """Rows made from these by taking some, or multiplying them: still symmetric, each entry once."""
+        out = object.__new__(Sparse)
+        bad = ~np.isfinite(csr.data)
+        if bad.any():
+            raise RowError(int(stored_rows(csr)[np.argmax(bad)]), "sparse rows hold NaN or infinity")
+        if not np.all(csr.data):
+            csr.eliminate_zeros()
+        out.m, out.n, out.matrix = csr.shape[0], self.n, self.matrix
+        out._csr = frozen_csr(csr)
+        return out
 
     def _symmetric(self, csr: Any) -> Any:
         coo = csr.tocoo()
@@ -116,7 +128,12 @@ class Sparse(Rows):
         return self.adjoint(y)
 
     def _plain_norms(self) -> FloatArray:
-        return np.sqrt(np.asarray(self._csr.multiply(self._csr).sum(axis=1)).ravel())
+        squares = self._csr.data * self._csr.data
+        return np.sqrt(np.bincount(stored_rows(self._csr), weights=squares, minlength=self.m))
+
+    @property
+    def _filled(self) -> np.ndarray | bool:
+        return np.diff(self._csr.indptr) > 0
 
     def _entries(self, i: int) -> FloatArray:
         return np.asarray(self._csr.data[self._csr.indptr[i] : self._csr.indptr[i + 1]])
@@ -125,18 +142,28 @@ class Sparse(Rows):
         return np.asarray(self._csr[[i]].toarray()).reshape(self.shape)
 
     def _select(self, index: np.ndarray) -> Rows:
-        return Sparse(self._csr[index], self.n, self.matrix)
+        if index.size == self.m and np.array_equal(index, np.arange(self.m)):
+            return self
+        return self._derived(self._csr[index])
+
+    def _with(self, data: FloatArray) -> Sparse:
+        """Rows with other numbers in the same places."""
+        parts = (data, np.array(self._csr.indices), np.array(self._csr.indptr))
+        return self._derived(sp.csr_array(parts, self._csr.shape))
 
     def scaled(self, factors: FloatArray) -> Rows:
         """Return the rows multiplied by factors."""
-        return Sparse(sp.diags_array(factors) @ self._csr, self.n, self.matrix)
+        return self._with(self._csr.data * np.asarray(factors)[stored_rows(self._csr)])
 
     def units(self) -> tuple[Rows, np.ndarray]:
         """Rows whose largest entry is about one."""
+        return self._in_units
+
+    @cached_property
+    def _in_units(self) -> tuple[Rows, np.ndarray]:
         csr = self._csr
         power = largest_by_row(csr, exponents(np.abs(csr.data)))
-        data = np.ldexp(csr.data, -power[stored_rows(csr)])
-        return Sparse(sp.csr_array((data, csr.indices, csr.indptr), csr.shape), self.n, self.matrix), power
+        return self._with(np.ldexp(csr.data, -power[stored_rows(csr)])), power
 
     def sparse_gram(self) -> Any:
         """Matrix of inner products between rows, as a sparse array."""
@@ -175,7 +202,8 @@ class Sparse(Rows):
     @property
     def depths(self) -> tuple[int, int]:
         """Chained roundings in one entry of the stable products."""
-        return longest_row(self._csr) + 2, longest_row(self._transposed) + 2
+        tallest = int(np.max(np.bincount(self._csr.indices, minlength=1)))
+        return longest_row(self._csr) + 2, tallest + 2
 
 
 def _largest(rows: Any) -> FloatArray:
