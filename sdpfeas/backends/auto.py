@@ -106,5 +106,4 @@ def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
         ("admm", {}),
     ]
     ours = [(OURS, dict[str, object]())]
-    problem = problem.slack_form.problem
     return ours + rest if newton_work(problem).products <= DENSE_WORK else [*rest[:1], *ours, *rest[1:]]

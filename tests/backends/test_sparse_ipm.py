@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
+from sdpfeas.backends.ipm import backend as backend_module
 from sdpfeas.backends.ipm import schur as schur_module
 from sdpfeas.backends.ipm.hkm import Iterate
 from sdpfeas.backends.ipm.pair import ConeRows, StandardPair, standard_pair
@@ -252,3 +253,179 @@ def test_a_callback_stops_it() -> None:
     problem = planted.feasible(np.random.default_rng(1), [sf.PSD(6)]).problem
     result = sf.solve(problem, "spectral-ipm", callback=lambda progress: True)
     assert result.stop in (sf.Stop.CALLBACK, sf.Stop.FINISHED)
+
+
+# ---------------------------------------------------------------- LMIs
+
+
+def random_map(rng: np.random.Generator, block, target, density: float) -> np.ndarray:
+    """Coefficients of a map from a block into a set: those of mirrored entries the same."""
+    out = rng.normal(size=(block.entries, *target.shape)) * (
+        rng.random((block.entries, *target.shape)) < density
+    )
+    if target.matrix:
+        out = 0.5 * (out + out.transpose(0, 2, 1))
+    if block.matrix:
+        square = out.reshape(block.n, block.n, *target.shape)
+        out = (0.5 * (square + square.swapaxes(0, 1))).reshape(out.shape)
+    return out
+
+
+def inside_of(rng: np.random.Generator, block) -> np.ndarray:
+    if block.free:
+        return rng.normal(size=block.n)
+    if not block.matrix:
+        return rng.uniform(0.5, 2.0, size=block.n)
+    root = rng.normal(size=(block.n, block.n + 2))
+    return root @ root.T
+
+
+LMI_MIXES = {
+    "an inequality": ([sf.Free(5)], [sf.PSD(4)]),
+    "many small": ([sf.Free(6)], [sf.PSD(2)] * 8 + [sf.Nonneg(3)]),
+    "of matrices": ([sf.PSD(3)], [sf.PSD(4), sf.PSD(3)]),
+    "of everything": ([sf.Free(3), sf.PSD(3), sf.Nonneg(2)], [sf.PSD(3), sf.Nonneg(4), sf.PSD(1)]),
+}
+
+
+def planted_lmis(rng: np.random.Generator, mix: str, feasible: bool, rows: int) -> sf.FeasibilityProblem:
+    """LMIs with a point inside them, or with multipliers that show there is none."""
+    sets, targets = LMI_MIXES[mix]
+    maps = [[random_map(rng, block, target, 0.6) for block in sets] for target in targets]
+    a = [rng.normal(size=(rows, *block.shape)) for block in sets]
+    a = [part + part.transpose(0, 2, 1) if part.ndim == 3 else part for part in a]
+    lower, upper = np.full(rows, -np.inf), np.full(rows, np.inf)
+    if feasible:
+        point = [inside_of(rng, block) for block in sets]
+        values = sum(np.tensordot(part, x, x.ndim) for part, x in zip(a, point, strict=True))
+        kind = np.arange(rows) % 3
+        lower = np.where(kind < 2, values - (kind == 1), -np.inf)
+        upper = np.where(kind != 1, values + (kind == 2), np.inf)
+        constants = [
+            inside_of(rng, target)
+            - sum(np.tensordot(x.reshape(-1), m, 1) for x, m in zip(point, own, strict=True))
+            for target, own in zip(targets, maps, strict=True)
+        ]
+    else:
+        # The first LMI makes B*Y what it has to be on every block: zero, or negative inside.
+        duals = [inside_of(rng, target) for target in targets]
+        for b, block in enumerate(sets):
+            wanted = np.zeros(block.shape) if block.free else -inside_of(rng, block)
+            size = float(np.sum(duals[0] ** 2))
+            found = sum(
+                own[b].reshape(block.entries, -1) @ y.reshape(-1) for own, y in zip(maps, duals, strict=True)
+            )
+            off = (wanted.reshape(-1) - found) / size
+            maps[0][b] = maps[0][b] + np.multiply.outer(off, duals[0])
+        constants = [inside_of(rng, target) for target in targets]
+        total = sum(float(np.sum(c * y)) for c, y in zip(constants, duals, strict=True))
+        constants[0] = constants[0] - (1.0 + total) / float(np.sum(duals[0] ** 2)) * duals[0]
+        a, rows, lower, upper = [None] * len(sets), 0, [], []
+    lmis = [
+        sf.LMI(
+            target,
+            0.5 * (c + c.T) if target.matrix else c,
+            [mirrored_map(m, block) for m, block in zip(own, sets, strict=True)],
+        )
+        for target, c, own in zip(targets, constants, maps, strict=True)
+    ]
+    return sf.FeasibilityProblem(sets, a if rows else [None] * len(sets), lower, upper, lmis=lmis)
+
+
+def mirrored_map(values: np.ndarray, block) -> np.ndarray:
+    """Equal to the last bit in mirrored entries, on both sides."""
+    if values.ndim == 3:
+        values = 0.5 * (values + values.transpose(0, 2, 1))
+    if not block.matrix:
+        return values
+    square = values.reshape(block.n, block.n, *values.shape[1:])
+    return (0.5 * (square + square.swapaxes(0, 1))).reshape(values.shape)
+
+
+@pytest.mark.parametrize("mix", LMI_MIXES)
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("way", ["unknowns", "rows"])
+def test_planted_lmis_are_decided_either_way(mix, rows, way, monkeypatch) -> None:
+    monkeypatch.setattr(backend_module, "_unknowns_are_cheaper", lambda problem: way == "unknowns")
+    rng = np.random.default_rng(rows)
+    for feasible in (True, False):
+        problem = planted_lmis(rng, mix, feasible, rows)
+        result = sf.solve(problem, "spectral-ipm", time_limit=20)
+        assert result.verdict is (sf.Verdict.FEASIBLE if feasible else sf.Verdict.INFEASIBLE), (
+            result.explain()
+        )
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("bounds", planted.BOUNDS)
+def test_rows_can_be_asked_as_unknowns(mix, bounds, monkeypatch) -> None:
+    """The same answers where the entries of the blocks are the unknowns of an LMI."""
+    monkeypatch.setattr(backend_module, "_unknowns_are_cheaper", lambda problem: True)
+    rng = np.random.default_rng(3)
+    for make in (planted.feasible, planted.infeasible):
+        question = make(rng, planted.set_mixes()[mix], bounds=bounds)
+        result = sf.solve(question.problem, "spectral-ipm", time_limit=20)
+        assert result.verdict is question.truth, result.explain()
+
+
+def test_the_cheaper_way_is_counted() -> None:
+    cheaper = backend_module._unknowns_are_cheaper
+    many = np.random.default_rng(0).normal(size=(500, 3, 3))
+    problem = sf.FeasibilityProblem(
+        [sf.PSD(3)], [many + many.transpose(0, 2, 1)], np.full(500, -1.0), np.full(500, np.inf)
+    )
+    assert cheaper(problem)
+    units = np.array([np.outer(e, e) for e in np.eye(20)])
+    assert not cheaper(sf.FeasibilityProblem([sf.PSD(20)], [units], np.ones(20), np.ones(20)))
+    lmi = sf.LMI(sf.PSD(20), np.eye(20), [units])
+    assert cheaper(sf.FeasibilityProblem([sf.Free(20)], [None], [], [], lmis=[lmi]))
+
+
+def odd_lmis() -> dict[str, tuple[sf.FeasibilityProblem, str]]:
+    free = [sf.Free(2)]
+    none: list = [[None], [], []]
+    zero = np.zeros((1, 2))
+    ball = sf.LMI(sf.PSD(2), np.eye(2), [np.array([[[0.0, 1], [1, 0]], [[1.0, 0], [0, -1]]])])
+    return {
+        "an unknown that nothing depends on": (
+            sf.FeasibilityProblem(
+                free, *none, lmis=[sf.LMI(sf.PSD(1), [[-1.0]], [np.array([[[1.0]], [[0.0]]])])]
+            ),
+            "feasible",
+        ),
+        "a constant that is inside": (
+            sf.FeasibilityProblem(free, *none, lmis=[sf.LMI(sf.PSD(2), np.eye(2), [None])]),
+            "feasible",
+        ),
+        "a constant that is not": (
+            sf.FeasibilityProblem(free, *none, lmis=[sf.LMI(sf.PSD(2), np.diag([1.0, -1.0]), [None]), ball]),
+            "infeasible",
+        ),
+        "an empty row that holds": (
+            sf.FeasibilityProblem(free, [zero], [0.0], [0.0], lmis=[ball]),
+            "feasible",
+        ),
+        "an empty row that does not": (
+            sf.FeasibilityProblem(free, [zero], [1.0], [1.0], lmis=[ball]),
+            "infeasible",
+        ),
+        "a row without bounds": (
+            sf.FeasibilityProblem(free, [zero + 1.0], [-np.inf], [np.inf], lmis=[ball]),
+            "feasible",
+        ),
+        "a box among them": (
+            sf.FeasibilityProblem(
+                [sf.SpectralBox(2, trace=1.0)],
+                *none,
+                lmis=[sf.LMI(sf.PSD(1), [[-0.4]], [np.array([[[1.0]], [[0.0]], [[0.0]], [[0.0]]])])],
+            ),
+            "feasible",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", odd_lmis())
+def test_odd_lmis(name) -> None:
+    problem, truth = odd_lmis()[name]
+    result = sf.solve(problem, "spectral-ipm", time_limit=20)
+    assert str(result.verdict) == truth, result.explain()

@@ -16,9 +16,10 @@ import numpy as np
 
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.backends.ipm.cost import stored_as_entries
+from sdpfeas.backends.ipm.cost import rows_work, stored_as_entries, unknowns_work
 from sdpfeas.backends.ipm.embedding import CAREFUL, Embedding
 from sdpfeas.backends.ipm.posed import PosedRows
+from sdpfeas.backends.ipm.posed_unknowns import PosedUnknowns
 from sdpfeas.backends.ipm.sparse_search import search
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
@@ -71,18 +72,27 @@ class SpectralIpm(FeasibilityBackend):
 
     name = "spectral-ipm"
     sets = ALL_SETS
+    lmis = True
     calls_back = True
     maximises = True
     Options = SpectralIpmOptions
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
+        if problem.lmis:
+            if stored_as_entries(problem) and _unknowns_are_cheaper(problem):
+                with np.errstate(all="ignore"):
+                    return search(PosedUnknowns(problem), inquiry, self.options.max_iterations)
+            slacks = problem.slack_form
+            return self.solve(slacks.problem, inquiry.through(slacks)).back(slacks)
         small = presolve(problem)
         if small.answer is not None:
             return Claim(*small.answer, raw_status="presolved")
         with np.errstate(all="ignore"):
             if stored_as_entries(small.problem):
-                return search(PosedRows(small.problem), small, inquiry, self.options.max_iterations)
+                pose = PosedUnknowns if _unknowns_are_cheaper(small.problem) else PosedRows
+                seen = inquiry.through(small)
+                return search(pose(small.problem), seen, self.options.max_iterations).back(small)
             claim = self._run(Embedding(small.problem, None), small, inquiry)
             stuck = claim.stop in (Stop.STALLED, Stop.NUMERICAL)
             if not stuck or inquiry.offer(claim.point, claim.certificate, final=True):
@@ -181,6 +191,11 @@ class SpectralIpm(FeasibilityBackend):
         info = {"tau": float(embedding.tau), "kappa": float(embedding.kappa), "mu": float(embedding.mu)}
         status = embedding.words or str(stop)
         return replace(latest, raw_status=status, stop=stop, iterations=embedding.iteration, info=info)
+
+
+def _unknowns_are_cheaper(problem: FeasibilityProblem) -> bool:
+    """Which of the two programs of a pair a question is better posed as."""
+    return unknowns_work(problem).products < rows_work(problem).products
 
 
 def _merit(embedding: Embedding) -> float:

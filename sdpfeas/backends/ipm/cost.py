@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sdpfeas.numerics.effort import Work
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Dense, PairwiseDifference, Sparse
-from sdpfeas.problem.sets import PSD, Free
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
 
-__all__ = ["newton_memory", "newton_work", "stored_as_entries", "structured_work"]
+__all__ = [
+    "newton_memory",
+    "newton_work",
+    "rows_work",
+    "stored_as_entries",
+    "structured_work",
+    "unknowns_work",
+]
 
 #: Products and eigendecompositions of matrices as large as a cone, for every cone.
 PRODUCTS, DECOMPOSITIONS = 24.0, 4.0
@@ -18,14 +27,14 @@ MEETING = 100.0
 
 
 def stored_as_entries(problem: FeasibilityProblem) -> bool:
-    """Whether all blocks are cones, and all rows on matrices are stored as entries."""
+    """Whether all sets are cones, and all rows on matrices are stored as entries."""
     stored = all(
         isinstance(leaf, (Dense, Sparse))
         for rows in problem.rows
         if rows is not None and rows.matrix
         for leaf in rows.leaves()
     )
-    return stored and not any(block.bounded for block in problem.sets)
+    return stored and not any(block.bounded for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)))
 
 
 def newton_work(problem: FeasibilityProblem) -> Work:
@@ -36,20 +45,54 @@ def newton_work(problem: FeasibilityProblem) -> Work:
     problem : FeasibilityProblem
         The problem.
     """
-    return _sparse_work(problem) if stored_as_entries(problem) else structured_work(problem)
+    if stored_as_entries(problem):
+        return min(rows_work(problem), unknowns_work(problem), key=lambda work: work.products)
+    return structured_work(problem.slack_form.problem)
 
 
-def _sparse_work(problem: FeasibilityProblem) -> Work:
-    """Newton system of sparse rows: they meet by their entries, or are multiplied out, whichever is less."""
-    m, free = float(problem.m), float(_free(problem))
+def rows_work(problem: FeasibilityProblem) -> Work:
+    """What the sparse method takes with one equation a row, and one an entry of every LMI."""
+    slacks = [float(lmi.set.dimension) for lmi in problem.lmis]
+    m = problem.m + sum(slacks)
+    cones = [(lmi.set, float(lmi.set.entries), s) for lmi, s in zip(problem.lmis, slacks, strict=True)]
+    for b, block in enumerate(problem.sets):
+        if not block.free:
+            parts = (problem.rows[b], *(lmi.coefficients[b] for lmi in problem.lmis))
+            entries = sum(rows.entries for rows in parts if rows is not None)
+            cones.append((block, entries, min(m, entries)))
+    return _pair_work(m, float(_free(problem)), cones)
+
+
+def unknowns_work(problem: FeasibilityProblem) -> Work:
+    """What the sparse method takes with one unknown an entry of every block."""
+    m = float(sum(block.dimension for block in problem.sets))
+    cones = [
+        (block, float(block.entries), float(block.dimension)) for block in problem.sets if not block.free
+    ]
+    for lmi in problem.lmis:
+        entries = sum(rows.entries for rows in lmi.coefficients if rows is not None)
+        cones.append((lmi.set, entries, min(m, entries)))
+    equations = float(np.count_nonzero(problem.equality))
+    share = 1.0 - equations / max(problem.m, 1)
+    bounds = share * sum(rows.entries for rows in problem.rows if rows is not None)
+    if bounds:
+        cones.append((Nonneg(problem.m), bounds, m))
+    return _pair_work(m, equations, cones)
+
+
+def _pair_work(m: float, free: float, cones: list[tuple[BlockSet, float, float]]) -> Work:
+    """Newton system of a standard pair; of every cone its entries in all rows, and how many rows touch it.
+
+    Rows meet by their entries, or are multiplied out, whichever is less.
+    """
     total = Work(products=m**3 / 3.0 + m * m * free + free**3 / 3.0, numbers=6.0 * m * m)
-    for block, rows in zip(problem.sets, problem.rows, strict=True):
-        if not block.matrix or rows is None:
-            continue
-        n, entries = float(block.n), rows.entries
-        touched = min(m, entries)
-        schur = min(MEETING * (0.5 * entries) ** 2, touched * (2.0 * n**3 + 10.0 * entries))
-        total = total.plus(Work(products=40.0 * n**3 + schur))
+    for cone, entries, touched in cones:
+        n = float(cone.n)
+        if cone.matrix:
+            schur = min(MEETING * (0.5 * entries) ** 2, touched * (2.0 * n**3 + 10.0 * entries))
+            total = total.plus(Work(products=40.0 * n**3 + schur))
+        else:
+            total = total.plus(Work(products=10.0 * entries * min(m, 1.0 + entries / n)))
     return total
 
 

@@ -16,7 +16,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows.flat import matrix_of
 
-__all__ = ["Posed", "PosedRows"]
+__all__ = ["Posed", "PosedRows", "scaled_rows"]
 
 
 class Posed(ABC):
@@ -66,14 +66,14 @@ class PosedRows(Posed):
         self._factors = power_of_two(np.append(problem.norms, np.ones(ranged.size)))
         cones, self._blocks, free, self._free = [], [], [], []
         for b, (block, part) in enumerate(zip(problem.sets, parts, strict=True)):
-            own = sp.csr_array((total, block.entries)) if part is None else _scaled(self._factors, part)
+            own = sp.csr_array((total, block.entries)) if part is None else scaled_rows(self._factors, part)
             if block.free:
                 self._free.append(b)
                 free.append(own)
             else:
                 self._blocks.append(b)
                 cones.append(ConeRows(block.n if block.matrix else 0, own))
-        cones.append(ConeRows(0, _scaled(self._factors, _slacks(problem, ranged))))
+        cones.append(ConeRows(0, scaled_rows(self._factors, _slacks(problem, ranged))))
         right = np.concatenate(
             [
                 np.where(np.isfinite(problem.lower), problem.lower, problem.upper),
@@ -119,7 +119,7 @@ class PosedRows(Posed):
         return np.where(np.isposinf(self.problem.upper), np.maximum(found, 0.0), found)
 
 
-def _scaled(factors: FloatArray, rows: Any) -> Any:
+def scaled_rows(factors: FloatArray, rows: Any) -> Any:
     """Rows times factors."""
     data = rows.data * np.repeat(factors, np.diff(rows.indptr))
     return sp.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)

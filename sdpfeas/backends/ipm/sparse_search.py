@@ -8,7 +8,6 @@ from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.posed import Posed
 from sdpfeas.backends.ipm.self_dual import SelfDual
 from sdpfeas.errors import OutOfTime
-from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["search"]
@@ -23,17 +22,15 @@ AGAIN = 0.1
 CONVERGED = 1e-16
 
 
-def search(posed: Posed, way_back: Reduction, inquiry: Inquiry, most: int) -> Claim:
+def search(posed: Posed, inquiry: Inquiry, most: int) -> Claim:
     """Iterate until something offered is granted, or the method is stuck.
 
     Parameters
     ----------
     posed : Posed
         The question.
-    way_back : Reduction
-        How evidence becomes that of the problem of the inquiry.
     inquiry : Inquiry
-        What is asked, and where evidence is offered.
+        What is asked, and where evidence is offered, as seen from the problem posed.
     most : int
         Iterations at most.
     """
@@ -50,21 +47,16 @@ def search(posed: Posed, way_back: Reduction, inquiry: Inquiry, most: int) -> Cl
         try:
             core.factorise()
             if core.mu <= next_point and (point := posed.near_point(core)) is not None:
-                point = way_back.point(point)
                 if inquiry.offer(point=point):
                     return _claim(core, Claim(point=point), Stop.FINISHED, words)
                 next_point = AGAIN * core.mu
             if core.mu <= next_certificate and (y := posed.near_certificate(core)) is not None:
-                y = way_back.multipliers(y)
                 if inquiry.offer(multipliers=y):
                     return _claim(core, Claim(certificate=y), Stop.FINISHED, words)
                 next_certificate = AGAIN * core.mu
             if inquiry.listens and core.mu <= due:
                 due = AGAIN * core.mu
-                present = posed.present(core)
-                if inquiry.report(
-                    core.iteration, way_back.point(present[0]), way_back.multipliers(present[1])
-                ):
+                if inquiry.report(core.iteration, *posed.present(core)):
                     stop = Stop.CALLBACK
                     break
             core.advance()
@@ -82,8 +74,7 @@ def search(posed: Posed, way_back: Reduction, inquiry: Inquiry, most: int) -> Cl
         if stuck or core.mu < CONVERGED * history[0]:
             stop = Stop.STALLED
             break
-    found, y = posed.present(core)
-    return _claim(core, Claim(way_back.point(found), way_back.multipliers(y)), stop, words)
+    return _claim(core, Claim(*posed.present(core)), stop, words)
 
 
 def _claim(core: SelfDual, claim: Claim, stop: Stop, words: str) -> Claim:
