@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.families import planting as planted
-from sdpfeas.problem.reductions.sdpa_sides import SdpaData, primal_data
 
 #: Seconds that a shorter time counts as, and seconds for one question.
 LEAST, LIMIT = 0.05, 60.0
@@ -37,26 +35,6 @@ FOLDER = Path(os.environ.get("SDPFEAS_DATA", "")) / "sdplib"
 FILES = sorted(FOLDER.glob("*.dat-s")) if "SDPFEAS_DATA" in os.environ else []
 
 Line = tuple[str, str, str, float, float]
-
-
-def posed(path: Path, side: str) -> SdpaData:
-    """The side of a file as CSDP gets it: without its objective."""
-    data = primal_data(sf.read_sdpa(path, side="primal"))
-    if side == "primal":
-        return data
-    lmi = sf.read_sdpa(path, side="lmi")
-    constants = [lmi.constant for lmi in lmi.lmis]
-    parts = [data]
-    for b, constant in enumerate(constants):
-        i, j = np.nonzero(np.triu(constant)) if constant.ndim == 2 else (np.flatnonzero(constant),) * 2
-        value = -(constant[i, j] if constant.ndim == 2 else constant[i])
-        zeros = np.zeros(i.size, dtype=np.int64)
-        parts.append(SdpaData(data.sizes, data.c, zeros, zeros + b, i, j, value))
-    fields = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("matrix", "block", "row", "column", "value")
-    }
-    return replace(data, c=np.zeros_like(data.c), **fields)
 
 
 def csdp_time(file: Path) -> float:
@@ -100,7 +78,7 @@ def ratio(ours: float, theirs: float) -> float:
 def test_sdplib(benchmark: Any, lines: list[Line], tmp_path: Path, path: Path, side: Any) -> None:
     problem = sf.read_sdpa(path, side=side)
     file = tmp_path / "question.dat-s"
-    file.write_bytes(posed(path, side).text("posed by sdpfeas"))
+    sf.write_sdpa(problem, file, side)  # without the objective
     results: list[sf.Result] = []
     ours, theirs = [], []
 
