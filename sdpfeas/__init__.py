@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sdpfeas.search.bisection import bisect, one_shot
     from sdpfeas.search.solving import solve
     from sdpfeas.verifier import verify
+    from sdpfeas.verifier.chains.chain import Chain
     from sdpfeas.verifier.results import Check, Claim, Conflict, Proof, Result, Stop, Verdict
     from sdpfeas.verifier.tolerances import Tolerances
 else:
@@ -55,6 +56,7 @@ else:
         "sdpfeas.search.bisection": ["bisect", "one_shot"],
         "sdpfeas.search.solving": ["solve"],
         "sdpfeas.verifier": ["verify"],
+        "sdpfeas.verifier.chains.chain": ["Chain"],
         "sdpfeas.verifier.results": ["Check", "Claim", "Conflict", "Proof", "Result", "Stop", "Verdict"],
         "sdpfeas.verifier.tolerances": ["Tolerances"],
     }
@@ -82,6 +84,7 @@ __all__ = [
     "PSD",
     "BackendError",
     "CardError",
+    "Chain",
     "Check",
     "Claim",
     "ClaimError",

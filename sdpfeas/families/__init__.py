@@ -7,6 +7,7 @@ bounds; :func:`sdpfeas.search.bisection.bisect` brings the two together.
 from typing import TYPE_CHECKING, Any
 
 from sdpfeas.families.base import Bound, Family, Known, ParametricFamily
+from sdpfeas.families.chains import PlantedFaces
 from sdpfeas.families.fantope import FantopeMaxMin
 from sdpfeas.families.graphs import MaxCut, Theta
 from sdpfeas.families.level_set import LevelSet
@@ -26,6 +27,7 @@ __all__ = [
     "MaxCut",
     "ParametricFamily",
     "Planted",
+    "PlantedFaces",
     "Theta",
     "family_names",
     "find_family",

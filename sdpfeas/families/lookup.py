@@ -25,6 +25,7 @@ BUILT_IN = {
     "max-cut": "sdpfeas.families.graphs:MaxCut",
     "max-min-distance": "sdpfeas.projections.problems:MaxMinDistanceProblems",
     "planted": "sdpfeas.families.planted:Planted",
+    "planted-faces": "sdpfeas.families.chains:PlantedFaces",
     "theta": "sdpfeas.families.graphs:Theta",
     "wlda": "sdpfeas.wlda.family.wlda:WLDA",
 }

@@ -11,6 +11,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier import shown
+from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.conflicts import Conflict, conflicts
 from sdpfeas.verifier.named import find_block, find_row
 from sdpfeas.verifier.prune import prune_certificate
@@ -40,6 +41,9 @@ class Claim:
         Iterations of the backend's own kind.
     info : mapping
         Whatever else the backend wants to say.
+    chain : Chain, optional
+        Multipliers that lead to a face of the sets; the last of them rule out all points on it, or the point
+        of the claim lies there.
     """
 
     point: Point | None = None
@@ -48,6 +52,7 @@ class Claim:
     stop: Stop = Stop.FINISHED
     iterations: int | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
+    chain: Chain | None = None
 
     def back(self, reduction: Reduction) -> Claim:
         """Return the claim about the original problem that this one about a reduction of it makes."""
@@ -56,6 +61,8 @@ class Claim:
             self,
             point=None if point is None else reduction.point(point),
             certificate=None if y is None else reduction.multipliers(y),
+            # Its multipliers are of other rows, and floating point is not enough to map them.
+            chain=None,
         )
 
 
@@ -83,6 +90,8 @@ class Check:
     rational : optional
         The same as exact fractions (object arrays), if the proof is exact; the floating-point evidence is
         then the nearest there is.
+    chain : Chain, optional
+        The chain that was verified, where the verdict rests on one.
     """
 
     problem: FeasibilityProblem
@@ -94,6 +103,7 @@ class Check:
     point: Point | None = None
     certificate: FloatArray | None = None
     rational: Any = None
+    chain: Chain | None = None
 
     def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
         """Rows and LMIs that contradict each other, heaviest first; empty unless infeasible.
@@ -221,6 +231,11 @@ class Result:
     def certificate(self) -> FloatArray | None:
         """The verified certificate if infeasible, else the best multipliers the backend had."""
         return self.claim.certificate if self.check.certificate is None else self.check.certificate
+
+    @property
+    def chain(self) -> Chain | None:
+        """The verified chain where the verdict rests on one, else the one the backend had."""
+        return self.claim.chain if self.check.chain is None else self.check.chain
 
     @property
     def reason(self) -> str:

@@ -12,6 +12,7 @@ from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
+from sdpfeas.verifier.chains.case import ChainCase, agreed, settled
 from sdpfeas.verifier.judging import judge
 from sdpfeas.verifier.results import Check, Claim, Result
 from sdpfeas.verifier.tolerances import Tolerances
@@ -37,7 +38,7 @@ def verify(
     problem : FeasibilityProblem
         The problem, unscaled.
     claim : Claim, Result or Check
-        A point, a certificate, or both.
+        A point, a certificate, a chain, or several of these.
     rigorous : bool
         Accept only a proof valid in floating-point arithmetic or, on small problems of round numbers, one in
         rational arithmetic. Otherwise recomputed residuals within the tolerances are enough.
@@ -69,8 +70,15 @@ def verify(
     limits = Tolerances() if tolerances is None else tolerances
     modes = [Proof.EXACT] if exact else proof_modes(problem) if rigorous else [Proof.NUMERIC]
     limit = None if time_limit is None else Deadline(time_limit)
+    chained = _chained(problem, claim, repair, limits)
     with limited(limit), few_threads(problem.sides, problem.m):
-        return judge(problem, _cases(problem, claim, repair, limits), modes)
+        first = None if chained is None else chained.check(exact=exact)
+        if first is not None and settled(first):
+            return first
+        cases = _cases(problem, claim, repair, limits)
+        if first is None:
+            return judge(problem, cases, modes)
+        return agreed(first, judge(problem, cases, modes)) if cases else first
 
 
 def decide(problem: FeasibilityProblem, claim: Claim | Result | Check, *, rigorous: bool = False) -> Check:
@@ -89,10 +97,13 @@ def decide(problem: FeasibilityProblem, claim: Claim | Result | Check, *, rigoro
     """
     try:
         cases = _cases(problem, claim, True, Tolerances())
+        chained = _chained(problem, claim, True, Tolerances())
     except ClaimError as error:
         return malformed(problem, error)
     with few_threads(problem.sides, problem.m):
         check = judge(problem, cases, proof_modes(problem))
+        if chained is not None:
+            check = agreed(chained.check(), check) if cases else chained.check()
         if check.verdict is Verdict.UNDECIDED and not rigorous:
             numeric = judge(problem, cases, [Proof.NUMERIC])
             if numeric.verdict is not Verdict.UNDECIDED:
@@ -104,6 +115,12 @@ def malformed(problem: FeasibilityProblem, error: ClaimError) -> Check:
     """Return the check of a claim that does not even have the right shape."""
     reason = f"the backend handed in a malformed claim: {error}"
     return Check(problem, Verdict.UNDECIDED, None, None, reason)
+
+
+def _chained(
+    problem: FeasibilityProblem, claim: Claim | Result | Check, repair: bool, tolerances: Tolerances
+) -> ChainCase | None:
+    return None if claim.chain is None else ChainCase(problem, claim.chain, claim.point, repair, tolerances)
 
 
 def _cases(

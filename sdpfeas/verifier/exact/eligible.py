@@ -27,10 +27,10 @@ NUMBERS = 2000
 ROUND_DIGITS = 9
 
 
-def small_enough(problem: FeasibilityProblem) -> bool:
-    """Whether a problem is small enough for exact mode."""
+def small_enough(problem: FeasibilityProblem, times: float = 1.0) -> bool:
+    """Whether a problem is small enough for exact mode, or so many times larger at the most."""
     limit = MAX_OPERATIONS if rationals.HAS_FLINT else MAX_SLOW_OPERATIONS
-    return _operations(problem) <= limit
+    return _operations(problem) <= times * limit
 
 
 def need_rationals(problem: FeasibilityProblem) -> None:

@@ -31,6 +31,7 @@ def exact_point(
     *,
     repair: bool = True,
     denominators: tuple[int, ...] = DENOMINATORS,
+    times: float = 1.0,
 ) -> Outcome:
     """Prove in rational arithmetic that a point, or a rounder one next to it, is feasible.
 
@@ -44,8 +45,10 @@ def exact_point(
         Round to small denominators and correct equality rows; else take the point exactly as it is.
     denominators : tuple of int
         The denominators to round to.
+    times : float
+        How many times larger than other problems this one may be.
     """
-    if not small_enough(problem):
+    if not small_enough(problem, times):
         return refuse("the problem is too large for exact mode")
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")

@@ -1,0 +1,111 @@
+"""From face to face: what is cheap first, and again after every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sdpfeas.backends.facial.auxiliary import NOTHING, deepest
+from sdpfeas.backends.facial.rounding import exact_multipliers
+from sdpfeas.backends.facial.sieve import exposing
+from sdpfeas.backends.facial.table import Table, make_table
+from sdpfeas.deadline import Deadline
+from sdpfeas.errors import LimitError
+from sdpfeas.problem.reductions.faces import Faces
+from sdpfeas.problem.reductions.integral import IntegralRows
+from sdpfeas.verifier.chains.chain import Chain
+from sdpfeas.verifier.chains.replay import Refused, Step, expose
+
+__all__ = ["Found", "search"]
+
+#: Numbers in a table beyond which short combinations are not looked for.
+LARGEST_LATTICE = 400_000
+
+
+@dataclass
+class Found:
+    """What a search has come to.
+
+    Attributes
+    ----------
+    chain : Chain
+        The steps, all of them proved.
+    faces : Faces
+        Where they lead.
+    contradiction : bool
+        Whether the last one rules out all points.
+    said : list of str
+        What was done, in words.
+    smallest : bool
+        Whether the cone solver found no smaller face.
+    """
+
+    chain: Chain
+    faces: Faces
+    contradiction: bool = False
+    said: list[str] = field(default_factory=list)
+    smallest: bool = False
+
+
+def search(rows: IntegralRows, deadline: Deadline, *, deep: bool = True) -> Found:
+    """Look for a chain.
+
+    Parameters
+    ----------
+    rows : IntegralRows
+        The rows of the problem, in the reading that the chain is to be about.
+    deadline : Deadline
+        Until when.
+    deep : bool
+        Go beyond single rows.
+    """
+    found = Found(Chain((), rows.reading), Faces.whole(rows))
+    while not found.contradiction and not deadline.expired:
+        try:
+            step = _next(found, deadline, deep)
+        except (LimitError, OverflowError, np.linalg.LinAlgError) as error:
+            found.said.append(f"stopped: {error}")
+            break
+        if step is None:
+            break
+        found.chain = found.chain.then(rows.multipliers(step.weights))
+        found.faces, found.contradiction = step.after, step.gap > 0
+    return found
+
+
+def _next(found: Found, deadline: Deadline, deep: bool) -> Step | None:
+    table = make_table(found.faces)
+    for how, weights in _candidates(table, found, deadline, deep):
+        if not np.any(weights != 0):
+            continue
+        try:
+            step = expose(found.faces, weights)
+        except Refused:
+            continue
+        found.said.append(how)
+        return step
+    return None
+
+
+def _candidates(
+    table: Table, found: Found, deadline: Deadline, deep: bool
+) -> Iterator[tuple[str, np.ndarray]]:
+    single = exposing(table)
+    if single is not None:
+        yield "rows", single
+    if not deep or not any(found.faces.sizes):
+        return
+    if table.vectors.size <= LARGEST_LATTICE:
+        table = table.short()
+        single = exposing(table)
+        if single is not None:
+            yield "short combinations of rows", single
+    answer = deepest(table, deadline)
+    if answer is None:
+        return
+    shares, depth = answer
+    found.smallest = depth < NOTHING
+    if not found.smallest:
+        yield from (("an auxiliary problem", weights) for weights in exact_multipliers(table, shares))

@@ -1,0 +1,180 @@
+"""What multipliers make of the rows on a face: one table of integers, and the same in floating point.
+
+A step of a chain asks for multipliers with ``-A*y`` in the cones, ``beta(y) >= 0`` and the right signs. All
+of this is a point of one cone, the *exposing vector*: matrices, and *rays*, which are the entries of Nonneg
+blocks, the signs of the inequality rows, and ``beta(y)``, in this order. Each row of the table is the vector
+that one multiplier makes. Free blocks and boxes ask for zeros in a second table.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sdpfeas.numerics.integers import identity, kernel, need_integers, product, saturated
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.reductions.faces import Faces
+
+__all__ = ["MatrixPart", "Table", "make_table"]
+
+
+@dataclass(frozen=True)
+class MatrixPart:
+    """The part of a table that belongs to one PSD block: its upper triangle, row by row.
+
+    Attributes
+    ----------
+    block, side : int
+        The block, and the side of S on its face.
+    place : slice
+        Its columns.
+    """
+
+    block: int
+    side: int
+    place: slice
+
+    def matrices(self, table: np.ndarray) -> np.ndarray:
+        """The rows of a table as symmetric matrices."""
+        i, j = np.triu_indices(self.side)
+        out = np.zeros((len(table), self.side, self.side), dtype=table.dtype)
+        out[:, i, j] = table[:, self.place]
+        out[:, j, i] = table[:, self.place]
+        return out
+
+
+@dataclass(frozen=True)
+class Table:
+    """Vectors that multipliers make, and how they are made.
+
+    Attributes
+    ----------
+    faces : Faces
+        The face.
+    vectors, flat : ndarray
+        One exposing vector a row, and what of it has to vanish on Free blocks and boxes.
+    parts : tuple of MatrixPart
+        Where the matrices are.
+    rays : slice
+        The columns of the rays; the last one is ``beta``.
+    weights : ndarray
+        The multipliers, of the rows in integers, that make each vector.
+    """
+
+    faces: Faces
+    vectors: np.ndarray
+    flat: np.ndarray
+    parts: tuple[MatrixPart, ...]
+    rays: slice
+    weights: np.ndarray
+
+    def short(self) -> Table:
+        """A table of short vectors that span the same space, with nothing left to vanish."""
+        d, n = self.vectors.shape
+        if self.flat.shape[1]:
+            need_integers("multipliers that vanish on free blocks", float(d) ** 2 * self.flat.shape[1])
+            combine = kernel(self.flat.T).T
+        else:
+            combine = identity(d)
+        need_integers("short combinations of rows", 4.0 * len(combine) ** 3 * math.sqrt(n + 1.0))
+        basis, weights, _ = saturated(product(combine, self.vectors))
+        made = product(weights, product(combine, self.weights))
+        return Table(self.faces, basis, np.zeros((len(basis), 0), dtype=object), self.parts, self.rays, made)
+
+    @cached_property
+    def frames(self) -> dict[int, tuple[FloatArray, FloatArray]]:
+        """For every part, an orthonormal basis Q of the face in the block, and C with ``V = Q C``."""
+        out = {}
+        for part in self.parts:
+            basis = self.faces.bases[part.block]
+            assert basis is not None
+            q, c = np.linalg.qr(basis.astype(np.float64))
+            out[part.block] = (q, c)
+        return out
+
+    @cached_property
+    def near(self) -> tuple[FloatArray, FloatArray]:
+        """The vectors in floating point, matrices in orthonormal coordinates, and the flat part.
+
+        The column of ``beta`` has the units of the bounds, the others those of the rows: it is scaled to
+        weigh as much as all of them.
+        """
+        vectors = _floats(self.vectors)
+        out = np.zeros((len(vectors), sum(p.side**2 for p in self.parts) + self.rays.stop - self.rays.start))
+        start = 0
+        for part in self.parts:
+            inverse = np.linalg.inv(self.frames[part.block][1])
+            moved = inverse.T @ part.matrices(vectors) @ inverse
+            out[:, start : start + part.side**2] = moved.reshape(len(vectors), -1)
+            start += part.side**2
+        out[:, start:] = vectors[:, self.rays]
+        weight, other = np.linalg.norm(out[:, -1]), np.linalg.norm(out[:, :-1])
+        out[:, -1] *= other / weight if weight > 0.0 and other > 0.0 else 1.0
+        return out, _floats(self.flat)
+
+    def split(self, vector: FloatArray) -> tuple[list[FloatArray], FloatArray]:
+        """Matrices, one a part, and rays of a vector in floating point."""
+        out, start = [], 0
+        for part in self.parts:
+            out.append(vector[start : start + part.side**2].reshape(part.side, part.side))
+            start += part.side**2
+        return out, vector[start:]
+
+
+def _floats(array: np.ndarray) -> FloatArray:
+    """Nearest floating-point numbers; integers too large for any are an error that the search expects."""
+    return np.array([float(int(v)) for v in array.reshape(-1)], dtype=np.float64).reshape(array.shape)
+
+
+def make_table(faces: Faces) -> Table:
+    """Make the table of all rows on a face, an inequality with two bounds as two rows."""
+    variables = _variables(faces)
+    matrices, lines, flat = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
+    parts, start = list[MatrixPart](), 0
+    for b, (basis, size) in enumerate(zip(faces.bases, faces.sizes, strict=True)):
+        if basis is None:
+            flat.append(_rows(faces, b, variables))
+        elif basis.ndim == 1:
+            lines.append(-_rows(faces, b, variables))
+        elif size:
+            i, j = np.triu_indices(size)
+            matrices.append(-_rows(faces, b, variables)[:, i * size + j])
+            parts.append(MatrixPart(b, size, slice(start, start + i.size)))
+            start += i.size
+    count = len(variables)
+    signed = [k for k, (_, sign) in enumerate(variables) if sign]
+    signs = np.zeros((count, len(signed)), dtype=object)
+    signs[signed, np.arange(len(signed))] = [variables[k][1] for k in signed]
+    beta = np.zeros((count, 1), dtype=object)
+    beta[:, 0] = [faces.upper[i] if sign < 0 else faces.lower[i] for i, sign in variables]
+    weights = np.zeros((count, faces.problem.m), dtype=object)
+    weights[np.arange(count), [i for i, _ in variables]] = 1
+    vectors = np.concatenate([*matrices, *lines, signs, beta], axis=1)
+    loose = np.concatenate([np.zeros((count, 0), dtype=object), *flat], axis=1)
+    return Table(faces, vectors, loose, tuple(parts), slice(start, vectors.shape[1]), weights)
+
+
+def _variables(faces: Faces) -> list[tuple[int, int]]:
+    """Rows and the sign their multiplier must have; an inequality with two bounds comes twice."""
+    out: list[tuple[int, int]] = []
+    for i, (low, high) in enumerate(zip(faces.lower, faces.upper, strict=True)):
+        if low is not None and low == high:
+            out.append((i, 0))
+            continue
+        out += [(i, 1)] if low is not None else []
+        out += [(i, -1)] if high is not None else []
+    return out
+
+
+def _rows(faces: Faces, b: int, variables: list[tuple[int, int]]) -> np.ndarray:
+    """Rows on the face of one block, one for every variable."""
+    width = math.prod((faces.sizes[b],) * len(faces.problem.sets[b].shape))
+    need_integers("the rows on a face", 2.0 * len(variables) * width)
+    out = np.zeros((len(variables), width), dtype=object)
+    if faces.problem.rows[b] is not None:
+        for k, (i, _) in enumerate(variables):
+            out[k] = faces.row(b, i).reshape(-1)
+    return out

@@ -1,0 +1,263 @@
+"""Faces of the sets of a problem, in integers, and the smaller problem that is left on them.
+
+A face of the semidefinite cone is ``{V S V' : S >= 0}``, that of a Nonneg block a choice of its entries; Free
+blocks and boxes stay whole. A problem on a face asks for S in place of ``X = V S V'``: its rows are
+``V' A_i V``. With V and the rows in integers it has the same points, exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.integers import identity, independent_rows, need_integers, product
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.integral import IntegralRows
+from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
+
+__all__ = ["FaceReduction", "Faces", "NotRepresentable"]
+
+
+class NotRepresentable(ProblemError):
+    """The rows on a face hold numbers that no double can."""
+
+
+@dataclass(frozen=True)
+class Faces:
+    """A face of every set, with the bounds of the rows there.
+
+    Attributes
+    ----------
+    rows : IntegralRows
+        The rows of the problem.
+    bases : tuple
+        For a PSD block V, a matrix of integers with independent columns; for a Nonneg block the entries that
+        may be positive; None for a block that stays whole.
+    lower, upper : tuple of int or None
+        Bounds of the rows in integers: where a chain has used a row, both are equal.
+    """
+
+    rows: IntegralRows
+    bases: tuple[np.ndarray | None, ...]
+    lower: tuple[int | None, ...]
+    upper: tuple[int | None, ...]
+
+    @classmethod
+    def whole(cls, rows: IntegralRows) -> Faces:
+        """The sets themselves."""
+
+        def basis(block: BlockSet) -> np.ndarray | None:
+            if isinstance(block, PSD):
+                return identity(block.n)
+            return np.arange(block.n) if isinstance(block, Nonneg) else None
+
+        bases = tuple(basis(block) for block in rows.problem.sets)
+        return cls(rows, bases, tuple(rows.lower), tuple(rows.upper))
+
+    @property
+    def problem(self) -> FeasibilityProblem:
+        """The problem whose sets these are faces of."""
+        return self.rows.problem
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """What is left of every block: the side of S, or the number of entries."""
+        pairs = zip(self.bases, self.problem.sets, strict=True)
+        return tuple(block.n if basis is None else basis.shape[-1] for basis, block in pairs)
+
+    def images(self, weights: np.ndarray) -> Iterator[np.ndarray]:
+        """Weighted sum of the rows on the face of every block."""
+        cost = sum(2.0 * block.n**2 * size for block, size in zip(self.problem.sets, self.sizes, strict=True))
+        need_integers("rows on a face", cost)
+        for basis, total in zip(self.bases, self.rows.adjoint(weights), strict=True):
+            yield self._on(basis, total)
+
+    def _on(self, basis: np.ndarray | None, total: np.ndarray) -> np.ndarray:
+        if basis is None:
+            return total
+        if basis.ndim == 1:
+            return total[basis]
+        return product(product(basis.T, total), basis)
+
+    def row(self, b: int, i: int) -> np.ndarray:
+        """Row ``i`` on the face of block ``b``."""
+        block, basis = self.problem.sets[b], self.bases[b]
+        place, values = self.rows.row(b, i)
+        if basis is not None and basis.ndim == 2:
+            # Only the lines of V that the row touches.
+            first, second = np.divmod(place, block.n)
+            own = np.unique(first)
+            part = np.zeros((own.size, own.size), dtype=object)
+            part[np.searchsorted(own, first), np.searchsorted(own, second)] = values
+            return self._on(basis[own], part)
+        total = np.zeros(math.prod(block.shape), dtype=object)
+        total[place] = values
+        return self._on(basis, total.reshape(block.shape))
+
+    def point(self, point: Point) -> Point:
+        """Map what is on the face, one array per block that is left, to a point of the problem."""
+        parts = iter(point)
+        exact = any(part.dtype == object for part in point)
+        out = []
+        for block, basis, size in zip(self.problem.sets, self.bases, self.sizes, strict=True):
+            full = np.full(block.shape, Fraction(0), dtype=object) if exact else np.zeros(block.shape)
+            if size:
+                part = next(parts)
+                if basis is None:
+                    full = part
+                elif basis.ndim == 1:
+                    full[basis] = part
+                else:
+                    v = basis if exact else basis.astype(np.float64)
+                    full = v.dot(part).dot(v.T)
+                    full = full if exact else symmetrize(full)
+            out.append(full)
+        return tuple(out)
+
+    def coordinates(self, point: Point) -> Point:
+        """Nearest S of a point, one array per block that is left."""
+        out: list[FloatArray] = []
+        for x, basis, size in zip(point, self.bases, self.sizes, strict=True):
+            if not size:
+                continue
+            if basis is None:
+                out.append(x)
+            elif basis.ndim == 1:
+                out.append(x[basis])
+            else:
+                inverse = np.linalg.pinv(basis.astype(np.float64))
+                out.append(symmetrize(inverse @ x @ inverse.T))
+        return tuple(out)
+
+    @cached_property
+    def reduction(self) -> FaceReduction | None:
+        """The problem on these faces; None if every block is gone.
+
+        Raises
+        ------
+        NotRepresentable
+            If it cannot be stored exactly.
+        """
+        return reduce_to(self)
+
+
+@dataclass(frozen=True)
+class FaceReduction(Reduction):
+    """A problem on faces of its sets: it has the same points if the faces hold them all.
+
+    Attributes
+    ----------
+    original, problem : FeasibilityProblem
+        The problem before and after.
+    faces : Faces
+        The faces.
+    kept : ndarray of int
+        The rows that are left; the others follow from these.
+    """
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    faces: Faces
+    kept: np.ndarray
+    _factors: tuple[Fraction, ...]
+
+    def point(self, point: Point) -> Point:
+        """``V S V'``."""
+        return self.faces.point(point)
+
+    def start_point(self, point: Point) -> Point:
+        """The nearest S."""
+        return self.faces.coordinates(point)
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Multipliers of the rows as they were; they say something about points on the face only."""
+        out = np.zeros(self.original.m)
+        out[self.kept] = y * np.array([float(f) for f in self._factors])
+        return out
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Multipliers of the rows that are left."""
+        return y[self.kept] / np.array([float(f) for f in self._factors])
+
+    def weights(self, y: np.ndarray) -> np.ndarray:
+        """Fractions that are multipliers here as fractions that are multipliers of the original rows."""
+        out = np.full(self.original.m, Fraction(0), dtype=object)
+        out[self.kept] = [Fraction(v) * f for v, f in zip(y, self._factors, strict=True)]
+        return out
+
+
+def reduce_to(faces: Faces) -> FaceReduction | None:
+    """Make the problem on faces; see :attr:`Faces.reduction`."""
+    problem = faces.problem
+    blocks = [b for b, size in enumerate(faces.sizes) if size]
+    if not blocks:
+        return None
+    widths = [math.prod(_shape(problem.sets[b], faces.sizes[b])) for b in blocks]
+    need_integers("the rows on a face", 4.0 * problem.m * sum(widths) + 40.0 * problem.m)
+    tables = [np.zeros((problem.m, width), dtype=object) for width in widths]
+    for table, b in zip(tables, blocks, strict=True):
+        for i in range(problem.m if problem.rows[b] is not None else 0):
+            table[i] = faces.row(b, i).reshape(-1)
+    kept = _needed(np.concatenate(tables, axis=1), faces)
+    factors, parts = list[Fraction](), [np.zeros((len(kept), width)) for width in widths]
+    ends = [np.full(len(kept), sign * np.inf) for sign in (-1.0, 1.0)]
+    for k, i in enumerate(kept):
+        bounds = [end[i] for end in (faces.lower, faces.upper)]
+        numbers = [int(v) for table in tables for v in table[i]] + [v for v in bounds if v is not None]
+        divisor = math.gcd(*numbers) or 1
+        factors.append(faces.rows.scales[i] / divisor)
+        for part, table in zip(parts, tables, strict=True):
+            part[k] = [_float(int(v) // divisor) for v in table[i]]
+        for end, bound in zip(ends, bounds, strict=True):
+            if bound is not None:
+                end[k] = _float(bound // divisor)
+    sets = [_face_set(problem.sets[b], faces.sizes[b]) for b in blocks]
+    rows: list[Any] = [
+        part.reshape(len(kept), *block.shape) if len(kept) else None
+        for part, block in zip(parts, sets, strict=True)
+    ]
+    names = None if problem.row_names is None else [problem.row_names[i] for i in kept]
+    block_names = None if problem.block_names is None else [problem.block_names[b] for b in blocks]
+    smaller = FeasibilityProblem(sets, rows, ends[0], ends[1], names, block_names)
+    return FaceReduction(problem, smaller, faces, np.array(kept, dtype=np.int64), tuple(factors))
+
+
+def _shape(block: BlockSet, size: int) -> tuple[int, ...]:
+    return (size,) * len(block.shape)
+
+
+def _face_set(block: BlockSet, size: int) -> BlockSet:
+    return replace(block, n=size) if isinstance(block, (PSD, Nonneg)) else block
+
+
+def _float(value: int) -> float:
+    try:
+        out = float(value)
+    except OverflowError:
+        out = math.inf
+    if out != value:
+        raise NotRepresentable("rows on a face hold integers that no double can")
+    return out
+
+
+def _needed(table: np.ndarray, faces: Faces) -> list[int]:
+    """Rows that do not follow from the others: equality rows that are independent, and inequalities."""
+    equal = [i for i in range(len(table)) if faces.lower[i] is not None and faces.lower[i] == faces.upper[i]]
+    right = np.array([faces.lower[i] for i in equal], dtype=object)
+    need_integers("independent rows on a face", float(len(equal)) ** 2 * (table.shape[1] + 1))
+    kept = {equal[k] for k in independent_rows(np.column_stack([table[equal], right]))} if equal else set()
+    for i in set(range(len(table))) - set(equal):
+        low, high = faces.lower[i], faces.upper[i]
+        empty = not table[i].any()
+        if not (empty and (low is None or low <= 0) and (high is None or high >= 0)):
+            kept.add(i)
+    return sorted(kept)

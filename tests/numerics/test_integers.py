@@ -1,0 +1,76 @@
+"""Integer matrices: what is computed is exact, with python-flint and without."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdpfeas.numerics import integers
+
+
+@pytest.fixture(params=[True, False], ids=["flint", "plain"])
+def flint(request, monkeypatch):
+    if request.param:
+        pytest.importorskip("flint")
+    monkeypatch.setattr(integers, "HAS_FLINT", request.param)
+    return request.param
+
+
+def matrix(rng, rows, columns, size=9):
+    return rng.integers(-size, size + 1, (rows, columns)).astype(object)
+
+
+def rank(a):
+    return int(np.linalg.matrix_rank(a.astype(float))) if a.size else 0
+
+
+@pytest.mark.usefixtures("flint")
+@pytest.mark.parametrize("seed", range(25))
+def test_kernels_and_definiteness(seed):
+    rng = np.random.default_rng(seed)
+    n, r = int(rng.integers(1, 7)), int(rng.integers(0, 7))
+    b = matrix(rng, n, r)
+    g = -b.dot(b.T) if r else np.zeros((n, n), dtype=object)
+    found = integers.negative_kernel(g)
+    assert found.shape == (n, n - rank(b)) == (n, rank(found))
+    assert not g.dot(found).any()
+    signs = rng.choice([-1, 1], r).astype(object)
+    h = (b * signs).dot(b.T) if r else g
+    lam = np.linalg.eigvalsh(h.astype(float))
+    assert (integers.negative_kernel(h) is not None) == (lam[-1] <= 1e-9 * max(1.0, abs(lam[0])))
+    a = matrix(rng, int(rng.integers(0, 5)), n)
+    k = integers.kernel(a)
+    assert not a.dot(k).any()
+    assert rank(k) == k.shape[1] == n - rank(a)
+
+
+@pytest.mark.usefixtures("flint")
+@pytest.mark.parametrize("seed", range(25))
+def test_systems_and_lattices(seed):
+    rng = np.random.default_rng(seed)
+    rows, columns = (int(v) for v in rng.integers(1, 6, 2))
+    a = matrix(rng, rows, columns)
+    right = a.dot(matrix(rng, columns, 1)[:, 0])
+    assert (a.dot(integers.solution(a, right)) == right).all()
+    assert (integers.solution(0 * a, right + 1) is None) == bool((right + 1).any())
+    basis, weights, common = integers.saturated(a)
+    assert (weights.dot(a) == common * basis).all()
+    assert len(basis) == rank(a) == rank(basis)
+    kept = integers.independent_rows(a)
+    assert len(kept) == rank(a) == rank(a[kept])
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([3, 2**26, 2**40, 10**30]))
+def test_products_are_exact(seed, size):
+    rng = np.random.default_rng(seed)
+    a, b = matrix(rng, 3, 4) * size, matrix(rng, 4, 2) * size
+    assert (integers.product(a, b) == a.dot(b)).all()
+
+
+def test_saturation_finds_what_a_factor_hides():
+    pytest.importorskip("flint")
+    a = np.array([[2, 4, 6], [0, 5, 5]], dtype=object)
+    basis, _, _ = integers.saturated(a)
+    assert abs(basis).max() <= 2
+    assert rank(basis) == 2

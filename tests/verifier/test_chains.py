@@ -1,0 +1,204 @@
+"""Chains are evidence: planted ones are granted, corrupted ones refused, and none is taken on trust."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sdpfeas as sf
+from sdpfeas.families.chains import PlantedChain, PlantedChainOptions, PlantedFaces
+from sdpfeas.numerics import integers
+from sdpfeas.verifier.verifier import decide
+
+TRUTHS = ("weak", "face", "strong")
+
+
+@st.composite
+def planted(draw: st.DrawFn, truths: tuple[str, ...] = TRUTHS) -> PlantedChain:
+    """A problem with a planted chain, of every kind there is."""
+    length = draw(st.integers(1, 5))
+    n = length + draw(st.integers(2, 5))
+    side = draw(st.sampled_from(["primal", "lmi"]))
+    numbers = "integer" if side == "lmi" else draw(st.sampled_from(["integer", "float"]))
+    options = PlantedChainOptions(
+        truth=draw(st.sampled_from(truths)),
+        length=length,
+        n=n,
+        rows=length + draw(st.integers(2, 3)),
+        numbers=numbers,
+        disguised=draw(st.booleans()),
+        side=side,
+        seed=draw(st.integers(0, 2**32 - 1)),
+    )
+    return PlantedFaces.plant(options)
+
+
+def flipped(chain: sf.Chain, k: int) -> sf.Chain:
+    steps = list(chain.steps)
+    steps[k] = -steps[k]
+    return sf.Chain(tuple(steps), chain.reading)
+
+
+@settings(max_examples=30)
+@given(planted())
+def test_planted_chains_are_granted(item):
+    check = sf.verify(item.problem, item.claim, rigorous=True)
+    assert check.verdict is item.truth
+    assert check.chain is item.chain
+    assert sf.verify(item.problem, check, rigorous=True).verdict is item.truth
+    assert decide(item.problem, item.claim, rigorous=True).verdict is item.truth
+
+
+@given(planted(("weak", "strong")), st.data())
+def test_corrupted_chains_are_refused(item, data):
+    k = data.draw(st.integers(0, len(item.chain) - 1))
+    how = data.draw(st.sampled_from(["flip", "drop the end", "nothing", "too long", "another problem"]))
+    problem, steps = item.problem, list(item.chain.steps)
+    if how == "flip":
+        chain = flipped(item.chain, k)
+    elif how == "drop the end":
+        chain = sf.Chain(tuple(steps[:-1]))
+    elif how == "nothing":
+        steps.insert(k, 0 * steps[k])
+        chain = sf.Chain(tuple(steps))
+    elif how == "too long":
+        chain = sf.Chain((*steps, steps[-1]))
+    else:
+        # The bound that makes the contradiction is another.
+        chain = item.chain
+        bounds = np.array(problem.lower)
+        bounds[steps[-1] != 0] = 0.0
+        problem = sf.FeasibilityProblem(problem.sets, problem.rows, bounds, bounds)
+    assert sf.verify(problem, sf.Claim(chain=chain), rigorous=True).verdict is sf.Verdict.UNDECIDED
+
+
+@settings(max_examples=20)
+@given(planted(("weak",)), st.data())
+def test_every_step_of_a_weak_chain_is_needed(item, data):
+    k = data.draw(st.integers(0, len(item.chain) - 2))
+    steps = item.chain.steps
+    for chain in (sf.Chain(steps[:k] + steps[k + 1 :]), sf.Chain(steps[::-1])):
+        assert sf.verify(item.problem, sf.Claim(chain=chain)).verdict is sf.Verdict.UNDECIDED
+
+
+@settings(max_examples=25)
+@given(planted(("face",)), st.data())
+def test_no_chain_makes_a_feasible_problem_infeasible(item, data):
+    m = item.problem.m
+    numbers = st.sampled_from([-2, -1, 0, 0, 0, 1, Fraction(1, 3)])
+    extra = data.draw(st.lists(st.lists(numbers, min_size=m, max_size=m), max_size=3))
+    place = data.draw(st.integers(0, len(item.chain)))
+    steps = (*item.chain.steps[:place], *(np.array(v, dtype=object) for v in extra))
+    for reading in ("stored", "written", "meant"):
+        claim = sf.Claim(chain=sf.Chain(steps, reading), point=item.point)
+        assert sf.verify(item.problem, claim).verdict is not sf.Verdict.INFEASIBLE
+
+
+def pinned(bound: float, rows: np.ndarray | None = None) -> sf.FeasibilityProblem:
+    """X[0, 0] is zero, and 2 X[0, 1] is ``bound``."""
+    if rows is None:
+        rows = np.array([[[1, 0], [0, 0]], [[0, 1], [1, 0]]], dtype=float)
+    return sf.FeasibilityProblem([sf.PSD(2)], [rows], [0, bound], [0, bound])
+
+
+def test_the_smallest_weak_problem():
+    check = sf.verify(pinned(1.0), sf.Claim(chain=sf.Chain(([-1, 0], [0, 1]))), rigorous=True)
+    assert (check.verdict, check.proof) == (sf.Verdict.INFEASIBLE, sf.Proof.EXACT)
+    assert sf.verify(pinned(1.0), sf.Claim(chain=sf.Chain(([0, 1],)))).verdict is sf.Verdict.UNDECIDED
+    point = (np.diag([0.0, 1.0]),)
+    found = sf.verify(pinned(0.0), sf.Claim(chain=sf.Chain(([-1, 0],)), point=point), rigorous=True)
+    assert found.verdict is sf.Verdict.FEASIBLE
+
+
+def test_readings():
+    # A third, and a sum of tenths that misses its value by a rounding.
+    rows = np.array([[[1, 1 / 3], [1 / 3, 1 / 9]], [[0, 0], [0, 1]]])
+    chain = ([-1, 0], [0, 1])
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [0, 0.3], [0, 0.3])
+    point = (np.array([[1 / 30, -0.1], [-0.1, 0.3]]),)
+    for reading, verdict in (("stored", "undecided"), ("written", "feasible"), ("meant", "feasible")):
+        claim = sf.Claim(chain=sf.Chain(chain[:1], reading), point=point)
+        check = sf.verify(problem, claim, rigorous=True)
+        assert check.verdict == verdict
+        assert reading == "stored" or reading in check.reason
+    bounds = [1e-16, 1.0]
+    off = sf.FeasibilityProblem([sf.PSD(2)], pinned(1.0).rows, bounds, bounds)
+    for reading, verdict in (("stored", "undecided"), ("written", "undecided"), ("meant", "infeasible")):
+        assert sf.verify(off, sf.Claim(chain=sf.Chain(chain, reading))).verdict == verdict
+
+
+def test_numbers_that_were_rounded_may_use_zeros_only():
+    rng = np.random.default_rng(0)
+    q = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+    turned = np.array([q @ a @ q.T for a in pinned(1.0).rows[0].array])
+    turned = (turned + turned.transpose(0, 2, 1)) / 2
+    chain = sf.Chain(([-1, 0], [0, 1]))
+    assert sf.verify(pinned(1.0, turned), sf.Claim(chain=chain)).verdict is sf.Verdict.UNDECIDED
+    # Entries that cancel by chance.
+    rows = np.array([[[0.1 + 1e-17, 0.3], [0.3, 0]], [[0, -0.3], [-0.3, 0]], [[0, np.pi], [np.pi, 0]]])
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [0, 0, 1], [0, 0, 1])
+    check = sf.verify(problem, sf.Claim(chain=sf.Chain(([-1, -1, 0], [0, 0, 1]))))
+    assert "by chance" in check.reason
+
+
+def test_signs_bounds_and_other_sets():
+    rows = [np.array([[1.0, 0.0], [1.0, -1.0]]), np.array([[0.0], [1.0]])]
+    problem = sf.FeasibilityProblem([sf.Nonneg(2), sf.Free(1)], rows, [-np.inf, 1], [0, np.inf])
+    ask = lambda *steps: sf.verify(problem, sf.Claim(chain=sf.Chain(steps)))  # noqa: E731
+    assert "forbidden sign" in ask([1, 0]).reason
+    assert "does not vanish" in ask([-1, 0], [0, 1]).reason
+    # The first row says x0 <= 0; then it is an equality, and both signs will do.
+    assert "nothing is known" in ask([-1, 0]).reason
+    box = sf.FeasibilityProblem([sf.SpectralBox(2)], [np.eye(2)[None]], [0], [0])
+    assert "does not vanish" in sf.verify(box, sf.Claim(chain=sf.Chain(([-1],)))).reason
+
+
+@pytest.mark.parametrize("steps", ["no", 3, [[np.nan, 1]], [[np.inf, 1]], [["x", 1]], [3], [np.ones((1, 2))]])
+def test_malformed_chains_raise(steps):
+    with pytest.raises(sf.ClaimError):
+        sf.Chain(steps)
+
+
+def test_chains_of_the_wrong_shape_or_reading():
+    problem = pinned(1.0)
+    with pytest.raises(sf.ClaimError, match="3 multipliers for 2 rows"):
+        sf.verify(problem, sf.Claim(chain=sf.Chain(([1, 2, 3],))))
+    assert "malformed" in decide(problem, sf.Claim(chain=sf.Chain(([1, 2, 3],)))).reason
+    with pytest.raises(sf.ClaimError, match="stored, written, meant"):
+        sf.Chain((), "guessed")
+    with pytest.raises(sf.ClaimError, match="must be a Chain"):
+        sf.verify(problem, sf.Claim(chain=[[1, 0]]))
+
+
+def test_hostile_numbers_prove_nothing():
+    huge = [Fraction(10) ** 400_000, 0]
+    assert "too long" in sf.verify(pinned(1.0), sf.Claim(chain=sf.Chain((huge,)))).reason
+    tiny = pinned(5e-324)
+    assert sf.verify(tiny, sf.Claim(chain=sf.Chain(([-1, 0], [0, 1])))).verdict is sf.Verdict.INFEASIBLE
+
+
+def test_without_flint(monkeypatch):
+    monkeypatch.setattr(integers, "HAS_FLINT", False)
+    for seed in range(4):
+        for truth in TRUTHS:
+            options = PlantedChainOptions(truth=truth, length=2, n=5, rows=5, disguised=True, seed=seed)
+            item = PlantedFaces.plant(options)
+            assert sf.verify(item.problem, item.claim, rigorous=True).verdict is item.truth
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000)
+@given(planted())
+def test_ten_thousand_planted_chains(item):
+    assert sf.verify(item.problem, item.claim, rigorous=True).verdict is item.truth
+
+
+@pytest.mark.slow
+@settings(max_examples=5_000)
+@given(planted(("weak", "strong")), st.data())
+def test_five_thousand_corrupted_chains(item, data):
+    test_corrupted_chains_are_refused.hypothesis.inner_test(item, data)
