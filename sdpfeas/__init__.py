@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sdpfeas.problem.objective import Objective
     from sdpfeas.problem.problem import FeasibilityProblem
     from sdpfeas.problem.rows import Combined, LowRank, PairwiseDifference, Stacked
-    from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
+    from sdpfeas.problem.sets import PSD, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
     from sdpfeas.search.bisection import bisect, one_shot
     from sdpfeas.search.solving import solve
     from sdpfeas.verifier import verify
@@ -52,7 +52,7 @@ else:
         "sdpfeas.problem.lmi": ["LMI"],
         "sdpfeas.problem.problem": ["FeasibilityProblem"],
         "sdpfeas.problem.rows": ["Combined", "LowRank", "PairwiseDifference", "Stacked"],
-        "sdpfeas.problem.sets": ["PSD", "Free", "Nonneg", "SpectralBox"],
+        "sdpfeas.problem.sets": ["PSD", "Free", "HermitianPSD", "Nonneg", "SecondOrder", "SpectralBox"],
         "sdpfeas.search.bisection": ["bisect", "one_shot"],
         "sdpfeas.search.solving": ["solve"],
         "sdpfeas.verifier": ["verify"],
@@ -94,6 +94,7 @@ __all__ = [
     "FeasibilityProblem",
     "FileFormatError",
     "Free",
+    "HermitianPSD",
     "Inquiry",
     "LowRank",
     "Nonneg",
@@ -106,6 +107,7 @@ __all__ = [
     "Proof",
     "Result",
     "SdpfeasError",
+    "SecondOrder",
     "Solver",
     "SpectralBox",
     "Stacked",

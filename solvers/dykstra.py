@@ -24,7 +24,7 @@ from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
+from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.results import Claim, Stop
 
 
@@ -97,7 +97,7 @@ class _Run:
     def __init__(self, problem: FeasibilityProblem, margin: float) -> None:
         self.problem = problem
         self.margin = margin
-        side = sum(block.n for block in problem.sets if isinstance(block, (PSD, Nonneg)))
+        side = sum(block.degree for block in problem.sets if block.cone)
         self.kappa = margin / ((1.0 + margin) * max(side, 1))
         for rows in problem.rows:
             if rows is not None:
@@ -116,9 +116,7 @@ class _Run:
     @staticmethod
     def _identity(block: BlockSet) -> FloatArray:
         """The identity of a cone; zero for other sets."""
-        if not isinstance(block, (PSD, Nonneg)):
-            return np.zeros(block.shape)
-        return np.eye(block.n) if block.matrix else np.ones(block.n)
+        return block.identity() if block.cone else np.zeros(block.shape)
 
     def _bend(self, w: Point) -> Point:
         units = [self._identity(block) for block in self.problem.sets]

@@ -12,6 +12,7 @@ from sdpfeas.errors import ClaimError, LimitError, OutOfTime, in_words, raised_w
 from sdpfeas.numerics.effort import limited
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.shadows import cast_shadows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
 
@@ -19,7 +20,7 @@ __all__ = ["ask"]
 
 
 def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-    """Run a backend on a problem, lifting what it does not take, and map the claim back.
+    """Run a backend on a problem, reducing what it does not take, and map the claim back.
 
     Whatever a backend raises becomes a claim that says so; only an interrupt passes through. If the backend
     stopped because something it offered was granted, the claim holds that.
@@ -48,14 +49,16 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
 
 
 def _asked(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-    boxes = any(s.bounded and type(s) not in backend.sets for s in _sets(problem))
-    if problem.lmis and (boxes or not backend.lmis):
+    foreign = [block for block in _sets(problem) if type(block) not in backend.sets]
+    if problem.lmis and (foreign or not backend.lmis):
         slacks = problem.slack_form
         return _back(_asked(backend, slacks.problem, inquiry.through(slacks)), slacks)
-    if not boxes:
+    if not foreign:
         return _run(backend, problem, inquiry)
-    lift = problem.lift()
-    return _back(_run(backend, lift.problem, inquiry.through(lift)), lift)
+    reduction: Reduction = cast_shadows(problem, backend.sets)
+    if any(block.bounded for block in foreign):
+        reduction = reduction.then(reduction.problem.lift())
+    return _back(_run(backend, reduction.problem, inquiry.through(reduction)), reduction)
 
 
 def _sets(problem: FeasibilityProblem) -> list[BlockSet]:

@@ -106,4 +106,8 @@ def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
         ("admm", {}),
     ]
     ours = [(OURS, dict[str, object]())]
-    return ours + rest if newton_work(problem).products <= DENSE_WORK else [*rest[:1], *ours, *rest[1:]]
+    # Ours would have to take second-order cones as matrices.
+    sets = [*problem.sets, *(lmi.set for lmi in problem.lmis)]
+    vectors = any(block.shadow_of and not block.side for block in sets)
+    first = newton_work(problem).products <= DENSE_WORK and not vectors
+    return ours + rest if first else [*rest[:1], *ours, *rest[1:]]

@@ -93,6 +93,7 @@ class Clarabel(DirectBackend):
             setattr(settings, name, value)
         cones = [clarabel.ZeroConeT(form.cones.flat)] if form.cones.flat else []
         cones += [clarabel.NonnegativeConeT(form.cones.nonneg)] if form.cones.nonneg else []
+        cones += [clarabel.SecondOrderConeT(n) for n in form.cones.second]
         cones += [clarabel.PSDTriangleConeT(n) for n in form.cones.psd]
         quadratic = sp.csc_array((form.cost.size, form.cost.size))
         try:

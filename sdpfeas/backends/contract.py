@@ -17,14 +17,16 @@ from sdpfeas.cards.options import NoOptions, parse_options
 from sdpfeas.errors import BackendError
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.problem.sets import KINDS, PSD, BlockSet, Free, Nonneg, SpectralBox
 from sdpfeas.verifier.results import Claim
 
-__all__ = ["ALL_SETS", "CONES", "FeasibilityBackend"]
+__all__ = ["ALL_SETS", "CONES", "SPECTRAL_SETS", "FeasibilityBackend"]
 
 #: Every kind of set there is.
-ALL_SETS: frozenset[type[BlockSet]] = frozenset({PSD, Nonneg, Free, SpectralBox})
-#: The sets that are cones: what is left after lifting.
+ALL_SETS: frozenset[type[BlockSet]] = frozenset(KINDS.values())
+#: Those of real symmetric matrices and of single numbers.
+SPECTRAL_SETS: frozenset[type[BlockSet]] = frozenset({PSD, Nonneg, Free, SpectralBox})
+#: The sets that any backend has to take: all others are reduced to them.
 CONES: frozenset[type[BlockSet]] = frozenset({PSD, Nonneg, Free})
 
 
@@ -41,7 +43,7 @@ class FeasibilityBackend(ABC):
     name : str
         The name it is asked for by.
     sets : frozenset of type
-        The sets it takes as they are. A SpectralBox it does not take is lifted for it.
+        The sets it takes as they are. Others are reduced to PSD blocks for it.
     lmis : bool
         Whether it takes LMIs as they are. Otherwise each becomes a slack and equality rows for it.
     warm_starts : bool

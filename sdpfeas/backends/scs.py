@@ -79,6 +79,7 @@ class Scs(DirectBackend):
         import scs
 
         data = {"A": form.matrix, "b": form.rhs, "c": form.cost}
-        cones = {"z": form.cones.flat, "l": form.cones.nonneg, "s": list(form.cones.psd)}
+        sides = {"q": list(form.cones.second), "s": list(form.cones.psd)}
+        cones = {"z": form.cones.flat, "l": form.cones.nonneg, **sides}
         solver = scs.SCS(data, cones, verbose=False, **self.options.settings(deadline))
         return read_scs(solver.solve())

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sdpfeas.numerics.linalg import FloatArray, random_orthogonal, spectral_matrix, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
 from sdpfeas.verifier.results import Claim, Verdict
 
 __all__ = ["Planted", "feasible", "infeasible", "lmi", "set_mixes"]
@@ -74,6 +74,8 @@ def set_mixes(scale: int = 1) -> dict[str, list[BlockSet]]:
         "box nonneg": [SpectralBox(3 * s, trace=1.0 * s), Nonneg(1)],
         "box free": [SpectralBox(3 * s), Free(2 * s)],
         "two psd": [PSD(2 * s), PSD(3 * s)],
+        "second order": [SecondOrder(4 * s), Nonneg(2 * s)],
+        "hermitian": [HermitianPSD(2 * s), Free(2 * s)],
         "all": [
             PSD(2 * s),
             Nonneg(2 * s),

@@ -10,7 +10,7 @@ import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 
-__all__ = ["add_up", "first_rounded", "mean_of"]
+__all__ = ["add_up", "first_rounded", "mean_of", "sum_of"]
 
 #: Integers up to this size are all doubles.
 LARGEST_INTEGER = 2**53
@@ -77,8 +77,13 @@ def mean_of(a: Any, b: Any) -> tuple[Any, Any]:
     """Return ``(a + b) / 2`` of two arrays, sparse ones too, and what is zero just where it is exact."""
     # Halving first: the sum of two huge entries would overflow.
     x, y = 0.5 * a, 0.5 * b
-    mean = x + y
-    part = mean - x
-    # What the addition lost (Knuth's two-sum), and what halving lost to underflow.
-    off = abs((x - (mean - part)) + (y - part)) + abs(a - 2.0 * x) + abs(b - 2.0 * y)
-    return mean, off
+    mean, lost = sum_of(x, y)
+    # What the addition lost, and what halving lost to underflow.
+    return mean, abs(lost) + abs(a - 2.0 * x) + abs(b - 2.0 * y)
+
+
+def sum_of(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return ``a + b`` of two arrays, sparse ones too, and what the addition lost (Knuth's two-sum)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)

@@ -191,7 +191,7 @@ def _target(what: str, constant: Any) -> BlockSet:
 
 def _one_row(coefficients: Any, block: BlockSet) -> Any:
     sparse = sp.issparse(coefficients)
-    array = coefficients if sparse else float_array(coefficients, "coefficients")
+    array = coefficients if sparse else float_array(block.coordinates(coefficients), "coefficients")
     if array.shape != block.shape and not (sparse and array.shape == (1, *block.shape)):
         raise ProblemError(f"coefficients have shape {array.shape}, expected {block.shape}")
     if sparse:

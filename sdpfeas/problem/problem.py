@@ -175,7 +175,7 @@ class FeasibilityProblem:
     def sides(self) -> list[int]:
         """Sides of the matrices."""
         sets = (*self.sets, *(lmi.set for lmi in self.lmis))
-        return [block.n for block in sets if block.matrix]
+        return [block.side for block in sets if block.side]
 
     @cached_property
     def work(self) -> Work:
@@ -234,7 +234,8 @@ class FeasibilityProblem:
             raise ClaimError(f"the point has {len(parts)} blocks, the problem {len(self.sets)}")
         out = []
         for b, (part, block) in enumerate(zip(parts, self.sets, strict=True)):
-            array = _claim_array(part, f"block {self.block_name(b)} of the point", block.shape)
+            given = block.coordinates(part, exact=False)
+            array = _claim_array(given, f"block {self.block_name(b)} of the point", block.shape)
             out.append(block.symmetrize(array))
         return tuple(out)
 

@@ -174,7 +174,7 @@ class Search:
     @contextmanager
     def working(self) -> Iterator[None]:
         """Hold the time limit, and keep small matrices to one thread, while the search runs."""
-        sides = [block.n for block in self.family.sets if block.matrix]
+        sides = [block.side for block in self.family.sets if block.side]
         with limited(self.deadline), few_threads(sides, self.family.m):
             yield
 

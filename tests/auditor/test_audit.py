@@ -129,7 +129,7 @@ def test_a_missing_python_flint_is_made_up_for(monkeypatch: pytest.MonkeyPatch) 
 # ---------------------------------------------------------------- known truth
 
 
-@pytest.mark.parametrize("mix", list(planted.set_mixes()))
+@pytest.mark.parametrize("mix", [m for m in planted.set_mixes() if m not in ("second order", "hermitian")])
 def test_planted_evidence_is_proved_and_nothing_else(mix: str) -> None:
     rng = np.random.default_rng([4, list(planted.set_mixes()).index(mix)])
     sets = planted.set_mixes()[mix]

@@ -13,6 +13,7 @@ from sdpfeas.problem.reductions.lifting import lift
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.scaling import scale_rows
 from sdpfeas.problem.reductions.sdpa_sides import equality_form, lmi_form
+from sdpfeas.problem.reductions.shadows import cast_shadows
 
 BOXED = [sf.SpectralBox(3, trace=1.5), sf.Nonneg(2), sf.SpectralBox(2, -1.0, 2.0)]
 CONES = [sf.PSD(3), sf.Nonneg(2), sf.Free(2)]
@@ -34,6 +35,7 @@ REDUCTIONS: dict[str, tuple[Callable[[FeasibilityProblem], Reduction], list[sf.p
     "scale": (scale_rows, [*CONES, *BOXED]),
     "presolve": (presolve, [sf.SpectralBox(2, 1.0, 1.0), *CONES]),
     "equality form": (equality_form, CONES),
+    "shadows": (lambda p: cast_shadows(p, ()), [sf.SecondOrder(4), sf.HermitianPSD(2), *CONES]),
     "a chain of two": (lifted_to_equalities, BOXED),
     "a chain of two others": (presolved_and_scaled, [sf.SpectralBox(2, 0.5, 0.5), *BOXED]),
 }

@@ -25,6 +25,11 @@ SETS = [
     sf.SpectralBox(3, -1.0, 2.0),
     sf.SpectralBox(4, trace=1.5),
     sf.SpectralBox(3, -0.5, 1.25, trace=1.0),
+    sf.SecondOrder(1),
+    sf.SecondOrder(2),
+    sf.SecondOrder(5),
+    sf.HermitianPSD(1),
+    sf.HermitianPSD(3),
 ]
 
 

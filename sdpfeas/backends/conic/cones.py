@@ -73,28 +73,45 @@ class Cones:
         Entries that are zero (of ``s``) or free (of ``x``): the two are dual to each other.
     nonneg : int
         Non-negative entries.
+    second : tuple of int
+        Lengths of vectors whose first entry is at least the norm of the others.
     psd : tuple of int
         Sides of positive semidefinite matrices.
     """
 
     flat: int = 0
     nonneg: int = 0
+    second: tuple[int, ...] = ()
     psd: tuple[int, ...] = ()
 
     @property
     def head(self) -> int:
-        """Number of entries before the first matrix."""
+        """Number of entries that are taken one by one."""
         return self.flat + self.nonneg
+
+    @property
+    def body(self) -> int:
+        """Number of entries before the first matrix."""
+        return self.head + sum(self.second)
 
     @property
     def size(self) -> int:
         """Number of entries."""
-        return self.head + sum(triangle_size(n) for n in self.psd)
+        return self.body + sum(triangle_size(n) for n in self.psd)
+
+    @property
+    def vectors(self) -> list[tuple[int, slice]]:
+        """Length and place of every second-order cone."""
+        out, start = [], self.head
+        for n in self.second:
+            out.append((n, slice(start, start + n)))
+            start += n
+        return out
 
     @property
     def matrices(self) -> list[tuple[int, slice]]:
         """Side and place of every matrix."""
-        out, start = [], self.head
+        out, start = [], self.body
         for n in self.psd:
             out.append((n, slice(start, start + triangle_size(n))))
             start = out[-1][1].stop
@@ -110,7 +127,7 @@ class StandardForm:
     cost, matrix, rhs : array
         q, M (compressed by columns) and h.
     cones : Cones
-        Zero, non-negative and PSD parts of ``s``.
+        Zero, non-negative, second-order and PSD parts of ``s``.
     kept : ndarray
         Where the rows of the pair are among those of the form.
     """
@@ -199,8 +216,10 @@ class ConePair:
         signs = sp.eye_array(columns.size, format="csr")[columns.flat :]
         own = np.arange(rows.size)
         more = rows.size + np.arange(columns.size - columns.flat)
+        # Cones of one kind next to each other, those of the rows first.
+        ends = [(max(a - columns.flat, 0), b - columns.flat) for a, b in _cuts(columns)]
         order = np.concatenate(
-            [own[: rows.head], more[: columns.nonneg], own[rows.head :], more[columns.nonneg :]]
+            [part for (a, b), (c, d) in zip(_cuts(rows), ends, strict=True) for part in (own[a:b], more[c:d])]
         )
         place = np.empty_like(order)
         place[order] = np.arange(order.size)
@@ -208,7 +227,9 @@ class ConePair:
             cost=self.cost,
             matrix=sp.csc_array(sp.vstack([self.matrix, -signs], format="csr")[order]),
             rhs=np.concatenate([self.rhs, np.zeros(more.size)])[order],
-            cones=Cones(rows.flat, rows.nonneg + columns.nonneg, rows.psd + columns.psd),
+            cones=Cones(
+                rows.flat, rows.nonneg + columns.nonneg, rows.second + columns.second, rows.psd + columns.psd
+            ),
             kept=place[: rows.size],
         )
 
@@ -297,38 +318,58 @@ class Condensed:
 
     def __init__(self, original: ConePair) -> None:
         columns, rows = original.columns, original.rows
-        vector, matrices, home = _slack_columns(original)
-        gone = [np.arange(place.start, place.stop) for _, place in matrices]
+        single, whole, home = _slack_columns(original)
+        second, psd = (
+            [(n, p) for n, p in whole if (n, p) in kind] for kind in (columns.vectors, columns.matrices)
+        )
+        gone = [single, *([_range(p) for _, p in second]), *([_range(p) for _, p in psd])]
         self._original = original
-        self._out = np.concatenate([vector, *gone])
+        self._out = np.concatenate(gone)
         self._stay = np.setdiff1d(np.arange(columns.size), self._out)
         flat = np.setdiff1d(np.arange(rows.flat), home[self._out])
+        middle, last = sum(n for n, _ in second), single.size + sum(n for n, _ in second)
         self._order = np.concatenate(
             [
                 flat,
                 np.arange(rows.flat, rows.head),
-                home[vector],
-                np.arange(rows.head, rows.size),
-                home[self._out[vector.size :]],
+                home[single],
+                np.arange(rows.head, rows.body),
+                home[self._out[single.size : last]],
+                np.arange(rows.body, rows.size),
+                home[self._out[last:]],
             ]
         )
-        below = flat.size + rows.nonneg
-        ends = rows.size - self._out.size + vector.size
-        self._slots = np.concatenate([below + np.arange(vector.size), np.arange(ends, rows.size)])
+        ones = flat.size + rows.nonneg
+        twos = ones + single.size + sum(rows.second)
+        threes = twos + middle + rows.size - rows.body
+        self._slots = np.concatenate(
+            [
+                ones + np.arange(single.size),
+                twos + np.arange(middle),
+                threes + np.arange(self._out.size - last),
+            ]
+        )
         self._scale = np.ones(rows.size)
         weights = original.matrix[home[self._out]][:, self._out].diagonal()
         self._scale[self._slots] = 1.0 / weights
         row_unit, row_strict = original.row_unit[self._order], original.row_strict[self._order]
         row_unit[self._slots] = original.column_unit[self._out]
         row_strict[self._slots] = original.column_strict[self._out]
-        left = [n for n, place in columns.matrices if (n, place) not in matrices]
+        left = [
+            tuple(n for n, p in kind if (n, p) not in whole) for kind in (columns.vectors, columns.matrices)
+        ]
         self.pair = replace(
             original,
             matrix=sp.csr_array(sp.diags_array(self._scale) @ original.matrix[self._order][:, self._stay]),
             rhs=self._scale * original.rhs[self._order],
             cost=original.cost[self._stay],
-            rows=Cones(flat.size, rows.nonneg + vector.size, rows.psd + tuple(n for n, _ in matrices)),
-            columns=Cones(columns.flat, columns.nonneg - vector.size, tuple(left)),
+            rows=Cones(
+                flat.size,
+                rows.nonneg + single.size,
+                rows.second + tuple(n for n, _ in second),
+                rows.psd + tuple(n for n, _ in psd),
+            ),
+            columns=Cones(columns.flat, columns.nonneg - single.size, *left),
             row_unit=row_unit,
             column_unit=original.column_unit[self._stay],
             row_strict=row_strict,
@@ -350,26 +391,35 @@ class Condensed:
 
 
 def _slack_columns(pair: ConePair) -> tuple[np.ndarray, list[tuple[int, slice]], np.ndarray]:
-    """Non-negative columns and matrices that are slacks, and the row every single entry is alone in."""
+    """Non-negative columns and cones that are slacks, and the row every single entry is alone in."""
     matrix = sp.csc_array(pair.matrix)
     alone = np.diff(matrix.indptr) == 1
     home = np.full(pair.columns.size, -1)
     home[alone] = matrix.indices[matrix.indptr[:-1][alone]]
     home[(home >= pair.rows.flat) | (pair.cost != 0.0)] = -1
     taken: set[int] = set()
-    matrices, vector = [], []
-    for n, place in pair.columns.matrices:
+    whole, single = [], []
+    for n, place in pair.columns.vectors + pair.columns.matrices:
         rows = set(home[place].tolist())
         if len(rows) == place.stop - place.start and -1 not in rows and not rows & taken:
             taken |= rows
-            matrices.append((n, place))
+            whole.append((n, place))
     for j in range(pair.columns.flat, pair.columns.head):
         if home[j] >= 0 and home[j] not in taken:
             taken.add(int(home[j]))
-            vector.append(j)
+            single.append(j)
     if len(taken) == pair.columns.size:  # somebody has to stay
         return np.zeros(0, dtype=np.int64), [], home
-    return np.array(vector, dtype=np.int64), matrices, home
+    return np.array(single, dtype=np.int64), whole, home
+
+
+def _cuts(cones: Cones) -> list[tuple[int, int]]:
+    """Where entries that are taken one by one, second-order cones and matrices begin and end."""
+    return [(0, cones.head), (cones.head, cones.body), (cones.body, cones.size)]
+
+
+def _range(place: slice) -> np.ndarray:
+    return np.arange(place.start, place.stop)
 
 
 def _inserted(matrix: Any, at: int, rows: Any) -> Any:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from sdpfeas.backends.conic.cones import Answer, Condensed, ConePair, Cones, Triangle, svec_map
 from sdpfeas.backends.conic.cost import need_program
-from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
+from sdpfeas.backends.contract import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
@@ -21,7 +21,7 @@ from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows.flat import matrix_of
-from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.sets import BlockSet, SecondOrder
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 
 __all__ = ["ConicBackend", "Objective", "PosedProblem"]
@@ -69,18 +69,19 @@ class PosedProblem:
         self.pair = self._condensed.pair
 
     def _place(self) -> None:
-        """Give every block its columns: free ones first, then the non-negative ones, then matrices."""
+        """Give every block its columns: free ones, non-negative ones, second-order cones, matrices."""
         sets = self.problem.sets
         free = [b for b, s in enumerate(sets) if s.free]
-        nonneg = [b for b, s in enumerate(sets) if s.entrywise and s.cone]
+        nonneg = [b for b, s in enumerate(sets) if s.cone and (s.entrywise or s.shape == (1,))]
+        second = [b for b, s in enumerate(sets) if isinstance(s, SecondOrder) and s.n > 1]
         matrices = [b for b, s in enumerate(sets) if s.matrix]
         self._columns: dict[int, slice] = {}
         start = 0
-        for b in (*free, *nonneg, *matrices):
+        for b in (*free, *nonneg, *second, *matrices):
             self._columns[b] = slice(start, start + sets[b].dimension)
             start = self._columns[b].stop
         flat, positive = (sum(sets[b].n for b in kind) for kind in (free, nonneg))
-        self._cones = Cones(flat, positive, tuple(sets[b].n for b in matrices))
+        self._cones = Cones(flat, positive, *(tuple(sets[b].n for b in kind) for kind in (second, matrices)))
         equal = self.problem.equality
         self._equal = np.flatnonzero(equal)
         self._low = np.flatnonzero(~equal & np.isfinite(self.problem.lower))
@@ -103,7 +104,7 @@ class PosedProblem:
             matrix=sp.csr_array(sp.vstack([part for part, _ in parts], format="csr")),
             rhs=np.concatenate([rhs for _, rhs in parts]),
             cost=self._cost(objective),
-            rows=Cones(equal.size + len(traced), low.size + high.size, tuple(box.n for _, box in boxes)),
+            rows=Cones(equal.size + len(traced), low.size + high.size, (), tuple(box.n for _, box in boxes)),
             columns=self._cones,
             row_unit=np.concatenate(row_unit),
             column_unit=self._unit(),
@@ -279,7 +280,7 @@ class ConicBackend(FeasibilityBackend):
     rounding undoes proofs on unbounded sets: then a deeper one is asked for.
     """
 
-    sets = ALL_SETS
+    sets = SPECTRAL_SETS | {SecondOrder}
     maximises = True
     triangle: ClassVar[Triangle] = "upper"
     #: What to try in which order when the objective is "auto".

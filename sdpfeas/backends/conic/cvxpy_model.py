@@ -64,15 +64,17 @@ class Model:
     def _packed(self, values: list[Any], cones: Cones) -> FloatArray | None:
         if any(value is None for value in values):
             return None
-        parts = [np.asarray(value, dtype=np.float64) for value in values]
+        # The multiplier of a second-order cone comes in two pieces.
+        pieces = [value if isinstance(value, list) else [value] for value in values]
+        parts = [np.concatenate([np.ravel(p) for p in piece]).astype(np.float64) for piece in pieces]
         vectors = len(parts) - len(cones.psd)
         for k, n in enumerate(cones.psd, vectors):
-            parts[k] = svec_map(n, self.pair.triangle).T @ parts[k].reshape(-1)
-        return np.concatenate([np.atleast_1d(part).ravel() for part in parts])
+            parts[k] = svec_map(n, self.pair.triangle).T @ parts[k]
+        return np.concatenate(parts)
 
 
 def model_of(pair: ConePair) -> Model:
-    """Write a cone program as a cvxpy problem: one variable per kind and matrix, one constraint likewise."""
+    """Write a cone program as a cvxpy problem: one variable per kind and cone, one constraint likewise."""
     cp = cvxpy()
     columns, rows = pair.columns, pair.rows
     variables, factors = [], []
@@ -83,6 +85,9 @@ def model_of(pair: ConePair) -> Model:
     if columns.nonneg:
         variables.append(cp.Variable(columns.nonneg, nonneg=True))
         factors.append(matrix[:, columns.flat : columns.head])
+    for n, place in columns.vectors:
+        variables.append(cp.Variable(n))
+        factors.append(matrix[:, place])
     for n, place in columns.matrices:
         variables.append(cp.Variable((n, n), PSD=True))
         factors.append(matrix[:, place] @ svec_map(n, pair.triangle).T)
@@ -96,18 +101,23 @@ def model_of(pair: ConePair) -> Model:
     zero, nonneg = slice(0, rows.flat), slice(rows.flat, rows.head)
     constraints = [value(zero) == pair.rhs[zero]] if rows.flat else []
     constraints += [value(nonneg) <= pair.rhs[nonneg]] if rows.nonneg else []
+    for _, place in rows.vectors:
+        slack = pair.rhs[place] - value(place)
+        constraints.append(cp.SOC(slack[0], slack[1:]))
     for n, place in rows.matrices:
         entries = svec_map(n, pair.triangle) @ (pair.rhs[place] - value(place))
         constraints.append(cp.reshape(entries, (n, n), order="C") >> 0)
     cost = _unpacked_cost(pair)
     objective = cp.Minimize(sum(c @ v for c, v in zip(cost, flat, strict=True)) if pair.cost.any() else 0)
-    return Model(pair, cp.Problem(objective, constraints), variables, constraints)
+    own = [cp.SOC(v[0], v[1:]) for v in variables[bool(columns.flat) + bool(columns.nonneg) :] if v.ndim == 1]
+    return Model(pair, cp.Problem(objective, [*constraints, *own]), variables, constraints)
 
 
 def _unpacked_cost(pair: ConePair) -> list[FloatArray]:
     columns = pair.columns
     out = [pair.cost[: columns.flat]] if columns.flat else []
     out += [pair.cost[columns.flat : columns.head]] if columns.nonneg else []
+    out += [pair.cost[place] for _, place in columns.vectors]
     return out + [svec_map(n, pair.triangle) @ pair.cost[place] for n, place in columns.matrices]
 
 

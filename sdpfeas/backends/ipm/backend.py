@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
+from sdpfeas.backends.contract import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.cost import rows_work, stored_as_entries, unknowns_work
 from sdpfeas.backends.ipm.embedding import CAREFUL, Embedding
@@ -71,7 +71,7 @@ class SpectralIpm(FeasibilityBackend):
     """Structured primal–dual interior-point method; certified stops, no extra rows for a box."""
 
     name = "spectral-ipm"
-    sets = ALL_SETS
+    sets = SPECTRAL_SETS
     lmis = True
     calls_back = True
     maximises = True

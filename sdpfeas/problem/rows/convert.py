@@ -41,7 +41,7 @@ def as_rows(entry: Any, block: BlockSet) -> Rows | None:
     elif sp.issparse(entry):
         rows = Sparse(entry, block.n, block.matrix)
     else:
-        rows = Dense(entry)
+        rows = Dense(block.coordinates(entry))
     if rows.shape != block.shape:
         raise ProblemError(
             f"rows are for a block of shape {rows.shape}, but the set {block.kind}({block.n}) "

@@ -7,14 +7,28 @@ from typing import Any
 from sdpfeas.errors import ProblemError
 from sdpfeas.problem.sets.base import BlockSet
 from sdpfeas.problem.sets.free import Free
+from sdpfeas.problem.sets.hermitian import HermitianPSD
 from sdpfeas.problem.sets.nonneg import Nonneg
 from sdpfeas.problem.sets.psd import PSD
+from sdpfeas.problem.sets.second_order import SecondOrder
 from sdpfeas.problem.sets.spectral_box import SpectralBox
 
-__all__ = ["KINDS", "PSD", "BlockSet", "Free", "Nonneg", "SpectralBox", "set_from_spec"]
+__all__ = [
+    "KINDS",
+    "PSD",
+    "BlockSet",
+    "Free",
+    "HermitianPSD",
+    "Nonneg",
+    "SecondOrder",
+    "SpectralBox",
+    "set_from_spec",
+]
 
 #: Every kind of set there is, by the name it has in files.
-KINDS: dict[str, type[BlockSet]] = {kind.kind: kind for kind in (PSD, Nonneg, Free, SpectralBox)}
+KINDS: dict[str, type[BlockSet]] = {
+    kind.kind: kind for kind in (PSD, Nonneg, Free, SpectralBox, SecondOrder, HermitianPSD)
+}
 
 
 def set_from_spec(spec: dict[str, Any]) -> BlockSet:

@@ -25,8 +25,8 @@ from sdpfeas.numerics.rounding import norm_upper
 
 __all__ = ["BlockSet", "Frame"]
 
-#: What turns eigenvalues into an array: eigenvectors, or nothing for vectors.
-Frame = FloatArray | None
+#: What turns eigenvalues into an array: eigenvectors (complex ones, of Hermitian matrices), or nothing.
+Frame = Any
 
 #: No array could hold a larger block.
 LARGEST_SIDE = 2**31 - 1
@@ -66,9 +66,9 @@ class BlockSet(ABC):
         return {"kind": self.kind, "n": self.n}
 
     def described(self) -> str:
-        """Name and parameters, as they are written: ``PSD(3)``."""
-        more = [f"{v:g}" for k, v in self.spec().items() if k not in ("kind", "n") and v is not None]
-        return f"{self.kind}({', '.join([str(self.n), *more])})"
+        """The set with its parameters, in a few characters."""
+        values = [v for k, v in self.spec().items() if k != "kind" and v is not None]
+        return f"{self.kind}({', '.join(str(v) if isinstance(v, int) else f'{v:g}' for v in values)})"
 
     # ------------------------------------------------------------ facts
 
@@ -126,6 +126,11 @@ class BlockSet(ABC):
     def degree(self) -> int:
         """Number of eigenvalues."""
         return self.n
+
+    @property
+    def side(self) -> int:
+        """Side of the real symmetric matrix whose eigenvalues decide; zero where no matrix is needed."""
+        return self.n if self.matrix else 0
 
     @property
     def slacks(self) -> tuple[tuple[float, float], ...]:
@@ -343,7 +348,28 @@ class BlockSet(ABC):
         """Proven bound of how far the trace of ``x`` is from the one prescribed."""
         return 0.0
 
+    def coordinates(self, values: Any, *, exact: bool = True) -> Any:
+        """Array that is stored for what a user wrote; ``exact=False`` lets numbers be rounded."""
+        return values
+
     # ------------------------------------------------------------ other sets
+
+    @property
+    def shadow_of(self) -> int | None:
+        """Side of the semidefinite matrices whose shadow the set is; None where it is no such set.
+
+        The shadow of ``X`` is ``T' vec(X)``, T the :meth:`shadow_map`: rows ``a`` on the set are rows ``T a``
+        on the matrices, and multipliers of rows stay what they are.
+        """
+        return None
+
+    def shadow_map(self) -> Any:
+        """The sparse matrix T; a set that is a shadow has one."""
+        raise NotImplementedError(self.kind)
+
+    def behind(self, x: FloatArray) -> FloatArray:
+        """Return a semidefinite matrix whose shadow is ``x``, a member."""
+        raise NotImplementedError(self.kind)
 
     def scaled(self, factor: float) -> BlockSet:
         """Return the set of all ``factor·X``; a cone is its own multiple."""

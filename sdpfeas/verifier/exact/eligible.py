@@ -42,12 +42,12 @@ def need_rationals(problem: FeasibilityProblem) -> None:
 def _operations(problem: FeasibilityProblem) -> int:
     entries = sum(math.prod(block.shape) for block in problem.sets)
     equations = int(problem.equality.sum())
-    cubes = sum(3 * block.n**3 for block in problem.sets if block.matrix)
+    cubes = sum(3 * block.side**3 for block in problem.sets)
     total = problem.m * entries + equations**2 * (entries + equations) + cubes
     free = sum(block.n for block in problem.sets if block.free)
     for lmi in problem.lmis:
         # Twice its terms, its factorisation, and what makes the multipliers fit the Free blocks.
-        total += 2 * entries * lmi.set.entries + 3 * lmi.set.n**3 + free**2 * lmi.set.dimension
+        total += 2 * entries * lmi.set.entries + 3 * lmi.set.side**3 + free**2 * lmi.set.dimension
     return total + (free**3 if problem.lmis else 0)
 
 

@@ -1,0 +1,256 @@
+"""The cone of positive semidefinite Hermitian matrices."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.exactness import sum_of
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rational import semidefinite_exact
+from sdpfeas.numerics.rounding import (
+    definite,
+    product_up,
+    semidefinite,
+    smallest_eigenvalue_lower,
+    sqrt_upper,
+    sum_up,
+    symmetric_norm_upper,
+)
+from sdpfeas.problem.sets.base import LARGEST_SIDE, BlockSet, Frame
+from sdpfeas.problem.validation import float_array
+
+__all__ = ["HermitianPSD"]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class HermitianPSD(BlockSet):
+    """Hermitian positive semidefinite matrices.
+
+    A matrix ``H`` is stored as the real numbers ``R = Re H + Im H``, row by row in one vector: the symmetric
+    part of ``R`` is the real part of ``H``, the skew one its imaginary part. That keeps lengths and inner
+    products, ``<R, S> = Re tr(H G)``, and no number is stored twice. Rows and points may be given as complex
+    arrays, the rows if ``Re H + Im H`` needs no rounding; :meth:`to_complex` gives complex ones back.
+
+    Parameters
+    ----------
+    side : int
+        Side of the matrices; ``n`` is the number of entries stored, its square.
+    """
+
+    kind = "HermitianPSD"
+    matrix = False
+    entrywise = False
+    lower = 0.0
+
+    def __init__(self, side: int) -> None:
+        if isinstance(side, bool) or not isinstance(side, (int, np.integer)):
+            raise ProblemError(f"{self.kind}: the side must be an integer, got {side!r}")
+        if side < 1:
+            raise ProblemError(f"{self.kind}: the side must be at least 1, got {side}")
+        if side > math.isqrt(LARGEST_SIDE):
+            raise ProblemError(f"{self.kind}: the side must be at most {math.isqrt(LARGEST_SIDE)}")
+        object.__setattr__(self, "n", int(side) ** 2)
+
+    def __repr__(self) -> str:
+        """The set with its side."""
+        return f"HermitianPSD({self.degree})"
+
+    def spec(self) -> dict[str, Any]:
+        """The side as plain data, for files and hashes."""
+        return {"kind": self.kind, "side": self.degree}
+
+    @property
+    def degree(self) -> int:
+        """The side."""
+        return math.isqrt(self.n)
+
+    @property
+    def side(self) -> int:
+        """Side of the real matrix with the same eigenvalues, each twice."""
+        return 2 * self.degree
+
+    # ------------------------------------------------------------ complex matrices
+
+    def coordinates(self, values: Any, *, exact: bool = True) -> Any:
+        """Real numbers that are stored for complex or real matrices; all else comes back as it is.
+
+        Parameters
+        ----------
+        values : array_like
+            Matrices, of shape (..., side, side).
+        exact : bool
+            Refuse matrices that are not Hermitian or whose numbers would be rounded.
+
+        Raises
+        ------
+        ProblemError
+            If there are such.
+        """
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            return values
+        side = self.degree
+        if array.dtype.kind not in "biufc" or array.shape[-2:] != (side, side) or array.ndim < 2:
+            return values
+        if array.ndim == 2 and array.dtype.kind != "c" and side == 1:
+            return values  # a row of one number rather than a matrix
+        turned = np.swapaxes(array, -1, -2).conj()
+        if exact and not np.array_equal(array, turned):
+            raise ProblemError("a matrix is not Hermitian; pass (H + H') / 2 if that is what you mean")
+        first = float_array(array.real, "real parts", exact=exact)
+        second = float_array(array.imag, "imaginary parts", exact=exact)
+        if not exact:
+            first, second = (
+                0.5 * (p + s * np.swapaxes(p, -1, -2)) for p, s in ((first, 1.0), (second, -1.0))
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            total, lost = sum_of(first, second)
+        if exact and np.any(lost):
+            raise ProblemError(
+                "the sum of the real and the imaginary part of an entry is no floating-point number; pass "
+                "coordinates(H, exact=False), rounded, if that is what you mean"
+            )
+        return total.reshape(*array.shape[:-2], self.n)
+
+    def to_complex(self, x: FloatArray) -> np.ndarray:
+        """The Hermitian matrix that stored numbers stand for.
+
+        Parameters
+        ----------
+        x : ndarray
+            A vector of length ``n``.
+        """
+        half = 0.5 * x.reshape(self.degree, self.degree)
+        return np.asarray((half + half.T) + 1j * (half - half.T))
+
+    def _doubled(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The real symmetric matrix with the eigenvalues of ``2 H``, each twice; how far entries are off."""
+        r = x.reshape(self.degree, self.degree)
+        with np.errstate(over="ignore", invalid="ignore"):
+            same, skew = sum_of(r, r.T), sum_of(r, -r.T)
+            return _embedded(same[0], skew[0]), np.abs(_embedded(same[1], skew[1]))
+
+    # ------------------------------------------------------------ arrays and spectra
+
+    def identity(self) -> FloatArray:
+        """Return the identity matrix."""
+        return np.eye(self.degree).reshape(-1)
+
+    def symmetrize(self, x: FloatArray) -> FloatArray:
+        """Return the vector itself: every one stands for a Hermitian matrix."""
+        return x
+
+    def decompose(self, x: FloatArray) -> tuple[FloatArray, Frame]:
+        """Eigenvalues, ascending, and eigenvectors."""
+        need("an eigendecomposition", cubes=4.0 * float(self.degree) ** 3)
+        if not np.isfinite(x).all():
+            raise np.linalg.LinAlgError("matrix holds NaN or infinity")
+        lam, vec = np.linalg.eigh(self.to_complex(x))
+        return lam, vec
+
+    def compose(self, frame: Frame, lam: FloatArray) -> FloatArray:
+        """Matrix with given eigenvalues and eigenvectors."""
+        assert frame is not None
+        full = (frame * lam) @ frame.conj().T
+        full = 0.5 * (full + full.conj().T)
+        return np.asarray(full.real + full.imag).reshape(-1)
+
+    def coefficients(self, frame: Frame, x: FloatArray) -> FloatArray:
+        """``v* x v`` for every eigenvector v."""
+        assert frame is not None
+        return np.asarray(np.einsum("ij,ij->j", frame.conj(), self.to_complex(x) @ frame).real)
+
+    def random_frame(self, rng: np.random.Generator) -> Frame:
+        """Draw a unitary matrix."""
+        side = self.degree
+        q, r = np.linalg.qr(rng.normal(size=(side, side)) + 1j * rng.normal(size=(side, side)))
+        phase = np.diagonal(r)
+        return np.asarray(q * (phase / np.abs(phase)))
+
+    def spectrum(self, x: FloatArray) -> FloatArray:
+        """Eigenvalues, without eigenvectors."""
+        need("an eigendecomposition", cubes=2.0 * float(self.degree) ** 3)
+        if not np.isfinite(x).all():
+            raise np.linalg.LinAlgError("matrix holds NaN or infinity")
+        return np.asarray(np.linalg.eigvalsh(self.to_complex(x)))
+
+    # ------------------------------------------------------------ proofs, on real matrices of twice the side
+
+    def distance_upper(self, x: FloatArray) -> float:
+        """Zero for a semidefinite matrix; else what a multiple of the identity has to make up for."""
+        doubled, off = self._doubled(x)
+        if not np.isfinite(doubled).all():
+            return math.inf
+        slip = symmetric_norm_upper(off)
+        if definite(doubled, shift=slip) or (slip == 0.0 and semidefinite(doubled)):
+            return 0.0
+        lacking = float(sum_up(max(-smallest_eigenvalue_lower(doubled), 0.0), slip))
+        return float(product_up(0.5 * lacking, sqrt_upper(self.degree)))
+
+    def room(self, x: FloatArray, share: float) -> float | None:
+        """Share of the least eigenvalue."""
+        depth = share * self.depth(x)
+        doubled, off = self._doubled(x)
+        shift = float(sum_up(symmetric_norm_upper(off), 2.0 * depth))
+        return depth if depth > 0.0 and definite(doubled, shift=shift) else None
+
+    def support_upper(
+        self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
+    ) -> tuple[float, float]:
+        """Zero where all these matrices are negative semidefinite; see :meth:`BlockSet.support_upper`."""
+        doubled, off = self._doubled(-g)
+        square = error.reshape(self.degree, self.degree)
+        spread = sum_up(off, np.tile(sum_up(square, square.T), (2, 2)))
+        # Rows that are exactly zero stay so: they need no strictness.
+        alive = (doubled != 0.0) | (spread != 0.0)
+        if moves is not None:
+            moved = moves.reshape(square.shape)
+            alive = alive | np.tile(moved | moved.T, (2, 2))
+        keep = np.any(alive, axis=1)
+        doubled, spread = (np.ascontiguousarray(part[np.ix_(keep, keep)]) for part in (doubled, spread))
+        shift = symmetric_norm_upper(spread)
+        if moves is not None:
+            shift = float(sum_up(shift, 2.0 * slip))
+        return (0.0 if definite(doubled, shift=shift) else math.inf), 0.0
+
+    def nonnegative_exact(self, x: np.ndarray) -> bool:
+        """Decide by the real matrix of twice the side."""
+        r = x.reshape(self.degree, self.degree)
+        return semidefinite_exact(_embedded(r + r.T, r - r.T))
+
+    # ------------------------------------------------------------ other sets
+
+    @property
+    def shadow_of(self) -> int:
+        """Real matrices of twice the side."""
+        return 2 * self.degree
+
+    def shadow_map(self) -> Any:
+        """``[[Re, -Im], [Im, Re]]``, from the numbers stored."""
+        side = self.degree
+        i, j = (part.reshape(-1) for part in np.indices((side, side)))
+        own, mirrored = i * side + j, j * side + i
+        # (down, right) of a quarter, and the weight of the mirrored entry next to that of the entry itself.
+        quarters = ((0, 0, 0.5, 0.5), (1, 1, 0.5, 0.5), (1, 0, 0.5, -0.5), (0, 1, -0.5, 0.5))
+        places = [(i + down * side) * 2 * side + j + right * side for down, right, _, _ in quarters]
+        values = np.concatenate([np.full(self.n, v) for _, _, *pair in quarters for v in pair])
+        rows = np.concatenate([place for place in places for _ in range(2)])
+        columns = np.tile(np.concatenate([own, mirrored]), 4)
+        return sp.csr_array((values, (rows, columns)), shape=(4 * self.n, self.n))
+
+    def behind(self, x: FloatArray) -> FloatArray:
+        """Half of the real matrix, which has every eigenvalue twice."""
+        return 0.25 * self._doubled(x)[0]
+
+
+def _embedded(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
+    """The real symmetric matrix with the eigenvalues of a Hermitian one, each twice."""
+    return np.asarray(np.block([[real, -imaginary], [imaginary, real]]))
