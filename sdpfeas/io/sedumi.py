@@ -4,11 +4,14 @@ They pose two problems that are dual to each other, the two *sides* of the file:
 
 ``side="primal"``
     Minimise ``c'x`` over ``A x = b``, ``x`` in the cone ``K``. ``x`` is cut into blocks in SeDuMi's order:
-    ``K.f`` free numbers, ``K.l`` non-negative ones, and one positive semidefinite matrix of each side in
-    ``K.s``, its columns one after the other. One equality row for every entry of ``b``.
+    ``K.f`` free numbers, ``K.l`` non-negative ones, second-order cones ``t >= ||z||`` of each length in
+    ``K.q``, rotated ones ``2 u v >= ||z||²`` in ``K.r``, and one positive semidefinite matrix of each side in
+    ``K.s``, its columns one after the other. One equality row for every entry of ``b``. Rotated cones are
+    read as second-order ones, with ``u = t + w`` and ``v = (t - w) / 2`` for the first two entries t and w.
 ``side="lmi"``
     Maximise ``b'y`` over ``c - A'y`` in the dual cone, in the form of the LMI side of an SDPA file (see
-    :mod:`sdpfeas.io.sdpa`); columns of free numbers become equality rows ``A_f'y = c_f``, the last ones.
+    :mod:`sdpfeas.io.sdpa`); then come equality rows ``A_f'y = c_f`` for the free numbers, and ``A_q'y + s =
+    c_q`` with a block ``s`` for every second-order cone.
 
 ``A`` may be transposed (its shape, or where that says nothing its name, tells), dense or sparse, and of whole
 numbers; the matrices in it need not be symmetric, their symmetric parts count. Numbers that would be rounded
@@ -28,7 +31,7 @@ import scipy.sparse as sp
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
 from sdpfeas.files import require_room
 from sdpfeas.io.matlab import read_matlab, write_matlab
-from sdpfeas.numerics.exactness import mean_of
+from sdpfeas.numerics.exactness import mean_of, sum_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -41,7 +44,7 @@ from sdpfeas.problem.reductions.sdpa_sides import (
 )
 from sdpfeas.problem.rows import Rows, Sparse, Stacked, as_sparse
 from sdpfeas.problem.rows.arrays import canonical_csr
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
 __all__ = ["read_sedumi", "read_sedumi_program", "write_sedumi"]
 
@@ -49,7 +52,7 @@ Side = Literal["primal", "lmi"]
 
 #: Fields of ``K`` that say how long its cones are, in the order of their columns, and the set of each; and
 #: those that say that numbers are complex.
-CONES: dict[str, type[BlockSet]] = {"f": Free, "l": Nonneg, "s": PSD}
+CONES: dict[str, type[BlockSet]] = {"f": Free, "l": Nonneg, "q": SecondOrder, "r": SecondOrder, "s": PSD}
 COMPLEX = ("scomplex", "xcomplex", "ycomplex")
 
 
@@ -97,8 +100,8 @@ def write_sedumi(
     Parameters
     ----------
     problem : FeasibilityProblem
-        Free, Nonneg and PSD blocks and equality rows only (``equality_form`` of
-        :mod:`sdpfeas.problem.reductions.sdpa_sides` brings any problem into that form). Blocks are put into
+        Free, Nonneg, SecondOrder and PSD blocks and equality rows only (``equality_form`` of
+        :mod:`sdpfeas.problem.reductions.sdpa_sides` adds slack variables to others). Blocks are put into
         SeDuMi's order, Free and Nonneg ones into one each. Names are not kept. Rows stored as products are
         multiplied out, in floating point.
     path : path
@@ -115,14 +118,14 @@ def write_sedumi(
     lengths: dict[str, list[int]] = {name: [] for name in CONES}
     for name, kind in CONES.items():
         for b, block in enumerate(problem.sets):
-            if type(block) is kind:
+            if type(block) is kind and b not in order:
                 order.append(b)
                 lengths[name].append(block.n)
     for b, block in enumerate(problem.sets):
         if b not in order:
             raise ProblemError(
-                f"block {problem.block_name(b)} is a {block.kind}; a SeDuMi file takes Free, Nonneg and PSD "
-                "blocks (lift() replaces others)"
+                f"block {problem.block_name(b)} is a {block.kind}; a SeDuMi file takes Free, Nonneg, "
+                "SecondOrder and PSD blocks (lift() and cast_shadows replace others)"
             )
     if not problem.equality.all():
         i = int(np.argmin(problem.equality))
@@ -177,11 +180,13 @@ class _Data:
     def _parts(self) -> Iterator[tuple[BlockSet, Any, FloatArray]]:
         """Every set with its columns of ``A``, one row each, and its part of ``c``."""
         place = 0
-        for block in self.sets:
+        for block, name in zip(self.sets, self.names, strict=True):
             end = place + block.entries
             columns, c = self.columns[:, place:end].tocsr(), self.c[place:end].reshape(block.shape)
             if block.matrix:
                 columns, c = _symmetric(columns, c, block.n)
+            elif name.startswith("r"):
+                columns, c = _turned(columns, c)
             yield block, columns, c
             place = end
 
@@ -200,27 +205,59 @@ class _Data:
         m = self.b.size
         if m == 0:
             raise FileFormatError("no rows, so there is no y")
-        free = [part for part in self._parts() if part[0].free]
-        rest = [part for part in self._parts() if not part[0].free]
-        if not rest:
-            raise FileFormatError("only free numbers, so there is no matrix inequality")
-        lmi = _sides(rest, self.b).lmi()
-        if free:
-            _, columns, c = free[0]
-            rows = [
-                Stacked([part, Sparse(more, block.n, block.matrix)])
-                for part, block, more in zip(
-                    filter(None, lmi.rows),
-                    lmi.sets,
-                    [columns.T, *(sp.csr_array((c.size, block.entries)) for block in lmi.sets[1:])],
-                    strict=True,
-                )
-            ]
-            bounds = np.concatenate([lmi.lower, c])
-            lmi = FeasibilityProblem(lmi.sets, rows, bounds, bounds, block_names=lmi.block_names)
+        total = sum(block.dimension for block in self.sets)
+        require_room(total, "entries of the cones, one row each", each=ROW_ROOM)
+        require_room(total * len(self.sets), "rows times blocks", each=BLOCK_ROW_ROOM)
+        parts = list(self._parts())
+        ours = [part for part in parts if isinstance(part[0], (PSD, Nonneg))]
+        lmi = _sides(ours, self.b).lmi() if ours else FeasibilityProblem([Free(m)], [None], [], [])
+        lmi = _extended(lmi, [part for part in parts if not isinstance(part[0], (PSD, Nonneg))])
         terms = [np.zeros(block.shape) for block in lmi.sets]
         terms[0] = self.b
         return lmi, Objective(tuple(terms), "max")
+
+
+def _extended(lmi: FeasibilityProblem, parts: list[tuple[BlockSet, Any, FloatArray]]) -> FeasibilityProblem:
+    """Further equality rows ``A_b'y + s = c_b``, with a block ``s`` where a set is not free."""
+    if not parts:
+        return lmi
+    more = sum(block.n for block, _, _ in parts)
+    own = sp.vstack([columns.T for _, columns, _ in parts], format="csr")
+    rows = [
+        _stacked(part, own if b == 0 else sp.csr_array((more, block.entries)), block)
+        for b, (part, block) in enumerate(zip(lmi.rows, lmi.sets, strict=True))
+    ]
+    sets, names = list(lmi.sets), list(lmi.block_names or ("x",))
+    place = lmi.m
+    for block, _, _ in parts:
+        if not block.free:
+            k = np.arange(block.n)
+            unit = sp.csr_array((np.ones(block.n), (place + k, k)), shape=(lmi.m + more, block.n))
+            rows.append(Sparse(unit, block.n, matrix=False))
+            sets.append(block)
+            names.append(f"s{len(sets) - 1}")
+        place += block.n
+    bounds = np.concatenate([lmi.lower, *(c for _, _, c in parts)])
+    return FeasibilityProblem(sets, rows, bounds, bounds, block_names=names)
+
+
+def _stacked(part: Rows | None, below: Any, block: BlockSet) -> Rows:
+    last = Sparse(below, block.n, block.matrix)
+    return last if part is None else Stacked([part, last])
+
+
+def _turned(columns: Any, c: FloatArray) -> tuple[Any, FloatArray]:
+    """Rows and objective on a rotated cone as those on a second-order one."""
+    if c.size < 2:
+        raise FileFormatError("a rotated cone in K.r has at least two entries")
+    found = []
+    for values in (columns.tocsc(), sp.csc_array(c[None, :])):
+        u, v = values[:, [0]], values[:, [1]]
+        both = [sum_of(u, 0.5 * v), sum_of(u, -0.5 * v)]
+        if any(np.any(lost.data) for _, lost in both) or np.any((v - 2.0 * (0.5 * v)).data):
+            raise FileFormatError("a number on a rotated cone would be rounded")
+        found.append(sp.hstack([total for total, _ in both] + [values[:, 2:]], format="csr"))
+    return found[0], np.asarray(found[1].toarray()[0])
 
 
 def _cones(cones: dict[str, Any]) -> tuple[list[BlockSet], list[str]]:

@@ -80,6 +80,34 @@ def test_the_same_problem_in_other_clothes(tmp_path: Path, changed: dict[str, An
     assert read_sedumi(path) == plain
 
 
+def test_second_order_and_rotated_cones(tmp_path: Path) -> None:
+    """A member of the cones in the file is one of ours in other words, on both sides."""
+    rng = np.random.default_rng(2)
+    matrix, b, c = rng.integers(-4, 5, size=(2, 11)), [1, 2], 2 * rng.integers(-4, 5, size=11)
+    path = written(tmp_path / "p.mat", A=matrix, b=b, c=c, K={"f": 1, "l": 1, "q": [3, 0, 2], "r": [4]})
+    p, goal = read_sedumi_program(path)
+    assert p.sets == (sf.Free(1), sf.Nonneg(1), sf.SecondOrder(3), sf.SecondOrder(2), sf.SecondOrder(4))
+    for _ in range(20):
+        parts = [block.project(rng.normal(size=block.n)) for block in p.sets]
+        t, w, *z = parts[-1]
+        u, v = t + w, (t - w) / 2
+        assert min(u, v) >= -1e-12
+        assert 2 * u * v >= np.sum(np.square(z)) - 1e-12
+        x = np.concatenate([*parts[:-1], [u, v, *z]])
+        np.testing.assert_allclose(p.apply(tuple(parts)), matrix @ x, atol=1e-12)
+        assert goal.value(tuple(parts)) == pytest.approx(c @ x)
+    q, other = read_sedumi_program(path, "lmi")
+    assert q.sets == (sf.Free(2), sf.Nonneg(1), *p.sets[2:])
+    y = rng.normal(size=2)
+    slack = c - matrix.T @ y
+    turned = [slack[7] + slack[8] / 2, slack[7] - slack[8] / 2, *slack[9:]]
+    off = q.apply((y, slack[1:2], slack[2:5], slack[5:7], np.array(turned))) - q.lower
+    np.testing.assert_allclose(off, np.eye(len(off))[1] * (-slack[0]), atol=1e-12)
+    assert other.value((y, *(np.zeros(s.shape) for s in q.sets[1:]))) == pytest.approx(b @ y)
+    write_sedumi(p, tmp_path / "q.mat", goal)
+    assert read_sedumi(tmp_path / "q.mat").rows[4].norms().tolist() == p.rows[4].norms().tolist()
+
+
 def test_big_endian(tmp_path: Path) -> None:
     """Written on machines of the time; SciPy writes none, so by hand."""
     numbers = struct.pack(">II8dII", 9, 56, *range(7), 0.0, 0, 0)[: 8 + 56]
@@ -107,7 +135,7 @@ def test_big_endian(tmp_path: Path) -> None:
 @pytest.mark.parametrize("storage", ["dense", "sparse", "low-rank"])
 def test_round_trip_is_exact(tmp_path: Path, storage: str, suffix: str) -> None:
     rng = np.random.default_rng(1)
-    sets = [sf.Free(2), sf.Nonneg(4), sf.PSD(3), sf.PSD(2)]
+    sets = [sf.Free(2), sf.Nonneg(4), sf.SecondOrder(3), sf.PSD(3), sf.PSD(2)]
     p = feasible(rng, sets, storage=storage, bounds="equality", rows=5).problem
     goal = sf.Objective([block.symmetrize(rng.standard_normal(block.shape)) for block in sets])
     path = tmp_path / f"p{suffix}"
@@ -123,7 +151,7 @@ def test_round_trip_is_exact(tmp_path: Path, storage: str, suffix: str) -> None:
     write_sedumi(again, path, kept)
     assert path.read_bytes() == first
     if suffix == ".mat":
-        assert loadmat(path)["A"].shape == (5, 2 + 4 + 9 + 4)
+        assert loadmat(path)["A"].shape == (5, 2 + 4 + 3 + 9 + 4)
 
 
 def test_problems_of_another_form_are_refused(tmp_path: Path) -> None:
@@ -154,6 +182,8 @@ def test_problems_of_another_form_are_refused(tmp_path: Path) -> None:
         ({"K": {**CONE, "s": [2.5]}}, "numbers of entries"),
         ({"K": {**CONE, "s": [-2]}}, "numbers of entries"),
         ({"K": {**CONE, "e": 3}}, "K.e is not known"),
+        ({"A": np.ones((2, 1)), "c": [1], "K": {"r": 1}}, "at least two"),
+        ({"A": np.array([[1, 2.0**-60], [1, 1]]), "c": None, "K": {"r": 2}}, "rotated cone would be rounded"),
         ({"K": {**CONE, "scomplex": 1}}, "complex"),
         ({"K": {"f": 0}}, "no cones"),
         ({"A": A + np.array([0, 0, 0, 0, 2.0**60, 1, 0])}, "would be rounded"),
@@ -238,7 +268,7 @@ def test_sdpa_keeps_its_objective(tmp_path: Path) -> None:
 
 
 def test_files_of_the_world(data_dir: Path) -> None:
-    rows = {"hinf12": 43, "minphase": 48, "truss5": 208, "copo14": 1275}
+    rows = {"hinf12": 43, "minphase": 48, "truss5": 208, "copo14": 1275, "nql30": 3680}
     for name, m in rows.items():
         assert read_sedumi(data_dir / "dimacs" / f"{name}.mat.gz").m == m
     for path in sorted((data_dir / "liu-pataki").glob("*_1.mat")):
