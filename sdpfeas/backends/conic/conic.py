@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.conic.cones import Answer, Condensed, ConePair, Cones, Triangle, svec_map
+from sdpfeas.backends.conic.condensed import Condensed
+from sdpfeas.backends.conic.cones import Answer, ConePair, Cones, Triangle, svec_map
 from sdpfeas.backends.conic.cost import need_program
 from sdpfeas.backends.contract import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
