@@ -98,6 +98,17 @@ def _integer_member(rng: Generator, block: BlockSet, degenerate: bool) -> np.nda
         return rng.integers(0 if degenerate else 1, 4, size=n).astype(float)
     if isinstance(block, sf.Free):
         return _integers(rng, (n,))
+    if isinstance(block, sf.SecondOrder):
+        z = _integers(rng, (n - 1,))
+        if degenerate:
+            z[1:] = 0.0
+        return np.concatenate([[math.ceil(np.linalg.norm(z)) + (not degenerate)], z])
+    if isinstance(block, sf.HermitianPSD):
+        f = _integers(rng, (block.degree, block.degree), 2) + 1j * _integers(rng, (block.degree,) * 2, 2)
+        if degenerate:
+            f[:, -1] = 0.0
+        full = f @ f.conj().T + (0.0 if degenerate else 1.0) * np.eye(block.degree)
+        return (full.real + full.imag).reshape(-1)
     assert isinstance(block, sf.SpectralBox)
     if block.trace is None:
         if degenerate:
@@ -158,7 +169,7 @@ def _integer_infeasible(rng: Generator, sets: Sequence[BlockSet], degenerate: bo
 
 def _integer_polar(rng: Generator, block: BlockSet, degenerate: bool) -> np.ndarray:
     n = block.n
-    if isinstance(block, sf.PSD):
+    if isinstance(block, (sf.PSD, sf.SecondOrder, sf.HermitianPSD)):
         return -_integer_member(rng, block, degenerate)
     if isinstance(block, sf.Nonneg):
         return -rng.integers(0 if degenerate else 1, 4, size=n).astype(float)
@@ -207,6 +218,17 @@ def exactly_psd(matrix: np.ndarray) -> bool:
     return True
 
 
+def _matrix_of(block: BlockSet, x: np.ndarray) -> np.ndarray:
+    """A real matrix that is semidefinite just where ``x`` is a member."""
+    if isinstance(block, sf.SecondOrder):
+        arrow = np.full((block.n, block.n), Fraction(0), dtype=object)
+        arrow[0, :] = arrow[:, 0] = x
+        arrow[np.diag_indices(block.n)] = x[0]
+        return arrow
+    r = x.reshape(block.degree, block.degree)
+    return np.block([[r + r.T, r.T - r], [r - r.T, r + r.T]])
+
+
 def exactly_feasible(problem: sf.FeasibilityProblem, point: Sequence[np.ndarray]) -> bool:
     """Whether a point, taken as rational numbers, meets every set and row exactly."""
     if not all(x.dtype == object or np.isfinite(x).all() for x in point):
@@ -218,6 +240,8 @@ def exactly_feasible(problem: sf.FeasibilityProblem, point: Sequence[np.ndarray]
         if isinstance(block, sf.PSD) and not exactly_psd(x):
             return False
         if isinstance(block, sf.Nonneg) and min(x) < 0:
+            return False
+        if isinstance(block, (sf.SecondOrder, sf.HermitianPSD)) and not exactly_psd(_matrix_of(block, x)):
             return False
         if isinstance(block, sf.SpectralBox):
             eye = rationals(np.eye(block.n))
@@ -261,6 +285,8 @@ def exactly_certified(problem: sf.FeasibilityProblem, y: np.ndarray) -> bool | N
         if isinstance(block, sf.PSD) and not exactly_psd(-g):
             return False
         if isinstance(block, sf.Nonneg) and max(g) > 0:
+            return False
+        if isinstance(block, (sf.SecondOrder, sf.HermitianPSD)) and not exactly_psd(_matrix_of(block, -g)):
             return False
         if isinstance(block, sf.Free) and any(v != 0 for v in g):
             return False

@@ -18,6 +18,7 @@ from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
 from sdpfeas.families import planting as planted
 from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.reductions.shadows import cast_shadows
 from sdpfeas.problem.rows import LowRank, PairwiseDifference, Stacked
 from sdpfeas.wlda.family.balance import balanced_weights
 
@@ -74,6 +75,7 @@ def test_a_step_shrinks_every_linear_residual_alike(mix) -> None:
     """Newton directions solve the linear equations exactly, so residuals shrink by one common factor."""
     rng = np.random.default_rng(3)
     problem = planted.feasible(rng, planted.set_mixes()[mix], bounds="mixed").problem
+    problem = cast_shadows(problem, SpectralIpm.sets).problem
     embedding = Embedding(problem, None)
 
     def residuals() -> np.ndarray:
