@@ -62,7 +62,6 @@ KNOWN: dict[str, set[str]] = {
     "too long": {
         "backends.ipm.embedding",
         "problem.reductions.sdpa_sides",
-        "wlda.family.wlda",
     },
 }
 

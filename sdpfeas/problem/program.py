@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +13,44 @@ from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.sets import Nonneg
 
-__all__ = ["ConicProgram"]
+__all__ = ["ConicProgram", "Extension", "RowPricing"]
+
+
+class RowPricing(Protocol):
+    """Rows that a program leaves out until they matter: of very many rows few ever do."""
+
+    @property
+    def program(self) -> ConicProgram:
+        """The program with the rows that are in by now."""
+
+    def extended(self, point: Point, y: FloatArray, gap: float) -> Extension | None:
+        """Return the program with other rows, if some that are missing matter at a point.
+
+        Parameters
+        ----------
+        point : tuple of ndarray
+            A point of the present program.
+        y : ndarray
+            Its multipliers.
+        gap : float
+            How far, relatively, whoever solves it believes to be from the optimum.
+        """
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A program with other rows than the one before.
+
+    Attributes
+    ----------
+    program : ConicProgram
+        The program; same sets, same objective.
+    kept : ndarray
+        For each of its rows the place it had before, or -1 if it is new.
+    """
+
+    program: ConicProgram
+    kept: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -30,12 +68,16 @@ class ConicProgram:
         ``lower·tau·I <= Z <= upper·tau·I`` and ``tr Z = trace·tau``. None: boxes as they are.
     start : tuple of (tuple of ndarray, ndarray), optional
         A point and multipliers that may be near the best ones.
+    pricing : RowPricing, optional
+        Knows rows that are left out so far. Solving the program as it is then bounds the value from above
+        only; whoever can asks for more rows on the way.
     """
 
     problem: FeasibilityProblem
     objective: Point
     scale: int | None = None
     start: tuple[Point, FloatArray] | None = None
+    pricing: RowPricing | None = None
 
     def __post_init__(self) -> None:
         require_no_lmis(self.problem, "an objective")

@@ -164,6 +164,10 @@ def one_shot(
             known = _known(search)
             if known is not None:
                 return known
+            if _no_choice(family):
+                search.look_around()
+                if search.bracket.closed:
+                    return search.result(CLOSED)
             program = family.homogenized()
             if program is None:
                 raise ProblemError(f"family {family.name!r} has no single program; use bisect")
@@ -181,8 +185,9 @@ def one_shot(
 
 def _searched(search: Search) -> BisectionResult:
     """Bracket the threshold the fastest way that the choice of a solver leaves open."""
-    program = search.family.homogenized() if isinstance(search.backend, Auto) else None
-    if program is not None and not search.backend.options.order:
+    free = isinstance(search.backend, Auto) and not search.backend.options.order
+    program = search.family.homogenized() if free and not _no_choice(search.family) else None
+    if program is not None:
         step = _one_program(search, program)
         if search.callback is not None and search.callback(step):
             return search.result("stopped by the callback")
@@ -192,18 +197,17 @@ def _searched(search: Search) -> BisectionResult:
     return _certified(search)
 
 
+def _no_choice(family: ParametricFamily) -> bool:
+    """Whether a set has a single member: there is nothing to search, and no interior to do it in."""
+    return any(block.single for block in family.sets)
+
+
 def _one_program(search: Search, program: ConicProgram) -> Step:
     """Take bounds from every iterate along a program whose optimal value is the threshold."""
     family = search.family
     begin = time.perf_counter()
     watch = Watch(search.bracket, None, family.program_point, family.program_multipliers)
-    inquiry = Inquiry(program.problem, deadline=search.deadline, wanted="margin", listener=watch)
-    try:
-        with limited(inquiry.limit):
-            claim = search.backend.maximise(program, inquiry)
-    except LimitError as error:
-        claim = Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
-    watch.finish(claim)
+    claim = _maximised(search, program, watch)
     bracket = search.bracket
     step = Step(
         bracket.lower,
@@ -217,6 +221,26 @@ def _one_program(search: Search, program: ConicProgram) -> Step:
     )
     search.history.append(step)
     return step
+
+
+def _maximised(search: Search, program: ConicProgram, watch: Watch) -> Claim:
+    """Let the backend maximise, and again with more rows where it left out some that matter."""
+    for _ in range(MAX_SOLVES):
+        inquiry = Inquiry(program.problem, deadline=search.deadline, wanted="margin", listener=watch)
+        try:
+            with limited(inquiry.limit):
+                claim = search.backend.maximise(program, inquiry)
+        except LimitError as error:
+            claim = Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
+        watch.finish(claim)
+        done = search.bracket.closed or search.deadline.expired or claim.stop is Stop.TIME_LIMIT
+        if done or program.pricing is None or claim.point is None or claim.certificate is None:
+            break
+        more = program.pricing.extended(claim.point, claim.certificate, 0.0)
+        if more is None:
+            break
+        program = more.program
+    return claim
 
 
 def _known(search: Search) -> BisectionResult | None:

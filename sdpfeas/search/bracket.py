@@ -175,6 +175,7 @@ class Watch(Listener):
 
     def __call__(self, progress: Progress) -> bool:
         """Offer the candidates if it is their turn."""
+        progress = self._mapped(progress)
         if progress.gap is not None and self._delta is not None:
             progress = replace(progress, gap=GAP_PER_MARGIN * progress.gap)
         if self._due(progress):
@@ -190,7 +191,8 @@ class Watch(Listener):
 
     def offered(self, point: Point | None, multipliers: FloatArray | None, gap: float | None) -> bool:
         """Take bounds from what the backend itself finds promising."""
-        self._offer(point, multipliers, recover=False)
+        found = self._mapped(Progress(0, 0.0, point, multipliers, gap))
+        self._offer(found.point, found.certificate, recover=False)
         return self.decided
 
     def _due(self, progress: Progress) -> bool:
@@ -214,10 +216,18 @@ class Watch(Listener):
             width = relative_gap(self._bracket.lower, self._bracket.upper)
             self._wanted = progress.gap * min(NEXT_LOOK, 2.0 * self._bracket.tol / width if width else 0.0)
 
+    def _mapped(self, progress: Progress) -> Progress:
+        """Candidates of the solve as those of the family, at once: the rows they are about may change."""
+        point, y = progress.point, progress.certificate
+        with suppress(ClaimError):
+            point = point if point is None or self._point is None else self._point(point)
+            y = y if y is None or self._multipliers is None else self._multipliers(y)
+        return replace(progress, point=point, certificate=y)
+
     def finish(self, claim: Claim) -> None:
         """Offer what the solve ended with, and what it passed over last."""
-        candidates = [(claim.point, claim.certificate)]
-        candidates += [(progress.point, progress.certificate) for progress in reversed(self._skipped)]
+        last = self._mapped(Progress(0, 0.0, claim.point, claim.certificate, None))
+        candidates = [(progress.point, progress.certificate) for progress in (last, *reversed(self._skipped))]
         for point, y in candidates:
             if not self.decided:
                 self._offer(point, y, recover=True)
@@ -227,10 +237,9 @@ class Watch(Listener):
         # For the proof of another there may still be time.
         with suppress(ClaimError, LimitError):
             if point is not None:
-                self._bracket.offer_point(point if self._point is None else self._point(point))
+                self._bracket.offer_point(point)
         with suppress(ClaimError, LimitError):
             if y is not None and not (self._bracket.closed if both else self.decided):
-                y = y if self._multipliers is None else self._multipliers(y)
                 self._bracket.offer_multipliers(y)
                 if recover and not self.decided:
                     self._bracket.recover(y)

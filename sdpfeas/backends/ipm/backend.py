@@ -129,6 +129,7 @@ class SpectralIpm(FeasibilityBackend):
         starts = [program.start] if program.start is None else [program.start, None]
         with np.errstate(all="ignore"):
             for start in starts:
+                program = program if program.pricing is None else program.pricing.program
                 claim = self._maximise(replace(program, start=start), inquiry, claim.iterations or 0)
                 satisfied = claim.stop is Stop.FINISHED and not inquiry.listens
                 if satisfied or claim.stop in (Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT):
@@ -138,14 +139,21 @@ class SpectralIpm(FeasibilityBackend):
     def _maximise(self, program: ConicProgram, inquiry: Inquiry, before: int) -> Claim:
         """Run from the start that is suggested, or from far inside; a number of iterations came before."""
         best = _Best()
+        embedding: Embedding
 
-        def visit() -> Stop | None:
+        def visit() -> Stop | Embedding | None:
+            nonlocal embedding, best
             point, y = embedding.point(), embedding.multipliers() / embedding.tau
             merit = _merit(embedding)
             best.offer(merit, embedding.iteration, Claim(point, y))
             if inquiry.report(before + embedding.iteration, point, y, merit):
                 best.claim = Claim(point, y)
                 return Stop.CALLBACK
+            more = None if program.pricing is None else program.pricing.extended(point, y, merit)
+            if more is not None:
+                best = _Best()
+                embedding = embedding.carried(more.program.problem, more.kept)
+                return embedding
             if best.merit < self.options.gap:
                 return Stop.FINISHED
             return Stop.STALLED if embedding.iteration >= best.iteration + PATIENCE else None
@@ -162,13 +170,17 @@ class SpectralIpm(FeasibilityBackend):
         claim = self._claim(embedding, best.claim, stop)
         return replace(claim, iterations=before + embedding.iteration)
 
-    def _iterate(self, embedding: Embedding, deadline: Deadline, visit: Callable[[], Stop | None]) -> Stop:
-        """Take steps, visiting every iterate, until something says stop."""
+    def _iterate(
+        self, embedding: Embedding, deadline: Deadline, visit: Callable[[], Stop | Embedding | None]
+    ) -> Stop:
+        """Take steps, visiting every iterate, until something says stop or has us go on elsewhere."""
         short = 0
         while True:
-            stop = visit()
-            if stop is not None:
-                return stop
+            found = visit()
+            if isinstance(found, Embedding):
+                embedding = found
+            elif found is not None:
+                return found
             if embedding.iteration >= self.options.max_iterations:
                 return Stop.ITERATION_LIMIT
             if deadline.expired:

@@ -134,6 +134,10 @@ class Block(ABC):
             The multiplier of the trace row; zero if there is none.
         """
 
+    @abstractmethod
+    def adopt(self, other: Any) -> None:
+        """Take over where another block of the same set, with other rows, has come to."""
+
     def size_trace(self) -> float:
         """``sum_j offset_j tr U_j``: how the duals act on the size of the set."""
         return 0.0
@@ -250,6 +254,11 @@ class MatrixBlock(Block):
         self.x, self.cones = self._proposed
         self._align()
 
+    def adopt(self, other: MatrixBlock) -> None:
+        """Take over slacks and duals."""
+        self._proposed = other.x, other.cones
+        self.accept()
+
     def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
         """Diagonalise ``g``; the rest is a matter of single numbers."""
         lam, vec = eigh(g)
@@ -306,6 +315,10 @@ class NonnegBlock(Block):
     def place(self, primal: float, dual: float) -> None:
         """Start from equal numbers."""
         self.x, self.u = np.full(self.x.size, primal), np.full(self.x.size, dual)
+
+    def adopt(self, other: NonnegBlock) -> None:
+        """Take over numbers and duals."""
+        self.x, self.u = other.x, other.u
 
     def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
         """Stay at the hint where it is positive."""

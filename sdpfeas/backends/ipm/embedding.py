@@ -107,6 +107,7 @@ class Embedding:
         finite = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
         largest = float(np.max(np.abs(finite), initial=0.0))
         cost = tuple(np.zeros(block.shape) for block in problem.sets) if cost is None else cost
+        self._cost = cost
         primal = max(1.0, largest)
         dual = max(1.0, float(np.sqrt(sum(np.sum(c * c) for c in cost))))
         self._scale_block = scale
@@ -230,6 +231,44 @@ class Embedding:
             trace = block.start(g, mu, self._rho(), point[b])
             if b in self._traced:
                 self.y[self.problem.m + self._traced.index(b)] = trace
+
+    def carried(self, problem: FeasibilityProblem, kept: np.ndarray) -> Embedding:
+        """Return the same iterate with other rows: new ones begin where the point meets them.
+
+        Parameters
+        ----------
+        problem : FeasibilityProblem
+            The same sets with other rows.
+        kept : ndarray
+            For each of its rows the place it had before, or -1.
+        """
+        new = Embedding(problem, self._cost, self._scale_block, pace=self._pace)
+        for block, old in zip(new.blocks, self.blocks, strict=True):
+            block.adopt(old)
+        if new.has_size:
+            new.size.adopt(self.size)
+        new.x_free = self.x_free
+        new.tau, new.kappa, new.iteration = self.tau, self.kappa, self.iteration
+        traces = np.arange(self.problem.m, self.m)
+        place = np.concatenate([kept, traces])
+        new.y = np.where(place >= 0, self.y[place], 0.0)
+        values = new._apply()
+        most = float(np.max(np.concatenate([self.p, self.q]), initial=0.0)) or 1.0
+        for mine, theirs, room, names in (
+            (new.low, self.low, values - new.lower * self.tau, ("s", "p")),
+            (new.high, self.high, new.upper * self.tau - values, ("t", "q")),
+        ):
+            before = np.zeros((2, self.m))
+            before[:, theirs] = getattr(self, names[0]), getattr(self, names[1])
+            slack, dual = before[:, place[mine]]
+            fresh = place[mine] < 0
+            slack[fresh] = np.maximum(room[mine][fresh], self.mu / most)
+            dual[fresh] = self.mu / slack[fresh]
+            setattr(new, names[0], slack)
+            setattr(new, names[1], dual)
+        new._sync_multipliers()
+        new._measure()
+        return new
 
     def _cost_of(self, point: Point) -> float:
         total = sum(float(np.vdot(block.cost, point[b])) for b, block in self._place.items())

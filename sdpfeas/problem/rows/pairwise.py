@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -20,6 +21,9 @@ from sdpfeas.problem.rows.low_rank import LowRank
 from sdpfeas.problem.validation import float_array, require_finite
 
 __all__ = ["PairwiseDifference", "pair_indices"]
+
+#: Numbers in one batch of differences: 16 MB. All of them at once would take gigabytes for a thousand means.
+BATCH_SIZE = 2_000_000
 
 
 @lru_cache(maxsize=32)
@@ -129,15 +133,28 @@ class PairwiseDifference(Rows):
         laplacian[np.diag_indices(self.c)] = -laplacian.sum(axis=1)
         return symmetrize(self._centred.T @ laplacian @ self._centred)
 
+    def _batches(self, index: np.ndarray | None = None) -> Iterator[tuple[Any, FloatArray]]:
+        """Differences of the rows, or of some of them, batch by batch with their places."""
+        i, j = self.pairs
+        size = max(1, BATCH_SIZE // self.n)
+        for start in range(0, self.m if index is None else index.size, size):
+            place = slice(start, start + size) if index is None else index[start : start + size]
+            yield place, self._means[i[place]] - self._means[j[place]]
+
     def stable_apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row, without cancelling more than the rows do."""
-        d = self.differences()
-        return np.einsum("kn,kn->k", d @ x, d)
+        out = np.empty(self.m)
+        for place, d in self._batches():
+            np.einsum("kn,kn->k", d @ x, d, out=out[place])
+        return out
 
     def stable_adjoint(self, y: FloatArray) -> FloatArray:
         """Weighted sum of the rows, without cancelling more than they do."""
-        d = self.differences()
-        return symmetrize((d.T * y) @ d)
+        out = np.zeros((self.n, self.n))
+        # What has no weight adds nothing: of very many rows often few have any.
+        for place, d in self._batches(np.flatnonzero(y)):
+            out += (d.T * y[place]) @ d
+        return symmetrize(out)
 
     def _plain_norms(self) -> FloatArray:
         # The squared distance of the two means.
@@ -147,7 +164,9 @@ class PairwiseDifference(Rows):
 
     def _norms_upper(self) -> FloatArray:
         """Squared distances of the means."""
-        lengths = inflate(norms_upper(self.differences()), 2)
+        lengths = np.empty(self.m)
+        for place, d in self._batches():
+            lengths[place] = inflate(norms_upper(d), 2)
         return product_up(lengths, lengths)
 
     def units(self) -> tuple[Rows, np.ndarray]:
@@ -188,13 +207,19 @@ class PairwiseDifference(Rows):
 
     def magnitude_apply(self, x: FloatArray) -> FloatArray:
         """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
-        size = np.abs(self.differences())
-        return np.einsum("kn,kn->k", size @ x, size)
+        out = np.empty(self.m)
+        for place, d in self._batches():
+            size = np.abs(d)
+            np.einsum("kn,kn->k", size @ x, size, out=out[place])
+        return out
 
     def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
         """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
-        size = np.abs(self.differences())
-        return (size.T * w) @ size
+        out = np.zeros((self.n, self.n))
+        for place, d in self._batches(np.flatnonzero(w)):
+            size = np.abs(d)
+            out += (size.T * w[place]) @ size
+        return out
 
     @property
     def depths(self) -> tuple[int, int]:

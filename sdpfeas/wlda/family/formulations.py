@@ -8,10 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.families.lines import column
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import UNIT
 from sdpfeas.problem.rows import Combined, Rows, Stacked
 from sdpfeas.problem.sets import Nonneg, SpectralBox
+from sdpfeas.wlda.family.options import Formulation
 
-__all__ = ["compact", "paper", "paper_rows"]
+__all__ = ["compact", "joined_weights", "level_weights", "paper", "paper_rows", "split_weights"]
 
 
 def compact(
@@ -66,6 +69,29 @@ def paper_rows(base: Rows, pairs: int, delta: float) -> Combined:
     data = np.concatenate([np.ones(every.size), np.full(every.size, -delta)])
     place = np.concatenate([every // groups, pairs + every % groups])
     return Combined(sp.csr_array((data, (np.tile(every, 2), place)), (every.size, base.m)), base)
+
+
+def split_weights(
+    formulation: Formulation, y: FloatArray, pairs: int, groups: int
+) -> tuple[FloatArray, FloatArray]:
+    """Weights of the pairs and of the classes in multipliers of a formulation."""
+    if formulation == "compact":
+        return y[:pairs], y[pairs:]
+    table = y.reshape(pairs, groups)
+    return table.sum(axis=1), table.sum(axis=0)
+
+
+def joined_weights(formulation: Formulation, pairs: FloatArray, groups: FloatArray) -> FloatArray:
+    """Multipliers of a formulation with given weights of the pairs and of the classes."""
+    return np.concatenate([pairs, groups]) if formulation == "compact" else np.outer(pairs, groups).ravel()
+
+
+def level_weights(pairs: FloatArray, groups: FloatArray, delta: float) -> FloatArray:
+    """Compact multipliers with the weights of the classes such that t has no positive coefficient."""
+    if not float(groups.sum()) > 0.0:
+        return np.concatenate([pairs, groups])
+    room = 1.0 - 8.0 * (pairs.size + groups.size + 8) * UNIT
+    return np.concatenate([pairs, groups * (room * delta * float(pairs.sum()) / float(groups.sum()))])
 
 
 def _distinct(names: list[str]) -> list[str]:

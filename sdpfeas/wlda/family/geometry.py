@@ -193,12 +193,11 @@ class ClassScatter:
             size = _column_sizes(np.concatenate([*self.factors, centred]))
         tolerance = EQUAL_TOLERANCE if start == 0 else RANK_TOLERANCE
         scaled = (self.means / size)[:, start:]
-        apart = np.max(np.abs(scaled[:, None, :] - scaled[None, :, :]), axis=2, initial=0.0)
         groups = np.arange(self.c)
         for i in range(self.c):
-            for j in range(i):
-                if apart[i, j] <= tolerance:
-                    groups[groups == groups[i]] = groups[j]
+            apart = np.max(np.abs(scaled[i] - scaled[:i]), axis=1, initial=0.0)
+            for j in np.flatnonzero(apart <= tolerance):
+                groups[groups == groups[i]] = groups[j]
         return groups
 
 

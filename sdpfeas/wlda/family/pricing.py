@@ -145,6 +145,11 @@ class Pricing:
         oracle = Oracle(self._pairs.apply, self._scatters.apply, price)
         return refine(oracle, matrices, weights, REFINE_ROUNDS, 0.2 * tol)
 
+    def narrowest(self) -> FloatArray:
+        """Return the projector on directions of least scatter, all classes together."""
+        lam, vec = eigh(np.asarray(self._scatters.adjoint(np.ones(self._scatters.m))))
+        return spectral_matrix(vec, self._box.maximiser_spectrum(lam)[::-1])
+
     def initial_matrices(self) -> list[FloatArray]:
         """Return the middle of the box, and the span of the classical discriminant directions."""
         out = [np.asarray(self._box.interior_point())]
@@ -163,7 +168,7 @@ class Pricing:
         """Equal weights, and all weight on what limits the middle of the box."""
         pairs, groups = self._pairs.m, self._scatters.m
         middle = self._box.interior_point()
-        worst_pair = np.eye(pairs)[int(np.argmin(self._pairs.apply(middle)))]
-        worst_group = np.eye(groups)[int(np.argmax(self._scatters.apply(middle)))]
+        worst_pair = (np.arange(pairs) == int(np.argmin(self._pairs.apply(middle)))).astype(np.float64)
+        worst_group = (np.arange(groups) == int(np.argmax(self._scatters.apply(middle)))).astype(np.float64)
         equal = np.full(pairs, 1.0 / pairs), np.full(groups, 1.0 / groups)
         return [equal, (worst_pair, worst_group)]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -27,47 +26,33 @@ from numpy.typing import ArrayLike
 from sdpfeas.errors import ProblemError
 from sdpfeas.families.base import Known, ParametricFamily
 from sdpfeas.families.fantope import FantopeMaxMin
-from sdpfeas.families.lines import column
 from sdpfeas.families.roots import EXACT, Root
-from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix, symmetrize
-from sdpfeas.numerics.rounding import UNIT
-from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.families.working import WorkingRows
+from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.problem.problem import Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows import Rows, Stacked
-from sdpfeas.problem.sets import Nonneg, SpectralBox
+from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.wlda.family import geometry
-from sdpfeas.wlda.family.balance import balanced_weights
+from sdpfeas.wlda.family.coordinates import Coordinates
 from sdpfeas.wlda.family.degenerate import analyse, scale_caveat
 from sdpfeas.wlda.family.enclosure import Enclosure
-from sdpfeas.wlda.family.formulations import compact, paper, paper_rows
+from sdpfeas.wlda.family.formulations import (
+    compact,
+    joined_weights,
+    level_weights,
+    paper,
+    paper_rows,
+    split_weights,
+)
 from sdpfeas.wlda.family.geometry import ClassScatter
 from sdpfeas.wlda.family.nullspace import pair_rows, pairs_of
 from sdpfeas.wlda.family.options import Formulation, WldaOptions
 from sdpfeas.wlda.family.pricing import Pricing
+from sdpfeas.wlda.family.program import one_program
+from sdpfeas.wlda.family.worst import Worst
 
 __all__ = ["WLDA", "WldaOptions", "Worst"]
-
-#: Relative error of the ratio that a start is made for.
-START_ACCURACY = 1e-2
-
-
-@dataclass(frozen=True)
-class Worst:
-    """What limits the ratio at a point.
-
-    Attributes
-    ----------
-    ratio : float
-        The ratio attained.
-    pair : tuple
-        Labels of the two classes whose projected means are closest.
-    group : object
-        Label of the class with the largest projected scatter.
-    """
-
-    ratio: float
-    pair: tuple[Any, Any]
-    group: Any
 
 
 class WLDA(ParametricFamily):
@@ -126,17 +111,20 @@ class WLDA(ParametricFamily):
         self.null_dim, self.vacuous = self._analysis.null_dim, self._analysis.vacuous
         core, trace, compared = self._analysis.core, self._analysis.trace, self._analysis.compared
         self.basis = core.basis
-        self._stretch = np.ones(core.k)
+        stretch = np.ones(core.k)
         if trace == 1 and formulation == "compact":
             # With trace one the upper end of the box is idle: scaling features only rescales Z.
-            self._stretch = core.feature_powers()
-            core = core.stretched(self._stretch)
+            stretch = core.feature_powers()
+            core = core.stretched(stretch)
         self.caveat = scale_caveat(core)
         self._pairs = pair_rows(core, compared)
+        self._means = core.means
+        self._working: WorkingRows | None = None
         self._pair_index = np.concatenate([pairs_of(group) for group in compared])
         self._scatters = core.scatter_rows()
         box = SpectralBox(core.k, trace=trace)
         self._box = box
+        self._coordinates = Coordinates(self.basis, stretch, trace, self.r, self._analysis)
         self._pricing = Pricing(box, self._pairs, self._scatters)
         self._enclosure = Enclosure(box, self._pairs, self._scatters)
         names = [f"means {self.labels[i]},{self.labels[j]}" for i, j in self._pair_index]
@@ -267,21 +255,14 @@ class WLDA(ParametricFamily):
         kept = found.distinct()
         if kept:
             return Known(0.0, reason, WLDA(found.scatter, self.r, self.formulation, groups=kept))
-        _, vec = eigh(np.asarray(self._scatters.adjoint(np.ones(self._scatters.m))))
-        r = round(self._box.trace or 0.0)
-        weights = (np.arange(vec.shape[0]) < r).astype(np.float64)
-        return Known(0.0, reason, point=self.point(spectral_matrix(vec, weights)))
+        return Known(0.0, reason, point=self.point(self._pricing.narrowest()))
 
     def from_substitute(self, point: Point) -> Point:
         """Map a point of the substitute family back: from the null space, or from fewer pairs."""
         known = self.known
         assert known is not None
         if isinstance(known.substitute, FantopeMaxMin):
-            null = self._analysis.null
-            assert null is not None
-            z = np.zeros((null.turned.k, null.turned.k))
-            z[null.inside :, null.inside :] = point[0]
-            return self.point(self._from_range(z))
+            return self.point(self._coordinates.from_null(point[0]))
         assert isinstance(known.substitute, WLDA)
         return self.restrict(known.substitute.expand(point))
 
@@ -317,7 +298,7 @@ class WLDA(ParametricFamily):
         point : tuple of ndarray
             A point of the family.
         """
-        basis, z = self._in_range(point)
+        basis, z = self._coordinates.in_range(point[0], self._pricing.ratio)
         return np.asarray(basis @ z @ basis.T)
 
     def components(self, point: Point) -> FloatArray:
@@ -333,21 +314,9 @@ class WLDA(ParametricFamily):
         ndarray
             Shape (features, r).
         """
-        basis, z = self._in_range(point)
+        basis, z = self._coordinates.in_range(point[0], self._pricing.ratio)
         _, vec = eigh(symmetrize(z))
         return np.asarray(basis @ vec[:, ::-1][:, : self.r])
-
-    def _in_range(self, point: Point) -> tuple[FloatArray, FloatArray]:
-        """Orthonormal columns over the features, and Z in their coordinates."""
-        z = point[0] * self._stretch[:, None] * self._stretch
-        trace = float(np.trace(z))
-        if trace > 0.0:
-            z = z * (float(self._box.trace or 0.0) / trace)
-        if not self.vacuous:
-            return self.basis, z
-        null = self._analysis.null
-        assert null is not None
-        return null.turned.basis, null.fill(z, self.r, self.ratio(point))
 
     def restrict(self, z: ArrayLike) -> Point:
         """Map a matrix Z over the original features to a point of the family.
@@ -358,13 +327,7 @@ class WLDA(ParametricFamily):
             Shape (features, features), for instance ``W @ W.T``.
         """
         matrix = self.basis.T @ np.asarray(z, dtype=np.float64) @ self.basis
-        return self.settle((self._from_range(symmetrize(matrix)),))
-
-    def _from_range(self, z: FloatArray) -> FloatArray:
-        """Undo the scaling of features that :meth:`_in_range` applies."""
-        matrix = z / self._stretch[:, None] / self._stretch
-        trace = float(np.trace(matrix))
-        return matrix / trace if self._box.trace == 1.0 and trace > 0.0 else matrix
+        return self.settle((self._coordinates.from_range(symmetrize(matrix)),))
 
     # ------------------------------------------------------------ ratios
 
@@ -414,16 +377,11 @@ class WLDA(ParametricFamily):
 
     def weights(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weights of the pairs and of the classes in multipliers of the family's rows."""
-        if self.formulation == "compact":
-            return y[: self._pairs.m], y[self._pairs.m :]
-        table = y.reshape(self._pairs.m, self._scatters.m)
-        return table.sum(axis=1), table.sum(axis=0)
+        return split_weights(self.formulation, y, self._pairs.m, self._scatters.m)
 
     def multipliers(self, pairs: FloatArray, groups: FloatArray) -> FloatArray:
         """Multipliers of the family's rows with given weights of the pairs and of the classes."""
-        if self.formulation == "compact":
-            return np.concatenate([pairs, groups])
-        return np.outer(pairs, groups).ravel()
+        return joined_weights(self.formulation, pairs, groups)
 
     def root(self, y: FloatArray, near: float | None = None, accuracy: float = EXACT) -> Root:
         """Return the smallest ratio that multipliers rule out, in plain arithmetic."""
@@ -434,11 +392,7 @@ class WLDA(ParametricFamily):
         """Scale the weights of the classes so that t has no positive coefficient."""
         if self.formulation == "paper":
             return y
-        u, w = self.weights(y)
-        if not float(w.sum()) > 0.0:
-            return y
-        room = 1.0 - 8.0 * (self.m + 8) * UNIT
-        return np.concatenate([u, w * (room * delta * float(u.sum()) / float(w.sum()))])
+        return level_weights(*self.weights(y), delta)
 
     # ------------------------------------------------------------ first guesses and better ones
 
@@ -469,28 +423,13 @@ class WLDA(ParametricFamily):
         """``max t`` subject to ``<S_ij, Z'> >= t``, ``<S_k, Z'> <= s`` and ``Z'`` in tau times the box.
 
         The optimal value is ``s·delta*``; ``s``, a power of two, is chosen such that tau is near one. It may
-        start from balanced weights: what they rule out is rarely far off.
+        start from balanced weights: what they rule out is rarely far off. Of very many pairs only those that
+        matter are worked on.
         """
-        pairs, groups = self._pairs.m, self._scatters.m
-        u, w, near = balanced_weights(self._box, self._pairs, self._scatters)
-        delta, matrix = self._pricing.price(u, w, near, START_ACCURACY)
-        least, most = float(np.min(self._pairs.apply(matrix))), float(np.max(self._scatters.apply(matrix)))
-        limit = float(2.0 ** np.round(np.log2(most))) if most > 0.0 else 1.0
-        level = column(0, pairs, pairs + groups, -1.0)
-        problem = FeasibilityProblem(
-            [self._box, Nonneg(1), Nonneg(1)],
-            [self._base, level, None],
-            np.concatenate([np.zeros(pairs), np.full(groups, -np.inf)]),
-            np.concatenate([np.full(pairs, np.inf), np.full(groups, limit)]),
-            block_names=["Z", "t", "tau"],
+        self._working, program = one_program(
+            self._box, self._pairs, self._scatters, self._pricing, self._means, self._pair_index
         )
-        objective = (np.zeros(self._box.shape), np.ones(1), np.zeros(1))
-        start = None
-        if math.isfinite(delta) and least > 0.0 and most > 0.0:
-            tau = limit / most
-            point = tau * matrix, np.array([0.9 * tau * least]), np.array([tau])
-            start = point, np.concatenate([u, -delta * w])
-        return ConicProgram(problem, objective, scale=2, start=start)
+        return program
 
     def program_point(self, point: Point) -> Point:
         """Divide by tau."""
@@ -499,17 +438,12 @@ class WLDA(ParametricFamily):
 
     def program_multipliers(self, y: FloatArray) -> FloatArray:
         """Weights of the pairs as they are, of the classes with the sign turned."""
+        y = y if self._working is None else self._working.everywhere(y)
         u, w = np.maximum(y[: self._pairs.m], 0.0), np.maximum(-y[self._pairs.m :], 0.0)
         return self.multipliers(u, w)
 
     def describe(self) -> Mapping[str, Any]:
         """Sizes and what was found out about the data."""
-        return {
-            **super().describe(),
-            "classes": int(self._scatters.m),
-            "features": int(self.basis.shape[0]),
-            "rank": self.rank,
-            "n_components": self.r,
-            "formulation": self.formulation,
-            "notes": list(self.notes),
-        }
+        facts = super().describe(), {"classes": int(self._scatters.m), "features": int(self.basis.shape[0])}
+        found = {"rank": self.rank, "n_components": self.r, "formulation": self.formulation}
+        return {**facts[0], **facts[1], **found, "notes": list(self.notes)}
