@@ -16,6 +16,10 @@ FloatArray = NDArray[np.float64]
 #: matrix, and still count as symmetric up to rounding.
 SYMMETRY_TOLERANCE = 1e-10
 
+#: From this size on the smallest eigenvalue of a definite matrix is found with its inverse: steps at most,
+#: and the relative error that is good enough.
+INVERSE_SIZE, INVERSE_STEPS, INVERSE_ERROR = 120, 40, 0.02
+
 #: From this size on it pays to compute a few eigenvectors instead of all.
 PARTIAL_SIZE = 100
 
@@ -95,6 +99,44 @@ def cholesky(matrix: FloatArray) -> FloatArray:
     if info != 0 or not math.isfinite(np.trace(factor)):
         raise np.linalg.LinAlgError("the matrix is not positive definite")
     return factor
+
+
+def smallest(matrix: FloatArray) -> float:
+    """Smallest eigenvalue of a symmetric matrix, rather too small: roughly, of a large definite one quickly.
+
+    There Lanczos' method with the inverse finds it to a few percent in a dozen steps or two, for one Cholesky
+    factor.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        As for :func:`eigh`.
+    """
+    n = matrix.shape[0]
+    if n < INVERSE_SIZE:
+        return float(eigvalsh(matrix)[0])
+    _require_finite(matrix)
+    try:
+        factor = cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return float(eigvalsh(matrix)[0])
+    start = np.random.default_rng(0).standard_normal(n)
+    basis = np.empty((INVERSE_STEPS, n))
+    basis[0] = start / np.linalg.norm(start)
+    diagonal, off = np.empty(INVERSE_STEPS), np.empty(INVERSE_STEPS)
+    for k in range(INVERSE_STEPS):
+        w = scipy.linalg.lapack.dpotrs(factor, basis[k], lower=1)[0]
+        diagonal[k] = w @ basis[k]
+        # Twice: after one pass rounding leaves enough of the old vectors to come back as ghosts.
+        for _ in range(2):
+            w = w - basis[: k + 1].T @ (basis[: k + 1] @ w)
+        off[k] = np.linalg.norm(w)
+        values, vectors = scipy.linalg.eigh_tridiagonal(diagonal[: k + 1], off[:k])
+        error = off[k] * abs(vectors[-1, -1])
+        if error <= INVERSE_ERROR * values[-1] or k == INVERSE_STEPS - 1:
+            break
+        basis[k + 1] = w / off[k]
+    return float(1.0 / (values[-1] + error))
 
 
 def _require_finite(matrix: FloatArray) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from sdpfeas.numerics.effort import Work, need
-from sdpfeas.numerics.linalg import FloatArray, eigvalsh, symmetrize
+from sdpfeas.numerics.linalg import FloatArray, smallest, symmetrize
 from sdpfeas.numerics.rounding import (
     definite,
     difference_down,
@@ -120,9 +120,9 @@ class ScaledGram:
             return 0.0
         if self.matrix.ndim == 1:
             return max(float(difference_down(np.min(self.matrix, initial=math.inf), self.error)), 0.0)
-        smallest = CAUTION * float(eigvalsh(self.matrix)[0])
-        proven = smallest > 0.0 and definite(self.matrix, shift=float(sum_up(smallest, self.error)))
-        return smallest if proven else 0.0
+        bound = CAUTION * smallest(self.matrix)
+        proven = bound > 0.0 and definite(self.matrix, shift=float(sum_up(bound, self.error)))
+        return bound if proven else 0.0
 
     def shortest_upper(self, target: FloatArray) -> float:
         """Bound of the shortest vector with given inner products; infinity if there may be none.

@@ -34,7 +34,8 @@ def stored_as_entries(problem: FeasibilityProblem) -> bool:
         if rows is not None and rows.matrix
         for leaf in rows.leaves()
     )
-    return stored and not any(block.bounded for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)))
+    sets = (*problem.sets, *(lmi.set for lmi in problem.lmis))
+    return stored and all(isinstance(block, (PSD, Nonneg, Free)) for block in sets)
 
 
 def newton_work(problem: FeasibilityProblem) -> Work:

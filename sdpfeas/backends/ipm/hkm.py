@@ -7,6 +7,7 @@ and Wolkowicz; Kojima, Shindoh and Hara; Monteiro): what it needs of sparse rows
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,9 @@ class Iterate:
 
     def __init__(self, pair: StandardPair, x: FloatArray, z: FloatArray) -> None:
         self.pair, self.x, self.z = pair, x, z
-        self.x_factors = factors(pair, x)
-        self.z_factors = factors(pair, z)
-        #: Inverse of z, group by group.
-        self.inverses = [_inverse(f) for f in self.z_factors]
         #: Product of the two multiples of the identity that x and z^-1 are, where they are.
         self.multiple: float | None = None
+        self.x_factors, self.z_factors = factors(pair, x), factors(pair, z)
 
     @classmethod
     def multiples(cls, pair: StandardPair, primal: float, dual: float) -> Iterate:
@@ -50,12 +48,24 @@ class Iterate:
         made = cls.__new__(cls)
         unit = identity(pair)
         made.pair, made.x, made.z = pair, primal * unit, dual * unit
-        eye = [np.broadcast_to(np.eye(g.side), (g.count, g.side, g.side)) for g in pair.groups]
-        made.x_factors = [np.sqrt(primal) * e for e in eye]
-        made.z_factors = [np.sqrt(dual) * e for e in eye]
-        made.inverses = [e / dual for e in eye]
         made.multiple = primal / dual
         return made
+
+    # Of a multiple of the identity these are needed only when it has to be left.
+    @cached_property
+    def x_factors(self) -> list[FloatArray]:
+        """Cholesky factors of x, group by group."""
+        return factors(self.pair, self.x)
+
+    @cached_property
+    def z_factors(self) -> list[FloatArray]:
+        """Cholesky factors of z, group by group."""
+        return factors(self.pair, self.z)
+
+    @cached_property
+    def inverses(self) -> list[FloatArray]:
+        """Inverse of z, group by group."""
+        return [_inverse(f) for f in self.z_factors]
 
     def xs(self, k: int) -> FloatArray:
         """Matrices of a group."""

@@ -52,9 +52,12 @@ class SchurComplement:
     def __init__(self, pair: StandardPair) -> None:
         self.m = pair.m
         self._parts: list[tuple[int, _Batch | _Single]] = []
-        columns = pair.rows.tocsc()
+        # Compressed by columns: the transpose, compressed by rows.
+        transposed = pair.adjoint
+        parts = (transposed.data, transposed.indices, transposed.indptr)
+        columns = sp.csc_array(parts, shape=pair.rows.shape)
         for k, group in enumerate(pair.groups):
-            own = columns[:, group.place]
+            own = columns if group.place == slice(0, pair.size) else columns[:, group.place]
             for part in _kernels(group, own):
                 self._parts.append((k, part))
         self._lines = columns[:, pair.lines].tocsr()
@@ -355,11 +358,14 @@ class _Single:
 
     def gram(self, multiple: float) -> list[tuple[np.ndarray | None, FloatArray]]:
         """Multiples of the identity on both sides."""
-        eye = np.eye(self.n)
-        counts = np.bincount(self._gram_rows.indices, minlength=1).astype(np.float64)
+        rows = self._gram_rows
+        counts = np.unique(rows.indices, return_counts=True)[1].astype(np.float64)
         if SPARSE_FLOP * 10.0 * float(counts @ counts) < self.cost:
-            product = self._gram_rows @ self._gram_rows.T
-            return [(self._index, multiple * product.toarray())]
+            # Columns that hold nothing are many, and as many pointers.
+            used, column = np.unique(rows.indices, return_inverse=True)
+            narrow = sp.csr_array((rows.data, column, rows.indptr), shape=(rows.shape[0], used.size))
+            return [(self._index, multiple * (narrow @ narrow.T).toarray())]
+        eye = np.eye(self.n)
         return [(self._index, self._sum(multiple * eye, eye))]
 
     def at(self, x: FloatArray, inverse: FloatArray) -> list[tuple[np.ndarray | None, FloatArray]]:

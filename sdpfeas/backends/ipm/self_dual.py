@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdpfeas.backends.ipm.hkm import Iterate, identity, inside
+from sdpfeas.backends.ipm.hkm import Iterate, inside
 from sdpfeas.backends.ipm.pair import StandardPair
 from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
 from sdpfeas.backends.ipm.schur import SchurComplement
@@ -67,7 +67,6 @@ class SelfDual:
         primal = FAR * max(1.0, float(np.max(np.abs(pair.b), initial=0.0))) * max(1.0, np.sqrt(largest))
         dual = FAR * max(1.0, float(np.linalg.norm(pair.c)))
         self.iterate = Iterate.multiples(pair, primal, dual)
-        self._identity = identity(pair)
         self.y, self.u = np.zeros(pair.m), np.zeros(pair.free.shape[1])
         self.tau, self.kappa = 1.0, primal * dual
         self.iteration = 0
@@ -97,9 +96,9 @@ class SelfDual:
     def _measure(self) -> None:
         """Recompute residuals and the complementarity measure."""
         pair = self.pair
-        self._slack = -(pair.adjoint @ self.y)
+        slack = -(pair.adjoint @ self.y) if self.y.any() else 0.0
         self.r_primal = pair.b * self.tau - pair.rows @ self.x - pair.free @ self.u
-        self.r_dual = pair.c * self.tau + self._slack - self.z
+        self.r_dual = pair.c * self.tau + slack - self.z
         self.r_free = pair.f * self.tau - self._free_adjoint @ self.y
         #: Values of both programs, times tau.
         self.primal_value = float(pair.c @ self.x + pair.f @ self.u)
@@ -220,7 +219,8 @@ class SelfDual:
         for group in self.pair.groups:
             new, old = group.of(found), group.of(model)
             size = np.trace(new, axis1=1, axis2=2) / np.trace(old, axis1=1, axis2=2)
-            group.of(less)[:] = new - KEPT * size[:, None, None] * old
+            np.multiply(-KEPT * size[:, None, None], old, out=group.of(less))
+            group.of(less)[:] += new
         lines = self.pair.lines
         total = float(np.sum(model[lines])) or 1.0
         less[lines] = found[lines] - (KEPT * float(np.sum(found[lines])) / total) * model[lines]

@@ -108,7 +108,7 @@ class Sparse(Rows):
     @property
     def gram_work(self) -> Work:
         """Products of all pairs of numbers in one column."""
-        counts = np.bincount(self._csr.indices, minlength=1).astype(np.float64)
+        counts = np.unique(self._csr.indices, return_counts=True)[1].astype(np.float64)
         return Work(numbers=10.0 * float(counts @ counts) + 3.0 * float(self.m) ** 2)
 
     def apply(self, x: FloatArray) -> FloatArray:
@@ -199,10 +199,10 @@ class Sparse(Rows):
         """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
         return np.asarray(abs(self._transposed) @ w).reshape(self.shape)
 
-    @property
+    @cached_property
     def depths(self) -> tuple[int, int]:
         """Chained roundings in one entry of the stable products."""
-        tallest = int(np.max(np.bincount(self._csr.indices, minlength=1)))
+        tallest = int(np.max(np.unique(self._csr.indices, return_counts=True)[1], initial=0))
         return longest_row(self._csr) + 2, tallest + 2
 
 

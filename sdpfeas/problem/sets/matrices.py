@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdpfeas.numerics.linalg import FloatArray, eigh, eigvalsh, random_orthogonal, spectral_matrix, symmetrize
+from sdpfeas.numerics.linalg import (
+    FloatArray,
+    eigh,
+    eigvalsh,
+    random_orthogonal,
+    smallest,
+    spectral_matrix,
+    symmetrize,
+)
 from sdpfeas.numerics.rational import semidefinite_exact
 from sdpfeas.numerics.rounding import UNIT, definite, product_up, sum_up
 from sdpfeas.problem.sets.base import BlockSet, Frame
@@ -58,7 +66,8 @@ class MatrixSet(BlockSet):
 
     def room(self, x: FloatArray, share: float) -> float | None:
         """Share of the least distance of an eigenvalue from the bounds."""
-        depth = share * self.depth(x)
+        alone = self.cone and len(self.slacks) == 1
+        depth = share * (smallest(symmetrize(x)) if alone else self.depth(x))
         return depth if depth > 0.0 and self.proves_inside(x, depth) else None
 
     def proves_inside(self, x: FloatArray, room: float = 0.0) -> bool:
