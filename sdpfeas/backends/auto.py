@@ -72,6 +72,10 @@ class Auto(FeasibilityBackend):
             last = replace(claim, raw_status="; ".join(tried), info={**claim.info, "tried": list(tried)})
             if waiting and inquiry.offer(claim.point, claim.certificate, final=True):
                 break
+            if claim.info.get("flat"):
+                # The others look for an interior as well, and some of them take all the time there is to find
+                # none.
+                break
         return last
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:

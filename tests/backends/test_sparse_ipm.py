@@ -429,3 +429,29 @@ def test_odd_lmis(name) -> None:
     problem, truth = odd_lmis()[name]
     result = sf.solve(problem, "spectral-ipm", time_limit=20)
     assert str(result.verdict) == truth, result.explain()
+
+
+def test_auto_ends_where_no_interior_is_in_sight() -> None:
+    """X e = 0 leaves no interior; the backends that would look for it all the same are not asked."""
+    n = 12
+    units = np.array([np.outer(e, e) for e in np.eye(n)])
+    rows = np.concatenate([units, np.ones((1, n, n))])
+    right = np.append(np.ones(n), 0.0)
+    problem = sf.FeasibilityProblem([sf.PSD(n)], [rows], right, right)
+    result = sf.solve(problem, "auto", time_limit=20)
+    assert result.verdict is not sf.Verdict.INFEASIBLE
+    if result.proof is None:
+        assert result.claim.info["flat"]
+        assert len(result.claim.info["tried"]) == 1
+
+
+def test_an_interior_that_is_thin_is_still_one() -> None:
+    """The same with a little room: found, and proved."""
+    n = 12
+    units = np.array([np.outer(e, e) for e in np.eye(n)])
+    rows = np.concatenate([units, np.ones((1, n, n))])
+    right = np.append(np.ones(n), 1e-5)
+    problem = sf.FeasibilityProblem([sf.PSD(n)], [rows], right, right)
+    result = sf.solve(problem, "spectral-ipm", time_limit=20)
+    assert result.verdict is sf.Verdict.FEASIBLE
+    assert result.proof is not sf.Proof.NUMERIC

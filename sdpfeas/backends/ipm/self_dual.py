@@ -73,6 +73,8 @@ class SelfDual:
         self._has_cost = bool(np.any(pair.c))
         self._free_adjoint = pair.free.T.tocsr()
         self._measure()
+        #: Complementarity to begin with.
+        self.first_mu = self.mu
 
     @property
     def x(self) -> FloatArray:
@@ -105,6 +107,21 @@ class SelfDual:
         self.dual_value = float(pair.b @ self.y)
         self.r_gap = self.kappa + self.primal_value - self.dual_value
         self.mu = (float(self.x @ self.z) + self.tau * self.kappa) / (pair.degree + 1)
+
+    @property
+    def spread(self) -> float:
+        """How far the central path is from the middle of its cones: a condition number of x and z.
+
+        It stays bounded if the points, or the rays, have an interior, and grows without limit if neither do.
+        """
+        pair, most = self.pair, 1.0
+        for group in pair.groups:
+            x, z = (np.trace(group.of(flat), axis1=1, axis2=2) for flat in (self.x, self.z))
+            most = max(most, float(np.max(x * z)) / group.side**2)
+        lines = pair.lines
+        count = max(lines.stop - lines.start, 1)
+        most = max(most, float(np.sum(self.x[lines])) * float(np.sum(self.z[lines])) / count**2)
+        return most / self.mu
 
     @property
     def sane(self) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from sdpfeas.backends.inquiry import Inquiry
@@ -17,6 +20,10 @@ STEPS, SHARE = 5, 0.5
 
 #: What was refused once is offered again when the complementarity has shrunk to this share.
 AGAIN = 0.1
+
+#: Where the complementarity has shrunk to this share and the spread is still above this, there is no interior
+#: that floating-point numbers would show.
+SMALL, FLAT = 1e-9, 1e7
 
 #: Below this share of the complementarity it began with nothing better is to come.
 CONVERGED = 1e-16
@@ -35,7 +42,7 @@ def search(posed: Posed, inquiry: Inquiry, most: int) -> Claim:
         Iterations at most.
     """
     core = SelfDual(posed.pair)
-    history, words = [core.mu], ""
+    history, words = [core.first_mu], ""
     next_point = next_certificate = due = np.inf
     while True:
         if core.iteration >= most:
@@ -71,14 +78,16 @@ def search(posed: Posed, inquiry: Inquiry, most: int) -> Claim:
             break
         history.append(core.mu)
         stuck = len(history) > STEPS and core.mu > SHARE * history[-1 - STEPS]
-        if stuck or core.mu < CONVERGED * history[0]:
+        if stuck or core.mu < CONVERGED * core.first_mu:
             stop = Stop.STALLED
             break
     return _claim(core, Claim(*posed.present(core)), stop, words)
 
 
 def _claim(core: SelfDual, claim: Claim, stop: Stop, words: str) -> Claim:
-    info = {"tau": float(core.tau), "kappa": float(core.kappa), "mu": float(core.mu)}
-    return Claim(
-        claim.point, claim.certificate, words or str(stop), stop, iterations=core.iteration, info=info
-    )
+    info: dict[str, Any] = {"tau": float(core.tau), "kappa": float(core.kappa), "mu": float(core.mu)}
+    stuck = stop in (Stop.STALLED, Stop.NUMERICAL)
+    if stuck and core.mu < SMALL * core.first_mu and core.spread > FLAT:
+        info["flat"] = True
+        words = words or f"{stop}: no interior in sight"
+    return replace(claim, raw_status=words or str(stop), stop=stop, iterations=core.iteration, info=info)
