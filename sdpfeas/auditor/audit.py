@@ -75,8 +75,8 @@ class NotProved(Exception):
 def audit(problem: FeasibilityProblem, answer: SavedResult) -> Audit:
     """Prove an answer, as it was read from its file, again, or its opposite."""
     evidence: dict[str, Any] = {"feasible": answer.point, "infeasible": answer.certificate}
-    if answer.verdict not in evidence:
-        return Audit(Finding.NOT_CONFIRMED, None, "the answer claims nothing")
+    if answer.verdict not in evidence or answer.reading != "stored":
+        return Audit(Finding.NOT_CONFIRMED, None, "the answer claims nothing about the numbers as stored")
     own = evidence[answer.verdict] if answer.rational is None else answer.rational
     claimed = answer.proof in ("rigorous", "exact")
     try:

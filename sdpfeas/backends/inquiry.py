@@ -28,8 +28,9 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
 from sdpfeas.verifier.cost import proof_work
 from sdpfeas.verifier.judging import judge
-from sdpfeas.verifier.results import Check, Claim, Proof, Verdict
+from sdpfeas.verifier.results import Check, Claim, Proof, Reading, Verdict
 from sdpfeas.verifier.tolerances import Tolerances
+from sdpfeas.verifier.verdicts import as_reading
 from sdpfeas.verifier.verifier import malformed
 
 __all__ = ["Callback", "Inquiry", "Listener", "Progress", "Wanted", "WarmStart"]
@@ -127,6 +128,8 @@ class Inquiry:
         Whether a proof is enough, or the largest margin is looked for.
     rigorous : bool
         Whether only a rigorous or exact proof counts.
+    reading : {"stored", "written"}
+        Which numbers of the problem the verdict is about.
     listener : Listener or callable, optional
         Called now and then with a :class:`Progress`; returning True stops the backend.
     """
@@ -139,6 +142,7 @@ class Inquiry:
         start: WarmStart | None = None,
         wanted: Wanted = "proof",
         rigorous: bool = False,
+        reading: str = "stored",
         listener: Listener | Callback | None = None,
     ) -> None:
         if wanted not in ("proof", "margin"):
@@ -152,7 +156,7 @@ class Inquiry:
         self.wanted = wanted
         self.listens = listener is not None
         self._listener = listener if isinstance(listener, Listener) else Listener(listener)
-        self._proofs = _Proofs(problem, whole, rigorous)
+        self._proofs = _Proofs(problem, whole, rigorous, as_reading(reading))
         self._reductions: tuple[Reduction, ...] = ()
 
     # ------------------------------------------------------------ what a backend needs
@@ -276,8 +280,11 @@ class Inquiry:
 class _Proofs:
     """The attempts at a proof that an inquiry and its views share."""
 
-    def __init__(self, problem: FeasibilityProblem, deadline: Deadline, rigorous: bool) -> None:
-        self.problem, self.deadline, self.rigorous = problem, deadline, rigorous
+    def __init__(
+        self, problem: FeasibilityProblem, deadline: Deadline, rigorous: bool, reading: Reading
+    ) -> None:
+        self.problem, self.deadline = problem, deadline
+        self.rigorous, self.reading = rigorous, reading
         self.last = deadline.later(LAST)
         self.granted: Check | None = None
         self.latest = Check(problem, Verdict.UNDECIDED, None, None, "nothing was offered")
@@ -305,16 +312,16 @@ class _Proofs:
 
     def _check(self, point: Point | None, multipliers: FloatArray | None, *, final: bool) -> Check:
         cases = self._find(point, multipliers)
-        modes = proof_modes(self.problem)
+        modes = proof_modes(self.problem, self.reading)
         # Rational arithmetic is slow, and what it refuses once it will often refuse again.
         if not final and self._refused & (self._refused - 1):
             modes = modes[:1]
-        check = judge(self.problem, cases, modes)
+        check = judge(self.problem, cases, modes, self.reading)
         if check.verdict is not Verdict.UNDECIDED:
             return check
         self._refused += 1
         if final and not self.rigorous:
-            numeric = judge(self.problem, cases, [Proof.NUMERIC])
+            numeric = judge(self.problem, cases, [Proof.NUMERIC], self.reading)
             if numeric.verdict is not Verdict.UNDECIDED:
                 return numeric
         return check

@@ -48,6 +48,12 @@ Problem = Annotated[
 Side = Annotated[str, typer.Option(help="Side of an SDPA or SeDuMi file to read: primal or lmi.")]
 Seed = Annotated[int, typer.Option(help="Seed, for problems drawn at random.")]
 Delta = Annotated[float | None, typer.Option(help="Value of delta, for a family indexed by one.")]
+Reading = Annotated[
+    str,
+    typer.Option(
+        help="What numbers stand for: themselves (stored), or what they were rounded from (written)."
+    ),
+]
 Member = Annotated[
     list[str] | None,
     typer.Option(
@@ -84,6 +90,7 @@ def solve(
         Path | None, typer.Option("--output", "-o", help="Write the answer to this file.")
     ] = None,
     rigorous: Annotated[bool, typer.Option("--rigorous", help="Accept no numeric verdict.")] = False,
+    reading: Reading = "stored",
     isolate: Annotated[
         bool,
         typer.Option("--isolate", help="Run the backend in a child process; the time limit is hard then."),
@@ -116,6 +123,7 @@ def solve(
             chosen,
             time_limit=time_limit,
             rigorous=rigorous,
+            reading=reading,
             isolate=isolate,
             memory_limit=memory_limit,
             options=parse_pairs(options),
@@ -174,6 +182,9 @@ def verify(
         ),
     ],
     rigorous: Annotated[bool, typer.Option("--rigorous", help="Accept no numeric verdict.")] = False,
+    reading: Annotated[
+        str | None, typer.Option(help="As for solve; that of the answer unless given.", show_default=False)
+    ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Accept only a proof in rational arithmetic.")
     ] = False,
@@ -196,15 +207,15 @@ def verify(
             return
         asked = asked.at(delta)
     if result.suffix == ".db":
-        _verify_study(asked, result, rigorous, as_json)
+        _verify_study(asked, result, rigorous, reading or "stored", as_json)
         return
     saved = load_result(result)
     if saved.problem_hash != asked.content_hash:
         raise ClaimError(f"{result} answers another problem: its content hash differs from that of {problem}")
     if exact:
-        check = check_claim(asked, saved.claim, exact=True)
+        check = check_claim(asked, saved.claim, exact=True, reading=reading or saved.reading)
     else:
-        check = decide(asked, saved.claim, rigorous=rigorous)
+        check = decide(asked, saved.claim, rigorous=rigorous, reading=reading or saved.reading)
     if as_json:
         print_json(
             {"problem": problem, "written_as": saved.verdict, "by": saved.backend, **describe_check(check)}
@@ -226,10 +237,10 @@ def kept_evidence(asked: FeasibilityProblem | ParametricFamily, path: Path) -> l
     return rows
 
 
-def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, as_json: bool) -> None:
+def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, reading: str, as_json: bool) -> None:
     found = []
     for row in kept_evidence(asked, path):
-        check = decide(asked, unpack_result(row["data"]).claim, rigorous=rigorous)
+        check = decide(asked, unpack_result(row["data"]).claim, rigorous=rigorous, reading=reading)
         found.append(
             {
                 "solver": row["solver"],
@@ -297,6 +308,7 @@ def describe_check(check: Check) -> dict[str, Any]:
         "proof": check.proof,
         "margin": check.margin,
         "reason": check.reason,
+        "reading": check.reading,
         "repairs": check.repairs,
     }
 

@@ -37,6 +37,7 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "wall_time": (float, int),
     "solve_time": (float, int),
     "versions": (dict,),
+    "reading": (str,),
 }
 
 #: Packages whose versions are worth knowing when an old answer is looked at again.
@@ -69,6 +70,8 @@ class SavedResult:
         Seconds, with and without verification.
     versions : mapping
         Versions of Python and of the packages that took part.
+    reading : str
+        Which numbers of the problem it is about, ``"stored"`` or ``"written"``.
     """
 
     problem_hash: str
@@ -86,6 +89,7 @@ class SavedResult:
     solve_time: float = 0.0
     versions: Mapping[str, str] = field(default_factory=dict)
     rational: Any = None
+    reading: str = "stored"
 
     @property
     def claim(self) -> Claim:
@@ -118,6 +122,7 @@ class SavedResult:
             solve_time=result.solve_time,
             versions=package_versions(),
             rational=result.check.rational,
+            reading=result.reading.value,
         )
 
 
@@ -210,10 +215,11 @@ def unpack_result(data: bytes) -> SavedResult:
         If they are not a result, or damaged.
     """
     with FORMAT.unpack(data) as (header, arrays):
-        fields = {name: header[name] for name in FIELDS}
-        for name, kinds in FIELDS.items():
-            if not isinstance(fields[name], kinds) or isinstance(fields[name], bool):
-                raise ValueError(f"{name} is {fields[name]!r:.80}")
+        # Files from before there were readings are about the numbers as stored.
+        fields = {name: header[name] for name in FIELDS if name in header or name != "reading"}
+        for name, value in fields.items():
+            if not isinstance(value, FIELDS[name]) or isinstance(value, bool):
+                raise ValueError(f"{name} is {value!r:.80}")
         blocks = header["blocks"]
         saved = SavedResult(
             problem_hash=str(header["problem"]),

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-__all__ = ["written"]
+__all__ = ["is_simple", "written"]
 
 #: Decimals of at most this many digits come before fractions: few doubles have one by chance.
 SHORT_DIGITS = 9
@@ -41,18 +41,37 @@ def written(value: float) -> Fraction:
     stored = Fraction(value)
     if value < 0.0:
         return -written(-value)
+    simple = _simple(value, stored)
+    if simple is not None:
+        return simple
+    return Fraction(repr(value)) if _digits(value) <= MOST_DIGITS else stored
+
+
+def is_simple(value: float) -> bool:
+    """Whether a finite number is, as written, one that hardly any double is by chance.
+
+    Parameters
+    ----------
+    value : float
+        A finite number.
+    """
+    size = abs(float(value))
+    return _simple(size, Fraction(size)) is not None
+
+
+def _simple(value: float, stored: Fraction) -> Fraction | None:
+    """Short binary, short decimal or simple fraction that rounds to a number; None if there is none."""
     if _odd_part(stored.numerator) <= SIMPLE:
         return stored
-    decimal = Fraction(repr(value))
-    digits = len(repr(value).partition("e")[0].replace(".", "").strip("0"))
-    if digits <= SHORT_DIGITS:
-        return decimal
+    if _digits(value) <= SHORT_DIGITS:
+        return Fraction(repr(value))
     # Numerator times denominator is at least the number and its inverse.
-    if 1.0 / SIMPLE < value < SIMPLE:
-        simple = _simplest(value)
-        if simple is not None:
-            return simple
-    return decimal if digits <= MOST_DIGITS else stored
+    return _simplest(value) if 1.0 / SIMPLE < value < SIMPLE else None
+
+
+def _digits(value: float) -> int:
+    """Digits of the shortest decimal that rounds to a number."""
+    return len(repr(value).partition("e")[0].replace(".", "").strip("0"))
 
 
 def _odd_part(number: int) -> int:

@@ -50,6 +50,8 @@ class Question:
         Whether only a rigorous or exact proof counts.
     asked : float
         When, on the clock that all processes share.
+    reading : str
+        Which numbers of the problem the verdict is about.
     """
 
     source: str
@@ -59,6 +61,7 @@ class Question:
     warm_start: WarmStart | None
     rigorous: bool
     asked: float
+    reading: str = "stored"
 
 
 def run_isolated(
@@ -68,6 +71,7 @@ def run_isolated(
     warm_start: WarmStart | None,
     *,
     rigorous: bool = False,
+    reading: str = "stored",
     memory_limit: int | None = None,
 ) -> Claim:
     """Run a solver in a child process and return its claim.
@@ -84,6 +88,8 @@ def run_isolated(
         Where to start from.
     rigorous : bool
         Whether only a rigorous or exact proof counts.
+    reading : str
+        Which numbers of the problem the verdict is about.
     memory_limit : int, optional
         Bytes that the child and all it starts may hold.
 
@@ -94,7 +100,7 @@ def run_isolated(
     """
     source = source_of(solver.kind)
     options, now = dict(solver.options), time.monotonic()
-    question = Question(source, options, problem, time_limit, warm_start, rigorous, now)
+    question = Question(source, options, problem, time_limit, warm_start, rigorous, now, reading)
     limits = Limits(memory=memory_limit, threads=None, setup=START_LIMIT)
     trial = Trial("sdpfeas.search.isolation:answer", pickle.dumps(question), limits, source)
     # Our own backends leave a process as they found it; what a stranger's does is over with the answer.
@@ -129,7 +135,11 @@ def answer(question: Question, start: Callable[..., None]) -> Claim:
         limit -= min(time.monotonic() - question.asked, 0.5 * limit)
         start(1.05 * limit + 0.25)
     inquiry = Inquiry(
-        question.problem, deadline=Deadline(limit), start=question.warm_start, rigorous=question.rigorous
+        question.problem,
+        deadline=Deadline(limit),
+        start=question.warm_start,
+        rigorous=question.rigorous,
+        reading=question.reading,
     )
     return ask_plainly(backend, question.problem, inquiry)
 

@@ -44,6 +44,7 @@ def solve(
     warm_start: Evidence | None = None,
     callback: Callback | None = None,
     rigorous: bool = False,
+    reading: str = "stored",
     isolate: bool = False,
     memory_limit: int | str | None = None,
     options: Mapping[str, Any] | None = None,
@@ -66,6 +67,9 @@ def solve(
         Called now and then with a :class:`Progress`; returning True stops the backend.
     rigorous : bool
         Refuse a numeric verdict: only a rigorous or exact proof counts.
+    reading : {"stored", "written"}
+        Whether the numbers of the problem stand for themselves, or for the decimals and fractions they were
+        rounded from; see ``docs/verdicts.md``.
     isolate : bool
         Run the backend in a child process: the time limit is then hard, and a crash costs nothing. The
         first one takes about a second to start; for the library's own backends it is kept for a while.
@@ -109,11 +113,15 @@ def solve(
             None if warm_start.certificate is None else problem.multipliers(warm_start.certificate),
         )
     with few_threads(problem.sides, problem.m):
-        inquiry = Inquiry(problem, deadline=deadline, start=start, rigorous=rigorous, listener=callback)
+        inquiry = Inquiry(
+            problem, deadline=deadline, start=start, rigorous=rigorous, reading=reading, listener=callback
+        )
         if isolate:
             everything = {**chosen.options, **chosen_options}
             asked = replace(chosen, options=everything)
-            claim = run_isolated(asked, problem, time_limit, start, rigorous=rigorous, memory_limit=memory)
+            claim = run_isolated(
+                asked, problem, time_limit, start, rigorous=rigorous, reading=reading, memory_limit=memory
+            )
         else:
             claim = ask(backend, problem, inquiry)
         solve_time = deadline.elapsed

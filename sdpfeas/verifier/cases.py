@@ -16,25 +16,34 @@ from sdpfeas.errors import LimitError
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.verifier.exact import DENOMINATORS, exact_certificate, exact_point, is_round, small_enough
+from sdpfeas.verifier.exact import (
+    DENOMINATORS,
+    exact_certificate,
+    exact_point,
+    is_round,
+    read_alike,
+    small_enough,
+)
 from sdpfeas.verifier.lmi_repair import repaired_multipliers
 from sdpfeas.verifier.numeric import check_certificate, check_point
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.repair import repaired_points
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
 from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Proof, Verdict
+from sdpfeas.verifier.verdicts import Proof, Reading, Verdict
 
 __all__ = ["Case", "CertificateCase", "PointCase", "proof_modes"]
 
 Evidence = TypeVar("Evidence")
 
 
-def proof_modes(problem: FeasibilityProblem) -> list[Proof]:
+def proof_modes(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> list[Proof]:
     """Return the kinds of proof that survive rounding, in the order they are tried."""
+    small = small_enough(problem)
+    if reading is Reading.WRITTEN and not (small and read_alike(problem)):
+        return [Proof.EXACT]  # the only one that is about other numbers than the stored ones
     # Numbers that were rounded before they came here deserve a proof that survives rounding.
-    also = small_enough(problem) and is_round(problem)
-    return [Proof.RIGOROUS, Proof.EXACT] if also else [Proof.RIGOROUS]
+    return [Proof.RIGOROUS, Proof.EXACT] if small and is_round(problem) else [Proof.RIGOROUS]
 
 
 class Case(ABC, Generic[Evidence]):
@@ -53,21 +62,21 @@ class Case(ABC, Generic[Evidence]):
         self.preparation: tuple[str, ...] = ()
         self._repaired: list[tuple[Evidence, tuple[str, ...]]] = []
         self._source = self._repairs() if repair else iter(())
-        self._checks: dict[Proof, Outcome] = {}
+        self._checks: dict[tuple[Proof, Reading], Outcome] = {}
         #: Outcomes of the rigorous proofs: of the claim as it is, then of every repair.
         self._proofs: dict[int, Outcome] = {}
 
-    def check(self, mode: Proof) -> Outcome:
+    def check(self, mode: Proof, reading: Reading = Reading.STORED) -> Outcome:
         """Judge in one mode; the same mode again costs nothing, unless there was no time for it."""
-        if mode not in self._checks:
+        if (mode, reading) not in self._checks:
             try:
-                self._checks[mode] = self._check(mode)
+                self._checks[mode, reading] = self._check(mode, reading)
             except LimitError as error:
                 return refuse(f"{self.kind}: {error}")
-        return self._checks[mode]
+        return self._checks[mode, reading]
 
-    def _check(self, mode: Proof) -> Outcome:
-        outcome, evidence, repairs = self.first_proven(mode)
+    def _check(self, mode: Proof, reading: Reading) -> Outcome:
+        outcome, evidence, repairs = self.first_proven(mode, reading)
         if not outcome.proven:
             return refuse(f"{self.kind}: {outcome.reason}")
         if outcome.evidence is not None:
@@ -78,7 +87,7 @@ class Case(ABC, Generic[Evidence]):
     def _repairs(self) -> Iterator[tuple[Evidence, tuple[str, ...]]]: ...
 
     @abstractmethod
-    def _exact(self, candidate: Evidence, denominators: tuple[int, ...]) -> Outcome: ...
+    def _exact(self, candidate: Evidence, denominators: tuple[int, ...], reading: Reading) -> Outcome: ...
 
     @abstractmethod
     def _prove(self, candidate: Evidence) -> Outcome: ...
@@ -86,14 +95,14 @@ class Case(ABC, Generic[Evidence]):
     @abstractmethod
     def _recompute(self, candidate: Evidence, proof: Outcome | None) -> Outcome: ...
 
-    def first_proven(self, mode: Proof) -> tuple[Outcome, Evidence, tuple[str, ...]]:
+    def first_proven(self, mode: Proof, reading: Reading) -> tuple[Outcome, Evidence, tuple[str, ...]]:
         """Judge the claim as it is, then each repair, until one holds; the first refusal if none does."""
-        first = self._outcome(self.evidence, mode, 0)
+        first = self._outcome(self.evidence, mode, 0, reading)
         if first.proven:
             return first, self.evidence, self.preparation
         try:
             for place, (candidate, repairs) in enumerate(self._candidates(), 1):
-                outcome = self._outcome(candidate, mode, place)
+                outcome = self._outcome(candidate, mode, place, reading)
                 if outcome.proven:
                     return outcome, candidate, self.preparation + repairs
         except LimitError as error:
@@ -101,11 +110,11 @@ class Case(ABC, Generic[Evidence]):
             first = replace(first, reason=f"{first.reason}; for a repair, {error}")
         return first, self.evidence, ()
 
-    def _outcome(self, candidate: Evidence, mode: Proof, place: int) -> Outcome:
+    def _outcome(self, candidate: Evidence, mode: Proof, place: int, reading: Reading) -> Outcome:
         need("the proof" if place == 0 else "the proof of a repaired claim")
         try:
             if mode is Proof.EXACT:
-                return self._exact(candidate, () if place else DENOMINATORS)
+                return self._exact(candidate, () if place else DENOMINATORS, reading)
             if mode is Proof.RIGOROUS:
                 self._proofs[place] = self._prove(candidate)
                 return self._proofs[place]
@@ -149,16 +158,18 @@ class PointCase(Case[Point]):
         if self._skew is not None:
             self.preparation = ("took the symmetric part of the matrices",)
 
-    def _check(self, mode: Proof) -> Outcome:
+    def _check(self, mode: Proof, reading: Reading) -> Outcome:
         if self._skew is not None and not self.repair:
             return refuse(f"point: block {self.problem.block_name(self._skew)} is not symmetric")
-        return super()._check(mode)
+        return super()._check(mode, reading)
 
     def _repairs(self) -> Iterator[tuple[Point, tuple[str, ...]]]:
         return repaired_points(self.problem, self.evidence)
 
-    def _exact(self, candidate: Point, denominators: tuple[int, ...]) -> Outcome:
-        return exact_point(self.problem, candidate, repair=self.repair, denominators=denominators)
+    def _exact(self, candidate: Point, denominators: tuple[int, ...], reading: Reading) -> Outcome:
+        return exact_point(
+            self.problem, candidate, repair=self.repair, denominators=denominators, reading=reading
+        )
 
     def _prove(self, candidate: Point) -> Outcome:
         return prove_point(self.problem, candidate, self.tolerances)
@@ -181,8 +192,10 @@ class CertificateCase(Case[FloatArray]):
     def _repairs(self) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
         return repaired_multipliers(self.problem, self.evidence, self.tolerances)
 
-    def _exact(self, candidate: FloatArray, denominators: tuple[int, ...]) -> Outcome:
-        return exact_certificate(self.problem, candidate, repair=self.repair, denominators=denominators)
+    def _exact(self, candidate: FloatArray, denominators: tuple[int, ...], reading: Reading) -> Outcome:
+        return exact_certificate(
+            self.problem, candidate, repair=self.repair, denominators=denominators, reading=reading
+        )
 
     def _prove(self, candidate: FloatArray) -> Outcome:
         return prove_certificate(self.problem, candidate, self.tolerances)

@@ -8,33 +8,71 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.verifier.cases import Case
+from sdpfeas.errors import LimitError
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.verifier.cases import Case, PointCase
+from sdpfeas.verifier.exact import contradiction, is_round, small_enough
 from sdpfeas.verifier.outcome import Outcome
+from sdpfeas.verifier.readings import in_other_words
 from sdpfeas.verifier.results import Check
-from sdpfeas.verifier.verdicts import Proof, Verdict
+from sdpfeas.verifier.verdicts import Proof, Reading, Verdict
 
 __all__ = ["judge"]
 
 
-def judge(problem: FeasibilityProblem, cases: Iterable[Case[Any]], modes: Iterable[Proof]) -> Check:
+def judge(
+    problem: FeasibilityProblem,
+    cases: Iterable[Case[Any]],
+    modes: Iterable[Proof],
+    reading: Reading = Reading.STORED,
+) -> Check:
     """Judge the sides of a claim, in one mode after the other, until exactly one holds."""
     cases = list(cases)
-    undecided = Check(problem, Verdict.UNDECIDED, None, None, "")
+    undecided = Check(problem, Verdict.UNDECIDED, None, None, "", reading=reading)
     if not cases:
         return replace(undecided, reason="the claim holds neither a point nor a certificate")
     reasons: dict[str, None] = {}
     # Hostile claims overflow on purpose; every test refuses what is not finite.
     with np.errstate(all="ignore"):
         for mode in modes:
-            outcomes = [case.check(mode) for case in cases]
+            outcomes = [case.check(mode, reading) for case in cases]
             granted = [_grant(case, mode, o) for case, o in zip(cases, outcomes, strict=True) if o.proven]
-            if len(granted) == 1:
-                return granted[0]
-            if granted:
+            if len(granted) > 1:
                 return replace(undecided, reason="point and certificate both hold: too close to call")
+            if mode is not Proof.RIGOROUS:
+                granted = _refuted(problem, cases, granted, mode, reading) or granted
+            if granted:
+                check = replace(granted[0], reading=reading)
+                return in_other_words(check, _points(cases)) if check.proof is Proof.EXACT else check
             reasons |= dict.fromkeys(outcome.reason for outcome in outcomes)
     return replace(undecided, reason="; ".join(reasons))
+
+
+def _refuted(
+    problem: FeasibilityProblem, cases: list[Case[Any]], granted: list[Check], mode: Proof, reading: Reading
+) -> list[Check]:
+    """Check of the contradiction between rows that a point which looks feasible leads to, if there is one."""
+    if mode is Proof.EXACT:
+        wanted = not granted and any(case.repair for case in cases)
+    else:
+        # A numeric verdict is no proof: no point may be granted where the rows are known to disagree.
+        wanted = any(check.verdict is Verdict.FEASIBLE for check in granted)
+        wanted = wanted and small_enough(problem) and (reading is Reading.WRITTEN or is_round(problem))
+    if not wanted:
+        return []
+    for point in _points(cases):
+        try:
+            found = contradiction(problem, point, reading)
+        except (LimitError, np.linalg.LinAlgError):
+            return []
+        if found.proven:
+            check = Check(problem, Verdict.INFEASIBLE, Proof.EXACT, found.margin, found.reason, found.repairs)
+            return [replace(check, certificate=found.evidence, rational=found.rational)]
+    return []
+
+
+def _points(cases: list[Case[Any]]) -> list[Point]:
+    return [case.evidence for case in cases if isinstance(case, PointCase)]
 
 
 def _grant(case: Case[Any], mode: Proof, outcome: Outcome) -> Check:

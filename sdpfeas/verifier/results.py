@@ -15,12 +15,12 @@ from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.conflicts import Conflict, conflicts
 from sdpfeas.verifier.named import find_block, find_row
 from sdpfeas.verifier.prune import prune_certificate
-from sdpfeas.verifier.verdicts import Proof, Stop, Verdict
+from sdpfeas.verifier.verdicts import Proof, Reading, Stop, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Check", "Claim", "Conflict", "Proof", "Result", "Stop", "Verdict"]
+__all__ = ["Check", "Claim", "Conflict", "Proof", "Reading", "Result", "Stop", "Verdict"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,8 @@ class Check:
         then the nearest there is.
     chain : Chain, optional
         The chain that was verified, where the verdict rests on one.
+    reading : Reading
+        Which numbers the verdict is about; see ``docs/verdicts.md``.
     """
 
     problem: FeasibilityProblem
@@ -104,6 +106,7 @@ class Check:
     certificate: FloatArray | None = None
     rational: Any = None
     chain: Chain | None = None
+    reading: Reading = Reading.STORED
 
     def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
         """Rows and LMIs that contradict each other, heaviest first; empty unless infeasible.
@@ -130,7 +133,8 @@ class Check:
         limit : int
             How many conflicting rows to list at most.
         """
-        lines = [f"{self.verdict.upper()}" + (f" ({self.proof} proof)" if self.proof else "")]
+        about = "" if self.reading is Reading.STORED else f", numbers as {self.reading}"
+        lines = [f"{self.verdict.upper()}" + (f" ({self.proof} proof{about})" if self.proof else "")]
         lines.append(self.reason)
         if self.margin is not None:
             lines.append(f"margin: {self.margin:.3g}, relative to the size of the data")
@@ -211,6 +215,11 @@ class Result:
     def proof(self) -> Proof | None:
         """How the verdict was granted; None when undecided."""
         return self.check.proof
+
+    @property
+    def reading(self) -> Reading:
+        """Which numbers the verdict is about."""
+        return self.check.reading
 
     @property
     def margin(self) -> float | None:

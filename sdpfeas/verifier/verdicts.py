@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from sdpfeas.errors import TruthError
+from sdpfeas.errors import OptionError, TruthError
 
-__all__ = ["Proof", "Stop", "Verdict"]
+__all__ = ["Proof", "Reading", "Stop", "Verdict", "as_reading"]
 
 
 class Verdict(StrEnum):
@@ -29,6 +29,35 @@ class Proof(StrEnum):
     EXACT = "exact"
     RIGOROUS = "rigorous"
     NUMERIC = "numeric"
+
+
+class Reading(StrEnum):
+    """Which numbers a verdict is about: doubles as they are stored, or what they were rounded from.
+
+    The third is for chains only: as written, and computed bounds as the fractions they are near.
+    """
+
+    STORED = "stored"
+    WRITTEN = "written"
+    MEANT = "meant"
+
+
+def as_reading(value: str) -> Reading:
+    """Return the reading of a name.
+
+    Parameters
+    ----------
+    value : str
+        ``"stored"`` or ``"written"``.
+
+    Raises
+    ------
+    OptionError
+        If it is neither.
+    """
+    if value not in ("stored", "written"):
+        raise OptionError(f"reading must be 'stored' or 'written', got {value!r}")
+    return Reading(value)
 
 
 class Stop(StrEnum):

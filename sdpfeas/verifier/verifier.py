@@ -13,10 +13,11 @@ from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
 from sdpfeas.verifier.chains.case import ChainCase, agreed, settled
+from sdpfeas.verifier.exact import read_alike
 from sdpfeas.verifier.judging import judge
 from sdpfeas.verifier.results import Check, Claim, Result
 from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Proof, Verdict
+from sdpfeas.verifier.verdicts import Proof, Reading, Verdict, as_reading
 
 __all__ = ["decide", "malformed", "verify"]
 
@@ -30,6 +31,7 @@ def verify(
     repair: bool = True,
     tolerances: Tolerances | None = None,
     time_limit: float | None = None,
+    reading: str = "stored",
 ) -> Check:
     """Check a claim against the original data of a problem.
 
@@ -50,6 +52,9 @@ def verify(
         The tolerances to use.
     time_limit : float, optional
         Seconds. What is estimated to take longer is not begun, and the reason says so.
+    reading : {"stored", "written"}
+        Whether the numbers of the problem stand for themselves, or for the decimals and fractions they were
+        rounded from; see ``docs/verdicts.md``. Proofs about the latter are exact, for small problems.
 
     Returns
     -------
@@ -68,20 +73,27 @@ def verify(
     if tolerances is not None and not isinstance(tolerances, Tolerances):
         raise ClaimError(f"tolerances must be a Tolerances, got {type(tolerances).__name__}")
     limits = Tolerances() if tolerances is None else tolerances
-    modes = [Proof.EXACT] if exact else proof_modes(problem) if rigorous else [Proof.NUMERIC]
+    read = as_reading(reading)
     limit = None if time_limit is None else Deadline(time_limit)
-    chained = _chained(problem, claim, repair, limits)
+    chained = _chained(problem, claim, repair, limits, read)
     with limited(limit), few_threads(problem.sides, problem.m):
+        modes = [Proof.EXACT] if exact else proof_modes(problem, read) if rigorous else [Proof.NUMERIC]
         first = None if chained is None else chained.check(exact=exact)
         if first is not None and settled(first):
             return first
         cases = _cases(problem, claim, repair, limits)
         if first is None:
-            return judge(problem, cases, modes)
-        return agreed(first, judge(problem, cases, modes)) if cases else first
+            return judge(problem, cases, modes, read)
+        return agreed(first, judge(problem, cases, modes, read)) if cases else first
 
 
-def decide(problem: FeasibilityProblem, claim: Claim | Result | Check, *, rigorous: bool = False) -> Check:
+def decide(
+    problem: FeasibilityProblem,
+    claim: Claim | Result | Check,
+    *,
+    rigorous: bool = False,
+    reading: str = "stored",
+) -> Check:
     """Verify a claim: the rigorous proof first, a numeric verdict only if that is allowed.
 
     A claim of the wrong shape is worth nothing, like any other wrong claim.
@@ -94,18 +106,21 @@ def decide(problem: FeasibilityProblem, claim: Claim | Result | Check, *, rigoro
         What the backend handed in.
     rigorous : bool
         Refuse the numeric verdict.
+    reading : {"stored", "written"}
+        As for :func:`verify`.
     """
+    read = as_reading(reading)
     try:
         cases = _cases(problem, claim, True, Tolerances())
-        chained = _chained(problem, claim, True, Tolerances())
+        chained = _chained(problem, claim, True, Tolerances(), read)
     except ClaimError as error:
         return malformed(problem, error)
     with few_threads(problem.sides, problem.m):
-        check = judge(problem, cases, proof_modes(problem))
+        check = judge(problem, cases, proof_modes(problem, read), read)
         if chained is not None:
             check = agreed(chained.check(), check) if cases else chained.check()
         if check.verdict is Verdict.UNDECIDED and not rigorous:
-            numeric = judge(problem, cases, [Proof.NUMERIC])
+            numeric = judge(problem, cases, [Proof.NUMERIC], read)
             if numeric.verdict is not Verdict.UNDECIDED:
                 return numeric
     return check
@@ -118,9 +133,17 @@ def malformed(problem: FeasibilityProblem, error: ClaimError) -> Check:
 
 
 def _chained(
-    problem: FeasibilityProblem, claim: Claim | Result | Check, repair: bool, tolerances: Tolerances
+    problem: FeasibilityProblem,
+    claim: Claim | Result | Check,
+    repair: bool,
+    tolerances: Tolerances,
+    reading: Reading,
 ) -> ChainCase | None:
-    return None if claim.chain is None else ChainCase(problem, claim.chain, claim.point, repair, tolerances)
+    """The chain of a claim, unless it is about numbers that were not asked about."""
+    if claim.chain is None:
+        return None
+    other = reading is Reading.WRITTEN and claim.chain.reading == "stored" and not read_alike(problem)
+    return None if other else ChainCase(problem, claim.chain, claim.point, repair, tolerances)
 
 
 def _cases(

@@ -199,7 +199,8 @@ def test_rigorous_mode_goes_exact_only_for_round_numbers() -> None:
     rows = np.zeros((3, 2, 2))
     rows[0, 0, 0] = rows[1, 1, 1] = 1.0
     rows[2, 0, 1] = rows[2, 1, 0] = 0.5
-    for value, proof in ((0.1, sf.Proof.EXACT), (12345.678, sf.Proof.EXACT), (1.0 / 3.0, None)):
+    exact = sf.Proof.EXACT
+    for value, proof in ((0.1, exact), (12345.678, exact), (1.0 / 3.0, exact), (np.pi, None)):
         right = np.full(3, value)
         problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], right, right)
         claim = sf.Claim(point=(np.full((2, 2), value),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +13,9 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.validation import RowError, float_array, require_doubles
+
+#: What a double stands for: itself (``Fraction``), or what it was rounded from.
+Read = Callable[[float], Fraction]
 
 
 def value_range(array: FloatArray) -> tuple[float, float]:
@@ -54,9 +58,9 @@ def frozen(array: FloatArray) -> FloatArray:
     return out
 
 
-def fractions(array: FloatArray) -> np.ndarray:
+def fractions(array: FloatArray, read: Read = Fraction) -> np.ndarray:
     """Entries as exact fractions, in an object array."""
-    return np.vectorize(lambda v: Fraction(float(v)), otypes=[object])(array)
+    return np.vectorize(lambda v: read(float(v)), otypes=[object])(array)
 
 
 def canonical_csr(values: Any, what: str) -> Any:

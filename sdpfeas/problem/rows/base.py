@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ import numpy as np
 from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, inflate, product_up, sum_up
-from sdpfeas.problem.rows.arrays import value_range
+from sdpfeas.problem.rows.arrays import Read, value_range
 from sdpfeas.problem.validation import RowError, row_index
 
 __all__ = ["Rows", "State"]
@@ -134,8 +135,8 @@ class Rows(ABC):
         """Return the rows multiplied by ``factors`` (exactly, if these are powers of two)."""
 
     @abstractmethod
-    def exact_row(self, i: int) -> np.ndarray:
-        """Row ``i`` in rational arithmetic, as an object array of ``Fraction``."""
+    def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
+        """Row ``i`` in rational arithmetic, as an array of ``Fraction``; ``read`` takes each number."""
 
     @abstractmethod
     def state(self) -> State:

@@ -18,6 +18,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, inflate, product_up, sum_up
 from sdpfeas.problem.rows.arrays import (
     EMPTY,
+    Read,
     canonical_csr,
     csr_from_parts,
     csr_parts,
@@ -164,10 +165,10 @@ class Stacked(Rows):
         weights = np.split(factors, self._splits)
         return Stacked([part.scaled(w) for part, w in zip(self.parts, weights, strict=True)])
 
-    def exact_row(self, i: int) -> np.ndarray:
+    def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
         part, k = self._locate(i)
-        return part.exact_row(k)
+        return part.exact_row(k, read)
 
     def state(self) -> State:
         """Return the parts."""
@@ -341,12 +342,12 @@ class Combined(Rows):
         """Matrix of inner products between rows."""
         return np.asarray(self._csr @ (self._csr @ self.base.gram()).T)
 
-    def exact_row(self, i: int) -> np.ndarray:
+    def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
         out = np.full(self.shape, Fraction(0), dtype=object)
         for k in range(self._csr.indptr[i], self._csr.indptr[i + 1]):
-            row = self.base.exact_row(int(self._csr.indices[k]))
-            out = out + Fraction(float(self._csr.data[k])) * row
+            row = self.base.exact_row(int(self._csr.indices[k]), read)
+            out = out + read(float(self._csr.data[k])) * row
         return out
 
     def state(self) -> State:

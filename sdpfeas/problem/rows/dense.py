@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
-from sdpfeas.problem.rows.arrays import EMPTY, exponents, fractions, frozen
+from sdpfeas.problem.rows.arrays import EMPTY, Read, exponents, fractions, frozen
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.rows.compose import Combined
 from sdpfeas.problem.validation import RowError, float_array, require_exact_mean, require_symmetric
@@ -148,9 +149,9 @@ class Dense(Rows):
         """Matrix of inner products between rows."""
         return self._flat @ self._flat.T
 
-    def exact_row(self, i: int) -> np.ndarray:
+    def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
-        return fractions(self._array[i])
+        return fractions(self._array[i], read)
 
     def state(self) -> State:
         """Return the array."""

@@ -15,7 +15,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
-from sdpfeas.problem.rows.arrays import EMPTY, fractions, frozen
+from sdpfeas.problem.rows.arrays import EMPTY, Read, fractions, frozen
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import float_array, listed, require_finite, row_index
 
@@ -233,12 +233,12 @@ class LowRank(Rows):
         )
         return np.asarray(pick @ (pick @ squared).T)
 
-    def exact_row(self, i: int) -> np.ndarray:
+    def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
         out = np.full(self.shape, Fraction(0), dtype=object)
         for k in np.flatnonzero(self._owner == i):
-            f = fractions(self._factors[k])
-            out = out + Fraction(float(self._signs[k])) * np.outer(f, f)
+            f = fractions(self._factors[k], read)
+            out = out + read(float(self._signs[k])) * np.outer(f, f)
         return out
 
     def state(self) -> State:

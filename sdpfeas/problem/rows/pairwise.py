@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -14,7 +15,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
-from sdpfeas.problem.rows.arrays import fractions, frozen
+from sdpfeas.problem.rows.arrays import Read, fractions, frozen
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.rows.compose import Combined, selection
 from sdpfeas.problem.rows.low_rank import LowRank
@@ -190,10 +191,10 @@ class PairwiseDifference(Rows):
         d = self.differences()
         return (d @ d.T) ** 2
 
-    def exact_row(self, i: int) -> np.ndarray:
+    def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
         a, b = self.pairs
-        d = fractions(self._means[a[i]]) - fractions(self._means[b[i]])
+        d = fractions(self._means[a[i]], read) - fractions(self._means[b[i]], read)
         return np.outer(d, d)
 
     def state(self) -> State:

@@ -15,6 +15,7 @@ from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows.arrays import (
+    Read,
     canonical_csr,
     csr_from_parts,
     csr_parts,
@@ -173,12 +174,12 @@ class Sparse(Rows):
         """Matrix of inner products between rows."""
         return np.asarray(self.sparse_gram().toarray())
 
-    def exact_row(self, i: int) -> np.ndarray:
+    def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
         out = np.full(self._csr.shape[1], Fraction(0), dtype=object)
         start, stop = self._csr.indptr[i], self._csr.indptr[i + 1]
         for k in range(start, stop):
-            out[self._csr.indices[k]] = Fraction(float(self._csr.data[k]))
+            out[self._csr.indices[k]] = read(float(self._csr.data[k]))
         return out.reshape(self.shape)
 
     def state(self) -> State:

@@ -16,7 +16,7 @@ from sdpfeas.verifier.exact import exact_point
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Proof, Verdict
+from sdpfeas.verifier.verdicts import Proof, Reading, Verdict
 
 __all__ = ["ChainCase", "agreed", "settled"]
 
@@ -127,6 +127,7 @@ class ChainCase:
             done.steps[-1].share,
             last + ABOUT[self.chain.reading],
             chain=self.chain,
+            reading=Reading(self.chain.reading),
         )
 
     def _on_face(self, faces: Faces, point: Point, exact: bool) -> Check:
@@ -163,6 +164,7 @@ class ChainCase:
             point=self.problem.point(faces.point(on_face)),
             rational=None if found.rational is None else faces.point(found.rational),
             chain=self.chain,
+            reading=Reading(self.chain.reading),
         )
 
     def _only_zero(self, faces: Faces) -> Check:
@@ -172,4 +174,5 @@ class ChainCase:
             return self._undecided("nothing but zero is left, and it misses a row")
         zero = tuple(np.zeros(block.shape) for block in self.problem.sets)
         reason = "nothing but zero is left, and it meets every row exactly" + ABOUT[self.chain.reading]
-        return Check(self.problem, Verdict.FEASIBLE, Proof.EXACT, 1.0, reason, point=zero, chain=self.chain)
+        found = Check(self.problem, Verdict.FEASIBLE, Proof.EXACT, 1.0, reason, point=zero, chain=self.chain)
+        return replace(found, reading=Reading(self.chain.reading))

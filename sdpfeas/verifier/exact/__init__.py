@@ -6,18 +6,21 @@ so every small problem qualifies.
 
 ``rationals`` holds the numbers and ``algebra`` what is computed with them, ``rows`` a problem in rational
 arithmetic, ``eligible`` which problems are worth it, ``candidates`` what is tried in place of a claim, and
-``points`` and ``multipliers`` the proofs.
+``points`` and ``multipliers`` the proofs; ``contradiction`` finds rows that contradict each other.
 """
 
 from sdpfeas.verifier.exact.candidates import DENOMINATORS
-from sdpfeas.verifier.exact.eligible import is_round, small_enough
+from sdpfeas.verifier.exact.contradiction import contradiction
+from sdpfeas.verifier.exact.eligible import is_round, read_alike, small_enough
 from sdpfeas.verifier.exact.multipliers import exact_certificate
 from sdpfeas.verifier.exact.points import exact_point
 
 __all__ = [
     "DENOMINATORS",
+    "contradiction",
     "exact_certificate",
     "exact_point",
     "is_round",
+    "read_alike",
     "small_enough",
 ]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.written import is_simple, written
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Rows
 from sdpfeas.verifier.exact import rationals
 
-__all__ = ["is_round", "need_rationals", "small_enough"]
+__all__ = ["is_round", "need_rationals", "read_alike", "small_enough"]
 
 #: Rational operations a proof may take; about a second.
 MAX_OPERATIONS = 200_000
@@ -52,32 +54,47 @@ def _operations(problem: FeasibilityProblem) -> int:
 
 
 def is_round(problem: FeasibilityProblem) -> bool:
-    """Whether every number of a problem is a short decimal, as numbers are that somebody meant.
+    """Whether every number of a problem is a short decimal or a simple fraction, as if somebody meant it.
 
     Of numbers that were themselves rounded, rational arithmetic can prove what the next bit would disprove:
     a weakly infeasible problem in rotated coordinates is feasible or infeasible by chance.
     """
     found = problem.__dict__.get("_is_round")
     if found is None:
-        bounds = np.concatenate([problem.lower, problem.upper])
-        numbers = [bounds[np.isfinite(bounds)]]
-        numbers.append(np.array([v for s in problem.sets for v in s.spec().values() if isinstance(v, float)]))
-        for rows in problem.rows:
-            if rows is not None:
-                numbers += _stored(rows)
-        for lmi in problem.lmis:
-            numbers.append(lmi.constant)
-            for rows in lmi.coefficients:
-                numbers += [] if rows is None else _stored(rows)
-        mantissas, _ = np.frexp(np.concatenate([a.reshape(-1) for a in numbers]))
-        found = all(_is_short(v) for v in np.unique(np.abs(mantissas)).tolist())
-        problem.__dict__["_is_round"] = found
+        sizes = np.unique(np.abs(_numbers(problem)))
+        found = problem.__dict__["_is_round"] = all(_is_short(v) for v in sizes.tolist())
     return bool(found)
 
 
-def _is_short(mantissa: float) -> bool:
-    """Whether a number is a short decimal, whatever power of two it was scaled by."""
-    return any(
+def read_alike(problem: FeasibilityProblem) -> bool:
+    """Whether every number of a small problem is the same as stored and as written."""
+    found = problem.__dict__.get("_read_alike")
+    if found is None:
+        numbers = np.unique(np.abs(_numbers(problem))).tolist()
+        found = problem.__dict__["_read_alike"] = all(written(v) == Fraction(v) for v in numbers)
+    return bool(found)
+
+
+def _numbers(problem: FeasibilityProblem) -> FloatArray:
+    """All finite numbers that a problem holds."""
+    bounds = np.concatenate([problem.lower, problem.upper])
+    numbers = [bounds[np.isfinite(bounds)]]
+    numbers.append(np.array([v for s in problem.sets for v in s.spec().values() if isinstance(v, float)]))
+    parts = list(problem.rows)
+    for lmi in problem.lmis:
+        numbers.append(lmi.constant)
+        numbers.append(np.array([v for v in lmi.set.spec().values() if isinstance(v, float)]))
+        parts += lmi.coefficients
+    for rows in parts:
+        if rows is not None:
+            numbers += _stored(rows)
+    return np.concatenate([a.reshape(-1) for a in numbers])
+
+
+def _is_short(value: float) -> bool:
+    """Whether a number is a simple fraction, or a short decimal whatever power of two it was scaled by."""
+    mantissa, _ = math.frexp(value)
+    return is_simple(value) or any(
         float(f"{v:.{ROUND_DIGITS}g}") == v for v in (math.ldexp(mantissa, k) for k in (0, *range(-20, 40)))
     )
 

@@ -28,8 +28,9 @@ from sdpfeas.verifier.exact.rationals import (
 )
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
+from sdpfeas.verifier.verdicts import Reading
 
-__all__ = ["exact_certificate"]
+__all__ = ["certificate_holds", "exact_certificate"]
 
 
 def exact_certificate(
@@ -38,6 +39,7 @@ def exact_certificate(
     *,
     repair: bool = True,
     denominators: tuple[int, ...] = DENOMINATORS,
+    reading: Reading = Reading.STORED,
 ) -> Outcome:
     """Prove in rational arithmetic that multipliers, or rounder ones next to them, rule out every point.
 
@@ -51,6 +53,8 @@ def exact_certificate(
         Round to small denominators and clear the Free blocks; else take the multipliers as they are.
     denominators : tuple of int
         The denominators to round to.
+    reading : Reading
+        Which numbers of the problem the proof is about.
     """
     if not small_enough(problem):
         return refuse("the problem is too large for exact mode")
@@ -63,9 +67,9 @@ def exact_certificate(
         if not repair:
             return last
     need_rationals(problem)
-    rows = exact_rows(problem)
+    rows = exact_rows(problem, reading)
     if open_still:
-        last = _certificate_holds(rows, to_rationals(y))
+        last = certificate_holds(rows, to_rationals(y))
         if last.proven or not repair:
             return last
     # In the units of their rows, up to powers of two, so that the units of a row do not matter.
@@ -88,7 +92,7 @@ def exact_certificate(
             near = to_floats(exact)
             if not _may_be_certificate(problem, near):
                 continue
-            outcome = _certificate_holds(rows, exact)
+            outcome = certificate_holds(rows, exact)
             if outcome.proven:
                 return replace(outcome, evidence=near, repairs=said + done)
             last = outcome
@@ -185,7 +189,8 @@ def _clear_free(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str, 
     return np.concatenate(out), ("made A*y vanish on the free blocks",)
 
 
-def _certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
+def certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
+    """Decide whether rational multipliers rule out every point, as they are."""
     problem = rows.problem
     gap, scale = number(Fraction(0)), 0.0
     first, own = _split(rows, y)
@@ -234,6 +239,8 @@ def _box_support(rows: ExactRows, box: BlockSet, g: np.ndarray) -> Any | None:
 
     Then ``<g, Z> <= theta·trace + upper·tr P - lower·tr N``; theta is zero where no trace is prescribed.
     """
+    if box.trace is not None and np.all(g == g[0, 0] * eye(box.n, Fraction(1))):
+        return g[0, 0] * rows.number(box.trace)
     approximate = to_floats(g)
     if not np.isfinite(approximate).all():
         return None

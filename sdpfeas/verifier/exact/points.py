@@ -21,6 +21,7 @@ from sdpfeas.verifier.exact.rationals import (
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
 from sdpfeas.verifier.lmis import lmi_margin
 from sdpfeas.verifier.outcome import Outcome, refuse
+from sdpfeas.verifier.verdicts import Reading
 
 __all__ = ["exact_point"]
 
@@ -32,6 +33,7 @@ def exact_point(
     repair: bool = True,
     denominators: tuple[int, ...] = DENOMINATORS,
     times: float = 1.0,
+    reading: Reading = Reading.STORED,
 ) -> Outcome:
     """Prove in rational arithmetic that a point, or a rounder one next to it, is feasible.
 
@@ -47,6 +49,8 @@ def exact_point(
         The denominators to round to.
     times : float
         How many times larger than other problems this one may be.
+    reading : Reading
+        Which numbers of the problem the proof is about.
     """
     if not small_enough(problem, times):
         return refuse("the problem is too large for exact mode")
@@ -60,7 +64,7 @@ def exact_point(
         if not repair:
             return last
     need_rationals(problem)
-    rows = exact_rows(problem)
+    rows = exact_rows(problem, reading)
     as_it_is = to_rationals(flat)
     if open_still:
         last = _point_holds(rows, as_it_is)

@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.written import written
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows.arrays import Read, fractions
 from sdpfeas.verifier.exact import rationals
-from sdpfeas.verifier.exact.rationals import eye, number, to_floats, to_rationals, zeros
+from sdpfeas.verifier.exact.rationals import eye, number, to_floats, zeros
+from sdpfeas.verifier.verdicts import Reading
 
 __all__ = ["ExactLmi", "ExactRows", "exact_rows"]
 
@@ -21,15 +24,16 @@ __all__ = ["ExactLmi", "ExactRows", "exact_rows"]
 class ExactLmi:
     """An LMI in rational arithmetic, over the stacked blocks."""
 
-    def __init__(self, problem: FeasibilityProblem, lmi: LMI) -> None:
+    def __init__(self, problem: FeasibilityProblem, lmi: LMI, read: Read = Fraction) -> None:
         self.set = lmi.set
-        self.constant = to_rationals(lmi.constant.reshape(-1))
+        constant = fractions(lmi.constant.reshape(-1), read)
+        self.constant = np.vectorize(number, otypes=[object])(constant)
         parts = []
         for block, rows in zip(problem.sets, lmi.coefficients, strict=True):
             if rows is None:
                 parts.append(zeros((block.entries, lmi.set.entries)))
                 continue
-            stacked = np.stack([rows.exact_row(i).reshape(-1) for i in range(rows.m)])
+            stacked = np.stack([rows.exact_row(i, read).reshape(-1) for i in range(rows.m)])
             parts.append(np.vectorize(number, otypes=[object])(stacked))
         #: One line for every entry of the blocks, one column for every entry of the value.
         self.matrix = np.concatenate(parts)
@@ -59,26 +63,31 @@ class ExactLmi:
         return folded
 
 
+#: What a double stands for, in each reading.
+READERS: dict[Reading, Read] = {Reading.STORED: Fraction, Reading.WRITTEN: written}
+
+
 class ExactRows:
     """All rows of a problem in rational arithmetic, as one matrix over the stacked blocks."""
 
-    def __init__(self, problem: FeasibilityProblem) -> None:
-        self.problem = problem
+    def __init__(self, problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> None:
+        self.problem, self.reading = problem, reading
+        self._read = READERS[reading]
         parts = []
         for block, rows in zip(problem.sets, problem.rows, strict=True):
             width = math.prod(block.shape)
             if rows is None or problem.m == 0:
                 parts.append(zeros((problem.m, width)))
                 continue
-            stacked = np.stack([rows.exact_row(i).reshape(-1) for i in range(problem.m)])
+            stacked = np.stack([rows.exact_row(i, self._read).reshape(-1) for i in range(problem.m)])
             parts.append(np.vectorize(number, otypes=[object])(stacked))
         self.matrix = np.concatenate(parts, axis=1)
-        self.lmis = [ExactLmi(problem, lmi) for lmi in problem.lmis]
+        self.lmis = [ExactLmi(problem, lmi, self._read) for lmi in problem.lmis]
         self.splits = np.cumsum([math.prod(block.shape) for block in problem.sets])[:-1]
 
     def number(self, value: float) -> Any:
         """Return what a stored number stands for, as a rational of the fastest kind there is."""
-        return number(Fraction(float(value)))
+        return number(self._read(float(value)))
 
     def blocks(self, vector: np.ndarray) -> list[np.ndarray]:
         """A vector over the stacked blocks, cut into these."""
@@ -103,12 +112,20 @@ class ExactRows:
     @cached_property
     def folded(self) -> tuple[np.ndarray, FloatArray, np.ndarray]:
         """The equations on entries with one of each mirrored pair left, in floating point too, and which."""
-        matrix = self.equations[0]
-        own = np.flatnonzero(self.mirror >= np.arange(self.mirror.size))
-        paired = self.mirror[own] > own
-        folded = matrix[:, own]
-        folded[:, paired] = folded[:, paired] + matrix[:, self.mirror[own][paired]]
-        return folded, to_floats(folded), own
+        folded = self.fold(self.equations[0])
+        return folded, to_floats(folded), self.own
+
+    @cached_property
+    def own(self) -> np.ndarray:
+        """Entries with one of each mirrored pair left."""
+        return np.flatnonzero(self.mirror >= np.arange(self.mirror.size))
+
+    def fold(self, matrix: np.ndarray) -> np.ndarray:
+        """Rows over all entries as rows over those with one of each mirrored pair left."""
+        paired = self.mirror[self.own] > self.own
+        folded = matrix[:, self.own]
+        folded[:, paired] = folded[:, paired] + matrix[:, self.mirror[self.own][paired]]
+        return folded
 
 
 def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
@@ -128,10 +145,10 @@ def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
     return stacked, np.array(values, dtype=object)
 
 
-def exact_rows(problem: FeasibilityProblem) -> ExactRows:
+def exact_rows(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> ExactRows:
     """Rational rows, made once: problems are immutable."""
-    key = f"_exact_rows_{rationals.HAS_FLINT}"
+    key = f"_exact_rows_{reading}_{rationals.HAS_FLINT}"
     found = problem.__dict__.get(key)
     if found is None:
-        found = problem.__dict__[key] = ExactRows(problem)
+        found = problem.__dict__[key] = ExactRows(problem, reading)
     return found
