@@ -46,12 +46,15 @@ class Known:
         A family whose best point is a sensible point of this one.
     point : tuple of ndarray, optional
         A sensible point where there is no substitute.
+    proven : bool
+        Whether that is proved; else it is a judgement by a tolerance, about data up to rounding.
     """
 
     delta: float
     reason: str
     substitute: ParametricFamily | None = None
     point: Point | None = None
+    proven: bool = False
 
 
 class ParametricFamily(Family):

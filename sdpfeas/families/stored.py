@@ -104,7 +104,7 @@ class SavedBracket:
         family : ParametricFamily
             The family the bracket is said to be about.
         """
-        if family.known is not None:
+        if family.known is not None and family.known.proven:
             return family.known.delta, family.known.delta
         low, high = family.bracket
         if self.lower is not None and self.lower.is_about(family) and self.lower.result.point is not None:

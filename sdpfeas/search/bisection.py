@@ -268,7 +268,7 @@ def _known(search: Search) -> BisectionResult | None:
         point,
         None,
         history,
-        proven=True,
+        proven=known.proven,
         converged=True,
         reason=known.reason,
         initial=(known.delta, known.delta),

@@ -165,6 +165,7 @@ def _bracket_of(
         lower = upper = known.delta
     gap = relative_gap(lower, upper)
     narrow = gap <= settings.tol * (1 + 1e-6)
+    proof = Proof.RIGOROUS if known is None or known.proven else Proof.NUMERIC
     words = f"{lower:.9g} <= delta* <= {upper:.9g}, both ends proved; relative width {gap:.3g}"
     if known is not None:
         words = f"delta* = {known.delta:g}, known without a solve: {known.reason}"
@@ -176,7 +177,7 @@ def _bracket_of(
     )
     return {
         "verdict": "bracket" if narrow else Verdict.UNDECIDED.value,
-        "proof": Proof.RIGOROUS.value if narrow else None,
+        "proof": proof.value if narrow else None,
         "claimed": "bracket" if claim.stop is Stop.FINISHED else None,
         "reason": words,
         "explanation": f"{'BRACKET' if narrow else 'UNDECIDED'}\n{words}",

@@ -7,13 +7,14 @@ taken out of the way.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from sdpfeas.wlda.family.geometry import ClassScatter
+from sdpfeas.wlda.family.geometry import RANK_TOLERANCE, ClassScatter
 from sdpfeas.wlda.family.nullspace import NullSpace, split
+from sdpfeas.wlda.family.provable import separated_exactly
 
 __all__ = ["Analysis", "analyse", "scale_caveat"]
 
@@ -43,6 +44,8 @@ class Analysis:
         Dimension of the common null space of the scatters.
     null : NullSpace or None
         That null space, where it holds all directions asked for.
+    separated : bool
+        Whether all means provably differ on that null space.
     vacuous : bool
         Whether it makes every ratio feasible, though none is attained.
     notes : tuple of str
@@ -59,11 +62,18 @@ class Analysis:
     null: NullSpace | None = None
     vacuous: bool = False
     notes: tuple[str, ...] = ()
+    separated: bool = False
 
     @cached_property
     def coincide(self) -> bool:
         """Whether means that are compared are equal."""
         return any(np.unique(self.same[group]).size < group.size for group in self.groups)
+
+    @cached_property
+    def coincide_exactly(self) -> bool:
+        """Whether means that are compared are provably equal, to the last bit."""
+        same = self.scatter.coincident
+        return same is not None and any(np.unique(same[group]).size < group.size for group in self.groups)
 
     def alike(self) -> list[np.ndarray]:
         """Classes with the same mean, group by group."""
@@ -97,7 +107,12 @@ def analyse(scatter: ClassScatter, r: int, groups: list[np.ndarray]) -> Analysis
         scatter = scatter.merged_means(same)
     null_dim = scatter.k - scatter.within_rank()
     plain = Analysis(scatter, scatter, r, groups, groups, same, null_dim, notes=notes)
-    return plain if null_dim < r else _split_null(plain, r)
+    if null_dim < r:
+        return plain
+    found = _split_null(plain, r)
+    # About the data as they were given, before anything was rounded to zero.
+    exactly = found.null is not None and separated_exactly(plain.scatter, r, groups, RANK_TOLERANCE)
+    return replace(found, separated=exactly)
 
 
 def _split_null(found: Analysis, r: int) -> Analysis:

@@ -22,6 +22,7 @@ from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
 from sdpfeas.problem.validation import require_symmetric
+from sdpfeas.wlda.family.provable import affinely_independent, equal_exactly
 
 __all__ = ["ClassScatter", "from_data", "from_scatter"]
 
@@ -57,6 +58,12 @@ class ClassScatter:
         The power of two the data were multiplied by.
     labels : ndarray
         The class labels, in the order of the means.
+    independent : bool
+        Whether the samples are provably affinely independent, and the scatters those of the samples.
+    coincident : ndarray of int or None
+        For every class the first one with exactly the same mean, as far as that is known.
+    still : ndarray of bool or None
+        Coordinates in which the data, as they were given, have no scatter at all; None if that is not known.
     """
 
     means: FloatArray
@@ -65,6 +72,9 @@ class ClassScatter:
     basis: FloatArray
     scale: float
     labels: np.ndarray
+    independent: bool = False
+    coincident: np.ndarray | None = None
+    still: np.ndarray | None = None
 
     @property
     def c(self) -> int:
@@ -104,6 +114,7 @@ class ClassScatter:
             factors=tuple(f @ q for f in self.factors),
             covariances=None if self.covariances is None else symmetrize(q.T @ self.covariances @ q),
             basis=self.basis @ q,
+            still=None,
         )
 
     def feature_powers(self) -> FloatArray:
@@ -252,6 +263,10 @@ def from_data(
 ) -> ClassScatter:
     """Class means and scatters of labelled samples.
 
+    Features whose values differ by no more than ``8·eps`` times the largest of them count as constant and are
+    left out, and so are directions in which the samples, features scaled to size one, spread by no more than
+    1e-10 of the largest spread: what is built, and every bound proved of it, is about the rest.
+
     Parameters
     ----------
     X : array_like
@@ -267,7 +282,8 @@ def from_data(
     data, index, labels = _checked_data(X, y)
     largest = float(np.max(np.abs(data), initial=0.0))
     scale = _power(largest)
-    data = data * scale
+    raw, data = data, data * scale
+    whole = data
     # Rounding of the mean would make a constant feature look like a tiny one.
     spread = data.max(axis=0) - data.min(axis=0)
     varies = spread > 8.0 * np.finfo(float).eps * np.max(np.abs(data), axis=0)
@@ -292,7 +308,15 @@ def from_data(
         factors = tuple(_factor(s) for s in covariances)
     elif scatter == "mean":
         factors = tuple(f / np.sqrt(n) for f, n in zip(factors, counts, strict=True))
-    return ClassScatter(means, factors, covariances, basis, scale, labels)
+    out = ClassScatter(means, factors, covariances, basis, scale, labels)
+    independent = shrinkage is None and rank == index.size - 1 and affinely_independent(whole)
+    same = out.equal_means()
+    coincident = equal_exactly(raw, index, same) if np.unique(same).size < same.size else None
+    still = None
+    if shrinkage is None and rank == basis.shape[1] == int(varies.sum()):
+        parts = (raw[index == g][:, varies] for g in range(labels.size))
+        still = np.all([(part == part[0]).all(axis=0) for part in parts], axis=0)
+    return replace(out, independent=independent, coincident=coincident, still=still)
 
 
 def from_scatter(means: ArrayLike, covariances: ArrayLike, *, labels: Any = None) -> ClassScatter:
@@ -314,12 +338,14 @@ def from_scatter(means: ArrayLike, covariances: ArrayLike, *, labels: Any = None
         raise ProblemError(f"discriminant analysis needs at least two classes, got {c}")
     if scatters.shape != (c, d, d):
         raise ProblemError(f"covariances must have shape {(c, d, d)} for these means, got {scatters.shape}")
+    still = np.asarray(~scatters.any(axis=(0, 1)))
     mirrored = np.swapaxes(scatters, 1, 2)
     require_symmetric(*(np.abs(m).max(axis=(1, 2)) for m in (scatters - mirrored, scatters)))
     scatters = symmetrize(scatters)
     named = np.arange(c) if labels is None else np.asarray(labels)
     if named.shape != (c,):
         raise ProblemError(f"labels must have {c} entries, got shape {named.shape}")
+    coincident = np.array([int(np.argmax((centres == mean).all(axis=1))) for mean in centres])
     centres = centres - centres.mean(axis=0)
     largest = max(float(np.max(np.abs(centres))), float(np.sqrt(np.max(np.abs(scatters)))))
     scale = _power(largest)
@@ -330,7 +356,7 @@ def from_scatter(means: ArrayLike, covariances: ArrayLike, *, labels: Any = None
         raise ProblemError("all means are equal and all scatters zero: there is nothing to discriminate by")
     span, rank = row_space(stack, _column_sizes(stack))
     basis = np.eye(d)
-    out = ClassScatter(centres, factors, scatters, basis, scale, named)
+    out = ClassScatter(centres, factors, scatters, basis, scale, named, coincident=coincident, still=still)
     return out if rank == d else out.rotated(span)
 
 

@@ -50,6 +50,7 @@ from sdpfeas.wlda.family.nullspace import pair_rows, pairs_of
 from sdpfeas.wlda.family.options import Formulation, WldaOptions
 from sdpfeas.wlda.family.pricing import Pricing
 from sdpfeas.wlda.family.program import one_program
+from sdpfeas.wlda.family.provable import JUDGED, always_scattered
 from sdpfeas.wlda.family.worst import Worst
 
 __all__ = ["WLDA", "WldaOptions", "Worst"]
@@ -243,19 +244,23 @@ class WLDA(ParametricFamily):
             separation = FantopeMaxMin(pairs, self.r, bracket=(0.0, math.inf))
             reason = (
                 f"the class scatters share a null space of dimension {self.null_dim} >= r = {self.r} on "
-                "which all class means differ: the ratio is unbounded"
+                f"which all class means differ: the ratio is unbounded{'' if found.separated else JUDGED}"
             )
-            return Known(math.inf, reason, separation)
+            return Known(math.inf, reason, separation, proven=found.separated)
         return None
 
     def _known_zero(self) -> Known:
         found = self._analysis
         listed = "; ".join(", ".join(map(str, self.labels[group])) for group in found.alike())
-        reason = f"classes with the same mean: {listed}"
+        proven = (
+            found.coincide_exactly and self.null_dim < self.r and always_scattered(self._box, self._scatters)
+        )
+        reason = f"classes with the same mean: {listed}{'' if proven else JUDGED}"
         kept = found.distinct()
         if kept:
-            return Known(0.0, reason, WLDA(found.scatter, self.r, self.formulation, groups=kept))
-        return Known(0.0, reason, point=self.point(self._pricing.narrowest()))
+            others = WLDA(found.scatter, self.r, self.formulation, groups=kept)
+            return Known(0.0, reason, others, proven=proven)
+        return Known(0.0, reason, point=self.point(self._pricing.narrowest()), proven=proven)
 
     def from_substitute(self, point: Point) -> Point:
         """Map a point of the substitute family back: from the null space, or from fewer pairs."""
