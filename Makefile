@@ -19,7 +19,7 @@ export RAYON_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test test-slow test-deep lint format types bench bench-full truth docs dist clean clean-venv
+.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full truth docs dist clean clean-venv
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ test-slow: $(READY) ## Run the slow tests
 test-deep: $(READY) ## Explore at random with Hypothesis, for a long time
 	HYPOTHESIS_PROFILE=deep $(PYTEST) -m "deep or hypothesis" -n $(WORKERS) --dist worksteal \
 	  --benchmark-disable --timeout=7200 $(ARGS)
+
+fuzz: $(READY) ## Attack the verifier over all exponents, and audit 20,000 of its proofs (SDPFEAS_FUZZ, SDPFEAS_AUDITS)
+	$(PYTEST) -m slow -s --benchmark-disable --timeout=0 \
+	  tests/verifier/test_fuzz_range.py tests/auditor/test_many_verdicts.py $(ARGS)
 
 lint: $(READY) ## Check style and format
 	$(BIN)/ruff check .
