@@ -14,9 +14,9 @@ import numpy as np
 
 from sdpfeas.wlda.family.geometry import RANK_TOLERANCE, ClassScatter
 from sdpfeas.wlda.family.nullspace import NullSpace, split
-from sdpfeas.wlda.family.provable import separated_exactly
+from sdpfeas.wlda.family.provable import JUDGED, separated_exactly
 
-__all__ = ["Analysis", "analyse", "scale_caveat"]
+__all__ = ["Analysis", "analyse", "scale_caveat", "unbounded"]
 
 #: Coordinates whose sizes differ by more than this are worth a word: proofs work with 1e16, and squares.
 WIDE = 1e8
@@ -135,6 +135,22 @@ def _split_null(found: Analysis, r: int) -> Analysis:
     null = NullSpace(turned, inside, stuck)
     core = turned.rotated(np.eye(turned.k)[:, :inside])
     return Analysis(turned, core, 1, stuck, groups, same, q, null, True, (*found.notes, note))
+
+
+def unbounded(found: Analysis, r: int) -> str:
+    """Say why the ratio is unbounded, and whether that is proved.
+
+    Parameters
+    ----------
+    found : Analysis
+        What was found out about the data.
+    r : int
+        Final dimension.
+    """
+    return (
+        f"the class scatters share a null space of dimension {found.null_dim} >= r = {r} on which all class "
+        f"means differ: the ratio is unbounded{'' if found.separated else JUDGED}"
+    )
 
 
 def scale_caveat(scatter: ClassScatter) -> str:

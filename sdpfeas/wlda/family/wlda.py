@@ -35,7 +35,7 @@ from sdpfeas.problem.rows import Rows, Stacked
 from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.wlda.family import geometry
 from sdpfeas.wlda.family.coordinates import Coordinates
-from sdpfeas.wlda.family.degenerate import analyse, scale_caveat
+from sdpfeas.wlda.family.degenerate import analyse, scale_caveat, unbounded
 from sdpfeas.wlda.family.enclosure import Enclosure
 from sdpfeas.wlda.family.formulations import (
     compact,
@@ -242,19 +242,14 @@ class WLDA(ParametricFamily):
         if found.null is not None and not found.vacuous:
             pairs = pair_rows(found.null.part(), found.groups)
             separation = FantopeMaxMin(pairs, self.r, bracket=(0.0, math.inf))
-            reason = (
-                f"the class scatters share a null space of dimension {self.null_dim} >= r = {self.r} on "
-                f"which all class means differ: the ratio is unbounded{'' if found.separated else JUDGED}"
-            )
-            return Known(math.inf, reason, separation, proven=found.separated)
+            return Known(math.inf, unbounded(found, self.r), separation, proven=found.separated)
         return None
 
     def _known_zero(self) -> Known:
         found = self._analysis
         listed = "; ".join(", ".join(map(str, self.labels[group])) for group in found.alike())
-        proven = (
-            found.coincide_exactly and self.null_dim < self.r and always_scattered(self._box, self._scatters)
-        )
+        scattered = self.null_dim < self.r and always_scattered(self._box, self._scatters)
+        proven = found.coincide_exactly and scattered
         reason = f"classes with the same mean: {listed}{'' if proven else JUDGED}"
         kept = found.distinct()
         if kept:
