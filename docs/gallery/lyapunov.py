@@ -1,0 +1,50 @@
+"""
+One Lyapunov function for a switched system
+===========================================
+
+A system that may switch between ``x' = A_1 x`` and ``x' = A_2 x`` at will is stable if one quadratic
+function decays along both: ``P`` positive definite, ``A_i'P + PA_i`` negative definite. Each is a linear
+matrix inequality of its own.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import sdpfeas as sf
+
+
+def systems(swirl):
+    """Two stable spirals, stretched in different directions."""
+    first = np.array([[-0.3, 1.0], [-swirl, -0.3]])
+    return first, np.array([[-0.3, swirl], [-1.0, -0.3]])
+
+
+def problem(swirl):
+    """Ask for a common Lyapunov function."""
+    builder = sf.ProblemBuilder()
+    builder.block("P", sf.PSD(2))
+    builder.row("size", {"P": np.eye(2)}, equal=1.0)
+    for k, A in enumerate(systems(swirl)):
+        builder.lmi(f"decay {k}", np.zeros((2, 2)), {"P": lambda P, A=A: -(A.T @ P + P @ A)})
+    return builder.build()
+
+
+# %%
+# The more the spirals are stretched, the harder they are to reconcile.
+
+swirls = np.linspace(1.0, 2.5, 13)
+results = [sf.solve(problem(float(s))) for s in swirls]
+for s, result in zip(swirls, results, strict=True):
+    print(f"{s:5.3f}  {result.verdict} ({result.proof})")
+
+# %%
+# The level sets of the last function that was found, and the two flows that it has to tame.
+
+swirl, good = [(s, r) for s, r in zip(swirls, results, strict=True) if r.verdict == sf.Verdict.FEASIBLE][-1]
+grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 21)] * 2))
+fig, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
+for ax, A in zip(axes, systems(swirl), strict=True):
+    ax.streamplot(*grid, *np.einsum("ij,jkl->ikl", A, grid), density=0.7, linewidth=0.7)
+    ax.contour(*grid, np.einsum("ikl,ij,jkl->kl", grid, good["P"], grid), levels=6, colors="tab:red")
+    ax.set_aspect("equal")
+plt.show()
