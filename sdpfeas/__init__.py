@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem
     from sdpfeas.problem.rows import Combined, LowRank, PairwiseDifference, Stacked
     from sdpfeas.problem.sets import PSD, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
-    from sdpfeas.search.bisection import bisect, one_shot
-    from sdpfeas.search.solving import solve
-    from sdpfeas.verifier import verify
+    from sdpfeas.search.bisection import one_shot
+    from sdpfeas.search.front import bisect, solve, verify
     from sdpfeas.verifier.chains.chain import Chain
     from sdpfeas.verifier.results import Check, Claim, Conflict, Proof, Result, Stop, Verdict
     from sdpfeas.verifier.tolerances import Tolerances
@@ -53,9 +52,8 @@ else:
         "sdpfeas.problem.problem": ["FeasibilityProblem"],
         "sdpfeas.problem.rows": ["Combined", "LowRank", "PairwiseDifference", "Stacked"],
         "sdpfeas.problem.sets": ["PSD", "Free", "HermitianPSD", "Nonneg", "SecondOrder", "SpectralBox"],
-        "sdpfeas.search.bisection": ["bisect", "one_shot"],
-        "sdpfeas.search.solving": ["solve"],
-        "sdpfeas.verifier": ["verify"],
+        "sdpfeas.search.bisection": ["one_shot"],
+        "sdpfeas.search.front": ["bisect", "solve", "verify"],
         "sdpfeas.verifier.chains.chain": ["Chain"],
         "sdpfeas.verifier.results": ["Check", "Claim", "Conflict", "Proof", "Result", "Stop", "Verdict"],
         "sdpfeas.verifier.tolerances": ["Tolerances"],

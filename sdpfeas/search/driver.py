@@ -26,7 +26,7 @@ from sdpfeas.problem.problem import Point
 from sdpfeas.search.bracket import Bracket, relative_gap
 from sdpfeas.verifier.results import Claim, Proof, Verdict
 
-__all__ = ["BisectionResult", "Search", "Step"]
+__all__ = ["BisectionResult", "Search", "Step", "require_tolerances"]
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,7 @@ class Search:
     ) -> None:
         if not isinstance(family, ParametricFamily):
             raise ProblemError(f"a search needs a ParametricFamily, got {type(family).__name__}")
-        for name, value in (("tol", tol), ("absolute_tol", absolute_tol)):
-            if not _is_number(value) or not 0.0 <= value < 1.0:
-                raise OptionError(f"{name} must be a number of at least 0 and below 1, got {value!r}")
-        if not (tol > 0.0 or absolute_tol > 0.0):
-            raise OptionError("tol and absolute_tol must not both be zero")
+        require_tolerances(tol, absolute_tol)
         self.family = family
         self.solver = find_solver(solver)
         self.options = options
@@ -274,6 +270,15 @@ class Search:
             initial=self.initial,
             time=self.deadline.elapsed,
         )
+
+
+def require_tolerances(tol: float, absolute_tol: float) -> None:
+    """Refuse tolerances of a bracket that make no sense."""
+    for name, value in (("tol", tol), ("absolute_tol", absolute_tol)):
+        if not _is_number(value) or not 0.0 <= value < 1.0:
+            raise OptionError(f"{name} must be a number of at least 0 and below 1, got {value!r}")
+    if not (tol > 0.0 or absolute_tol > 0.0):
+        raise OptionError("tol and absolute_tol must not both be zero")
 
 
 def _is_number(value: object) -> bool:

@@ -156,6 +156,6 @@ def backend_options(options: Mapping[str, Any] | None, shorthand: Mapping[str, A
         warnings.warn(
             f"options of a backend go into one mapping: write options={{{written}}}",
             DeprecationWarning,
-            stacklevel=3,
+            stacklevel=4,  # whoever called what users call
         )
     return {**(options or {}), **shorthand}

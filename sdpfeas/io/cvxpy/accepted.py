@@ -78,18 +78,18 @@ def require_accepted(problem: Any) -> None:
         _require_exact(atom)
 
 
-def left_out(problem: Any) -> list[Any]:
-    """Constraints that the functions of an accepted problem imply and its canonical form may not hold.
+def left_out(constraint: Any) -> list[Any]:
+    """Constraints that the functions in an accepted one imply and its canonical form may not hold.
 
     ``x**p`` with ``p > 1`` is infinite for negative ``x`` unless ``p`` is a power of two; the canonical form
     of ``x**(4/3)`` is that of ``abs(x)**(4/3)``.
 
     Parameters
     ----------
-    problem : cvxpy.Problem
-        The problem.
+    constraint : cvxpy.Constraint
+        The constraint.
     """
-    return [atom.args[0] >= 0 for atom in _atoms(problem.constraints) if _asks_for_sign(atom)]
+    return [atom.args[0] >= 0 for atom in _atoms([constraint]) if _asks_for_sign(atom)]
 
 
 def _atoms(constraints: Iterable[Any]) -> Iterator[Any]:

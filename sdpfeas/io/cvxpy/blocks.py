@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from sdpfeas.io.cvxpy.canonical import CanonicalForm
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
 
@@ -34,6 +34,25 @@ class _Cone:
     block: PSD
     rows: np.ndarray
     view: Any
+    second_order: bool = False
+
+    def member(self, entries: FloatArray) -> FloatArray:
+        """A matrix that is seen as these entries; semidefinite if they are in the cone."""
+        n = self.block.n
+        if not self.second_order:
+            out = np.zeros((n, n))
+            j, i = np.triu_indices(n)
+            out[i, j] = out[j, i] = entries
+            return out
+        t, z = float(entries[0]), entries[1:]
+        if n == 1:
+            return np.full((1, 1), 2.0 * t)
+        out = np.zeros((n, n))
+        out[0, 0], out[0, 1:], out[1:, 0] = t, z, z
+        if t > 0.0:
+            out[1:, 1:] = np.outer(z, z) / t
+        out[1:, 1:] += np.eye(n - 1) * (2.0 * t - np.trace(out)) / (n - 1)
+        return out
 
 
 def _semidefinite(rows: np.ndarray) -> _Cone:
@@ -49,7 +68,7 @@ def _second_order(rows: np.ndarray) -> _Cone:
     first, second = np.concatenate([k, 0 * k[1:]]), np.concatenate([k, k[1:]])
     view = _symmetric(n, np.concatenate([0 * k, k[1:]]), first, second)
     halves = np.where(k == 0, 0.5, 1.0)
-    return _Cone(PSD(n), rows, sp.csr_array(sp.diags_array(halves) @ view))
+    return _Cone(PSD(n), rows, sp.csr_array(sp.diags_array(halves) @ view), second_order=True)
 
 
 def _said_before(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int]:
@@ -96,6 +115,8 @@ class Blocks:
         self._sets: list[BlockSet] = []
         self._back: list[Any] = []
         self._slacks: list[_Cone] = []
+        self._parts: list[tuple[_Cone | None, np.ndarray, FloatArray]] = []
+        self._taken: list[np.ndarray] = []
         self._equal = np.zeros(b.size, dtype=bool)
         self._equal[form.zero] = True
         self._kept = np.ones(b.size, dtype=bool)
@@ -122,10 +143,12 @@ class Blocks:
         for cone in cones:
             columns = self._only[cone.rows]
             if used[columns].any():
-                self._add(cone.block, columns, -1.0 / self._factor[cone.rows], cone.view)
+                self._add(cone.block, columns, -1.0 / self._factor[cone.rows], cone)
+                self._taken.append(cone.rows)
         signs = signs[used[self._only[signs]]]
         if signs.size:
             self._add(Nonneg(signs.size), self._only[signs], -np.sign(self._factor[signs]))
+            self._taken.append(signs)
         rest = rest[used[rest]]
         if rest.size:
             self._add(Free(rest.size), rest, np.ones(rest.size))
@@ -154,12 +177,26 @@ class Blocks:
                 taken.append(row)
         return np.array(taken, dtype=int)
 
-    def _add(self, block: BlockSet, columns: np.ndarray, factors: FloatArray, view: Any = None) -> None:
+    def _add(
+        self, block: BlockSet, columns: np.ndarray, factors: FloatArray, cone: _Cone | None = None
+    ) -> None:
         """Add a block some variables are made of: ``x[columns] = factors · view``."""
+        view = None if cone is None else cone.view
+        self._parts.append((cone, columns, factors))
         k = np.arange(columns.size)
         spread = sp.csr_array((factors, (columns, k)), shape=(self._matrix.shape[1], columns.size))
         self._sets.append(block)
         self._back.append(spread if view is None else sp.csr_array(spread @ view))
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Mask of the rows of the canonical form that are rows of the problem."""
+        return self._kept
+
+    @property
+    def free_columns(self) -> np.ndarray:
+        """Columns of the canonical form that are in no cone."""
+        return np.flatnonzero(self._free)
 
     def problem(self) -> FeasibilityProblem:
         """The feasibility problem."""
@@ -181,3 +218,28 @@ class Blocks:
         """For every block, the matrix that turns it into its share of the variables."""
         width = self._matrix.shape[1]
         return (*self._back, *(sp.csr_array((width, cone.block.n**2)) for cone in self._slacks))
+
+    def forth(self, x: FloatArray) -> Point:
+        """The point that variables of the canonical form make up."""
+        point = []
+        for cone, columns, factors in self._parts:
+            entries = x[columns] / factors
+            point.append(entries if cone is None else cone.member(entries))
+        slack = self._b - self._matrix @ x
+        return (*point, *(cone.member(slack[cone.rows]) for cone in self._slacks))
+
+    def row_multipliers(self, y: FloatArray) -> FloatArray:
+        """Multipliers of all rows of the canonical form, from those of the rows of the problem.
+
+        Rows that became sets have the multipliers that make the weighted rows cancel.
+        """
+        z = np.zeros(self._b.size)
+        z[self._kept] = -y
+        if self._taken:
+            taken = np.concatenate(self._taken)
+            z[taken] = -(self._matrix.T @ z)[self._only[taken]] / self._factor[taken]
+        return z
+
+    def multipliers(self, z: FloatArray) -> FloatArray:
+        """Multipliers of the rows of the problem, from those of the canonical form."""
+        return -z[self._kept]

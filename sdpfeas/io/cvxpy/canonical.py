@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class CanonicalForm:
     second_order, semidefinite : list of ndarray
         For every cone its rows: the bound first, then what it bounds the length of; the lower triangle column
         by column.
+    pieces : tuple of (int, ndarray)
+        The rows of every constraint of the form, with the number cvxpy knows it by.
     """
 
     matrix: Any
@@ -52,8 +55,98 @@ class CanonicalForm:
     nonneg: np.ndarray
     second_order: list[np.ndarray]
     semidefinite: list[np.ndarray]
+    pieces: tuple[tuple[int, np.ndarray], ...]
     _chain: Any
     _inverse: Any
+
+    def steps(self) -> list[tuple[Any, Any]]:
+        """The reductions of cvxpy that led here, the last (which hands over to a solver) left out."""
+        return list(zip(self._chain.reductions, self._inverse, strict=True))[:-1]
+
+    def columns(self) -> dict[int, tuple[int, tuple[int, ...]]]:
+        """Where the variables of the last reduction begin among the columns, and their shapes."""
+        stuffing = self._inverse[-2]
+        return {v: (at, stuffing.var_shapes[v]) for v, at in stuffing.var_offsets.items()}
+
+    def selected(self, keep: np.ndarray) -> CanonicalForm:
+        """The form with some of its rows only; a mask that keeps or drops every cone as a whole."""
+        place = np.cumsum(keep) - 1
+
+        def left(rows: np.ndarray) -> np.ndarray:
+            found: np.ndarray = place[rows[keep[rows]]]
+            return found
+
+        return replace(
+            self,
+            matrix=self.matrix[np.flatnonzero(keep)],
+            b=self.b[keep],
+            zero=left(self.zero),
+            nonneg=left(self.nonneg),
+            second_order=[left(rows) for rows in self.second_order if keep[rows[0]]],
+            semidefinite=[left(rows) for rows in self.semidefinite if keep[rows[0]]],
+            pieces=tuple((number, left(rows)) for number, rows in self.pieces),
+        )
+
+    @property
+    def inner(self) -> np.ndarray:
+        """Rows in which a member of a cone grows as it moves along the axis of the cone, and inequalities."""
+        firsts = [cone[:1] for cone in self.second_order]
+        for cone in self.semidefinite:
+            j, i = np.triu_indices((math.isqrt(8 * cone.size + 1) - 1) // 2)
+            firsts.append(cone[i == j])
+        return np.concatenate([self.nonneg, *firsts])
+
+    def loosened(self, rows: np.ndarray) -> CanonicalForm:
+        """The form with some of its rows loosened by one number, a column of its own at the end.
+
+        An inequality may be missed by it, an equation on both sides, and a cone along its axis (the identity,
+        the bound of a length).
+        """
+        m, n = self.matrix.shape
+        equal = np.intersect1d(self.zero, rows)
+        inner = np.concatenate([equal, self.inner])
+        moved = inner[np.isin(inner, rows)]
+        # Below: the other side of the equations, and the number itself, which is not negative.
+        column = sp.csr_array((-np.ones(moved.size), (moved, np.zeros(moved.size, int))), shape=(m, 1))
+        below = sp.csr_array(-np.ones((equal.size, 1)))
+        last = sp.csr_array(([-1.0], ([0], [n])), shape=(1, n + 1))
+        matrix = sp.vstack(
+            [sp.hstack([self.matrix, column]), sp.hstack([-self.matrix[equal], below]), last], format="csr"
+        )
+        added = np.arange(m, m + equal.size + 1)
+        return replace(
+            self,
+            matrix=sp.csr_array(matrix),
+            b=np.concatenate([self.b, -self.b[equal], [0.0]]),
+            zero=np.setdiff1d(self.zero, equal),
+            nonneg=np.concatenate([self.nonneg, equal, added]),
+        )
+
+    def completing(self, x: FloatArray, open_columns: np.ndarray, slack: float) -> CanonicalForm | None:
+        """The form in some columns only, the others being given; None if no row asks for them.
+
+        Parameters
+        ----------
+        x : ndarray
+            The variables.
+        open_columns : ndarray
+            Mask of those to be found.
+        slack : float
+            By how much, relative to the numbers in a row, inequalities and cones are loosened.
+        """
+        keep = np.zeros(self.b.size, dtype=bool)
+        for _, rows in self.pieces:
+            if rows.size and open_columns[self.matrix[rows].indices].any():
+                keep[rows] = True
+        if not keep.any():
+            return None
+        given = np.where(open_columns, 0.0, x)
+        b = self.b - self.matrix @ given
+        size = np.abs(self.b) + abs(self.matrix) @ np.abs(given) + 1.0
+        b[self.inner] += slack * size[self.inner]
+        return replace(self, matrix=sp.csr_array(self.matrix[:, np.flatnonzero(open_columns)]), b=b).selected(
+            keep
+        )
 
     def invert(self, x: FloatArray) -> dict[int, Any]:
         """The values of cvxpy's variables, by their number, where the variables of the form are ``x``."""
@@ -61,11 +154,31 @@ class CanonicalForm:
 
         stuffed = self._inverse[-1][self._chain.solver.VAR_ID]
         found = Solution("optimal", 0.0, {stuffed: x}, {}, {})
-        steps = list(zip(self._chain.reductions, self._inverse, strict=True))
-        for reduction, inverse in reversed(steps[:-1]):
+        for reduction, inverse in reversed(self.steps()):
             found.primal_vars = _Found(found.primal_vars)
             found = reduction.invert(found, inverse)
         return dict(found.primal_vars)
+
+    def invert_duals(self, z: FloatArray) -> dict[int, Any]:
+        """The dual values of cvxpy's constraints, by their number, where those of the rows are ``z``."""
+        from cvxpy.reductions.solution import Solution
+
+        halved = np.array(z)
+        for rows in self.semidefinite:  # a row off the diagonal stands for two entries
+            n = (math.isqrt(8 * rows.size + 1) - 1) // 2
+            j, i = np.triu_indices(n)
+            halved[rows[i != j]] *= 0.5
+        duals = {number: halved[rows] if rows.size != 1 else halved[rows][0] for number, rows in self.pieces}
+        found = Solution("optimal", 0.0, {}, duals, {})
+        for reduction, inverse in reversed(self.steps()):
+            found.primal_vars = _Found()
+            found.dual_vars = _Found(found.dual_vars)
+            if type(reduction).__name__ != "ConeMatrixStuffing":
+                found = reduction.invert(found, inverse)
+                continue
+            constraints = inverse.id2cons
+            found.dual_vars = {n: _shaped(value, constraints[n]) for n, value in found.dual_vars.items()}
+        return dict(found.dual_vars)
 
 
 class _Found(dict[int, Any]):
@@ -73,6 +186,13 @@ class _Found(dict[int, Any]):
 
     def __missing__(self, variable: int) -> float:
         return 0.0
+
+
+def _shaped(value: Any, constraint: Any) -> Any:
+    """Multipliers in the shape of a constraint; those of second-order cones stay one after the other."""
+    if constraint.shape == () or type(constraint).__name__ == "SOC":
+        return value
+    return np.reshape(value, constraint.shape, order="F")
 
 
 def canonical_form(problem: Any) -> CanonicalForm:
@@ -125,16 +245,19 @@ def _counted(data: Any, chain: Any, inverse: Any) -> CanonicalForm:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     rows: dict[str, list[np.ndarray]] = {kind: [] for kind in _CONES}
+    pieces = []
     start = 0
     for constraint in program.constraints:
         kind = type(constraint).__name__
         if kind not in rows:
             raise ProblemError(f"cvxpy's canonical form holds a cone that no problem of ours does: {kind}")
         sizes = [constraint.size] if kind in ("Zero", "NonNeg") else constraint.cone_sizes()
+        first = start
         for size in sizes:
             length = size * (size + 1) // 2 if kind == "SvecPSD" else size
             rows[kind].append(np.arange(start, start + length))
             start += length
+        pieces.append((constraint.id, np.arange(first, start)))
     columns = sum(variable.size for variable in program.variables)
     if matrix.shape != (start, columns) or np.shape(data["b"]) != (start,) or program.x.size != columns:
         raise ProblemError(
@@ -153,6 +276,7 @@ def _counted(data: Any, chain: Any, inverse: Any) -> CanonicalForm:
         np.concatenate(rows["NonNeg"] or none),
         rows["SOC"],
         rows["SvecPSD"],
+        tuple(pieces),
         chain,
         inverse,
     )

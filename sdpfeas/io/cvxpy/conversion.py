@@ -1,8 +1,9 @@
-"""From a cvxpy problem to a feasibility problem, and from a point back to cvxpy's variables."""
+"""From a cvxpy problem to a feasibility problem, and back in cvxpy's terms: values and dual values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from sdpfeas.extras import cvxpy
 from sdpfeas.io.cvxpy.accepted import left_out, require_accepted
 from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.canonical import CanonicalForm, canonical_form
+from sdpfeas.io.cvxpy.traced import Part, traced
+from sdpfeas.io.cvxpy.ways import Way, dual_way, value_way
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -53,19 +57,27 @@ def from_cvxpy(problem: cp.Problem) -> FeasibilityProblem:
 
 
 @dataclass(frozen=True)
-class CvxpyForm:
-    """A cvxpy problem as a feasibility problem, with the way back.
+class CvxpyForm(Reduction):
+    """A cvxpy problem as a feasibility problem, with the ways between them.
+
+    A reduction whose original is a cvxpy problem: its points are values by variable, its multipliers dual
+    values by constraint.
 
     Attributes
     ----------
+    original : cvxpy.Problem
+        The problem of the user.
     problem : FeasibilityProblem
         The problem.
+    canonical : CanonicalForm
+        What cvxpy compiled.
     """
 
+    original: Any
     problem: FeasibilityProblem
-    _original: Any
-    _canonical: CanonicalForm
-    _back: tuple[Any, ...]
+    canonical: CanonicalForm
+    blocks: Blocks
+    _posed: tuple[tuple[Any, Any], ...]
 
     def values(self, point: Point) -> dict[Any, Any]:
         """The values of cvxpy's variables at a point.
@@ -75,13 +87,61 @@ class CvxpyForm:
         point : tuple of ndarray
             A point of ``problem``.
         """
-        parts = self.problem.point(point)
-        x: FloatArray = sum(
-            (matrix @ np.ravel(part) for matrix, part in zip(self._back, parts, strict=True)),
-            np.zeros(self._back[0].shape[0]),
+        found = self.canonical.invert(self.columns(point))
+        return {v: _shaped(found[v.id], v.shape) for v in self._variables if v.id in found}
+
+    def columns(self, point: Point) -> FloatArray:
+        """The variables of the canonical form at a point."""
+        parts, back = self.problem.point(point), self.blocks.back()
+        return sum(
+            (matrix @ np.ravel(part) for matrix, part in zip(back, parts, strict=True)),
+            np.zeros(back[0].shape[0]),
         )
-        found = self._canonical.invert(x)
-        return {v: _shaped(found[v.id], v.shape) for v in self._original.variables() if v.id in found}
+
+    def duals(self, y: FloatArray) -> dict[Any, Any]:
+        """The dual values of cvxpy's constraints where the rows have these multipliers.
+
+        Parameters
+        ----------
+        y : ndarray
+            Multipliers of the rows of ``problem``, such as a certificate.
+        """
+        found = self.canonical.invert_duals(self.blocks.row_multipliers(y))
+        return {c: found[made.id] for made, c in reversed(self._posed) if made.id in found}
+
+    def point(self, point: Point) -> Any:
+        """Map a point back: values by variable."""
+        return self.values(point)
+
+    def multipliers(self, y: FloatArray) -> Any:
+        """Map multipliers back: dual values by constraint."""
+        return self.duals(y)
+
+    def start_point(self, point: Any) -> Point:
+        """Map values by variable forth; auxiliary variables, of functions, are zero."""
+        x, _ = self.value_way.forth({v.id: value for v, value in point.items()})
+        return self.blocks.forth(x)
+
+    def start_multipliers(self, y: Any) -> FloatArray:
+        """Map dual values by constraint forth.
+
+        Rows that define functions have no dual value in cvxpy; theirs are chosen for the weighted rows to
+        cancel as well as they can.
+        """
+        numbers = {id(original): made.id for made, original in reversed(self._posed)}
+        values = {numbers[id(c)]: value for c, value in y.items() if id(c) in numbers}
+        z, known = self.dual_way.forth(values)
+        open_rows = np.flatnonzero(~known & self.blocks.kept)
+        if open_rows.size:
+            columns = self.blocks.free_columns
+            matrix = self.canonical.matrix[:, columns]
+            rest = matrix.T @ np.where(known, z, 0.0)
+            z[open_rows] = sp.linalg.lsqr(matrix[open_rows].T, -rest, atol=1e-14, btol=1e-14)[0]
+        return self.blocks.multipliers(z)
+
+    def number(self, constraint: Any) -> int | None:
+        """The number that cvxpy gave a constraint of the user when it compiled it."""
+        return next((made.id for made, original in self._posed if original is constraint), None)
 
     def assign(self, point: Point) -> None:
         """Set the values of cvxpy's variables from a point.
@@ -94,6 +154,46 @@ class CvxpyForm:
         for variable, value in self.values(point).items():
             variable.save_value(value)
 
+    def assign_duals(self, y: FloatArray) -> None:
+        """Set the dual values of cvxpy's constraints from multipliers, such as ``result.certificate``."""
+        for constraint, value in self.duals(y).items():
+            constraint.save_dual_value(value)
+
+    @cached_property
+    def value_way(self) -> Way:
+        """Where the values of variables are among the columns of the canonical form."""
+        return value_way(self.canonical)
+
+    @cached_property
+    def dual_way(self) -> Way:
+        """Where dual values are among its rows."""
+        return dual_way(self.canonical)
+
+    @property
+    def _variables(self) -> list[Any]:
+        return [v for v in self.original.variables() if v.size]
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The constraints and attributes as the user knows them, with their rows of the canonical form."""
+        own = {v: self._columns_of(v) for v in self._variables}
+        return traced(self.canonical, self._posed, self._variables, own)
+
+    @property
+    def auxiliary(self) -> np.ndarray:
+        """Mask of the columns that are no values of the user's variables."""
+        mask = np.ones(self.canonical.matrix.shape[1], dtype=bool)
+        for variable in self._variables:
+            mask[self._columns_of(variable)] = False
+        return mask
+
+    def _columns_of(self, variable: Any) -> np.ndarray:
+        """The columns of the canonical form that hold a variable."""
+        way, number = self.value_way, variable.id
+        if number not in way.places:
+            return np.zeros(0, dtype=int)
+        return np.unique(way.places[number][way.factors[number] != 0.0])
+
 
 def _shaped(value: Any, shape: tuple[int, ...]) -> Any:
     """A value in the shape of its variable; a single number stands for all entries."""
@@ -101,7 +201,7 @@ def _shaped(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def convert(problem: cp.Problem) -> CvxpyForm:
-    """As :func:`from_cvxpy`, with the way back to cvxpy's variables.
+    """As :func:`from_cvxpy`, with the way back to cvxpy's variables and constraints.
 
     Parameters
     ----------
@@ -113,6 +213,18 @@ def convert(problem: cp.Problem) -> CvxpyForm:
         raise ProblemError(f"from_cvxpy takes a cvxpy.Problem, got {type(problem).__name__}")
     asked = cp.Problem(cp.Minimize(0), problem.constraints)
     require_accepted(asked)
-    form = canonical_form(cp.Problem(cp.Minimize(0), [*asked.constraints, *left_out(asked)]))
+    posed = [(_with_constants(c), c) for c in asked.constraints]
+    posed += [(implied, c) for c in asked.constraints for implied in left_out(c)]
+    form = canonical_form(cp.Problem(cp.Minimize(0), [made for made, _ in posed]))
     blocks = Blocks(form)
-    return CvxpyForm(blocks.problem(), asked, form, blocks.back())
+    return CvxpyForm(problem, blocks.problem(), form, blocks, tuple(posed))
+
+
+def _with_constants(constraint: Any) -> Any:
+    """A constraint with values in place of parameters: cvxpy would forget which one it was."""
+    from cvxpy.reductions.eval_params import replace_params_with_consts
+
+    if not constraint.parameters():
+        return constraint
+    arguments = [replace_params_with_consts(argument) for argument in constraint.args]
+    return type(constraint)(*arguments, *(constraint.get_data() or []))
