@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sdpfeas.problem.rows import Combined, LowRank, PairwiseDifference, Stacked
     from sdpfeas.problem.sets import PSD, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
     from sdpfeas.search.bisection import one_shot
+    from sdpfeas.search.cvxpy_solver import cvxpy_solver
     from sdpfeas.search.front import bisect, solve, verify
     from sdpfeas.verifier.chains.chain import Chain
     from sdpfeas.verifier.results import Check, Claim, Conflict, Proof, Result, Stop, Verdict
@@ -53,6 +54,7 @@ else:
         "sdpfeas.problem.rows": ["Combined", "LowRank", "PairwiseDifference", "Stacked"],
         "sdpfeas.problem.sets": ["PSD", "Free", "HermitianPSD", "Nonneg", "SecondOrder", "SpectralBox"],
         "sdpfeas.search.bisection": ["one_shot"],
+        "sdpfeas.search.cvxpy_solver": ["cvxpy_solver"],
         "sdpfeas.search.front": ["bisect", "solve", "verify"],
         "sdpfeas.verifier.chains.chain": ["Chain"],
         "sdpfeas.verifier.results": ["Check", "Claim", "Conflict", "Proof", "Result", "Stop", "Verdict"],
@@ -116,6 +118,7 @@ __all__ = [
     "__version__",
     "backends",
     "bisect",
+    "cvxpy_solver",
     "families",
     "find_solver",
     "from_cvxpy",

@@ -85,7 +85,7 @@ def loosenings(form: CvxpyForm, parts: Sequence[Part], tol: float, deadline: Dea
 
 def _loosening(form: CvxpyForm, part: Part, tol: float, deadline: Deadline) -> Loosening:
     """Guess the amount by one program, then prove a little more enough and a little less too little."""
-    blocks = Blocks(form.canonical.loosened(part.main))
+    blocks = Blocks(form.canonical.loosened(part.main), lmis=False)  # families have rows only
     problem = blocks.problem()
     goal = [-back[[-1]] for back in blocks.back()]
     family = LevelSet(

@@ -295,8 +295,5 @@ def _completed(form: CvxpyForm, values: dict[Any, Any], deadline: Deadline) -> P
     found = solve(blocks.problem(), time_limit=deadline.limit)
     if found.point is None:
         return None
-    x[form.auxiliary] = sum(
-        (back @ np.ravel(part) for back, part in zip(blocks.back(), found.point, strict=True)),
-        np.zeros(int(form.auxiliary.sum())),
-    )
+    x[form.auxiliary] = blocks.columns(found.point)
     return form.blocks.forth(x)

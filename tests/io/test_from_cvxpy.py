@@ -21,7 +21,8 @@ def asked(*constraints: Any) -> cp.Problem:
 
 
 def kinds(problem: sf.FeasibilityProblem) -> list[str]:
-    return [f"{block.kind}({block.n})" for block in problem.sets]
+    lmis = [f"LMI {lmi.set.described()}" for lmi in problem.lmis]
+    return [*(f"{block.kind}({block.n})" for block in problem.sets), *lmis]
 
 
 def random_problem(rng: np.random.Generator, *, feasible: bool) -> cp.Problem:
@@ -74,9 +75,9 @@ def test_variables_become_blocks_of_their_own() -> None:
     form = convert(asked(cp.Variable(3) >= 0, free >> 0, z[0] == 1))
     assert kinds(form.problem) == ["Free(1)"]
     assert form.values((np.ones(1),))[z].tolist() == [1.0, 0.0]
-    # Twice constrained, or moved: a slack holds what the variable itself cannot.
-    assert kinds(sf.from_cvxpy(asked(free >> np.eye(3)))) == ["Free(6)", "PSD(3)"]
-    assert kinds(sf.from_cvxpy(asked(free >> 0, free << np.eye(3)))) == ["PSD(3)", "PSD(3)"]
+    # Twice constrained, or moved: an LMI says what the block itself does not.
+    assert kinds(sf.from_cvxpy(asked(free >> np.eye(3)))) == ["Free(6)", "LMI PSD(3)"]
+    assert kinds(sf.from_cvxpy(asked(free >> 0, free << np.eye(3)))) == ["PSD(3)", "LMI PSD(3)"]
 
 
 def test_nothing_is_rounded() -> None:
@@ -94,7 +95,10 @@ def test_tiny_coefficients_are_not_rounded_away() -> None:
         sf.from_cvxpy(asked(5e-324 * S[0, 1] >= 1, S >> 0))
     # Multiples become blocks of their own only if what other rows ask for can be divided by the factor.
     assert kinds(sf.from_cvxpy(asked(2 * S >> 0, 2.0**-300 * S[0, 1] >= 1))) == ["PSD(2)"]
-    assert kinds(sf.from_cvxpy(asked(2.0**800 * S >> 0, 2.0**-300 * S[0, 1] >= 1))) == ["Free(3)", "PSD(2)"]
+    assert kinds(sf.from_cvxpy(asked(2.0**800 * S >> 0, 2.0**-300 * S[0, 1] >= 1))) == [
+        "Free(3)",
+        "LMI PSD(2)",
+    ]
 
 
 def test_the_objective_is_ignored() -> None:
@@ -157,8 +161,9 @@ def test_repeated_equations_are_taken_once() -> None:
     H = cp.Variable((3, 3), hermitian=True)
     root = np.arange(9.0).reshape(3, 3) + 1j * np.ones((3, 3))
     problem = asked(root @ root.conj().T == H, H >> 0)
-    # 6 real and 3 imaginary parts, and the 21 entries of the real matrix of side 6
-    assert sf.from_cvxpy(problem).m == 9 + 21
+    # 6 real and 3 imaginary parts; the real matrix of side 6 is an LMI
+    assert sf.from_cvxpy(problem).m == 9
+    assert kinds(sf.from_cvxpy(problem)) == ["Free(9)", "LMI PSD(6)"]
     x = cp.Variable()
     contradiction = sf.from_cvxpy(asked(x == 1, x == 2, x == 1, -x == -1))
     assert contradiction.m == 2
@@ -320,3 +325,47 @@ X, Z, W = cp.Variable((2, 2), PSD=True), cp.Variable(2), cp.Variable(complex=Tru
 def test_what_cannot_be_stated(problem: Any, words: str) -> None:
     with pytest.raises(sf.ProblemError, match=words):
         sf.from_cvxpy(problem)
+
+
+def test_equations_that_follow_from_others_are_left_out() -> None:
+    """Invariance under a group is stated by generators, entry by entry, and most of that follows."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        n = int(rng.integers(2, 7))
+        pairs = rng.integers(0, n, (12, 2))
+        x, signs = cp.Variable(n), rng.choice([-1.0, 1.0], 12)
+        rows = [x[int(i)] - s * x[int(j)] == 0 for (i, j), s in zip(pairs, signs, strict=True) if i != j]
+        if not rows:
+            continue
+        problem = sf.from_cvxpy(asked(*rows))
+        dense = np.zeros((len(rows), n))
+        for k, ((i, j), s) in enumerate(
+            ((pair, s) for pair, s in zip(pairs, signs, strict=True) if pair[0] != pair[1])
+        ):
+            dense[k, i], dense[k, j] = 1.0, -s
+        assert problem.m == np.linalg.matrix_rank(dense)
+
+
+def test_as_a_solver_of_cvxpy() -> None:
+    x = cp.Variable(2)
+    far = asked(cp.norm(x) <= 1, cp.sum(x) >= 2, x >= 0)
+    assert far.solve(solver=sf.cvxpy_solver(rigorous=True)) == np.inf
+    assert far.status == "infeasible"
+    assert sf.verify(far).verdict == "infeasible"  # from the dual values it left
+    near = asked(cp.norm(x) <= 1, cp.sum(x) >= 1, x >= 0)
+    assert near.solve(solver=sf.cvxpy_solver("clarabel", time_limit=30.0)) == 0.0
+    assert near.status == "optimal"
+    assert max(np.max(c.violation()) for c in near.constraints) <= 1e-8
+    result = near.solver_stats.extra_stats
+    assert (result.backend, result.verdict) == ("clarabel", "feasible")
+    S = cp.Variable((2, 2), symmetric=True)
+    lmi = asked(S >> np.eye(2), cp.trace(S) <= 1)
+    lmi.solve(solver=sf.cvxpy_solver())
+    dual = lmi.constraints[0].dual_value
+    assert np.allclose(dual, lmi.constraints[1].dual_value * np.eye(2), atol=1e-6)
+    with pytest.raises(cp.SolverError, match="has an objective"):
+        cp.Problem(cp.Minimize(x[0]), [x >= 0]).solve(solver=sf.cvxpy_solver())
+    with pytest.raises(sf.OptionError, match="unknown options eps"):
+        near.solve(solver=sf.cvxpy_solver(), eps=1e-3)
+    with pytest.raises(sf.BackendError):
+        sf.cvxpy_solver("nobody")

@@ -204,8 +204,7 @@ def test_values_and_duals_go_forth_and_back(seed: int) -> None:
     for variable, value in values.items():
         found = back[variable]
         assert np.allclose(found.toarray() if hasattr(found, "toarray") else found, value)
-    y = rng.normal(size=form.problem.m)
-    y[form.problem.lower == -np.inf] = -np.abs(y[form.problem.lower == -np.inf])
+    y = form.problem.multipliers(rng.normal(size=form.problem.multiplier_count))
     z_rows = form.blocks.row_multipliers(y)
     again, known = form.dual_way.forth({form.number(c): v for c, v in form.duals(y).items()})
     assert np.allclose(again[known], z_rows[known])

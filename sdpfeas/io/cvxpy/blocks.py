@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from sdpfeas.io.cvxpy.canonical import CanonicalForm
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
@@ -35,6 +36,23 @@ class _Cone:
     rows: np.ndarray
     view: Any
     second_order: bool = False
+
+    @property
+    def spread(self) -> Any:
+        """What turns the rows, a triangle, into the whole matrix."""
+        n = self.block.n
+        j, i = np.triu_indices(n)
+        place, off = np.arange(i.size), i != j
+        rows = np.concatenate([i * n + j, (j * n + i)[off]])
+        columns = np.concatenate([place, place[off]])
+        return sp.csr_array((np.ones(rows.size), (rows, columns)), shape=(n * n, self.rows.size))
+
+    def multiplier(self, z: FloatArray) -> FloatArray:
+        """The multiplier of that matrix, where these are those of the rows."""
+        twice = np.full(z.size, 0.5)
+        j, i = np.triu_indices(self.block.n)
+        twice[i == j] = 1.0
+        return self.member(twice * z)
 
     def member(self, entries: FloatArray) -> FloatArray:
         """A matrix that is seen as these entries; semidefinite if they are in the cone."""
@@ -72,22 +90,61 @@ def _second_order(rows: np.ndarray) -> _Cone:
 
 
 def _said_before(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int]:
-    """Equalities that repeat another, or say that zero is zero.
+    """Equalities that repeat others, or say that zero is zero.
 
-    Equations between symmetric matrices come with every entry off the diagonal twice, and dependent rows are
-    hard on proofs.
+    Equations between symmetric matrices come with every entry off the diagonal twice, and invariance under
+    permutations (``S @ X @ S.T == X``) goes round in circles. Dependent rows are hard on proofs.
     """
     seen: set[tuple[bytes, bytes, float]] = set()
+    ties = _Ties(matrix.shape[1])
     again = []
     for row in equalities.tolist():
         own = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        entries = matrix.data[own]
+        columns, entries = matrix.indices[own], matrix.data[own]
         sign = np.sign(entries[0]) if entries.size else 1.0
-        key = (matrix.indices[own].tobytes(), (sign * entries).tobytes(), float(sign * b[row]))
-        if key in seen or (not entries.size and b[row] == 0.0):
+        key = (columns.tobytes(), (sign * entries).tobytes(), float(sign * b[row]))
+        known = key in seen or (not entries.size and b[row] == 0.0)
+        if not known and _ties_two(entries, b[row]):
+            known = not ties.tie(int(columns[0]), int(columns[1]), bool(entries[0] == -entries[1]))
+        if known:
             again.append(row)
         seen.add(key)
     return again
+
+
+def _ties_two(entries: FloatArray, bound: float) -> bool:
+    """Whether an equation says that two variables are equal or opposite."""
+    return entries.size == 2 and bound == 0.0 and abs(entries[0]) == abs(entries[1])
+
+
+class _Ties:
+    """Which variables are equal, opposite or zero, by equations that were seen."""
+
+    def __init__(self, size: int) -> None:
+        self._leader = np.arange(size)
+        self._same, self._zero = np.ones(size, dtype=bool), np.zeros(size, dtype=bool)
+
+    def tie(self, first: int, second: int, same: bool) -> bool:
+        """Note an equation; False if it follows from those before."""
+        (one, kept), (two, held) = self._find(first), self._find(second)
+        zero = bool(self._zero[one]), bool(self._zero[two])
+        if all(zero) or (one == two and (kept == held) == same):
+            return False
+        self._zero[two] = any(zero) or one == two  # equal and opposite
+        if one != two:
+            self._leader[one], self._same[one] = two, (kept == held) == same
+        return True
+
+    def _find(self, variable: int) -> tuple[int, bool]:
+        """The variable that stands for one and its equals, and whether it is the same or the opposite."""
+        path, same = [], True
+        while self._leader[variable] != variable:
+            path.append(variable)
+            variable = int(self._leader[variable])
+        for step in reversed(path):  # shorten the way
+            same = bool(self._same[step]) == same
+            self._leader[step], self._same[step] = variable, same
+        return variable, same
 
 
 def _symmetric(n: int, rows: np.ndarray, i: np.ndarray, j: np.ndarray) -> Any:
@@ -106,9 +163,12 @@ class Blocks:
     ----------
     form : CanonicalForm
         The form.
+    lmis : bool
+        Whether semidefinite constraints on more than variables become LMIs; otherwise, like second-order
+        cones, blocks of slacks with equality rows.
     """
 
-    def __init__(self, form: CanonicalForm) -> None:
+    def __init__(self, form: CanonicalForm, *, lmis: bool = True) -> None:
         matrix, b = form.matrix, form.b
         self._matrix, self._b = matrix, b
         self._free = np.ones(matrix.shape[1], dtype=bool)
@@ -134,10 +194,15 @@ class Blocks:
             else:
                 self._slacks.append(cone)
                 self._equal[cone.rows] = True
+                if lmis and not cone.second_order:
+                    self._kept[cone.rows] = False
         signs = self._signed_variables(form.nonneg)
         (rest,) = np.nonzero(self._free)
+        # Functions tie many second-order cones together, which is proved more often with slacks.
+        self._lmis = [cone for cone in self._slacks if lmis and not cone.second_order]
+        self._slacks = [cone for cone in self._slacks if cone.second_order or not lmis]
         used = np.zeros(matrix.shape[1], dtype=bool)
-        used[matrix[self._kept].indices] = True
+        used[matrix[self._asked].indices] = True
         if not used.any():  # nothing is asked of anything, but a problem needs a block
             used[:] = True
         for cone in cones:
@@ -189,9 +254,17 @@ class Blocks:
         self._back.append(spread if view is None else sp.csr_array(spread @ view))
 
     @property
-    def kept(self) -> np.ndarray:
-        """Mask of the rows of the canonical form that are rows of the problem."""
-        return self._kept
+    def _asked(self) -> np.ndarray:
+        """Mask of the rows of the canonical form that are rows of the problem or in one of its LMIs."""
+        mask = np.array(self._kept)
+        for cone in self._lmis:
+            mask[cone.rows] = True
+        return mask
+
+    @property
+    def asked(self) -> np.ndarray:
+        """Mask of the rows of the canonical form that have a multiplier of their own."""
+        return self._asked
 
     @property
     def free_columns(self) -> np.ndarray:
@@ -212,12 +285,26 @@ class Blocks:
             where = sp.csr_array((np.ones(own.size), (place[cone.rows], own)), shape=(b.size, own.size))
             rows.append(Sparse(where @ cone.view, cone.block.n))
         lower = np.where(self._equal[kept], b, -np.inf)
-        return FeasibilityProblem([*self._sets, *(cone.block for cone in self._slacks)], rows, lower, b)
+        sets = [*self._sets, *(cone.block for cone in self._slacks)]
+        return FeasibilityProblem(sets, rows, lower, b, lmis=[self._lmi(cone) for cone in self._lmis])
+
+    def _lmi(self, cone: _Cone) -> LMI:
+        """A cone of the canonical form as an LMI; its coefficients are entries of the form, not rounded."""
+        spread, matrix = cone.spread, self._matrix[cone.rows]
+        constant = (spread @ self._b[cone.rows]).reshape(cone.block.shape)
+        parts = [sp.csr_array(-(spread @ (matrix @ back)).T) for back in self._back]
+        own = [part if part.nnz else None for part in parts]
+        return LMI(cone.block, constant, [*own, *(None for _ in self._slacks)])
 
     def back(self) -> tuple[Any, ...]:
         """For every block, the matrix that turns it into its share of the variables."""
         width = self._matrix.shape[1]
         return (*self._back, *(sp.csr_array((width, cone.block.n**2)) for cone in self._slacks))
+
+    def columns(self, point: Point) -> FloatArray:
+        """The variables of the canonical form at a point."""
+        parts = (back @ np.ravel(part) for back, part in zip(self.back(), point, strict=True))
+        return sum(parts, np.zeros(self._matrix.shape[1]))
 
     def forth(self, x: FloatArray) -> Point:
         """The point that variables of the canonical form make up."""
@@ -234,7 +321,11 @@ class Blocks:
         Rows that became sets have the multipliers that make the weighted rows cancel.
         """
         z = np.zeros(self._b.size)
-        z[self._kept] = -y
+        m = int(self._kept.sum())
+        z[self._kept], at = -y[:m], m
+        for cone in self._lmis:
+            z[cone.rows] = cone.spread.T @ y[at : at + cone.block.entries]
+            at += cone.block.entries
         if self._taken:
             taken = np.concatenate(self._taken)
             z[taken] = -(self._matrix.T @ z)[self._only[taken]] / self._factor[taken]
@@ -242,4 +333,5 @@ class Blocks:
 
     def multipliers(self, z: FloatArray) -> FloatArray:
         """Multipliers of the rows of the problem, from those of the canonical form."""
-        return -z[self._kept]
+        own = [np.ravel(cone.multiplier(z[cone.rows])) for cone in self._lmis]
+        return np.concatenate([-z[self._kept], *own])

@@ -13,9 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.io.cvxpy.reader import reader
 from sdpfeas.numerics.linalg import FloatArray
 
-__all__ = ["CanonicalForm", "canonical_form"]
+__all__ = ["CanonicalForm", "canonical_form", "counted"]
 
 #: Steps on the way to the canonical form that keep what a problem says.
 _STEPS = {
@@ -159,16 +160,20 @@ class CanonicalForm:
             found = reduction.invert(found, inverse)
         return dict(found.primal_vars)
 
-    def invert_duals(self, z: FloatArray) -> dict[int, Any]:
-        """The dual values of cvxpy's constraints, by their number, where those of the rows are ``z``."""
-        from cvxpy.reductions.solution import Solution
-
+    def duals(self, z: FloatArray) -> dict[int, Any]:
+        """Multipliers of the rows by the number of their constraint, as cvxpy expects them of a solver."""
         halved = np.array(z)
         for rows in self.semidefinite:  # a row off the diagonal stands for two entries
             n = (math.isqrt(8 * rows.size + 1) - 1) // 2
             j, i = np.triu_indices(n)
             halved[rows[i != j]] *= 0.5
-        duals = {number: halved[rows] if rows.size != 1 else halved[rows][0] for number, rows in self.pieces}
+        return {number: halved[rows] if rows.size != 1 else halved[rows][0] for number, rows in self.pieces}
+
+    def invert_duals(self, z: FloatArray) -> dict[int, Any]:
+        """The dual values of cvxpy's constraints, by their number, where those of the rows are ``z``."""
+        from cvxpy.reductions.solution import Solution
+
+        duals = self.duals(z)
         found = Solution("optimal", 0.0, {}, duals, {})
         for reduction, inverse in reversed(self.steps()):
             found.primal_vars = _Found()
@@ -208,7 +213,7 @@ def canonical_form(problem: Any) -> CanonicalForm:
     try:
         with warnings.catch_warnings(), _without_values(problem.variables()):
             warnings.simplefilter("ignore")  # about how fast cvxpy compiles
-            data, chain, inverse = problem.get_problem_data(_reader(), ignore_dpp=True)
+            data, chain, inverse = problem.get_problem_data(reader(), ignore_dpp=True)
     except SolverError:
         raise ProblemError("cvxpy finds no linear, second-order and semidefinite form of this") from None
     # What cvxpy does not know of complex numbers runs into its assertions.
@@ -220,7 +225,7 @@ def canonical_form(problem: Any) -> CanonicalForm:
         raise ProblemError(
             f"this version of cvxpy takes steps that are not known to be exact: {', '.join(unknown)}"
         )
-    return _counted(data, chain, inverse)
+    return counted(data, chain, inverse)
 
 
 @contextmanager
@@ -236,8 +241,16 @@ def _without_values(variables: list[Any]) -> Iterator[None]:
             variable._value = value
 
 
-def _counted(data: Any, chain: Any, inverse: Any) -> CanonicalForm:
-    """The form, with the cone of every row; refused if a row or a column is left over."""
+def counted(data: Any, chain: Any = None, inverse: Any = None) -> CanonicalForm:
+    """The form, with the cone of every row; refused if a row or a column is left over.
+
+    Parameters
+    ----------
+    data : dict
+        What cvxpy hands to a solver.
+    chain, inverse : optional
+        The steps that led there, for the way back.
+    """
     if any(data.get(bound) is not None for bound in ("lower_bounds", "upper_bounds")):
         raise ProblemError("this version of cvxpy keeps the bounds of variables apart; state them as rows")
     program = data["param_prob"]
@@ -280,35 +293,3 @@ def _counted(data: Any, chain: Any, inverse: Any) -> CanonicalForm:
         chain,
         inverse,
     )
-
-
-def _reader() -> Any:
-    """A "solver" for cvxpy to compile for: it takes what a problem of ours can hold, and solves nothing."""
-    from cvxpy.constraints import SOC, NonNeg, SvecPSD, Zero
-    from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
-    from cvxpy.utilities.psd_utils import TriangleKind
-
-    class Reader(ConicSolver):  # type: ignore[misc]
-        """Nothing but what it takes."""
-
-        SUPPORTED_CONSTRAINTS = (Zero, NonNeg, SOC, SvecPSD)
-        PSD_TRIANGLE_KIND = TriangleKind.LOWER
-        # Scaled by sqrt(2), entries off the diagonal would be rounded.
-        PSD_SQRT2_SCALING = False
-
-        def name(self) -> str:
-            return "SDPFEAS"
-
-        def import_solver(self) -> None:
-            pass
-
-        def cite(self, data: Any) -> str:
-            return ""
-
-        def solve_via_data(self, *_: Any, **__: Any) -> Any:
-            raise NotImplementedError
-
-        def invert(self, solution: Any, inverse_data: Any) -> Any:
-            raise NotImplementedError
-
-    return Reader()

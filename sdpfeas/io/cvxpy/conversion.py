@@ -92,11 +92,7 @@ class CvxpyForm(Reduction):
 
     def columns(self, point: Point) -> FloatArray:
         """The variables of the canonical form at a point."""
-        parts, back = self.problem.point(point), self.blocks.back()
-        return sum(
-            (matrix @ np.ravel(part) for matrix, part in zip(back, parts, strict=True)),
-            np.zeros(back[0].shape[0]),
-        )
+        return self.blocks.columns(self.problem.point(point))
 
     def duals(self, y: FloatArray) -> dict[Any, Any]:
         """The dual values of cvxpy's constraints where the rows have these multipliers.
@@ -131,7 +127,7 @@ class CvxpyForm(Reduction):
         numbers = {id(original): made.id for made, original in reversed(self._posed)}
         values = {numbers[id(c)]: value for c, value in y.items() if id(c) in numbers}
         z, known = self.dual_way.forth(values)
-        open_rows = np.flatnonzero(~known & self.blocks.kept)
+        open_rows = np.flatnonzero(~known & self.blocks.asked)
         if open_rows.size:
             columns = self.blocks.free_columns
             matrix = self.canonical.matrix[:, columns]
