@@ -258,7 +258,7 @@ class _PosedRows(_Posed):
 
 
 class _PosedLmi(_Posed):
-    """``sum_k y_k F_k - F_0 = Z``: the point is CSDP's y and Z, a certificate its X."""
+    """``sum_k y_k F_k - F_0 = Z``: the point is CSDP's y, a certificate its X."""
 
     side, infeasible = "lmi", 2
 
@@ -267,7 +267,7 @@ class _PosedLmi(_Posed):
         self.form = form
 
     def point(self, solution: _Solution) -> Point:
-        return self.form.point((self._full(solution.y), *solution.Z))
+        return self.form.point((self._full(solution.y),))
 
     def certificate(self, solution: _Solution) -> FloatArray:
-        return self.form.multipliers(self.data.lmi_multipliers(solution.X))
+        return self.form.multipliers(np.concatenate([x.reshape(-1) for x in solution.X]))

@@ -61,7 +61,6 @@ KNOWN: dict[str, set[str]] = {
     "private name of another room": set(),
     "too long": {
         "backends.ipm.embedding",
-        "problem.reductions.sdpa_sides",
     },
 }
 

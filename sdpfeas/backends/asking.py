@@ -11,12 +11,13 @@ from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.errors import ClaimError, LimitError, OutOfTime, in_words, raised_where
 from sdpfeas.numerics.effort import limited
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.shadows import cast_shadows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
 
-__all__ = ["ask"]
+__all__ = ["ask", "ask_program"]
 
 
 def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
@@ -46,6 +47,24 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
     if check.verdict is Verdict.FEASIBLE:
         return replace(claim, point=check.point)
     return replace(claim, certificate=check.certificate)
+
+
+def ask_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inquiry) -> Claim:
+    """Let a backend maximise an objective, with slacks for the LMIs it does not take.
+
+    Parameters
+    ----------
+    backend : FeasibilityBackend
+        One that takes an objective.
+    program : ConicProgram
+        Problem and objective.
+    inquiry : Inquiry
+        What it is asked besides.
+    """
+    if not program.problem.lmis or backend.lmis:
+        return backend.maximise(program, inquiry)
+    slacks = program.problem.slack_form
+    return _back(backend.maximise(program.with_slacks(), inquiry.through(slacks)), slacks)
 
 
 def _asked(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:

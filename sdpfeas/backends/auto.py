@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sdpfeas.backends.asking import ask
+from sdpfeas.backends.asking import ask, ask_program
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.cost import newton_work
@@ -85,7 +85,7 @@ class Auto(FeasibilityBackend):
             if not backend.maximises:
                 continue
             try:
-                claim = backend.maximise(program, inquiry)
+                claim = ask_program(backend, program, inquiry)
             except OutOfMemory as error:
                 claim = Claim(stop=Stop.UNSUPPORTED, raw_status=str(error))
             if claim.stop is not Stop.UNSUPPORTED:

@@ -8,10 +8,9 @@ poses two problems that are dual to each other, the two *sides* of the file:
     file, one Nonneg block for every diagonal one, one equality row for every i. The objective, to be
     maximised, is ``<F_0, Y>``.
 ``side="lmi"``
-    Find ``x`` with ``X = x_1 F_1 + ... + x_m F_m - F_0`` positive semidefinite. One Free block ``x``, then
-    the blocks of ``X``, and one equality row ``sum_k x_k (F_k)_ij - X_ij = (F_0)_ij`` for every entry on or
-    above the diagonal, block by block and row-major within each. The objective, to be minimised, is
-    ``c_1 x_1 + ... + c_m x_m``.
+    Find ``x`` with ``X = x_1 F_1 + ... + x_m F_m - F_0`` positive semidefinite. One Free block ``x``, and an
+    LMI into PSD for every block of the file, into Nonneg for every diagonal one. The objective, to be
+    minimised, is ``c_1 x_1 + ... + c_m x_m``.
 
 (The SDPA manual calls the second one (P) and the first one (D).)
 

@@ -9,9 +9,8 @@ They pose two problems that are dual to each other, the two *sides* of the file:
     ``K.s``, its columns one after the other. One equality row for every entry of ``b``. Rotated cones are
     read as second-order ones, with ``u = t + w`` and ``v = (t - w) / 2`` for the first two entries t and w.
 ``side="lmi"``
-    Maximise ``b'y`` over ``c - A'y`` in the dual cone, in the form of the LMI side of an SDPA file (see
-    :mod:`sdpfeas.io.sdpa`); then come equality rows ``A_f'y = c_f`` for the free numbers, and ``A_q'y + s =
-    c_q`` with a block ``s`` for every second-order cone.
+    Maximise ``b'y`` over ``c - A'y`` in the dual cone: one Free block, an LMI for every cone, and equality
+    rows ``A_f'y = c_f`` for the free numbers.
 
 ``A`` may be transposed (its shape, or where that says nothing its name, tells), dense or sparse, and of whole
 numbers; the matrices in it need not be symmetric, their symmetric parts count. Numbers that would be rounded
@@ -33,6 +32,7 @@ from sdpfeas.files import require_room
 from sdpfeas.io.matlab import read_matlab, write_matlab
 from sdpfeas.numerics.exactness import mean_of, sum_of
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.sdpa_sides import (
@@ -40,9 +40,8 @@ from sdpfeas.problem.reductions.sdpa_sides import (
     BLOCK_ROW_ROOM,
     ENTRY_ROOM,
     ROW_ROOM,
-    SdpaData,
 )
-from sdpfeas.problem.rows import Rows, Sparse, Stacked, as_sparse
+from sdpfeas.problem.rows import Rows, Sparse, as_sparse
 from sdpfeas.problem.rows.arrays import canonical_csr
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
@@ -205,45 +204,23 @@ class _Data:
         m = self.b.size
         if m == 0:
             raise FileFormatError("no rows, so there is no y")
-        total = sum(block.dimension for block in self.sets)
-        require_room(total, "entries of the cones, one row each", each=ROW_ROOM)
-        require_room(total * len(self.sets), "rows times blocks", each=BLOCK_ROW_ROOM)
-        parts = list(self._parts())
-        ours = [part for part in parts if isinstance(part[0], (PSD, Nonneg))]
-        lmi = _sides(ours, self.b).lmi() if ours else FeasibilityProblem([Free(m)], [None], [], [])
-        lmi = _extended(lmi, [part for part in parts if not isinstance(part[0], (PSD, Nonneg))])
+        require_room(sum(block.entries for block in self.sets), "entries of the cones", each=ROW_ROOM)
+        require_room(m * len(self.sets), "rows times blocks", each=BLOCK_ROW_ROOM)
+        lmis: list[LMI] = []
+        own, right = [sp.csr_array((0, m))], [np.zeros(0)]
+        for block, columns, c in self._parts():
+            if block.free:
+                own.append(columns.T)
+                right.append(c)
+                continue
+            rows = Sparse(-columns, block.n, block.matrix) if columns.nnz else None
+            lmis.append(LMI(block, c, [rows], f"X{len(lmis) + 1}"))
+        bounds = np.concatenate(right)
+        equations = Sparse(sp.vstack(own, format="csr"), m, matrix=False) if bounds.size else None
+        lmi = FeasibilityProblem([Free(m)], [equations], bounds, bounds, block_names=["x"], lmis=lmis)
         terms = [np.zeros(block.shape) for block in lmi.sets]
         terms[0] = self.b
         return lmi, Objective(tuple(terms), "max")
-
-
-def _extended(lmi: FeasibilityProblem, parts: list[tuple[BlockSet, Any, FloatArray]]) -> FeasibilityProblem:
-    """Further equality rows ``A_b'y + s = c_b``, with a block ``s`` where a set is not free."""
-    if not parts:
-        return lmi
-    more = sum(block.n for block, _, _ in parts)
-    own = sp.vstack([columns.T for _, columns, _ in parts], format="csr")
-    rows = [
-        _stacked(part, own if b == 0 else sp.csr_array((more, block.entries)), block)
-        for b, (part, block) in enumerate(zip(lmi.rows, lmi.sets, strict=True))
-    ]
-    sets, names = list(lmi.sets), list(lmi.block_names or ("x",))
-    place = lmi.m
-    for block, _, _ in parts:
-        if not block.free:
-            k = np.arange(block.n)
-            unit = sp.csr_array((np.ones(block.n), (place + k, k)), shape=(lmi.m + more, block.n))
-            rows.append(Sparse(unit, block.n, matrix=False))
-            sets.append(block)
-            names.append(f"s{len(sets) - 1}")
-        place += block.n
-    bounds = np.concatenate([lmi.lower, *(c for _, _, c in parts)])
-    return FeasibilityProblem(sets, rows, bounds, bounds, block_names=names)
-
-
-def _stacked(part: Rows | None, below: Any, block: BlockSet) -> Rows:
-    last = Sparse(below, block.n, block.matrix)
-    return last if part is None else Stacked([part, last])
 
 
 def _turned(columns: Any, c: FloatArray) -> tuple[Any, FloatArray]:
@@ -329,17 +306,3 @@ def _symmetric(columns: Any, c: FloatArray, n: int) -> tuple[Any, FloatArray]:
             "a matrix is not symmetric, and the mean of two mirrored entries would be rounded"
         )
     return mean, both
-
-
-def _sides(parts: list[tuple[BlockSet, Any, FloatArray]], b: FloatArray) -> SdpaData:
-    """The same as an SDPA file has it: ``F_0 = -C``, ``F_i = -A_i``."""
-    pieces = []
-    for k, (block, columns, c) in enumerate(parts):
-        whole = sp.vstack([sp.csr_array(c.reshape(1, -1)), columns], format="coo")
-        matrix, place = whole.coords
-        i, j = np.divmod(place.astype(np.int64), block.n) if block.matrix else (place.astype(np.int64),) * 2
-        keep = i <= j
-        pieces.append((matrix[keep], np.full(keep.sum(), k), i[keep], j[keep], -whole.data[keep]))
-    sizes = np.array([block.n if block.matrix else -block.n for block, _, _ in parts], dtype=np.int64)
-    matrix, which, row, column, value = (np.concatenate([piece[k] for piece in pieces]) for k in range(5))
-    return SdpaData(sizes, b, matrix.astype(np.int64), which, row, column, value)

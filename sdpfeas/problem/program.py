@@ -9,7 +9,6 @@ import numpy as np
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.sets import Nonneg
 
@@ -80,13 +79,21 @@ class ConicProgram:
     pricing: RowPricing | None = None
 
     def __post_init__(self) -> None:
-        require_no_lmis(self.problem, "an objective")
         object.__setattr__(self, "objective", self.problem.point(self.objective))
         if self.scale is not None:
             if not 0 <= self.scale < len(self.problem.sets) or self.problem.sets[self.scale] != Nonneg(1):
                 raise ProblemError(f"scale must be the index of a Nonneg(1) block, got {self.scale}")
             if not any(block.bounded for block in self.problem.sets):
                 raise ProblemError("scale is given, but there is no SpectralBox to scale")
+
+    def with_slacks(self) -> ConicProgram:
+        """The same program over the slack form of the problem, for backends that take no LMIs."""
+        slacks = self.problem.slack_form
+        more = (np.zeros(lmi.set.shape) for lmi in self.problem.lmis)
+        start = self.start
+        if start is not None:
+            start = slacks.start_point(start[0]), slacks.start_multipliers(start[1])
+        return ConicProgram(slacks.problem, (*self.objective, *more), self.scale, start)
 
     def value(self, point: Point) -> float:
         """Objective at a point."""

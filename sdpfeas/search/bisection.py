@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from sdpfeas.backends.asking import ask
+from sdpfeas.backends.asking import ask, ask_program
 from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
@@ -229,7 +229,7 @@ def _maximised(search: Search, program: ConicProgram, watch: Watch) -> Claim:
         inquiry = Inquiry(program.problem, deadline=search.deadline, wanted="margin", listener=watch)
         try:
             with limited(inquiry.limit):
-                claim = search.backend.maximise(program, inquiry)
+                claim = ask_program(search.backend, program, inquiry)
         except LimitError as error:
             claim = Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
         watch.finish(claim)

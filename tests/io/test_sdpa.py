@@ -82,23 +82,25 @@ def test_primal_side(example: Path) -> None:
 
 def test_lmi_side(example: Path) -> None:
     p = read_sdpa(example, side="lmi")
-    assert p.sets == (sf.Free(2), sf.PSD(2), sf.Nonneg(3))
-    assert p.m == 3 + 3
+    assert (p.sets, p.m) == ((sf.Free(2),), 0)
+    assert [lmi.set for lmi in p.lmis] == [sf.PSD(2), sf.Nonneg(3)]
     x = np.array([3.0, -1.0])
-    slack = x[0] * F1 + x[1] * F2 - F0
-    diagonal = x[0] * np.array([7.0, 0, 0]) + x[1] * np.array([0, 0, 2.0]) - np.array([0, -3.0, 0])
-    np.testing.assert_allclose(p.apply((x, slack, diagonal)), p.lower)
-    off = p.apply((x, slack + np.array([[0, 1.0], [1.0, 0]]), diagonal)) - p.lower
-    np.testing.assert_allclose(off, [0, -1, 0, 0, 0, 0])
+    matrix, diagonal = (lmi.value((x,)) for lmi in p.lmis)
+    np.testing.assert_array_equal(matrix, x[0] * F1 + x[1] * F2 - F0)
+    expected = x[0] * np.array([7.0, 0, 0]) + x[1] * np.array([0, 0, 2.0]) - np.array([0, -3.0, 0])
+    np.testing.assert_array_equal(diagonal, expected)
 
 
 def test_lmi_certificate_is_a_dual_matrix(tmp_path: Path) -> None:
     # x·diag(1, -1) - I is never positive semidefinite: Y = I has <F_1, Y> = 0 and <F_0, Y> = 2 > 0.
     path = written(tmp_path, "1\n1\n2\n0\n0 1 1 1 1\n0 1 2 2 1\n1 1 1 1 1\n1 1 2 2 -1\n")
     p = read_sdpa(path, side="lmi")
-    form = lmi_form(p)
-    y = form.multipliers(form.data.lmi_multipliers([np.eye(2)]))
+    y = np.eye(2).reshape(-1)
     assert sf.verify(p, sf.Claim(certificate=y), rigorous=True).verdict == sf.Verdict.INFEASIBLE
+    slacks = p.slack_form
+    form = lmi_form(slacks.problem)
+    assert form.problem.content_hash == p.content_hash
+    np.testing.assert_array_equal(form.multipliers(y), slacks.start_multipliers(y))
 
 
 # ---------------------------------------------------------------- round trips
@@ -130,9 +132,11 @@ def test_round_trip_of_lmi_problems_is_exact(tmp_path: Path) -> None:
     path = tmp_path / "p.dat-s"
     write_sdpa(p, path, "lmi")
     q = read_sdpa(path, "lmi")
-    assert same_problem(
-        q, sf.FeasibilityProblem(q.sets, [r.scaled(-np.ones(p.m)) for r in p.rows], -p.lower, -p.upper)
-    )
+    (found,) = q.lmis
+    above = np.triu_indices(4)
+    np.testing.assert_array_equal(found.constant[above], p.lower)
+    values = found.coefficients[0].array.toarray().reshape(3, 4, 4)
+    np.testing.assert_array_equal(values[:, *above].T, -p.rows[0].array)
     write_sdpa(p.select_rows(rng.permutation(p.m)), path, "lmi")
     assert read_sdpa(path, "lmi") == q
 
@@ -324,7 +328,7 @@ def test_too_many_rows_times_blocks_are_refused(tmp_path: Path) -> None:
 def test_a_large_block_on_the_lmi_side_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "1\n1\n9000\n3\n1 1 1 1 1\n")
     assert read_sdpa(path).sets == (sf.PSD(9000),)
-    with pytest.raises(sf.FileFormatError, match="one row each"):
+    with pytest.raises(sf.FileFormatError, match="entries of matrices"):
         read_sdpa(path, "lmi")
 
 
@@ -406,14 +410,14 @@ def test_sdplib_sizes(data_dir: Path, tmp_path: Path, name: str) -> None:
     p = read_sdpa(path)
     assert (p.m, p.sets) == (m, sets)
     q = read_sdpa(path, "lmi")
-    assert q.sets == (sf.Free(m), *sets)
-    assert q.m == sum(n * (n + 1) // 2 if n > 0 else -n for n in sizes)
+    assert (q.m, q.sets) == (0, (sf.Free(m),))
+    assert tuple(one.set for one in q.lmis) == sets
     for problem, side in ((p, "primal"), (q, "lmi")):
         write_sdpa(problem, tmp_path / "again.dat-s", side)
         assert read_sdpa(tmp_path / "again.dat-s", side) == problem
 
 
 def test_sparse_rows_stay_sparse(example: Path) -> None:
-    for side in ("primal", "lmi"):
-        for rows in read_sdpa(example, side).rows:
-            assert sp.issparse(rows.array)
+    lmis = read_sdpa(example, "lmi").lmis
+    for rows in (*read_sdpa(example).rows, *(one.coefficients[0] for one in lmis)):
+        assert sp.issparse(rows.array)

@@ -49,11 +49,13 @@ def test_primal_side(tmp_path: Path) -> None:
 def test_lmi_side(tmp_path: Path) -> None:
     p, goal = read_sedumi_program(written(tmp_path / "p.mat"), "lmi")
     y = np.array([0.5, -1.0])
-    assert p.sets == (sf.Free(2), sf.Nonneg(2), sf.PSD(2))
-    slack = np.array([[6.0, 9], [9, 12]]) - y[0] * FIRST - y[1] * SECOND
-    off = p.apply((y, np.array([2.0, 4]) - y @ A[:, 1:3], slack)) - p.lower
-    # The last row is the free number: y_1 = 0.
-    np.testing.assert_allclose(off, [0, 0, 0, 0, 0, 0.5])
+    assert p.sets == (sf.Free(2),)
+    assert [one.set for one in p.lmis] == [sf.Nonneg(2), sf.PSD(2)]
+    vector, matrix = (one.value((y,)) for one in p.lmis)
+    np.testing.assert_allclose(vector, np.array([2.0, 4]) - y @ A[:, 1:3])
+    np.testing.assert_allclose(matrix, np.array([[6.0, 9], [9, 12]]) - y[0] * FIRST - y[1] * SECOND)
+    # The only row is the free number: y_1 = 0.
+    np.testing.assert_allclose(p.apply((y,)) - p.lower, [0.5])
     np.testing.assert_array_equal(goal.terms[0], [5, 6])
     assert goal.sense == "max"
 
@@ -97,13 +99,16 @@ def test_second_order_and_rotated_cones(tmp_path: Path) -> None:
         np.testing.assert_allclose(p.apply(tuple(parts)), matrix @ x, atol=1e-12)
         assert goal.value(tuple(parts)) == pytest.approx(c @ x)
     q, other = read_sedumi_program(path, "lmi")
-    assert q.sets == (sf.Free(2), sf.Nonneg(1), *p.sets[2:])
+    assert (q.sets, q.m) == ((sf.Free(2),), 1)
+    assert tuple(one.set for one in q.lmis) == p.sets[1:]
     y = rng.normal(size=2)
     slack = c - matrix.T @ y
     turned = [slack[7] + slack[8] / 2, slack[7] - slack[8] / 2, *slack[9:]]
-    off = q.apply((y, slack[1:2], slack[2:5], slack[5:7], np.array(turned))) - q.lower
-    np.testing.assert_allclose(off, np.eye(len(off))[1] * (-slack[0]), atol=1e-12)
-    assert other.value((y, *(np.zeros(s.shape) for s in q.sets[1:]))) == pytest.approx(b @ y)
+    expected = (slack[1:2], slack[2:5], slack[5:7], turned)
+    for one, value in zip(q.lmis, expected, strict=True):
+        np.testing.assert_allclose(one.value((y,)), value, atol=1e-12)
+    np.testing.assert_allclose(q.apply((y,)) - q.lower, [-slack[0]], atol=1e-12)
+    assert other.value((y,)) == pytest.approx(b @ y)
     write_sedumi(p, tmp_path / "q.mat", goal)
     assert read_sedumi(tmp_path / "q.mat").rows[4].norms().tolist() == p.rows[4].norms().tolist()
 

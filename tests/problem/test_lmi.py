@@ -10,7 +10,6 @@ import sdpfeas as sf
 from sdpfeas.errors import FileFormatError
 from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
 from sdpfeas.npz import Format
-from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.lifting import lift
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.sdpa_sides import equality_form, lmi_form, primal_data
@@ -30,10 +29,6 @@ def lmi(**changes):
 def problem(*lmis, sets=None, **more):
     sets = [sf.Free(2)] if sets is None else sets
     return sf.FeasibilityProblem(list(sets), [None] * len(sets), [], [], lmis=list(lmis), **more)
-
-
-def objective(item):
-    return ConicProgram(item, tuple(np.zeros(block.shape) for block in item.sets))
 
 
 BAD_LMIS = {
@@ -187,7 +182,7 @@ def test_slacks_have_names_where_all_parts_have():
     assert plain.slack_form.problem is plain
 
 
-@pytest.mark.parametrize("use", [lift, presolve, equality_form, lmi_form, primal_data, objective])
+@pytest.mark.parametrize("use", [lift, presolve, equality_form, lmi_form, primal_data])
 def test_lmis_are_never_forgotten(use):
     with pytest.raises(sf.ProblemError, match="takes no LMIs"):
         use(problem(lmi()))

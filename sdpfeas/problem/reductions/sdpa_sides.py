@@ -16,7 +16,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.files import require_room
 from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.lmi import require_no_lmis
+from sdpfeas.problem.lmi import LMI, require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Rows, Sparse, Stacked, as_sparse
@@ -86,32 +86,33 @@ class SdpaData:
         for b, block in enumerate(self.sets()):
             yield block, order[edges[b] : edges[b + 1]]
 
+    def _rows(self, block: BlockSet, entries: np.ndarray) -> Rows | None:
+        """One row for every matrix but the first, of the entries of one block."""
+        index, m = entries[self.matrix[entries] > 0], self.c.size
+        if index.size == 0:
+            return None
+        i, j, value = self.row[index], self.column[index], self.value[index]
+        which = self.matrix[index] - 1
+        if not block.matrix:
+            return Sparse(sp.csr_array((value, (which, i)), shape=(m, block.n)), block.n, False)
+        off = i != j
+        place = np.concatenate([i * block.n + j, (j * block.n + i)[off]])
+        both = np.concatenate([value, value[off]]), (np.concatenate([which, which[off]]), place)
+        return Sparse(sp.csr_array(both, shape=(m, block.n**2)), block.n)
+
+    def _require_room(self) -> None:
+        used = np.unique(self.block[self.matrix > 0]).size
+        require_room(used * (self.c.size + 1), "rows times blocks", each=BLOCK_ROW_ROOM)
+
     def primal(self) -> FeasibilityProblem:
         """Find Y with ``<F_i, Y> = c_i``."""
-        m = self.c.size
-        used = np.unique(self.block[self.matrix > 0]).size
-        require_room(used * (m + 1), "rows times blocks", each=BLOCK_ROW_ROOM)
-        rows: list[Rows | None] = []
-        for block, entries in self._by_block():
-            index = entries[self.matrix[entries] > 0]
-            if index.size == 0:
-                rows.append(None)
-                continue
-            i, j, value = self.row[index], self.column[index], self.value[index]
-            which = self.matrix[index] - 1
-            if not block.matrix:
-                rows.append(Sparse(sp.csr_array((value, (which, i)), shape=(m, block.n)), block.n, False))
-                continue
-            off = i != j
-            place = np.concatenate([i * block.n + j, (j * block.n + i)[off]])
-            both = np.concatenate([value, value[off]]), (np.concatenate([which, which[off]]), place)
-            rows.append(Sparse(sp.csr_array(both, shape=(m, block.n**2)), block.n))
+        self._require_room()
         return FeasibilityProblem(
             self.sets(),
-            rows,
+            [self._rows(block, entries) for block, entries in self._by_block()],
             self.c,
             self.c,
-            row_names=[f"F{k + 1}" for k in range(m)],
+            row_names=[f"F{k + 1}" for k in range(self.c.size)],
             block_names=[f"Y{b + 1}" for b in range(self.sizes.size)],
         )
 
@@ -127,37 +128,18 @@ class SdpaData:
         inside = np.where(size > 0, row * size - row * (row + 1) // 2 + column, row)
         return np.asarray(self._starts[block] + inside)
 
-    def lmi_multipliers(self, y: Sequence[FloatArray]) -> FloatArray:
-        """Multipliers of the LMI side from ``Y`` with ``<F_k, Y> = 0``, block by block."""
-        parts = []
-        for part in y:
-            if part.ndim == 2:
-                i, j = np.triu_indices(part.shape[0])
-                part = np.where(i == j, 1.0, 2.0) * part[i, j]  # noqa: PLW2901
-            parts.append(part)
-        return np.concatenate(parts)
-
     def lmi(self) -> FeasibilityProblem:
-        """Find x with ``sum_k x_k F_k - F_0`` positive semidefinite."""
-        starts = self._starts
-        total, m = int(starts[-1]), self.c.size
-        require_room(total, "entries on or above the diagonal, one row each", each=ROW_ROOM)
-        require_room(total * self.sizes.size, "rows times blocks", each=BLOCK_ROW_ROOM)
-        place = self.places(self.block, self.row, self.column)
-        constant = self.matrix == 0
-        right = np.bincount(place[constant], weights=self.value[constant], minlength=total)
-        rest = ~constant
-        columns = sp.csr_array((self.value[rest], (place[rest], self.matrix[rest] - 1)), shape=(total, m))
-        rows: list[Rows] = [Sparse(columns, m, matrix=False)]
-        for block, start in zip(self.sets(), starts[:-1], strict=True):
-            rows.append(_entry_rows(block, int(start), total))
-        return FeasibilityProblem(
-            [Free(m), *self.sets()],
-            rows,
-            right,
-            right,
-            block_names=["x", *(f"X{b + 1}" for b in range(self.sizes.size))],
-        )
+        """Find x with ``sum_k x_k F_k - F_0`` positive semidefinite, block by block."""
+        self._require_room()
+        require_room(sum(block.entries for block in self.sets()), "entries of matrices", each=ROW_ROOM)
+        lmis = []
+        for b, (block, entries) in enumerate(self._by_block()):
+            index = entries[self.matrix[entries] == 0]
+            place = (self.row[index], self.column[index]) if block.matrix else (self.row[index],)
+            constant = np.zeros(block.shape)
+            constant[place] = constant[place[::-1]] = -self.value[index]
+            lmis.append(LMI(block, constant, [self._rows(block, entries)], f"X{b + 1}"))
+        return FeasibilityProblem([Free(self.c.size)], [None], [], [], block_names=["x"], lmis=lmis)
 
     def text(self, comment: str) -> bytes:
         """Return the file."""
@@ -174,21 +156,6 @@ class SdpaData:
             for entry in zip(*(column.tolist() for column in columns), strict=True)
         ]
         return "\n".join([*head, *lines, ""]).encode()
-
-
-def _entry_rows(block: BlockSet, start: int, total: int) -> Sparse:
-    """Rows ``-X_ij``, one for every entry on or above the diagonal, from row ``start`` on."""
-    if not block.matrix:
-        k = np.arange(block.n)
-        return Sparse(
-            sp.csr_array((np.full(block.n, -1.0), (start + k, k)), (total, block.n)), block.n, False
-        )
-    i, j = np.triu_indices(block.n)
-    k = start + np.arange(i.size)
-    places = np.concatenate([i * block.n + j, j * block.n + i])
-    # On the diagonal the two halves fall on one entry.
-    halves = sp.csr_array((np.full(places.size, -0.5), (np.concatenate([k, k]), places)), (total, block.n**2))
-    return Sparse(halves, block.n)
 
 
 # ---------------------------------------------------------------- the primal side
@@ -380,27 +347,39 @@ class LmiForm(Reduction):
         return self.data.lmi()
 
     def point(self, point: Point) -> Point:
-        """Cut ``x`` into the free blocks."""
+        """Cut ``x`` into the free blocks; the others are the values of the LMIs."""
         sizes = [block.n for block in self.original.sets if block.free]
         parts = iter(np.split(point[0], np.cumsum(sizes)[:-1]))
-        slacks = iter(point[1:])
+        slacks = (lmi.value(point) for lmi in self.problem.lmis)
         return tuple(next(parts if block.free else slacks) for block in self.original.sets)
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """In the order and the units of the original rows."""
-        return y[self._place] / self._divisor
+        """In the order and the units of the original rows: each is twice an entry off the diagonal."""
+        parts = []
+        for part in self.problem.split(self.problem.multipliers(y))[1]:
+            i, j = np.triu_indices(len(part)) if part.ndim == 2 else 2 * (np.arange(part.size),)
+            parts.append(np.where(i == j, 1.0, 2.0) * part[i, j] if part.ndim == 2 else part)
+        return np.concatenate(parts)[self._place] / self._divisor
 
     def start_point(self, point: Point) -> Point:
-        """All free blocks in one, then the others."""
-        pairs = list(zip(self.original.sets, point, strict=True))
-        free = np.concatenate([x for block, x in pairs if block.free])
-        return (free, *(x for block, x in pairs if not block.free))
+        """All free blocks in one."""
+        return (np.concatenate([x for b, x in zip(self.original.sets, point, strict=True) if b.free]),)
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """In the order and the units of the entries."""
-        out = np.empty_like(y)
-        out[self._place] = y * self._divisor
-        return out
+        """One matrix for every LMI."""
+        entries = np.empty_like(y)
+        entries[self._place] = y * self._divisor
+        out, start = [], 0
+        for lmi in self.problem.lmis:
+            part = entries[start : start + lmi.set.dimension]
+            start += part.size
+            if lmi.set.matrix:
+                i, j = np.triu_indices(lmi.set.n)
+                whole = np.zeros(lmi.set.shape)
+                whole[i, j] = whole[j, i] = np.where(i == j, 1.0, 0.5) * part
+                part = whole.reshape(-1)
+            out.append(part)
+        return np.concatenate(out)
 
 
 def lmi_form(problem: FeasibilityProblem) -> LmiForm:

@@ -84,9 +84,9 @@ def with_slacks(problem: FeasibilityProblem) -> Slack:
     for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         parts = [_transposed(lmi, b, block) for lmi in lmis]
         rows.append(_stacked(old, block, problem.m, parts))
-    for j, lmi in enumerate(lmis):
-        parts = [-_own(lmi.set) if i == j else _nothing(n, lmi.set) for i, n in enumerate(counts)]
-        rows.append(_stacked(None, lmi.set, problem.m, parts))
+    total = problem.m + sum(counts)
+    for lmi, start in zip(lmis, np.cumsum([problem.m, *counts[:-1]]), strict=True):
+        rows.append(_own(lmi.set, int(start), total))
     right = np.concatenate([-_doubled(lmi.constant[_entries(lmi.set)], lmi.set) for lmi in lmis])
     made = type(problem)(
         [*problem.sets, *(lmi.set for lmi in lmis)],
@@ -136,17 +136,18 @@ def _transposed(lmi: LMI, b: int, block: BlockSet) -> Any:
     return _doubled(sp.csr_array(matrix_of(rows).T)[place], lmi.set)
 
 
-def _own(block: BlockSet) -> Any:
-    """Rows on a slack that give its entries."""
+def _own(block: BlockSet, start: int, total: int) -> Rows:
+    """Rows on a slack that take its entries away, from row ``start`` on."""
     place = _entries(block)
-    k = np.arange(place[0].size)
+    k = start + np.arange(place[0].size)
+    shape = (total, block.entries)
     if not block.matrix:
-        return sp.eye_array(block.n, format="csr")
+        return Sparse(sp.csr_array((np.full(block.n, -1.0), (k, place[0])), shape=shape), block.n, False)
     i, j = place
     # On the diagonal two halves fall on one entry.
-    data = np.where(i == j, 0.5, 1.0)
+    data = np.where(i == j, -0.5, -1.0)
     index = (np.concatenate([k, k]), np.concatenate([i * block.n + j, j * block.n + i]))
-    return sp.csr_array((np.concatenate([data, data]), index), shape=(k.size, block.entries))
+    return Sparse(sp.csr_array((np.concatenate([data, data]), index), shape=shape), block.n)
 
 
 def _nothing(count: int, block: BlockSet) -> Any:
