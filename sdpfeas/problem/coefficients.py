@@ -74,12 +74,16 @@ def _of_parts(parts: Sequence[Any], target: BlockSet) -> Rows:
 def _of_map(linear: Callable[[FloatArray], Any], block: BlockSet, target: BlockSet) -> Rows:
     """Values of a linear map at the entries of a block; mirrored ones share what they have together."""
     need("the values of a linear map", numbers=20.0 * block.entries * target.entries)
-    values: list[Any] = [None] * block.entries
+    rows, columns, data = [], [], []
     for place, unit in _units(block):
         value = _value(linear, unit, target)
+        index = np.flatnonzero(value)
         for k in place:
-            values[k] = value / len(place)
-    stacked = sp.csr_array(sp.vstack([part.reshape((1, target.entries)) for part in values], format="csr"))
+            rows.append(np.full(index.size, k))
+            columns.append(index)
+            data.append(value[index] / len(place))
+    at = (np.concatenate(rows), np.concatenate(columns))
+    stacked = sp.csr_array((np.concatenate(data), at), shape=(block.entries, target.entries))
     _require_linear(linear, stacked, block, target)
     if stacked.nnz <= DENSE * block.entries * target.entries:
         return Sparse(stacked, target.n, target.matrix)
@@ -97,7 +101,8 @@ def _units(block: BlockSet) -> Iterator[tuple[list[int], FloatArray]]:
         yield sorted({int(p * block.n + q), int(q * block.n + p)}), unit
 
 
-def _value(linear: Callable[[FloatArray], Any], x: FloatArray, target: BlockSet) -> Any:
+def _value(linear: Callable[[FloatArray], Any], x: FloatArray, target: BlockSet) -> FloatArray:
+    """The value of the map, entry by entry."""
     value = linear(x)
     if np.shape(value) != target.shape:
         raise ProblemError(f"the map gives an array of shape {np.shape(value)}, expected {target.shape}")
@@ -111,7 +116,7 @@ def _value(linear: Callable[[FloatArray], Any], x: FloatArray, target: BlockSet)
                 f"the map gives matrices that are not symmetric, entries differ by {apart:.3g}"
             )
         array = symmetrize(array)
-    return sp.coo_array(array)
+    return array.reshape(-1)
 
 
 def _require_linear(
@@ -121,6 +126,6 @@ def _require_linear(
     x = block.symmetrize(np.random.default_rng(0).uniform(0.5, 1.5, block.shape))
     flat = x.reshape(-1)
     expected, size = stacked.T @ flat, abs(stacked).T @ np.abs(flat)
-    apart = np.abs(_value(linear, x, target).toarray().reshape(-1) - expected)
+    apart = np.abs(_value(linear, x, target) - expected)
     if not np.all(apart <= LINEAR * (size + float(np.max(size, initial=0.0)))):
         raise ProblemError("the map is not linear; what it gives at zero belongs into the constant")
