@@ -50,7 +50,7 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
 
 
 def ask_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inquiry) -> Claim:
-    """Let a backend maximise an objective, with slacks for the LMIs it does not take.
+    """Let a backend maximise an objective, with slacks for LMIs: none takes both as they are.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def ask_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inq
     inquiry : Inquiry
         What it is asked besides.
     """
-    if not program.problem.lmis or backend.lmis:
+    if not program.problem.lmis:
         return backend.maximise(program, inquiry)
     slacks = program.problem.slack_form
     return _back(backend.maximise(program.with_slacks(), inquiry.through(slacks)), slacks)

@@ -14,7 +14,7 @@ from sdpfeas.problem.coefficients import coefficients_for
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Dense, Rows, Sparse
-from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
+from sdpfeas.problem.sets import PSD, BlockSet, HermitianPSD, Nonneg
 from sdpfeas.problem.validation import RowError, float_array, real_number
 
 __all__ = ["ProblemBuilder"]
@@ -115,8 +115,8 @@ class ProblemBuilder:
             of side n an array of shape (n, n, k, k), that of mirrored entries the same; or rows, one for each
             entry, such as a sparse matrix of flattened ones or ``LowRank``.
         into : BlockSet, optional
-            The set, by default the positive semidefinite matrices of the constant's size (for a vector, the
-            non-negative ones).
+            The set, by default the positive semidefinite matrices of the constant's size, Hermitian where it
+            is complex; for a vector, the non-negative ones.
         """
         _require_new(name, {**self._rows, **self._lmis}, "row or LMI")
         target = _target(f"LMI {name}", constant) if into is None else into
@@ -186,7 +186,7 @@ def _target(what: str, constant: Any) -> BlockSet:
         return Nonneg(shape[0])
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ProblemError(f"{what}: the constant must be a square matrix or a vector, got shape {shape}")
-    return PSD(shape[0])
+    return HermitianPSD(shape[0]) if np.iscomplexobj(constant) else PSD(shape[0])
 
 
 def _one_row(coefficients: Any, block: BlockSet) -> Any:

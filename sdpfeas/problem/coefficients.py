@@ -50,7 +50,7 @@ def coefficients_for(given: Any, block: BlockSet, target: BlockSet) -> Rows:
         if block.matrix or len(given) != block.n:
             raise ProblemError(f"{len(given)} matrices are no coefficients for {block.kind}({block.n})")
         return _of_parts(given, target)
-    array = float_array(given, "coefficients")
+    array = float_array(target.coordinates(given), "coefficients")
     if array.shape == target.shape and block.entries == 1:
         array = array[None]
     if array.shape != (*block.shape, *target.shape):
@@ -104,6 +104,7 @@ def _units(block: BlockSet) -> Iterator[tuple[list[int], FloatArray]]:
 def _value(linear: Callable[[FloatArray], Any], x: FloatArray, target: BlockSet) -> FloatArray:
     """The value of the map, entry by entry."""
     value = linear(x)
+    value = value if sp.issparse(value) else target.coordinates(value, exact=False)
     if np.shape(value) != target.shape:
         raise ProblemError(f"the map gives an array of shape {np.shape(value)}, expected {target.shape}")
     array = float_array(value.toarray() if sp.issparse(value) else value, "the values of the map")

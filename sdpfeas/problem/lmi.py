@@ -100,7 +100,7 @@ class LMI:
     def _part(self, b: int, entry: Any, where: str) -> Rows | None:
         try:
             if not (entry is None or isinstance(entry, Rows) or sp.issparse(entry)):
-                array = float_array(entry, "coefficients")
+                array = float_array(self.set.coordinates(entry), "coefficients")
                 # Two indices for the entries of a matrix block, then those of the set.
                 entry = (
                     array.reshape(-1, *array.shape[2:]) if array.ndim == 2 + len(self.set.shape) else array
@@ -180,6 +180,7 @@ def mirrored(entries: FloatArray, block: BlockSet) -> FloatArray:
 
 def _constant(values: Any, block: BlockSet, where: str) -> FloatArray:
     """Check the constant of an LMI as if it were a row on a block in its set."""
+    values = values if sp.issparse(values) else block.coordinates(values)
     shape = values.shape if sp.issparse(values) else np.shape(values)
     if shape != block.shape:
         raise ProblemError(f"{where}: the constant has shape {shape}, expected {block.shape}")

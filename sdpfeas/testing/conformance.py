@@ -18,9 +18,10 @@ from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.errors import OptionError
 from sdpfeas.families import planting as planted
+from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
 from sdpfeas.families.planting import Planted
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.sets import PSD
+from sdpfeas.problem.sets import PSD, Free, Nonneg
 from sdpfeas.search.solving import solve
 from sdpfeas.verifier.results import Claim, Result, Stop, Verdict
 
@@ -153,6 +154,10 @@ def _matrix_inequalities(seed: int) -> Iterator[Planted]:
     for truth in (True, False):
         for n in (2, 4):
             yield replace(planted.lmi(rng, n, 2, truth=truth), name=f"lmi {n}, {truth}")
+        plant = feasible_lmis if truth else infeasible_lmis
+        for sets in ([Free(3)], [Free(2), PSD(2)]):
+            item = plant(rng, sets, [PSD(3), Nonneg(2)], rows=1, bounds="inequality")
+            yield replace(item, name=f"lmis on {len(sets)} block(s), {truth}")
 
 
 def _badly_scaled(seed: int) -> Iterator[Planted]:

@@ -17,6 +17,7 @@ from scipy.io import savemat
 import sdpfeas as sf
 from sdpfeas.cli import main
 from sdpfeas.errors import SdpfeasError
+from sdpfeas.families.planted_lmis import feasible_lmis
 from sdpfeas.families.planting import feasible, infeasible, set_mixes
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.families.stored import SavedBracket, load_bracket, pack_bracket
@@ -24,6 +25,7 @@ from sdpfeas.io.results import load_result, save_result
 from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.io.sedumi import read_sedumi
 from sdpfeas.io.tables import read_samples
+from sdpfeas.problem.sets import PSD, Nonneg
 from sdpfeas.study.export import write_table
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.store import Store
@@ -79,6 +81,7 @@ class Corpus:
             feasible(rng, set_mixes()["all"], storage="low-rank").problem,
             infeasible(rng, set_mixes()["psd nonneg"], storage="sparse", bounds="mixed").problem,
             _composed(),
+            feasible_lmis(rng, set_mixes()["psd free"], [PSD(3), Nonneg(2)], storage="low-rank").problem,
         ]
         self.results = [sf.solve(problem, time_limit=20) for problem in self.problems[:2]]
         self.family: Any = find_problem("theta").make(graph="cycle", n=5)

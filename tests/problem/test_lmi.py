@@ -17,7 +17,7 @@ from sdpfeas.problem.rows import Dense, Sparse
 
 EYE, OFF = np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])
 ALL = [sf.PSD(2), sf.Nonneg(2), sf.Free(2), sf.SpectralBox(2, -1.0, 2.0)]
-TARGETS = [sf.PSD(3), sf.Nonneg(2), sf.SpectralBox(2, 0.0, 3.0)]
+TARGETS = [sf.PSD(3), sf.Nonneg(2), sf.SpectralBox(2, 0.0, 3.0), sf.SecondOrder(3), sf.HermitianPSD(2)]
 
 
 def lmi(**changes):
@@ -110,7 +110,7 @@ def test_files_and_pickles_keep_every_bit(tmp_path, storage):
     item.save(tmp_path / "p.npz")
     again = sf.FeasibilityProblem.load(tmp_path / "p.npz")
     assert again == item == pickle.loads(pickle.dumps(item))
-    assert [one.name for one in again.lmis] == ["lmi 0", "lmi 1", "lmi 2"]
+    assert [one.name for one in again.lmis] == [f"lmi {j}" for j in range(len(TARGETS))]
     assert repr(again) == repr(item)
     assert "LMI lmi 0: PSD(3), " in repr(item)
 
@@ -235,6 +235,22 @@ def test_the_builder_takes_every_form_of_coefficients():
         item = built({"P": parts}, block=sf.Nonneg(2))
         assert np.array_equal(item.lmis[0].value(item.point([[2.0, 3.0], [0.0]])), 4.0 * EYE + 2.0 * OFF)
     assert isinstance(built({"t": sp.csr_array(OFF)}).lmis[0].coefficients[1], Sparse)
+
+
+def test_complex_matrices_are_taken():
+    h = np.array([[2.0, 1j], [-1j, 3.0]])
+    forms = [{"P": [h, EYE]}, {"P": np.array([h, EYE])}, {"P": lambda x: x[0] * h + x[1] * EYE}]
+    for terms in forms:
+        item = built(terms, constant=4.0 * h, block=sf.Free(2))
+        (one,) = item.lmis
+        assert one.set == sf.HermitianPSD(2)
+        value = one.set.to_complex(one.value(item.point([[1.0, 2.0], [0.0]])))
+        assert np.array_equal(value, 5.0 * h + 2.0 * EYE)
+    assert sf.LMI(sf.HermitianPSD(2), 4.0 * h, [[h, EYE]]).constant.tolist() == one.constant.tolist()
+    with pytest.raises(sf.ProblemError, match="not Hermitian"):
+        built({"P": [h, EYE]}, constant=1j * h, block=sf.Free(2))
+    with pytest.raises(sf.ProblemError, match="real array"):
+        built({"P": [h, EYE]}, constant=EYE, block=sf.Free(2))
 
 
 BAD_TERMS = {

@@ -19,6 +19,7 @@ MIXES = {
     "free psd": [sf.Free(2), sf.PSD(3)],
     "box nonneg": [sf.SpectralBox(3, trace=1.0), sf.Nonneg(2)],
     "all": [sf.PSD(2), sf.Nonneg(2), sf.Free(2), sf.SpectralBox(2, -1.0, 2.0)],
+    "new": [sf.SecondOrder(3), sf.HermitianPSD(2), sf.Free(1)],
 }
 TARGETS = {
     "psd": [sf.PSD(4)],
@@ -26,6 +27,7 @@ TARGETS = {
     "nonneg": [sf.Nonneg(7)],
     "nonneg psd": [sf.Nonneg(3), sf.PSD(4)],
     "box": [sf.SpectralBox(4, -1.0, 2.0)],
+    "new": [sf.SecondOrder(4), sf.HermitianPSD(3)],
 }
 STORAGE = ["dense", "sparse", "low-rank", "stacked", "combined"]
 
