@@ -16,6 +16,7 @@ from sdpfeas.errors import LimitError
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.redundancy import independent_rows
 from sdpfeas.verifier.exact import (
     DENOMINATORS,
     exact_certificate,
@@ -78,7 +79,7 @@ class Case(ABC, Generic[Evidence]):
     def _check(self, mode: Proof, reading: Reading) -> Outcome:
         outcome, evidence, repairs = self.first_proven(mode, reading)
         if not outcome.proven:
-            return refuse(f"{self.kind}: {outcome.reason}")
+            return refuse(f"{self.kind}: {outcome.reason}", dependent=outcome.dependent)
         if outcome.evidence is not None:
             evidence, repairs = outcome.evidence, repairs + outcome.repairs
         return replace(outcome, evidence=evidence, repairs=repairs)
@@ -172,7 +173,16 @@ class PointCase(Case[Point]):
         )
 
     def _prove(self, candidate: Point) -> Outcome:
-        return prove_point(self.problem, candidate, self.tolerances)
+        outcome = prove_point(self.problem, candidate, self.tolerances)
+        if not outcome.dependent:
+            return outcome
+        # Rows that follow from others, exactly, ask for nothing.
+        fewer = independent_rows(self.problem).problem
+        if fewer is self.problem:
+            return outcome
+        proof = prove_point(fewer, candidate, self.tolerances)
+        dropped = f"; {self.problem.m - fewer.m} rows follow from others"
+        return replace(proof, reason=proof.reason + dropped)
 
     def _recompute(self, candidate: Point, proof: Outcome | None) -> Outcome:
         return check_point(self.problem, candidate, self.tolerances, proof)

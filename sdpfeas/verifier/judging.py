@@ -10,6 +10,7 @@ import numpy as np
 
 from sdpfeas.errors import LimitError
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.redundancy import independent_rows
 from sdpfeas.verifier.cases import Case, PointCase
 from sdpfeas.verifier.exact import contradiction, is_round, small_enough
 from sdpfeas.verifier.outcome import Outcome
@@ -18,6 +19,9 @@ from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.verdicts import Proof, Reading, Verdict
 
 __all__ = ["judge"]
+
+#: Bounds that disagree by less than this, relative to their size, may do so because they were computed.
+BY_ROUNDING = 1e-12
 
 
 def judge(
@@ -41,6 +45,8 @@ def judge(
                 return replace(undecided, reason="point and certificate both hold: too close to call")
             if mode is not Proof.RIGOROUS:
                 granted = _refuted(problem, cases, granted, mode, reading) or granted
+            elif not granted and any(_may_contradict(*both) for both in zip(cases, outcomes, strict=True)):
+                granted = _contradicted(problem)
             if granted:
                 check = replace(granted[0], reading=reading)
                 return in_other_words(check, _points(cases)) if check.proof is Proof.EXACT else check
@@ -69,6 +75,29 @@ def _refuted(
             check = Check(problem, Verdict.INFEASIBLE, Proof.EXACT, found.margin, found.reason, found.repairs)
             return [replace(check, certificate=found.evidence, rational=found.rational)]
     return []
+
+
+def _may_contradict(case: Case[Any], outcome: Outcome) -> bool:
+    """Whether a refused claim suggests that equality rows may contradict each other."""
+    return case.repair and (outcome.dependent or case.verdict is Verdict.INFEASIBLE)
+
+
+def _contradicted(problem: FeasibilityProblem) -> list[Check]:
+    """Check of equality rows that contradict each other by more than rounding may have done to them."""
+    try:
+        found = independent_rows(problem).contradiction
+    except LimitError:
+        return []
+    if found is None:
+        return []
+    margin = float(found.gap / found.size)
+    with np.errstate(over="ignore"):
+        y = np.array([float(v) for v in found.multipliers / max(map(abs, found.multipliers))])
+    if not (margin > BY_ROUNDING or is_round(problem)):
+        return []
+    reason = "equality rows contradict each other: their combination, in fractions, asks for the impossible"
+    check = Check(problem, Verdict.INFEASIBLE, Proof.EXACT, margin, reason)
+    return [replace(check, certificate=y, rational=found.multipliers)]
 
 
 def _points(cases: list[Case[Any]]) -> list[Point]:

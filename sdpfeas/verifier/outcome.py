@@ -27,6 +27,8 @@ class Outcome:
         What was changed to get there.
     rational : optional
         The evidence as fractions, where the proof is exact.
+    dependent : bool
+        Whether a proof failed because equality rows are not provably independent.
     """
 
     proven: bool
@@ -35,8 +37,9 @@ class Outcome:
     evidence: Any = None
     repairs: tuple[str, ...] = ()
     rational: Any = None
+    dependent: bool = False
 
 
-def refuse(reason: str) -> Outcome:
+def refuse(reason: str, *, dependent: bool = False) -> Outcome:
     """Return an outcome that proves nothing."""
-    return Outcome(False, -math.inf, reason)
+    return Outcome(False, -math.inf, reason, dependent=dependent)

@@ -8,16 +8,15 @@ import numpy as np
 import scipy.linalg
 
 from sdpfeas.numerics.effort import need
-from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.redundancy import screen
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Dense, Rows
-from sdpfeas.problem.rows.arrays import EMPTY
 from sdpfeas.problem.rows.columns import dense_columns, vector_columns
 from sdpfeas.problem.sets import BlockSet, Free
 from sdpfeas.verifier.equality import MAX_DENSE_ROWS
-from sdpfeas.verifier.gram import need_gram
 
 __all__ = ["without_redundant_columns", "without_redundant_rows"]
 
@@ -32,39 +31,16 @@ def without_redundant_rows(problem: FeasibilityProblem) -> FeasibilityProblem | 
     A numeric judgement, up to rounding: the row, and its bound, must agree with a combination of rows that
     are kept (and of prescribed traces) to within a share of 1e-13 of the terms.
     """
-    index = np.flatnonzero(problem.equality)
-    if not 1 < index.size <= MAX_DENSE_ROWS:
+    seen = screen(problem)
+    if seen is None:
         return None
-    parts, exponents = _in_units(problem, index)
-    need_gram([rows for _, rows in parts], index.size)
-    gram = np.zeros((index.size, index.size))
-    for block, rows in parts:
-        gram += rows.gram()
-        if block.trace is not None:
-            along = rows.apply(block.identity())
-            gram -= np.outer(along, along) / block.degree
-    if not np.isfinite(gram).all():
-        return None
-    kept = _pivots(gram)
-    bound = np.ldexp(problem.lower[index], -exponents)
-    dropped = [k for k in np.setdiff1d(np.arange(index.size), kept) if _follows(parts, bound, gram, kept, k)]
+    index, kept = seen.index, seen.kept
+    bound = np.ldexp(problem.lower[index], -seen.exponents)
+    rest = np.setdiff1d(np.arange(index.size), kept)
+    dropped = [k for k in rest if _follows(seen.parts, bound, seen.gram, kept, k)]
     if not dropped:
         return None
     return problem.select_rows(np.setdiff1d(np.arange(problem.m), index[dropped]))
-
-
-def _in_units(
-    problem: FeasibilityProblem, index: np.ndarray
-) -> tuple[list[tuple[BlockSet, Rows]], np.ndarray]:
-    """Some rows of a problem, block by block, each divided by a power of two; and the exponents of these."""
-    both = [
-        (block, *rows.select(index).units())
-        for block, rows in zip(problem.sets, problem.rows, strict=True)
-        if rows is not None
-    ]
-    exponents = np.max([power for _, _, power in both], axis=0, initial=EMPTY)
-    exponents = np.where(exponents == EMPTY, 0, exponents)
-    return [(block, rows.scaled(np.ldexp(1.0, power - exponents))) for block, rows, power in both], exponents
 
 
 def _follows(
@@ -133,10 +109,3 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
         sets[b] = Free(max(own.size, 1))
         rows_out[b] = Dense(part[:, own]) if own.size else None
     return FeasibilityProblem(sets, rows_out, problem.lower, problem.upper)
-
-
-def _pivots(gram: FloatArray) -> np.ndarray:
-    """Indices of a largest subset that is independent by the judgement of a pivoted factorisation."""
-    tolerance = 1e-12 * float(np.max(np.diagonal(gram), initial=0.0))
-    _, pivots, rank, _ = scipy.linalg.lapack.dpstrf(symmetrize(gram), tol=tolerance, lower=1)
-    return np.sort(pivots[:rank] - 1)

@@ -110,7 +110,8 @@ def _prove_with(
         off = np.abs(value[equal] - problem.lower[equal])
         local = system.correction_upper(inflate(off + radius[equal] + drift[equal], 4))
         if not math.isfinite(local):
-            return refuse("the equality rows are not provably independent on the blocks that can move")
+            reason = "the equality rows are not provably independent on the blocks that can move"
+            return refuse(reason, dependent=True)
         if not local < 1.0:
             return refuse(
                 "the equality rows are missed by more than the distance to the boundary allows "

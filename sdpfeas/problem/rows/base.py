@@ -138,6 +138,10 @@ class Rows(ABC):
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic, as an array of ``Fraction``; ``read`` takes each number."""
 
+    def exact_terms(self, i: int) -> dict[int, Fraction]:
+        """Entries of row ``i`` that are not zero, as fractions, by their place in the flattened array."""
+        return {k: v for k, v in enumerate(self.exact_row(i).reshape(-1).tolist()) if v}
+
     @abstractmethod
     def state(self) -> State:
         """Return what the kind stores, for files, pickles and hashes."""

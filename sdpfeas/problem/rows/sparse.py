@@ -182,6 +182,12 @@ class Sparse(Rows):
             out[self._csr.indices[k]] = read(float(self._csr.data[k]))
         return out.reshape(self.shape)
 
+    def exact_terms(self, i: int) -> dict[int, Fraction]:
+        """Entries of row ``i`` that are not zero."""
+        part = slice(self._csr.indptr[i], self._csr.indptr[i + 1])
+        places, values = self._csr.indices[part].tolist(), self._csr.data[part].tolist()
+        return {k: Fraction(v) for k, v in zip(places, values, strict=True)}
+
     def state(self) -> State:
         """Return the three arrays of the CSR format."""
         return {"m": self.m, "n": self.n, "matrix": self.matrix}, csr_parts(self._csr), []

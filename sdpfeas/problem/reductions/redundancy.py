@@ -1,0 +1,304 @@
+"""Equality rows that follow from others, exactly: found in floating point, checked in integers, dropped.
+
+A row follows from others if it is a combination of them and, where a set prescribes a trace, of identities,
+and its bound is the same combination of theirs. If the bound is another one, the rows contradict each other,
+and the combination is a certificate. Rows that only nearly follow are left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+
+import numpy as np
+import scipy.linalg
+
+from sdpfeas.numerics.effort import Work, need
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.rows.arrays import EMPTY
+from sdpfeas.problem.sets import BlockSet
+
+__all__ = ["Contradiction", "Independent", "Screen", "independent_rows", "screen"]
+
+#: More equality rows than this are not looked at.
+MAX_ROWS = 3000
+
+#: Pivots of a Gram matrix of rows in units below this are those of rows that may follow from others.
+SMALL_PIVOT = 1e-12
+
+#: Denominators of the coefficients that are tried, and how close a coefficient must be to its fraction.
+DENOMINATORS, CLOSE = (1, 60, 5040), 1e-6
+
+#: Numbers that can be written in the time of one operation with integers of any length.
+NUMBERS = 400.0
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Equality rows that add up to nothing, or to known traces, while their bounds do not.
+
+    Attributes
+    ----------
+    multipliers : ndarray
+        Fractions, one per row, and zero for LMIs: a certificate.
+    gap : Fraction
+        By how much the two sides differ, ...
+    size : Fraction
+        ... and the size of the terms that add up to it.
+    """
+
+    multipliers: np.ndarray
+    gap: Fraction
+    size: Fraction
+
+
+@dataclass(frozen=True)
+class Independent(Reduction):
+    """A problem without the equality rows that follow from others; the same one where there are none.
+
+    Attributes
+    ----------
+    original, problem : FeasibilityProblem
+        The problem before and after: they have the same points, exactly.
+    contradiction : Contradiction or None
+        Rows found to contradict each other; then there are no points at all.
+    """
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    contradiction: Contradiction | None
+    _kept: np.ndarray
+    _combinations: dict[int, dict[int, Fraction]]
+
+    def point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Zero for the rows that were dropped."""
+        head = np.zeros(self.original.m)
+        head[self._kept] = y[: self._kept.size]
+        return np.concatenate([head, y[self._kept.size :]])
+
+    def start_point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Give the multipliers of rows that were dropped to those they follow from."""
+        out = np.array(y)
+        for k, weights in self._combinations.items():
+            for j, weight in weights.items():
+                out[j] += y[k] * float(weight)
+        return np.concatenate([out[self._kept], y[self.original.m :]])
+
+
+def independent_rows(problem: FeasibilityProblem) -> Independent:
+    """Drop the equality rows that follow from others; made once.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem.
+    """
+    found = problem.__dict__.get("_independent_rows")
+    if found is None:
+        found = problem.__dict__["_independent_rows"] = _independent_rows(problem)
+    return found
+
+
+def _independent_rows(problem: FeasibilityProblem) -> Independent:
+    dropped: dict[int, dict[int, Fraction]] = {}
+    contradiction = None
+    whole = _Integers(problem)
+    with np.errstate(all="ignore"):
+        seen = screen(problem)
+        for k, weights in () if seen is None else _candidates(seen):
+            sums = whole.identities(k, weights)
+            if sums is None:
+                continue
+            terms = [Fraction(problem.lower[k])]
+            terms += [-weight * Fraction(problem.lower[j]) for j, weight in weights.items()]
+            terms += [-t * Fraction(problem.sets[b].trace or 0.0) for b, t in sums.items()]
+            gap = sum(terms, Fraction(0))
+            if gap == 0:
+                dropped[k] = weights
+            elif contradiction is None:
+                y = np.full(problem.multiplier_count, Fraction(0), dtype=object)
+                y[k] = Fraction(1)
+                for j, weight in weights.items():
+                    y[j] = -weight
+                sign = 1 if gap > 0 else -1
+                contradiction = Contradiction(sign * y, abs(gap), sum(map(abs, terms), Fraction(0)))
+    kept = np.setdiff1d(np.arange(problem.m), np.array(list(dropped), dtype=np.int64))
+    smaller = problem.select_rows(kept) if dropped else problem
+    return Independent(problem, smaller, contradiction, kept, dropped)
+
+
+# ---------------------------------------------------------------- in floating point
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Equality rows in units, and which of them look independent.
+
+    Attributes
+    ----------
+    index : ndarray of int
+        The equality rows.
+    parts : list of tuple
+        Their parts in every block that has some, with its set; row ``i`` is divided by ``2**exponents[i]``.
+    exponents : ndarray of int
+        These exponents.
+    gram : ndarray
+        Inner products of the rows, identities taken out where a trace is prescribed.
+    kept : ndarray of int
+        Places in ``index`` of a largest subset that looks independent.
+    """
+
+    index: np.ndarray
+    parts: list[tuple[BlockSet, Rows]]
+    exponents: np.ndarray
+    gram: FloatArray
+    kept: np.ndarray
+
+
+def screen(problem: FeasibilityProblem) -> Screen | None:
+    """Look for equality rows that follow from others, up to rounding; None where there is nothing to find.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem.
+    """
+    index = np.flatnonzero(problem.equality)
+    if not 1 <= index.size <= MAX_ROWS:
+        return None
+    both = [
+        (block, *rows.select(index).units())
+        for block, rows in zip(problem.sets, problem.rows, strict=True)
+        if rows is not None
+    ]
+    exponents = np.max([power for _, _, power in both], axis=0, initial=EMPTY)
+    exponents = np.where(exponents == EMPTY, 0, exponents)
+    parts = [(block, rows.scaled(np.ldexp(1.0, power - exponents))) for block, rows, power in both]
+    work = reduce(Work.plus, (rows.gram_work for _, rows in parts), Work(products=float(index.size) ** 3))
+    need("a look for redundant rows", *work, memory=32.0 * float(index.size) ** 2)
+    gram = np.zeros((index.size, index.size))
+    for block, rows in parts:
+        gram += rows.gram()
+        if block.trace is not None:
+            along = rows.apply(block.identity())
+            gram -= np.outer(along, along) / block.degree
+    if not np.isfinite(gram).all():
+        return None
+    tolerance = SMALL_PIVOT * float(np.max(np.diagonal(gram), initial=0.0))
+    _, pivots, rank, _ = scipy.linalg.lapack.dpstrf(symmetrize(gram), tol=tolerance, lower=1)
+    kept = np.sort(pivots[:rank] - 1)
+    return Screen(index, parts, exponents, gram, kept)
+
+
+def _candidates(seen: Screen) -> Iterator[tuple[int, dict[int, Fraction]]]:
+    """Rows that may follow from others, each with the combination that it may be."""
+    rest = np.setdiff1d(np.arange(seen.index.size), seen.kept)
+    if rest.size == 0:
+        return
+    inner = seen.gram[np.ix_(seen.kept, seen.kept)]
+    need(
+        "a look for redundant rows", products=2.0 * float(seen.kept.size) ** 2 * (seen.kept.size + rest.size)
+    )
+    try:
+        weights = scipy.linalg.solve(inner, seen.gram[np.ix_(seen.kept, rest)], assume_a="pos").T
+    except (np.linalg.LinAlgError, ValueError):
+        return
+    for k, row in zip(rest, weights, strict=True):
+        if not np.isfinite(row).all():
+            continue
+        for most in DENOMINATORS:
+            simple = _simple(row, most)
+            if simple is not None:
+                yield (
+                    int(seen.index[k]),
+                    {
+                        int(seen.index[seen.kept[p]]): w
+                        * Fraction(2) ** int(seen.exponents[k] - seen.exponents[seen.kept[p]])
+                        for p, w in simple.items()
+                    },
+                )
+                break
+
+
+def _simple(weights: FloatArray, most: int) -> dict[int, Fraction] | None:
+    """Fractions with denominators up to a number that are close to all weights; None if there are none."""
+    out = {}
+    for p in np.flatnonzero(np.abs(weights) > CLOSE):
+        value = float(weights[p])
+        near = Fraction(value).limit_denominator(most)
+        if abs(float(near) - value) > CLOSE * max(1.0, abs(value)):
+            return None
+        if near:
+            out[int(p)] = near
+    return out
+
+
+# ---------------------------------------------------------------- in integers
+
+
+class _Integers:
+    """The rows of a problem as integers times powers of two, each read once."""
+
+    def __init__(self, problem: FeasibilityProblem) -> None:
+        self._problem = problem
+        self._read: dict[int, tuple[list[dict[int, int]], int]] = {}
+
+    def _row(self, i: int) -> tuple[list[dict[int, int]], int]:
+        """Entries of a row that are not zero, block by block, times a power of two; and its exponent."""
+        if i not in self._read:
+            rows = self._problem.rows
+            need(
+                "a look for redundant rows",
+                numbers=NUMBERS * sum(r.entries / r.m for r in rows if r is not None),
+            )
+            parts = [{} if r is None else r.exact_terms(i) for r in rows]
+            bits = max((v.denominator.bit_length() - 1 for part in parts for v in part.values()), default=0)
+            whole = [
+                {k: v.numerator << (bits - v.denominator.bit_length() + 1) for k, v in p.items()}
+                for p in parts
+            ]
+            self._read[i] = whole, bits
+        return self._read[i]
+
+    def identities(self, k: int, weights: dict[int, Fraction]) -> dict[int, Fraction] | None:
+        """What is left of row ``k`` without a combination of others, as multiples of identities.
+
+        They are given block by block, where a trace is prescribed; None if anything else is left.
+        """
+        problem = self._problem
+        left: list[dict[int, int]] = [{} for _ in problem.sets]
+        coefficients = {k: Fraction(1), **{j: -w for j, w in weights.items()}}
+        shares = {j: w / (1 << self._row(j)[1]) for j, w in coefficients.items()}
+        common = math.lcm(*(share.denominator for share in shares.values()))
+        for j, share in shares.items():
+            factor = share.numerator * (common // share.denominator)
+            parts = self._row(j)[0]
+            need("a look for redundant rows", numbers=NUMBERS * sum(map(len, parts)))
+            for total, part in zip(left, parts, strict=True):
+                for place, value in part.items():
+                    total[place] = total.get(place, 0) + factor * value
+        out = {}
+        for b, (block, total) in enumerate(zip(problem.sets, left, strict=True)):
+            rest = {place: value for place, value in total.items() if value}
+            if not rest:
+                continue
+            wanted = np.flatnonzero(block.identity().reshape(-1)).tolist()
+            values = set(rest.values())
+            if block.trace is None or len(values) != 1 or sorted(rest) != wanted:
+                return None
+            out[b] = Fraction(values.pop(), common)
+        return out
