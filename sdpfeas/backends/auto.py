@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 from sdpfeas.backends.asking import ask, ask_program
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
+from sdpfeas.backends.facial.backend import Facial
+from sdpfeas.backends.facial.sieve import promising
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.cost import newton_work
 from sdpfeas.backends.registry import find_solver
@@ -23,6 +25,18 @@ __all__ = ["Auto", "AutoOptions"]
 
 #: Our own interior-point method.
 OURS = "spectral-ipm"
+
+#: The search for facial chains.
+FACES = "facial"
+
+#: Seconds that it gets where there is no time limit.
+PATIENCE = 60.0
+
+#: Share of the time limit after which the last backends are not asked, where the first came to their end.
+EARLY = 0.2
+
+#: Ends that more time would not change.
+THOROUGH = (Stop.FINISHED, Stop.STALLED, Stop.NUMERICAL, Stop.ITERATION_LIMIT)
 
 #: Above this many multiply-adds per Newton system the interior-point method is no longer first.
 DENSE_WORK = 5e10
@@ -60,22 +74,35 @@ class Auto(FeasibilityBackend):
         tried: list[str] = []
         last = Claim(stop=Stop.UNSUPPORTED, raw_status="no backend takes this problem")
         queue = list(self._available(problem))
+        held, ended, flat = list[Claim](), dict[str, Stop](), False
         for place, backend in enumerate(queue):
-            if tried and inquiry.deadline.expired:
-                return replace(last, stop=Stop.TIME_LIMIT)
-            waiting = place < len(queue) - 1
-            share = inquiry.deadline.limit
-            claim = ask(
-                backend, problem, inquiry.within(share * SHARE) if waiting and share is not None else inquiry
-            )
-            tried.append(f"{backend.name}: {claim.raw_status or claim.stop}")
-            last = replace(claim, raw_status="; ".join(tried), info={**claim.info, "tried": list(tried)})
-            if waiting and inquiry.offer(claim.point, claim.certificate, final=True):
-                break
-            if claim.info.get("flat"):
+            if flat and backend.name != FACES:
                 # The others look for an interior as well, and some of them take all the time there is to find
                 # none.
+                continue
+            if tried and inquiry.deadline.expired:
+                last = replace(last, stop=Stop.TIME_LIMIT)
                 break
+            share = _share(inquiry, backend, waiting=place < len(queue) - 1, ended=ended)
+            if share is not None and share <= 0.0:
+                said = f"{last.raw_status}; nothing more is likely to help"
+                last = replace(last, raw_status=said, stop=Stop.STALLED)
+                break
+            claim = ask(backend, problem, inquiry.within(share))
+            ended[backend.name] = claim.stop
+            tried.append(f"{backend.name}: {claim.raw_status or claim.stop}")
+            last = replace(claim, raw_status="; ".join(tried), info={**claim.info, "tried": list(tried)})
+            flat = flat or bool(claim.info.get("flat"))
+            held.append(claim)
+            # A numeric verdict has to wait: there may be a proof on a face.
+            final = all(other.name != FACES for other in queue[place + 1 :])
+            for each in held if final else [claim]:
+                inquiry.offer(each.point, each.certificate, final=final)
+            if inquiry.over:
+                return last
+            held = [] if final else held
+        for each in held:
+            inquiry.offer(each.point, each.certificate, final=True)
         return last
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
@@ -101,8 +128,28 @@ class Auto(FeasibilityBackend):
                 yield backend
 
 
+def _share(
+    inquiry: Inquiry, backend: FeasibilityBackend, *, waiting: bool, ended: dict[str, Stop]
+) -> float | None:
+    """Seconds for a backend; None for all there are, and none where nothing more is likely to help."""
+    limit = inquiry.deadline.limit
+    if limit is None:
+        return PATIENCE if backend.name == FACES else None
+    share = limit * SHARE if waiting else limit
+    # Two interior-point methods that come to their end without a proof, and no chain: others rarely help.
+    if all(ended.get(name, Stop.TIME_LIMIT) in THOROUGH for name in (OURS, "clarabel", FACES)):
+        share = min(share, EARLY * inquiry.deadline.seconds - inquiry.deadline.elapsed)
+    return share
+
+
 def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]]:
     """Backends for a problem with their options, the most promising first."""
+    sieve: dict[str, object] = {"sieve": True, "whole": False}
+    first = [(FACES, sieve)] if Facial.takes(problem) and promising(problem) else []
+    return first + _by_shape(problem)
+
+
+def _by_shape(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]]:
     rest: list[tuple[str, dict[str, object]]] = [
         ("clarabel", {"mode": "direct"}),
         ("dual-lbfgs", {}),
@@ -114,4 +161,7 @@ def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
     sets = [*problem.sets, *(lmi.set for lmi in problem.lmis)]
     vectors = any(block.shadow_of and not block.side for block in sets)
     first = newton_work(problem).products <= DENSE_WORK and not vectors
-    return ours + rest if first else [*rest[:1], *ours, *rest[1:]]
+    faces: list[tuple[str, dict[str, object]]] = []
+    if Facial.takes(problem):
+        faces = [(FACES, {"whole": False})]
+    return ours + faces + rest if first else [*rest[:1], *ours, *faces, *rest[1:]]

@@ -16,6 +16,7 @@ import numpy as np
 from sdpfeas.errors import ClaimError, in_words
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.validation import float_array, listed
+from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 
 __all__ = ["claimed_verdict", "plain_info", "read_claim"]
@@ -96,6 +97,7 @@ def read_claim(returned: Any) -> Claim:
             stop=Stop(returned.stop),
             iterations=_count(returned.iterations),
             info={in_words(key): value for key, value in dict(returned.info).items()},
+            chain=_chain(returned.chain),
         )
     except Exception as error:  # noqa: BLE001 - anything may be wrong with a stranger's claim
         return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {in_words(error)}")
@@ -130,6 +132,10 @@ def _plain(value: Any, depth: int = 4) -> Any:
     except Exception:  # noqa: BLE001 - a stranger's value may raise anything
         return f"<{type(value).__name__}>"
     return in_words(value)
+
+
+def _chain(given: Any) -> Chain | None:
+    return None if given is None else Chain(given.steps, given.reading)
 
 
 def _array(values: Any, what: str) -> FloatArray:

@@ -26,6 +26,8 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
+from sdpfeas.verifier.chains.case import ChainCase, is_about
+from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.cost import proof_work
 from sdpfeas.verifier.judging import judge
 from sdpfeas.verifier.results import Check, Claim, Proof, Reading, Verdict
@@ -167,6 +169,7 @@ class Inquiry:
         multipliers: FloatArray | None = None,
         gap: float | None = None,
         *,
+        chain: Chain | None = None,
         final: bool = False,
     ) -> bool:
         """Offer evidence that looks good enough for a proof; True: stop.
@@ -179,12 +182,17 @@ class Inquiry:
             One number per row.
         gap : float, optional
             As in :class:`Progress`.
+        chain : Chain, optional
+            A chain, of the problem itself: it does not come back through a reduction.
         final : bool
             Nothing better is to come: a numeric verdict will do, unless only a rigorous proof counts.
         """
         if self.over:
             return True
         try:
+            if chain is not None and not self._reductions:
+                self._proofs.replay(chain, point)
+                return self.over
             point, multipliers = self._mapped(point, multipliers)
             with limited(self._proofs.deadline):
                 self._proofs.stopped = self._listener.offered(point, multipliers, gap)
@@ -251,6 +259,8 @@ class Inquiry:
     def settle(self, claim: Claim) -> Check:
         """Return the check that was granted, or else that of the claim a backend ended with."""
         try:
+            if claim.chain is not None:
+                self._proofs.replay(claim.chain, claim.point)
             self._proofs.attempt(claim.point, claim.certificate, final=True)
         except ClaimError as error:
             return malformed(self._proofs.problem, error)
@@ -309,6 +319,19 @@ class _Proofs:
             self.spent += time.perf_counter() - begin
         if self.latest.verdict is not Verdict.UNDECIDED:
             self.granted = self.latest
+
+    def replay(self, chain: Chain, point: Point | None) -> None:
+        """Prove what a chain says, about the point on its last face if there is one."""
+        if self.granted is not None or not is_about(self.problem, chain, self.reading):
+            return
+        begin = time.perf_counter()
+        try:
+            with limited(self.last), np.errstate(all="ignore"):
+                found = ChainCase(self.problem, chain, point, True, Tolerances()).check()
+        finally:
+            self.spent += time.perf_counter() - begin
+        if found.verdict is not Verdict.UNDECIDED:
+            self.granted = self.latest = found
 
     def _check(self, point: Point | None, multipliers: FloatArray | None, *, final: bool) -> Check:
         cases = self._find(point, multipliers)

@@ -42,6 +42,7 @@ BUILT_IN = {
     "clarabel": "sdpfeas.backends.clarabel:Clarabel",
     "cvxpy": "sdpfeas.backends.cvxpy:Cvxpy",
     "dual-lbfgs": "sdpfeas.backends.dual.lbfgs:DualLbfgs",
+    "facial": "sdpfeas.backends.facial.backend:Facial",
     "scs": "sdpfeas.backends.scs:Scs",
     "spectral-ipm": "sdpfeas.backends.ipm.backend:SpectralIpm",
 }

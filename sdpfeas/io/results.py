@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from sdpfeas.errors import ClaimError
 from sdpfeas.files import writing
 from sdpfeas.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
+from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.results import Claim, Result, Stop, Verdict
 
 __all__ = ["SavedResult", "load_result", "pack_result", "save_result", "unpack_result"]
@@ -58,6 +60,8 @@ class SavedResult:
         The evidence.
     rational : optional
         The evidence of an exact proof in fractions: object arrays of the shape of that in floating point.
+    chain : Chain, optional
+        The chain that the verdict rests on, or that the backend had.
     backend, version : str
         Which backend ran.
     options : mapping
@@ -90,6 +94,7 @@ class SavedResult:
     versions: Mapping[str, str] = field(default_factory=dict)
     rational: Any = None
     reading: str = "stored"
+    chain: Chain | None = None
 
     @property
     def claim(self) -> Claim:
@@ -101,6 +106,7 @@ class SavedResult:
             raw_status=self.raw_status,
             stop=stop,
             iterations=self.iterations,
+            chain=self.chain,
         )
 
     @classmethod
@@ -123,6 +129,7 @@ class SavedResult:
             versions=package_versions(),
             rational=result.check.rational,
             reading=result.reading.value,
+            chain=result.chain,
         )
 
 
@@ -165,6 +172,8 @@ def pack_result(result: Result | SavedResult) -> bytes:
     if saved.rational is not None:
         parts = saved.rational if isinstance(saved.rational, tuple) else (saved.rational,)
         arrays.update({f"rational{b}": _fractions_to_text(x) for b, x in enumerate(parts)})
+    steps = () if saved.chain is None else saved.chain.steps
+    arrays.update({f"chain{k}": _fractions_to_text(y) for k, y in enumerate(steps)})
     header = {
         "problem": saved.problem_hash,
         "blocks": None if saved.point is None else len(saved.point),
@@ -172,7 +181,28 @@ def pack_result(result: Result | SavedResult) -> bytes:
         "options": dict(saved.options),
         "versions": dict(saved.versions),
     }
+    if saved.chain is not None:
+        header["chain"] = {"steps": len(steps), "rows": _rows(saved.chain), "reading": saved.chain.reading}
     return FORMAT.pack(header, arrays, default=_plain)
+
+
+def _rows(chain: Chain) -> int:
+    return chain.steps[0].size if chain.steps else 0
+
+
+def _chain(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Chain | None:
+    """The chain, if the file holds one."""
+    held = header.get("chain")
+    if held is None:
+        return None
+    count, rows = held["steps"], held["rows"]
+    if not all(isinstance(v, int) and v >= 0 for v in (count, rows)):
+        raise ValueError("a chain of no such size")
+    steps = tuple(_fractions_from_text(arrays[f"chain{k}"], (rows,)) for k in range(count))
+    try:
+        return Chain(steps, held["reading"])
+    except ClaimError as error:
+        raise ValueError(str(error)) from None
 
 
 def _fractions_to_text(array: np.ndarray) -> np.ndarray:
@@ -227,4 +257,4 @@ def unpack_result(data: bytes) -> SavedResult:
             certificate=arrays.get("certificate"),
             **fields,
         )
-        return replace(saved, rational=_rational(arrays, saved))
+        return replace(saved, rational=_rational(arrays, saved), chain=_chain(header, arrays))

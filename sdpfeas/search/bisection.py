@@ -363,7 +363,7 @@ def _ask(search: Search, delta: float) -> Step:
         if proof in (Proof.RIGOROUS, Proof.EXACT) and search.family.exact_at(delta):
             if verdict is Verdict.FEASIBLE:
                 bracket.lower, bracket.point, bracket.lower_proven = delta, check.point, True
-            else:
+            elif check.certificate is not None:
                 bracket.upper, bracket.certificate, bracket.upper_proven = delta, check.certificate, True
     search.warm = WarmStart(claim.point, claim.certificate)
     step = Step(

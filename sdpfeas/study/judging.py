@@ -195,6 +195,7 @@ def _saved(cell: Cell[Any, Any], problem_hash: str, claim: Claim, check: Check) 
         point=claim.point if check.point is None else check.point,
         certificate=claim.certificate if check.certificate is None else check.certificate,
         rational=check.rational,
+        chain=claim.chain if check.chain is None else check.chain,
         versions=package_versions(),
         **_about(cell, claim),
     )

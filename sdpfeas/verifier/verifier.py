@@ -12,8 +12,7 @@ from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
-from sdpfeas.verifier.chains.case import ChainCase, agreed, settled
-from sdpfeas.verifier.exact import read_alike
+from sdpfeas.verifier.chains.case import ChainCase, agreed, is_about, settled
 from sdpfeas.verifier.judging import judge
 from sdpfeas.verifier.results import Check, Claim, Result
 from sdpfeas.verifier.tolerances import Tolerances
@@ -140,10 +139,9 @@ def _chained(
     reading: Reading,
 ) -> ChainCase | None:
     """The chain of a claim, unless it is about numbers that were not asked about."""
-    if claim.chain is None:
+    if claim.chain is None or not is_about(problem, claim.chain, reading):
         return None
-    other = reading is Reading.WRITTEN and claim.chain.reading == "stored" and not read_alike(problem)
-    return None if other else ChainCase(problem, claim.chain, claim.point, repair, tolerances)
+    return ChainCase(problem, claim.chain, claim.point, repair, tolerances)
 
 
 def _cases(

@@ -5,10 +5,14 @@ import pytest
 import scipy.io
 
 import sdpfeas as sf
+from sdpfeas.backends.facial.backend import Facial
 from sdpfeas.backends.facial.search import search
 from sdpfeas.deadline import Deadline
 from sdpfeas.families.chains import PlantedChainOptions, PlantedFaces
+from sdpfeas.io.results import load_result, save_result
+from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.problem.reductions.integral import readings
+from sdpfeas.verifier.chains.replay import walk
 
 pytest.importorskip("flint")
 
@@ -47,3 +51,58 @@ def test_liu_pataki(data_dir, kind, rows):
     got = found(problem)
     check = sf.verify(problem, sf.Claim(chain=got.chain), rigorous=True)
     assert (check.verdict, check.proof) == (sf.Verdict.INFEASIBLE, sf.Proof.EXACT)
+
+
+def twin(item, chain):
+    """The problem with its bounds shifted to a point on the last face of a chain."""
+    faces = walk(item.problem, chain).faces
+    whole = faces.point((np.eye(faces.sizes[0]),))
+    bounds = item.problem.apply(whole)
+    return sf.FeasibilityProblem(item.problem.sets, item.problem.rows, bounds, bounds)
+
+
+@pytest.mark.parametrize("solver", ["auto", "facial"])
+@pytest.mark.parametrize("disguised", [False, True])
+def test_weak_problems_and_their_feasible_twins(solver, disguised, tmp_path):
+    for length in (1, 3):
+        options = PlantedChainOptions(length=length, n=7, rows=7, disguised=disguised, seed=length)
+        item = PlantedFaces.plant(options)
+        result = sf.solve(item.problem, solver, time_limit=30)
+        assert (result.verdict, result.proof) == (sf.Verdict.INFEASIBLE, sf.Proof.EXACT)
+        assert result.chain is not None
+        assert "facial" in result.raw_status or solver == "facial"
+        # What a file holds is as good.
+        save_result(result, tmp_path / "answer.npz")
+        held = load_result(tmp_path / "answer.npz")
+        assert sf.verify(item.problem, held.claim, rigorous=True).verdict is sf.Verdict.INFEASIBLE
+        other = sf.solve(twin(item, sf.Chain(item.chain.steps[:-1])), solver, time_limit=30)
+        assert other.verdict is sf.Verdict.FEASIBLE
+        assert other.proof is not sf.Proof.NUMERIC
+
+
+def test_a_diagonal_entry_pinned_to_zero():
+    rows = np.zeros((2, 4, 4))
+    rows[0, 0, 0], rows[1] = 1.0, np.eye(4)
+    result = sf.solve(sf.FeasibilityProblem([sf.PSD(4)], [rows], [0, 1], [0, 1]), time_limit=20)
+    assert result.verdict is sf.Verdict.FEASIBLE
+    assert result.proof is not sf.Proof.NUMERIC
+
+
+def test_undecided_comes_back_early():
+    """Turned by a rotation, a weak problem is feasible or not by its last digits: nobody can prove it."""
+    item = PlantedFaces.plant(PlantedChainOptions(length=2, n=6, rows=6))
+    q = random_orthogonal(np.random.default_rng(0), 6)
+    rows = q @ item.problem.rows[0].array.reshape(-1, 6, 6) @ q.T
+    bounds = item.problem.lower
+    problem = sf.FeasibilityProblem([sf.PSD(6)], [(rows + rows.transpose(0, 2, 1)) / 2], bounds, bounds)
+    result = sf.solve(problem, time_limit=60)
+    assert result.verdict is sf.Verdict.UNDECIDED
+    assert result.wall_time < 0.2 * 60 + 1.0
+
+
+def test_problems_of_other_cones_are_refused():
+    fine, why = Facial().accepts(
+        sf.FeasibilityProblem([sf.SecondOrder(3)], [np.eye(3)], [0, 0, 0], [1, 1, 1])
+    )
+    assert not fine
+    assert "SecondOrder" in why

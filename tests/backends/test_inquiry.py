@@ -25,7 +25,13 @@ ROOT = Path(__file__).parents[2]
 MIXES = planted.set_mixes()
 
 #: What a backend may know of the verifier: the words of a claim, and linear algebra that proves nothing.
-ALLOWED = {"sdpfeas.verifier.results", "sdpfeas.verifier.equality"}
+ALLOWED = {
+    "sdpfeas.verifier.results",
+    "sdpfeas.verifier.equality",
+    # A chain is proved step by step as it is found.
+    "sdpfeas.verifier.chains.chain",
+    "sdpfeas.verifier.chains.replay",
+}
 
 
 def plant(truth: bool, mix: str = "psd", seed: int = 0, **how: Any) -> planted.Planted:

@@ -48,6 +48,18 @@ class Found:
     said: list[str] = field(default_factory=list)
     smallest: bool = False
 
+    @property
+    def told(self) -> str:
+        """What was found, in words."""
+        steps = len(self.chain)
+        if not steps:
+            return "no smaller face" + (" exists" if self.smallest else " found")
+        counts = {how: self.said.count(how) for how in dict.fromkeys(self.said)}
+        made = ", ".join(how if count == 1 else f"{count} × {how}" for how, count in counts.items())
+        sizes = ", ".join(map(str, self.faces.sizes))
+        end = "a contradiction" if self.contradiction else f"a face of size {sizes}"
+        return f"chain of {steps} step{'s' * (steps > 1)} ({made}) to {end}"
+
 
 def search(rows: IntegralRows, deadline: Deadline, *, deep: bool = True) -> Found:
     """Look for a chain.

@@ -7,11 +7,41 @@ import numpy as np
 from sdpfeas.backends.facial.table import Table
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray, eigvalsh
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.sets import BlockSet
 
-__all__ = ["exposing"]
+__all__ = ["exposing", "promising"]
 
 #: Eigenvalues of a row above minus this, relative to the largest, may be those of a semidefinite one.
 SLIP = 1e-7
+
+#: Numbers that a first look at a problem may write.
+FIRST_LOOK = 5e6
+
+
+def promising(problem: FeasibilityProblem) -> bool:
+    """Whether single rows look as if they exposed a face: semidefinite ones with a zero bound."""
+    zero = np.flatnonzero((problem.lower == 0.0) | (problem.upper == 0.0))
+    entries = sum(block.entries for block in problem.sets)
+    if problem.lmis or not 0 < zero.size * entries <= FIRST_LOOK:
+        return False
+    for i in zero:
+        unit = np.zeros(problem.m)
+        for sign, bound in ((1.0, problem.lower[i]), (-1.0, problem.upper[i])):
+            unit[i] = sign
+            if bound == 0.0 and all(map(_exposes, problem.sets, problem.adjoint(unit))):
+                return True
+    return False
+
+
+def _exposes(block: BlockSet, part: FloatArray) -> bool:
+    """Whether a row with a positive multiplier is non-positive on a block."""
+    if not part.any():
+        return True
+    size = float(np.max(np.abs(part)))
+    if not block.cone or np.max(np.diagonal(part) if part.ndim == 2 else part) > SLIP * size:
+        return False
+    return part.ndim == 1 or bool(eigvalsh(part)[-1] <= SLIP * size)
 
 
 def exposing(table: Table) -> np.ndarray | None:

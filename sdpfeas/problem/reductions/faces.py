@@ -22,13 +22,18 @@ from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.integral import IntegralRows
-from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
 
-__all__ = ["FaceReduction", "Faces", "NotRepresentable"]
+__all__ = ["FaceReduction", "Faces", "NotRepresentable", "has_faces"]
 
 
 class NotRepresentable(ProblemError):
     """The rows on a face hold numbers that no double can."""
+
+
+def has_faces(problem: FeasibilityProblem) -> bool:
+    """Whether a problem is made of rows and of sets whose faces are known here, or that stay whole."""
+    return not problem.lmis and all(type(s) in (PSD, Nonneg, Free, SpectralBox) for s in problem.sets)
 
 
 @dataclass(frozen=True)
@@ -56,9 +61,9 @@ class Faces:
         """The sets themselves."""
 
         def basis(block: BlockSet) -> np.ndarray | None:
-            if isinstance(block, PSD):
+            if type(block) is PSD:
                 return identity(block.n)
-            return np.arange(block.n) if isinstance(block, Nonneg) else None
+            return np.arange(block.n) if type(block) is Nonneg else None
 
         bases = tuple(basis(block) for block in rows.problem.sets)
         return cls(rows, bases, tuple(rows.lower), tuple(rows.upper))

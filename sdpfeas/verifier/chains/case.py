@@ -12,13 +12,13 @@ from sdpfeas.problem.reductions.faces import Faces, NotRepresentable
 from sdpfeas.verifier.cases import PointCase
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.chains.replay import Refused, Walk, walk
-from sdpfeas.verifier.exact import exact_point
+from sdpfeas.verifier.exact import exact_point, read_alike
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verdicts import Proof, Reading, Verdict
 
-__all__ = ["ChainCase", "agreed", "settled"]
+__all__ = ["ChainCase", "agreed", "is_about", "settled"]
 
 #: How many times larger than others a problem on a face may be in rational arithmetic: nothing else may help.
 LARGER = 50.0
@@ -29,6 +29,13 @@ ABOUT = {
     "written": ", for the numbers as written (the decimals or fractions that the doubles were rounded from)",
     "meant": ", for the numbers as meant (bounds that miss a simple fraction by a few roundings taken as it)",
 }
+
+
+def is_about(problem: FeasibilityProblem, chain: Chain, reading: Reading) -> bool:
+    """Whether a chain is about the numbers that were asked about."""
+    if not isinstance(chain, Chain):
+        raise ClaimError(f"a chain must be a Chain, got {type(chain).__name__}")
+    return reading is not Reading.WRITTEN or chain.reading != "stored" or read_alike(problem)
 
 
 def settled(check: Check) -> bool:
@@ -75,8 +82,6 @@ class ChainCase:
         repair: bool,
         tolerances: Tolerances,
     ) -> None:
-        if not isinstance(chain, Chain):
-            raise ClaimError(f"a chain must be a Chain, got {type(chain).__name__}")
         for k, step in enumerate(chain.steps):
             if step.shape != (problem.m,):
                 raise ClaimError(f"step {k} of the chain has {step.size} multipliers for {problem.m} rows")

@@ -10,7 +10,7 @@ import numpy as np
 from sdpfeas.numerics.integers import need_integers, negative_kernel, product, short_rows
 from sdpfeas.numerics.linalg import eigvalsh
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.faces import Faces
+from sdpfeas.problem.reductions.faces import Faces, has_faces
 from sdpfeas.problem.reductions.integral import integral_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.chains.chain import Chain
@@ -80,8 +80,8 @@ def walk(problem: FeasibilityProblem, chain: Chain) -> Walk:
     Refused
         If a step proves nothing.
     """
-    if problem.lmis:
-        raise Refused("the problem has affine constraints; a chain is about rows and sets alone")
+    if not has_faces(problem):
+        raise Refused("a chain is about rows and sets without other cones or affine constraints")
     for k, y in enumerate(chain.steps):
         if max((max(v.numerator.bit_length(), v.denominator.bit_length()) for v in y), default=0) > MOST_BITS:
             raise Refused(f"step {k + 1}: its numbers are too long")
