@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sdpfeas.search.bisection import one_shot
     from sdpfeas.search.cvxpy_solver import cvxpy_solver
     from sdpfeas.search.front import bisect, solve, verify
+    from sdpfeas.search.optimum import Optimum, optimum
     from sdpfeas.verifier.chains.chain import Chain
     from sdpfeas.verifier.results import Check, Claim, Conflict, Proof, Result, Stop, Verdict
     from sdpfeas.verifier.tolerances import Tolerances
@@ -56,6 +57,7 @@ else:
         "sdpfeas.search.bisection": ["one_shot"],
         "sdpfeas.search.cvxpy_solver": ["cvxpy_solver"],
         "sdpfeas.search.front": ["bisect", "solve", "verify"],
+        "sdpfeas.search.optimum": ["Optimum", "optimum"],
         "sdpfeas.verifier.chains.chain": ["Chain"],
         "sdpfeas.verifier.results": ["Check", "Claim", "Conflict", "Proof", "Result", "Stop", "Verdict"],
         "sdpfeas.verifier.tolerances": ["Tolerances"],
@@ -99,6 +101,7 @@ __all__ = [
     "LowRank",
     "Nonneg",
     "Objective",
+    "Optimum",
     "OptionError",
     "PairwiseDifference",
     "ProblemBuilder",
@@ -123,6 +126,7 @@ __all__ = [
     "find_solver",
     "from_cvxpy",
     "one_shot",
+    "optimum",
     "read_problem",
     "read_sdpa",
     "read_sedumi",

@@ -52,7 +52,7 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
 
 
 def ask_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inquiry) -> Claim:
-    """Let a backend maximise an objective, with slacks for LMIs: none takes both as they are.
+    """Let a backend maximise an objective: with slacks for LMIs, and without the sets that it does not take.
 
     Parameters
     ----------
@@ -63,10 +63,19 @@ def ask_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inq
     inquiry : Inquiry
         What it is asked besides.
     """
-    if not program.problem.lmis:
+    problem = program.problem
+    if problem.lmis:
+        slacks = problem.slack_form
+        return _back(ask_program(backend, program.with_slacks(), inquiry.through(slacks)), slacks)
+    if all(type(block) in backend.sets for block in problem.sets):
         return backend.maximise(program, inquiry)
-    slacks = program.problem.slack_form
-    return _back(backend.maximise(program.with_slacks(), inquiry.through(slacks)), slacks)
+    shadows = cast_shadows(problem, backend.sets)
+    if not all(type(block) in backend.sets for block in shadows.problem.sets):
+        return Claim(stop=Stop.UNSUPPORTED, raw_status=f"backend {backend.name!r} does not take all sets")
+    reduced = replace(
+        program, problem=shadows.problem, objective=shadows.terms(program.objective), start=None
+    )
+    return _back(backend.maximise(reduced, inquiry.through(shadows)), shadows)
 
 
 def _asked(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:

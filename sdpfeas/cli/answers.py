@@ -22,6 +22,7 @@ from sdpfeas.cli.console import (
     verdict_text,
 )
 from sdpfeas.cli.inputs import load_member
+from sdpfeas.cli.optima import bracket_value
 from sdpfeas.errors import ClaimError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.families.stored import SavedBracket, load_bracket, pack_bracket, unpack_bracket
@@ -98,6 +99,9 @@ def solve(
     memory_limit: Annotated[
         str | None, typer.Option("--memory-limit", help="With --isolate, memory of the child, such as 4G.")
     ] = None,
+    objective: Annotated[
+        bool, typer.Option("--objective", help="Bracket the optimal value of the file's objective.")
+    ] = False,
     side: Side = "primal",
     seed: Seed = 0,
     delta: Delta = None,
@@ -110,8 +114,12 @@ def solve(
     For a family indexed by delta the answer is a bracket of the largest feasible delta: by one program where
     the solver is auto and the family has one, else by bisection.
     """
-    built, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
     chosen = find_solver(solver)
+    if objective:
+        undecided = EXIT_CODES[Verdict.UNDECIDED] if exit_code else None
+        bracket_value(problem, side, chosen, parse_pairs(options), time_limit, as_json, undecided)
+        return
+    built, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
     if not isinstance(built, FeasibilityProblem):
         if delta is None:
             _bisect(built, label, chosen, parse_pairs(options), time_limit, output, as_json, exit_code)

@@ -104,4 +104,6 @@ def _stacked(goal: Rows | None, part: Rows | None, block: BlockSet, m: int) -> R
     if m == 0:
         return first
     rest = Sparse(sp.csr_array((m, width)), block.n, block.matrix) if part is None else part
+    if isinstance(first, Sparse) and isinstance(rest, Sparse):
+        return Sparse(sp.vstack([first.array, rest.array], format="csr"), block.n, block.matrix)
     return Stacked([first, rest])

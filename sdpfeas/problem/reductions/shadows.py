@@ -43,6 +43,14 @@ class Shadows(Reduction):
         pairs = zip(self.original.sets, point, strict=True)
         return tuple(block.behind(x) if b in self._maps else x for b, (block, x) in enumerate(pairs))
 
+    def terms(self, objective: Point) -> Point:
+        """Objective on the matrices that is the given one on their shadows."""
+        made = zip(self.problem.sets, objective, strict=True)
+        return tuple(
+            (self._maps[b] @ c).reshape(block.shape) if b in self._maps else c
+            for b, (block, c) in enumerate(made)
+        )
+
     def multipliers(self, y: FloatArray) -> FloatArray:
         """As they are."""
         return y

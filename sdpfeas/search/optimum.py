@@ -1,0 +1,285 @@
+"""Proven brackets of optimal values: one program, moved into the interior until both ends are proved.
+
+Of ``max <c, X>`` over the points of a problem a point proves a lower bound and multipliers an upper one. What
+a solver ends with lies on the boundary, up to its tolerance, where nothing can be proved. So the program is
+moved a little: ``X - e·I`` in the cones instead of ``X``, and ``c + d·I`` instead of ``c``. Its points are
+deeper than ``e`` inside the original cones, ``c + A*y`` is further than ``d`` inside their polars, and both
+bounds hold although rounding leaves rows and multipliers a little off (Jansson, Chaykin and Keil, "Rigorous
+error bounds for the optimal value in semidefinite programming", SINUM 2007). What this costs is ``e·tr S``
+and ``d·tr X``, so e and d are chosen by the tolerance that is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends.asking import ask_program
+from sdpfeas.backends.auto import Auto
+from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.errors import BackendError, LimitError, ProblemError
+from sdpfeas.families.level_set import LevelSet
+from sdpfeas.numerics.effort import limited
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.objective import Objective
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.validation import finite_number
+from sdpfeas.search.bisection import bisect
+from sdpfeas.search.bracket import Watch
+from sdpfeas.search.driver import Search
+from sdpfeas.verifier.results import Claim, Stop
+
+__all__ = ["Optimum", "optimum"]
+
+#: Shares of the tolerance that moving into the interior may cost, tried in turn for an end not yet proved.
+SHARES = (0.2, 0.45, 3.0, 50.0)
+
+#: An end is good enough if it is no further than this share of the tolerance from the value that was found.
+GOOD = 0.5
+
+#: A value below this share of the terms it adds up is as good as zero.
+ZERO = 1e-6
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """A bracket around an optimal value, with its evidence.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The bracket; both ends are proved. An infinite end says that nothing was proved there.
+    point : tuple of ndarray or None
+        A point next to which an exact solution lies whose value is at least as good as the worse end.
+    multipliers : ndarray or None
+        Multipliers of the rows (and LMIs) that prove the better end.
+    sense : str
+        ``"max"`` or ``"min"``.
+    converged : bool
+        Whether the bracket is within the tolerance.
+    reason : str
+        Why the search ended.
+    time : float
+        Seconds.
+    """
+
+    lower: float
+    upper: float
+    point: Point | None
+    multipliers: FloatArray | None
+    sense: str
+    converged: bool
+    reason: str
+    time: float
+
+    def __repr__(self) -> str:
+        """The bracket in one line."""
+        ends = f"{self.lower:.10g} <= {self.sense} <= {self.upper:.10g}"
+        return f"Optimum: {ends} (proven, {self.time:.3g} s): {self.reason}"
+
+
+def optimum(
+    problem: FeasibilityProblem,
+    objective: Objective | Any,
+    tol: float = 1e-6,
+    solver: str | Path | type[FeasibilityBackend] | Solver = "auto",
+    *,
+    time_limit: float | None = None,
+    absolute_tol: float = 1e-9,
+    options: Mapping[str, Any] | None = None,
+) -> Optimum:
+    """Bracket the optimal value of a linear objective over the points of a problem; both ends are proved.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    objective : Objective or sequence of ndarray
+        What is maximised or minimised; plain arrays, one per set, are maximised.
+    tol : float
+        Stop when ``(upper - lower) / |upper|`` is no larger than this.
+    solver : str, Path, type or Solver
+        Which backend to ask; one that takes objectives.
+    time_limit : float, optional
+        Seconds in all.
+    absolute_tol : float
+        Also stop when the bracket is no wider than this.
+    options : mapping, optional
+        Options of the backend.
+
+    Returns
+    -------
+    Optimum
+        The bracket; an end stays infinite where the problem, or its dual, has no interior to prove it in.
+
+    Raises
+    ------
+    BackendError
+        If the backend takes no objective.
+    """
+    goal = objective if isinstance(objective, Objective) else Objective(tuple(objective))
+    if problem.m == 0 and not problem.lmis:
+        raise ProblemError("a problem without rows has no optimal value to look for")
+    slacks = problem.slack_form
+    inner = slacks.problem
+    extra = [np.zeros(block.shape) for block in inner.sets[len(problem.sets) :]]
+    terms = (*goal.to_maximise(problem), *extra)
+    rows = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
+    family = LevelSet(inner.sets, rows, inner.rows, inner.lower, inner.upper)
+    search = Search(family, solver, tol, absolute_tol, time_limit, None, dict(options or {}))
+    if not search.backend.maximises:
+        raise BackendError(f"backend {search.backend.name!r} takes no objective")
+    with search.working():
+        reason = _Programs(search, inner, terms).run()
+    bracket = search.bracket
+    if not bracket.closed and not search.deadline.expired and isinstance(search.backend, Auto):
+        reason = _by_levels(search, reason)
+    low, high = bracket.lower, bracket.upper
+    offset = finite_number(goal.offset, "the offset of the objective")
+    if goal.sense == "min":
+        low, high = -high, -low
+    if offset:
+        low, high = math.nextafter(low + offset, -math.inf), math.nextafter(high + offset, math.inf)
+    return Optimum(
+        low,
+        high,
+        None if bracket.point is None else slacks.point(bracket.point),
+        None if bracket.certificate is None else slacks.multipliers(bracket.certificate[1:]),
+        goal.sense,
+        bracket.closed,
+        "the bracket is as narrow as asked for" if bracket.closed else reason,
+        search.deadline.elapsed,
+    )
+
+
+def _by_levels(search: Search, reason: str) -> str:
+    """Ask feasibility questions, one a level, where one program leaves an end open."""
+    bracket = search.bracket
+    if math.isfinite(bracket.lower) and math.isfinite(bracket.upper):
+        return reason
+    left = search.deadline.left if search.deadline.limit is not None else None
+    found = bisect(
+        search.family,
+        search.solver,
+        tol=bracket.tol,
+        absolute_tol=bracket.floor,
+        time_limit=left,
+        lower=bracket.lower if math.isfinite(bracket.lower) else None,
+        upper=bracket.upper if math.isfinite(bracket.upper) else None,
+    )
+    if found.point is not None and found.lower > bracket.lower:
+        bracket.lower, bracket.point = found.lower, found.point
+    if found.certificate is not None and found.upper < bracket.upper:
+        bracket.upper, bracket.certificate = found.upper, found.certificate
+    return found.reason
+
+
+class _Programs:
+    """The program as it is, and moved into the interior.
+
+    Parameters
+    ----------
+    search : Search
+        The search; its bracket takes what is proved.
+    problem : FeasibilityProblem
+        The problem, without LMIs.
+    terms : tuple of ndarray
+        What is maximised.
+    """
+
+    def __init__(self, search: Search, problem: FeasibilityProblem, terms: Point) -> None:
+        self._search, self._problem, self._terms = search, problem, terms
+        self._units = tuple(
+            block.identity() if block.cone else np.zeros(block.shape) for block in problem.sets
+        )
+        with np.errstate(over="ignore"):
+            self._along = problem.apply(self._units)
+
+    def run(self) -> str:
+        """Ask until the bracket is closed, and say why it ended."""
+        bracket = self._search.bracket
+        try:
+            claim = self._ask(0.0, 0.0, self._search.backend)
+            for backend in self._backends():
+                for share in SHARES:
+                    if bracket.closed:
+                        return "closed"
+                    moves = self._moves(claim, share)
+                    if moves is None:
+                        break
+                    claim = self._better(claim, self._ask(*moves, backend))
+        except LimitError as error:
+            return str(error)
+        missing = [name for name in ("lower", "upper") if not math.isfinite(getattr(bracket, name))]
+        if missing:
+            return (
+                f"no {' nor '.join(missing)} bound could be proved: there may be no interior ({claim.stop})"
+            )
+        return f"{claim.stop}; the bracket is wider than asked for"
+
+    def _backends(self) -> list[FeasibilityBackend]:
+        """Who is asked for moved programs: where the choice is free, another one after the first."""
+        found = [self._search.backend]
+        if isinstance(found[0], Auto) and not found[0].options.order:
+            other = find_solver("clarabel").make(mode="direct")
+            found += [other] if other.available()[0] else []
+        return found
+
+    @staticmethod
+    def _better(old: Claim, new: Claim) -> Claim:
+        return old if new.point is None or new.certificate is None else new
+
+    def _moves(self, claim: Claim, share: float) -> tuple[float, float] | None:
+        """How far to move points and multipliers, if the claim tells the sizes."""
+        if claim.point is None or claim.certificate is None:
+            return None
+        bracket, terms = self._search.bracket, self._terms
+        with np.errstate(all="ignore"):
+            parts = [c * x for c, x in zip(terms, claim.point, strict=True)]
+            value, size = (sum(float(np.sum(part)) for part in each) for each in (parts, map(np.abs, parts)))
+            slack = [-(c + g) for c, g in zip(terms, self._problem.adjoint(claim.certificate), strict=True)]
+            primal, dual = (
+                sum(max(float(np.vdot(unit, x)), 0.0) for unit, x in zip(self._units, part, strict=True))
+                for part in (claim.point, slack)
+            )
+            wanted = max(bracket.tol * max(abs(value), ZERO * size), bracket.floor)
+            # An end that is near enough to what the solver found may stay.
+            inwards = share * wanted / dual if dual > 0.0 and value - bracket.lower > GOOD * wanted else 0.0
+            apart = share * wanted / primal if primal > 0.0 and bracket.upper - value > GOOD * wanted else 0.0
+        fine = math.isfinite(inwards) and math.isfinite(apart) and (inwards > 0.0 or apart > 0.0)
+        return (inwards, apart) if fine else None
+
+    def _ask(self, inwards: float, apart: float, backend: FeasibilityBackend) -> Claim:
+        """Maximise ``c + apart·I`` over the points further than ``inwards`` inside, and take bounds."""
+        problem, search = self._problem, self._search
+        shift = inwards * self._along
+        if inwards:
+            problem = FeasibilityProblem(
+                problem.sets, problem.rows, problem.lower - shift, problem.upper - shift
+            )
+        terms = tuple(c + apart * unit for c, unit in zip(self._terms, self._units, strict=True))
+
+        def back(point: Point) -> Point:
+            return tuple(x + inwards * unit for x, unit in zip(point, self._units, strict=True))
+
+        watch = Watch(search.bracket, None, back, search.family.program_multipliers)
+        inquiry = Inquiry(problem, deadline=search.deadline, wanted="margin", listener=watch)
+        try:
+            with limited(inquiry.limit):
+                claim = ask_program(backend, ConicProgram(problem, terms), inquiry)
+        except LimitError as error:
+            claim = Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
+        with suppress(LimitError):
+            watch.finish(claim)
+        point = None if claim.point is None else back(claim.point)
+        return Claim(point, claim.certificate, claim.raw_status, claim.stop, claim.iterations)

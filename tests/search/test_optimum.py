@@ -1,0 +1,155 @@
+"""Proven brackets of optimal values: planted optima, both senses, all sets, nothing without an interior."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import planted
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sdpfeas as sf
+from sdpfeas.cli import main
+from sdpfeas.problem.sets import BlockSet
+
+SETS: dict[str, list[BlockSet]] = {
+    "psd": [sf.PSD(4)],
+    "nonneg": [sf.Nonneg(6)],
+    "free": [sf.PSD(3), sf.Free(2)],
+    "second order": [sf.SecondOrder(4), sf.Nonneg(3)],
+    "hermitian": [sf.HermitianPSD(3)],
+    "box": [sf.SpectralBox(3, trace=1.5), sf.Nonneg(2)],
+}
+
+
+def planted_optimum(rng: np.random.Generator, sets: list[BlockSet], rows: int) -> tuple[Any, Any, float]:
+    """A program whose optimal value is known: complementary X and S of known spectra, c = -S - A*y."""
+    point, slack = [], []
+    for block in sets:
+        frame = block.random_frame(rng)
+        if block.free:
+            point.append(rng.normal(size=block.n))
+            slack.append(np.zeros(block.n))
+            continue
+        half = block.degree // 2
+        lam = np.concatenate([np.zeros(half), rng.uniform(0.5, 2.0, block.degree - half)])
+        point.append(block.compose(frame, lam))
+        slack.append(block.compose(frame, np.where(lam == 0.0, rng.uniform(0.5, 2.0, block.degree), 0.0)))
+    # The first row keeps points bounded: with an identity in it both sides have an interior.
+    blocks = [np.array(planted.random_rows(rng, block, rows, "dense").array) for block in sets]
+    for block, a in zip(sets, blocks, strict=True):
+        a[0] = np.zeros(block.shape) if block.free else block.identity()
+    y = rng.normal(size=rows)
+    problem = sf.FeasibilityProblem(sets, blocks, np.zeros(rows), np.zeros(rows))
+    right = problem.apply(tuple(point))
+    problem = sf.FeasibilityProblem(sets, blocks, right, right)
+    terms = tuple(-s - g for s, g in zip(slack, problem.adjoint(y), strict=True))
+    return problem, terms, float(sum(np.vdot(c, x) for c, x in zip(terms, point, strict=True)))
+
+
+@pytest.mark.parametrize("sense", ["max", "min"])
+@pytest.mark.parametrize("name", [name for name in SETS if name != "box"])
+def test_planted_optima_are_bracketed(name: str, sense: str) -> None:
+    rng = np.random.default_rng(7)
+    problem, terms, value = planted_optimum(rng, SETS[name], 3)
+    if sense == "min":
+        terms, value = tuple(-c for c in terms), -value
+    found = sf.optimum(problem, sf.Objective(terms, sense, offset=2.0), 1e-6)  # type: ignore[arg-type]
+    slip = 1e-11 * (1.0 + abs(value))
+    assert found.lower - slip <= value + 2.0 <= found.upper + slip
+    assert found.converged, found
+    assert found.upper - found.lower <= 1e-5 * (1.0 + abs(value))
+    check = sf.verify(problem, sf.Claim(point=found.point), rigorous=True)
+    assert check.verdict is sf.Verdict.FEASIBLE
+
+
+def test_a_box_has_its_support_as_optimum() -> None:
+    rng = np.random.default_rng(8)
+    block = sf.SpectralBox(4, trace=1.5)
+    c = planted.symmetric(rng, 4)
+    rows = np.eye(4)[None]
+    problem = sf.FeasibilityProblem([block], [rows], [1.0], [2.0])
+    found = sf.optimum(problem, [c])
+    assert found.lower - 1e-12 <= block.support(c) <= found.upper + 1e-12
+    assert found.converged
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10_000))
+def test_brackets_hold_whatever_the_solver_says(seed: int) -> None:
+    """Linear programs with integers, whose optimum is at a vertex that is known exactly."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(1, 9, size=5).astype(float), float(rng.integers(1, 9))
+    c = rng.integers(-9, 10, size=5).astype(float)
+    problem = sf.FeasibilityProblem([sf.Nonneg(5)], [a[None]], [-np.inf], [b])
+    value = max(0.0, float(np.max(c * b / a)))
+    found = sf.optimum(problem, [c], 1e-6, "clarabel")
+    assert found.lower <= value * (1 + 1e-15) <= found.upper * (1 + 1e-15)
+
+
+def test_an_lmi_is_optimised_too() -> None:
+    """The largest t with diag(4, 9) - t·I positive semidefinite is four."""
+    builder = sf.ProblemBuilder()
+    builder.block("t", sf.Free(1))
+    builder.lmi("bound", np.diag([4.0, 9.0]), {"t": -np.eye(2)[None]})
+    found = sf.optimum(builder.build(), [np.ones(1)], 1e-6)
+    assert found.lower <= 4.0 <= found.upper
+    assert found.converged, found
+
+
+def test_nothing_is_proved_where_there_is_nothing_to_prove() -> None:
+    # Unbounded: no multipliers; infeasible: no point; without an interior: the lower end stays open.
+    free = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[1.0, -1.0]])], [0.0], [0.0])
+    assert sf.optimum(free, [np.ones(2)], time_limit=1).upper == math.inf
+    empty = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[1.0, 1.0]])], [-2.0], [-1.0])
+    assert sf.optimum(empty, [np.ones(2)], time_limit=1).lower == -math.inf
+    with pytest.raises(sf.ProblemError, match="without rows"):
+        sf.optimum(sf.FeasibilityProblem([sf.Nonneg(2)], [None], [], []), [np.ones(2)])
+    with pytest.raises(sf.BackendError, match="takes no objective"):
+        sf.optimum(free, [np.ones(2)], solver="admm")
+    with pytest.raises(sf.ClaimError, match="shape"):
+        sf.optimum(free, [np.ones(3)])
+    with pytest.raises(sf.OptionError, match="sense"):
+        sf.Objective([np.ones(2)], "most")  # type: ignore[arg-type]
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.dat-s"
+    # max <F_0, Y>, tr Y = 1: the largest eigenvalue of F_0, three.
+    path.write_text("1\n1\n2\n1\n0 1 1 1 2\n0 1 2 2 2\n0 1 1 2 1\n1 1 1 1 1\n1 1 2 2 1\n")
+    with pytest.raises(SystemExit) as caught:
+        main(["solve", str(path), "--objective", "--json"])
+    assert not caught.value.code
+    said = json.loads(capsys.readouterr().out)
+    assert said["lower"] <= 3.0 <= said["upper"]
+    assert said["converged"]
+    with pytest.raises(SystemExit):
+        main(["solve", "theta-cycle", "--objective"])
+    assert "goes with a file" in capsys.readouterr().err
+
+
+#: Optimal values that are published with SDPLIB 1.2 and the DIMACS challenge; maxima of the primal side.
+PUBLISHED = {
+    "sdplib/truss1.dat-s": -8.999996,
+    "sdplib/truss4.dat-s": -9.009996,
+    "sdplib/mcp100.dat-s": 226.1574,
+    "sdplib/theta1.dat-s": 23.0,
+    "dimacs/truss5.mat.gz": 132.6357,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_values(data_dir: Path, name: str) -> None:
+    problem, objective = sf.read_problem(data_dir / name)
+    assert objective is not None
+    found = sf.optimum(problem, objective, 1e-6, time_limit=120)
+    value = PUBLISHED[name]
+    # As many digits as are published, seven.
+    assert found.lower - 1e-6 * abs(value) <= value <= found.upper + 1e-6 * abs(value), found
+    assert found.converged
