@@ -62,7 +62,7 @@ def _window(rng: Rng) -> tuple[int, int]:
 def _member(rng: Rng, low: int, high: int) -> tuple[Any, np.ndarray]:
     """A set of up to three numbers or a matrix of up to three rows, and one of its members, exactly."""
     n, unit = int(rng.integers(1, 4)), int(rng.integers(max(low, -1000), min(high, 900)))
-    kind = rng.integers(5)
+    kind = rng.integers(7)
     if kind == 0:
         return sf.Free(n), wide_numbers(rng, n, low=low, high=high)
     if kind == 1:
@@ -70,6 +70,15 @@ def _member(rng: Rng, low: int, high: int) -> tuple[Any, np.ndarray]:
     if kind == 2:
         root = rng.integers(-3, 4, size=(n, n)).astype(float)
         return sf.PSD(n), np.ldexp(root @ root.T, unit)
+    if kind == 5:
+        tail = rng.integers(-3, 4, size=n)
+        head = int(np.abs(tail).sum())  # at least the norm
+        return sf.SecondOrder(n + 1), np.ldexp(np.append(head, tail).astype(float), unit)
+    if kind == 6:
+        side = int(rng.integers(1, 3))
+        root = rng.integers(-3, 4, size=(side, side)) + 1j * rng.integers(-3, 4, size=(side, side))
+        square = root @ root.conj().T
+        return sf.HermitianPSD(side), np.ldexp((square.real + square.imag).reshape(-1), unit)
     # Eighths between the bounds, on the diagonal: sums of a few of them are exact.
     steps = rng.integers(0, 9, size=n) if rng.random() < 0.7 else rng.choice([0, 8], size=n)
     base, width = int(rng.integers(-8, 9)), int(rng.integers(1, 9))

@@ -103,17 +103,31 @@ def prove(problem: FeasibilityProblem, verdict: str, evidence: Any) -> str:
 class Block:
     """One set: ``low <= X <= high`` with a trace, by eigenvalues or entries; None where there is no bound."""
 
-    def __init__(self, kind: str, n: int, lower: Any = 0.0, upper: Any = None, trace: Any = None) -> None:
-        if kind not in ("PSD", "Nonneg", "Free", "SpectralBox"):
+    def __init__(self, kind: str, n: int = 0, side: int = 0, **ends: Any) -> None:
+        if kind not in ("PSD", "Nonneg", "Free", "SpectralBox", "SecondOrder", "HermitianPSD"):
             raise NotProved(f"the set {kind!r} is unknown to the auditor")
-        ends = (None if kind == "Free" else lower, upper, trace)
-        known: Any = (None if v is None else rational(v) for v in ends)
+        low = None if kind == "Free" else ends.get("lower", 0.0)
+        known: Any = (None if v is None else rational(v) for v in (low, ends.get("upper"), ends.get("trace")))
         self.low, self.high, self.trace = known
-        self.n, self.matrix = n, kind in ("PSD", "SpectralBox")
-        self.shape = (n, n) if self.matrix else (n,)
+        self.kind, self.n, self.matrix = kind, n or side**2, kind in ("PSD", "SpectralBox")
+        self.cone = kind in ("SecondOrder", "HermitianPSD")
+        self.side = 2 * side or n * (self.matrix or self.cone)
+        self.shape = (n, n) if self.matrix else (self.n,)
+
+    def image(self, x: np.ndarray) -> np.ndarray:
+        """A real symmetric matrix that is semidefinite just where ``x`` is a member of a cone of vectors."""
+        if self.kind == "SecondOrder":
+            out = identity(self.n, x[0])
+            out[0, 1:] = out[1:, 0] = x[1:]
+            return out
+        stored = x.reshape(self.side // 2, -1)
+        real, imaginary = (stored + stored.T) / 2, (stored - stored.T) / 2
+        return np.vstack([np.hstack([real, -imaginary]), np.hstack([imaginary, real])])
 
     def holds(self, x: np.ndarray) -> bool:
         """Prove that ``x`` is between the bounds; the trace is a row of its own."""
+        if self.cone:
+            return semidefinite(self.image(x))
         if not self.matrix:
             return self.low is None or all(v >= 0 for v in x)
         below = self.high is None or semidefinite(identity(self.n, self.high) - x)
@@ -123,6 +137,13 @@ class Block:
         """A member near ``x``, and a guess of how far it may move."""
         if self.low is None:
             return x, max(abs(x)) or rational(1)
+        if self.cone:
+            lam, _ = eigensystem(self.image(x))
+            if self.holds(x):
+                return x, max(lam[0], 0 * lam[0])
+            unit = zeros(self.n)
+            unit[:: 1 + (self.side // 2 if self.kind == "HermitianPSD" else self.n)] = rational(1)
+            return x + unit * (max(map(abs, lam)) * rational(INSIDE) - min(lam[0], 0 * lam[0])), rational(0)
         if not self.matrix:
             return (inside := np.maximum(x, rational(0))), inside
         x = self.with_trace(x)
@@ -247,11 +268,11 @@ class Question:
         self.cuts = [0, *np.cumsum([math.prod(block.shape) for block in self.sets]).tolist()]
         traces = sum(block.trace is not None for block in self.sets)
         side, equal = (
-            max(block.n * block.matrix for block in self.sets),
+            max(block.side for block in self.sets),
             np.sum(problem.lower == problem.upper),
         )
         entries = [math.prod(lmi.set.shape) for lmi in problem.lmis]
-        side = max([side, *(lmi.set.n * lmi.set.matrix for lmi in problem.lmis)])
+        side = max([side, *(Block(**lmi.set.spec()).side for lmi in problem.lmis)])
         numbers_held = (self.m + traces + sum(entries)) * self.cuts[-1]
         if np.any(np.array((numbers_held, equal, side)) > (LARGEST if arithmetic.flint else LARGEST_SLOW)):
             raise NotProved(f"too large for an audit{'' if arithmetic.flint else ' without python-flint'}")
