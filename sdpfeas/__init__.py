@@ -19,6 +19,7 @@ from sdpfeas.errors import (
 if TYPE_CHECKING:
     from sdpfeas import families
     from sdpfeas.backends.contract import FeasibilityBackend
+    from sdpfeas.backends.facial.reduce import reduce
     from sdpfeas.backends.inquiry import Inquiry, Progress, WarmStart
     from sdpfeas.backends.registry import Solver, backends, find_solver
     from sdpfeas.io.cvxpy import from_cvxpy
@@ -42,6 +43,7 @@ else:
     # Where the names above are; NumPy, SciPy and our own rooms are imported when a name is first asked for.
     _PLACES = {
         "sdpfeas.backends.contract": ["FeasibilityBackend"],
+        "sdpfeas.backends.facial.reduce": ["reduce"],
         "sdpfeas.backends.inquiry": ["Inquiry", "Progress", "WarmStart"],
         "sdpfeas.backends.registry": ["Solver", "find_solver"],
         "sdpfeas.io.cvxpy": ["from_cvxpy"],
@@ -130,6 +132,7 @@ __all__ = [
     "read_problem",
     "read_sdpa",
     "read_sedumi",
+    "reduce",
     "solve",
     "verify",
     "write_sdpa",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "NotProved",
     "each",
     "eigensystem",
     "flint",
@@ -25,6 +26,10 @@ __all__ = [
 flint: Any = import_module("flint") if find_spec("flint") else None
 #: Bits of the balls, and the largest side of a matrix that is factored in rational numbers where these fail.
 BITS, EXACT_SIDE = (256, 1024), 40
+
+
+class NotProved(Exception):
+    """Nothing is proved; the message says what is missing."""
 
 
 def rational(value: Any) -> Any:

@@ -27,6 +27,7 @@ import numpy as np
 
 from sdpfeas.auditor import arithmetic
 from sdpfeas.auditor.arithmetic import (
+    NotProved,
     each,
     eigensystem,
     identity,
@@ -37,6 +38,7 @@ from sdpfeas.auditor.arithmetic import (
     shortest,
     zeros,
 )
+from sdpfeas.auditor.chains import Walk
 
 if TYPE_CHECKING:
     from sdpfeas.io.results import SavedResult
@@ -68,13 +70,15 @@ class Audit:
     reason: str
 
 
-class NotProved(Exception):
-    """Nothing is proved; the message says what is missing."""
-
-
 def audit(problem: FeasibilityProblem, answer: SavedResult) -> Audit:
     """Prove an answer, as it was read from its file, again, or its opposite."""
     evidence: dict[str, Any] = {"feasible": answer.point, "infeasible": answer.certificate}
+    chain = answer.chain if answer.verdict in evidence else None
+    if chain is not None:
+        with suppress(NotProved):
+            walk = Walk(Question(problem), problem, chain.reading)
+            why = walk.proved(answer.verdict, chain.steps, answer.point)
+            return Audit(Finding.CONFIRMED, answer.verdict, why)
     if answer.verdict not in evidence or answer.reading != "stored":
         return Audit(Finding.NOT_CONFIRMED, None, "the answer claims nothing about the numbers as stored")
     own = evidence[answer.verdict] if answer.rational is None else answer.rational

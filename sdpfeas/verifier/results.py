@@ -12,6 +12,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier import shown
 from sdpfeas.verifier.chains.chain import Chain
+from sdpfeas.verifier.chains.words import tell
 from sdpfeas.verifier.conflicts import Conflict, conflicts
 from sdpfeas.verifier.named import find_block, find_row
 from sdpfeas.verifier.prune import prune_certificate
@@ -144,6 +145,8 @@ class Check:
             lines += [
                 shown.lmi_depth(self.problem, j, self.point) for j in range(len(self.problem.lmis))[:limit]
             ]
+        if self.chain is not None:
+            lines += tell(self.problem, self.chain)
         found = self.conflict(prune=prune, sets=True)
         rows = [entry for entry in found if entry.block is None]
         if rows:

@@ -106,3 +106,28 @@ def test_problems_of_other_cones_are_refused():
     )
     assert not fine
     assert "SecondOrder" in why
+
+
+def test_reduce_and_its_words():
+    rows = np.zeros((4, 4, 4))
+    rows[0, 0, 0], rows[1, 1, 1], rows[2] = 1.0, 1.0, np.eye(4)
+    rows[1, 0, 3] = rows[1, 3, 0] = 1.0
+    rows[3, 1, 2] = rows[3, 2, 1] = 0.5
+    names = ["corner", "edge", "trace", "cross"]
+    problem = sf.FeasibilityProblem([sf.PSD(4)], [rows], [0, 0, 1, 0], [0, 0, 1, 0], names)
+    found = sf.reduce(problem, time_limit=20)
+    assert found.sizes == ((4, 2),)
+    assert not found.infeasible
+    assert not found.regular
+    told = found.explain()
+    assert "row corner forces X[0,0] = 0, hence its row and column" in told
+    assert "row edge forces X[1,1] = 0" in told
+    point = found.reduction.point((np.eye(2) / 2,))
+    assert sf.verify(problem, sf.Claim(point=point, chain=found.chain), rigorous=True).verdict == "feasible"
+    other = sf.FeasibilityProblem([sf.PSD(4)], [rows], [0, 0, 1, 1], [0, 0, 1, 1], names)
+    assert "row cross reads 0 = 1" in sf.solve(other, time_limit=20).explain()
+    whole = sf.reduce(sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1], [1]))
+    assert whole.regular
+    assert whole.sizes == ((2, 2),)
+    with pytest.raises(sf.ProblemError, match="LMIs"):
+        sf.reduce(sf.FeasibilityProblem([sf.SecondOrder(3)], [np.eye(3)], [0, 0, 0], [1, 1, 1]))

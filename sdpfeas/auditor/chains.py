@@ -1,0 +1,197 @@
+"""Chains of multipliers walked again: every point lies in a smaller face after each step.
+
+Faces are kept as rational bases, semidefinite matrices are told by the definite part that their rank leaves,
+and numbers that a chain takes for what they were rounded from are read anew.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdpfeas.auditor.arithmetic import (
+    NotProved,
+    each,
+    identity,
+    product,
+    rational,
+    reduced,
+    semidefinite,
+    zeros,
+)
+
+if TYPE_CHECKING:
+    from sdpfeas.auditor.audit import Question
+    from sdpfeas.problem.problem import FeasibilityProblem
+
+__all__ = ["Walk"]
+
+#: A simple number: an integer times a power of two, or a fraction, whose parts are no larger.
+SIMPLE = 2**30
+#: Computed bounds are meant as fractions of at most this denominator, ...
+DENOMINATOR = 1000
+#: ... if they are no further off than this, in units of the last place of the largest bound.
+ULPS = 32
+
+
+def read(value: float) -> Fraction:
+    """The number a double was rounded from: a short decimal or a simple fraction, if there is one."""
+    stored, decimal = Fraction(value), Fraction(repr(value))
+    digits = len(repr(value).lstrip("-").partition("e")[0].replace(".", "").strip("0"))
+    top = abs(stored.numerator)
+    if top // (top & -top or 1) <= SIMPLE:
+        return stored
+    if digits <= 9:
+        return decimal
+    for most in (1, 10, 100, 1000, 2**15, SIMPLE):
+        near = stored.limit_denominator(most)
+        if abs(near.numerator) * near.denominator <= SIMPLE and float(near) == value:
+            return near
+    return decimal if digits <= 15 else stored
+
+
+class Walk:
+    """The faces that a chain leads to.
+
+    Parameters
+    ----------
+    question : Question
+        The problem in rational numbers; it is changed.
+    problem : FeasibilityProblem
+        What it was made of.
+    reading : str
+        What the numbers of the problem stand for.
+    """
+
+    def __init__(self, question: Question, problem: FeasibilityProblem, reading: str) -> None:
+        if question.lmis:
+            raise NotProved("chains are about rows and sets alone")
+        if reading not in ("stored", "written", "meant"):
+            raise NotProved(f"the reading {reading!r} is unknown to the auditor")
+        self.question = question
+        if reading != "stored":
+            self._read(problem, reading)
+        self.faces: list[Any] = []
+        for block in question.sets:
+            cone = block.low is not None and block.high is None and block.trace is None
+            whole = identity(block.n) if block.matrix else np.arange(block.n)
+            self.faces.append(whole if cone else None)
+
+    def _read(self, problem: FeasibilityProblem, reading: str) -> None:
+        """Take numbers for what they were rounded from; those of composed rows stay as they are."""
+        question, m = self.question, self.question.m
+        for rows, (start, stop) in zip(problem.rows, pairwise(question.cuts), strict=True):
+            if rows is not None and rows.kind in ("dense", "sparse"):
+                part = question.matrix[:m, start:stop]
+                question.matrix[:m, start:stop] = each(lambda v: rational(read(float(v))), part)
+        ends = []
+        for values in (problem.lower.tolist(), problem.upper.tolist()):
+            slack = ULPS * Fraction(math.ulp(max((abs(v) for v in values if math.isfinite(v)), default=0.0)))
+            ends.append(
+                [None if not math.isfinite(v) else rational(_bound(v, reading, slack)) for v in values]
+            )
+        question.bounds[:m] = list(zip(*ends, strict=True))
+
+    def proved(self, verdict: str, steps: Any, point: Any) -> str:
+        """Prove a verdict by the steps, and by a point on the last face if there is one."""
+        for k, given in enumerate(steps):
+            y = each(rational, given)
+            if y.shape != (self.question.m,):
+                raise NotProved(f"step {k + 1} has another number of multipliers than there are rows")
+            if self.step(y, k + 1):
+                if verdict == "infeasible" and k == len(steps) - 1:
+                    return f"a chain of {k + 1} step(s) rules out every point"
+                raise NotProved("the chain comes to a contradiction, and goes on or claims another")
+        if verdict == "infeasible":
+            raise NotProved("the chain comes to no contradiction")
+        return self.on_face(point)
+
+    def step(self, y: np.ndarray, k: int) -> bool:
+        """Prove what one step says; True if it rules out every point."""
+        question, gap = self.question, rational(0)
+        bounds = list(question.bounds)
+        for i, weight in enumerate(y):
+            if weight == 0:
+                continue
+            low, high = bounds[i]
+            bound = low if weight > 0 else high
+            if bound is None:
+                raise NotProved(f"step {k}: the multiplier of row {i} has the sign of a missing bound")
+            gap += weight * bound
+            bounds[i] = (bound, bound)
+        if gap < 0:
+            raise NotProved(f"step {k}: its two sides have the wrong order")
+        parts = question.blocks(product(question.matrix[: question.m].T, y))
+        faces = [_orthogonal(face, part, k) for face, (_, part) in zip(self.faces, parts, strict=True)]
+        if gap > 0:
+            return True
+        self.faces, question.bounds = faces, bounds
+        return False
+
+    def on_face(self, point: Any) -> str:
+        """Prove that an exact solution lies on the face, at or next to a point."""
+        question = self.question
+        if point is None or len(point) != len(question.sets):
+            raise NotProved("there is no point with one array per set")
+        sets, columns, places = list[Any](), list[np.ndarray](), list[Any]()
+        parts = np.split(question.matrix, question.cuts[1:-1], axis=1)
+        for block, face, part, x in zip(question.sets, self.faces, parts, point, strict=True):
+            near = each(float, np.asarray(x)).astype(float)
+            if face is None:
+                sets.append(block)
+                columns.append(part)
+                places.append(near)
+            elif face.ndim == 1 and face.size:
+                sets.append(type(block)("Nonneg", face.size))
+                columns.append(part[:, face])
+                places.append(near[face])
+            elif face.ndim == 2 and face.shape[1]:
+                sets.append(type(block)("PSD", face.shape[1]))
+                moved = [product(product(face.T, a), face) for a in part.reshape(-1, block.n, block.n)]
+                columns.append(np.array(moved, dtype=object).reshape(len(part), -1))
+                inverse = np.linalg.pinv(each(float, face).astype(float))
+                places.append(inverse @ near @ inverse.T)
+        question.sets = sets
+        question.cuts = [0, *np.cumsum([math.prod(block.shape) for block in sets]).tolist()]
+        question.matrix = np.concatenate([zeros(len(question.matrix), 0), *columns], axis=1)
+        question.equal = np.array([None not in pair and pair[0] == pair[1] for pair in question.bounds])
+        if sets:
+            return "on the last face of a chain, " + question.feasible(places)
+        ends = question.bounds
+        if any((low is not None and low > 0) or (high is not None and high < 0) for low, high in ends):
+            raise NotProved("nothing but zero is left, and it misses a row")
+        return "nothing but zero is left, and it meets every row"
+
+
+def _bound(value: float, reading: str, slack: Fraction) -> Fraction:
+    near = Fraction(value).limit_denominator(DENOMINATOR)
+    return near if reading == "meant" and abs(near - Fraction(value)) <= slack else read(value)
+
+
+def _orthogonal(face: Any, image: np.ndarray, k: int) -> Any:
+    """The part of a face on which an image vanishes; it has to be non-positive there."""
+    if face is None:
+        if (image != 0).any():
+            raise NotProved(f"step {k}: A*y does not vanish on a Free block or a box")
+        return None
+    if face.ndim == 1:
+        if any(v > 0 for v in image[face]):
+            raise NotProved(f"step {k}: A*y is positive on a Nonneg block")
+        return face[[v == 0 for v in image[face]]]
+    if not face.shape[1]:
+        return face
+    g = product(product(face.T, image), face)
+    form, pivots = reduced(g)
+    # A symmetric matrix of rank r is semidefinite if r independent lines of it make a definite one.
+    if pivots and not semidefinite(-g[np.ix_(pivots, pivots)]):
+        raise NotProved(f"step {k}: A*y is not proved to be negative semidefinite on a PSD block")
+    loose = [j for j in range(len(g)) if j not in pivots]
+    basis = zeros(len(g), len(loose))
+    for column, j in enumerate(loose):
+        basis[j, column] = rational(1)
+        basis[pivots, column] = -form[: len(pivots), j]
+    return product(face, basis) if loose else face[:, :0]
