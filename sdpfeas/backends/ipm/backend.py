@@ -2,7 +2,7 @@
 
 It takes every set as it is (a SpectralBox costs two cones on one matrix, no extra rows), keeps low-rank rows
 low-rank and sparse ones sparse, and heads for the centre of the points or of the certificates. Questions
-about cones with rows stored as entries go to the sparse method, all others and objectives to the structured
+about cones with rows stored as entries go to the sparse method, all others to the structured
 one. No warm start: a centred start is what both live on. Calls back every few iterations, with an objective
 in every one.
 """
@@ -16,10 +16,17 @@ import numpy as np
 
 from sdpfeas.backends.contract import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.backends.ipm.cost import rows_work, stored_as_entries, unknowns_work
+from sdpfeas.backends.ipm.cost import (
+    newton_work,
+    rows_work,
+    stored_as_entries,
+    structured_work,
+    unknowns_work,
+)
 from sdpfeas.backends.ipm.embedding import CAREFUL, Embedding
 from sdpfeas.backends.ipm.posed import PosedRows
 from sdpfeas.backends.ipm.posed_unknowns import PosedUnknowns
+from sdpfeas.backends.ipm.sparse_optimum import PATIENCE, Best, optimise
 from sdpfeas.backends.ipm.sparse_search import search
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
@@ -34,12 +41,15 @@ __all__ = ["SpectralIpm", "SpectralIpmOptions"]
 #: Steps shorter than this, this many times in a row, mean that the method is stuck.
 SHORT_STEP, SHORT_STEPS = 1e-3, 4
 
+#: With an objective: a relative gap below which the structured method is not asked for the rest.
+CLOSE = 1e-6
+
+#: How many times as dear a step of the structured method may be to be tried after the sparse one.
+DEARER = 5.0
+
 #: Without one, the callback is called again when the complementarity has shrunk to this share: what it is
 #: shown before that is hardly better than what it saw.
 CALL_AGAIN = 0.1
-
-#: With an objective: iterations without improvement after which rounding has taken over.
-PATIENCE = 6
 
 
 @dataclass(frozen=True)
@@ -124,6 +134,13 @@ class SpectralIpm(FeasibilityBackend):
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
         claim = Claim()
+        plain = program.scale is None and program.pricing is None
+        if plain and stored_as_entries(program.problem):
+            claim = self._maximise_sparse(program, inquiry)
+            limits = (Stop.FINISHED, Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
+            satisfied = claim.info["gap"] < CLOSE and not inquiry.listens
+            if claim.stop in limits or satisfied or not _worth_another_try(program.problem):
+                return claim
         # A suggested start only has to help. On badly scaled data it may end short of what the listener
         # wants, where one from far inside goes on.
         starts = [program.start] if program.start is None else [program.start, None]
@@ -136,9 +153,15 @@ class SpectralIpm(FeasibilityBackend):
                     break
         return claim
 
+    def _maximise_sparse(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
+        problem, options = program.problem, self.options
+        pose = PosedUnknowns if _unknowns_are_cheaper(problem) else PosedRows
+        with np.errstate(all="ignore"):
+            return optimise(pose(problem, program.objective), inquiry, options.gap, options.max_iterations)
+
     def _maximise(self, program: ConicProgram, inquiry: Inquiry, before: int) -> Claim:
         """Run from the start that is suggested, or from far inside; a number of iterations came before."""
-        best = _Best()
+        best = Best()
         embedding: Embedding
 
         def visit() -> Stop | Embedding | None:
@@ -151,7 +174,7 @@ class SpectralIpm(FeasibilityBackend):
                 return Stop.CALLBACK
             more = None if program.pricing is None else program.pricing.extended(point, y, merit)
             if more is not None:
-                best = _Best()
+                best = Best()
                 embedding = embedding.carried(more.program.problem, more.kept)
                 return embedding
             if best.merit < self.options.gap:
@@ -210,25 +233,19 @@ def _unknowns_are_cheaper(problem: FeasibilityProblem) -> bool:
     return unknowns_work(problem).products < rows_work(problem).products
 
 
+def _worth_another_try(problem: FeasibilityProblem) -> bool:
+    """Whether the structured method takes no more than a few times what the sparse one did."""
+    if problem.lmis:
+        return False
+    return structured_work(problem).products <= DEARER * newton_work(problem).products
+
+
 def _merit(embedding: Embedding) -> float:
     """Relative gap or row residual, whichever is larger; rounding makes both grow again in the end."""
     primal, dual = embedding.primal_value / embedding.tau, embedding.dual_value / embedding.tau
     gap = abs(primal - dual) / max(abs(primal) + abs(dual), np.finfo(float).tiny)
     merit = max(gap, embedding.row_residual)
     return merit if np.isfinite(merit) else np.inf
-
-
-class _Best:
-    """The iterate of least merit so far."""
-
-    def __init__(self) -> None:
-        self.merit, self.iteration = np.inf, 0
-        self.claim = Claim()
-
-    def offer(self, merit: float, iteration: int, claim: Claim) -> None:
-        """Keep a claim if it is better than the one before."""
-        if merit < self.merit or self.claim.point is None:
-            self.merit, self.iteration, self.claim = merit, iteration, claim
 
 
 class _Screen:

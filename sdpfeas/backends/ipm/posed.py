@@ -39,6 +39,10 @@ class Posed(ABC):
         """Multipliers near the iterate that are deep inside and gain something; None if there are none."""
 
     @abstractmethod
+    def optimal(self, core: SelfDual) -> tuple[Point, FloatArray]:
+        """Point and multipliers of the objective, with equations that hold where that can be."""
+
+    @abstractmethod
     def present(self, core: SelfDual) -> tuple[Point, FloatArray]:
         """The present point and multipliers, as they are."""
 
@@ -53,9 +57,11 @@ class PosedRows(Posed):
     ----------
     problem : FeasibilityProblem
         PSD, Nonneg and Free blocks; no row may be zero or without bounds.
+    objective : tuple of ndarray, optional
+        What to maximise, one array per block.
     """
 
-    def __init__(self, problem: FeasibilityProblem) -> None:
+    def __init__(self, problem: FeasibilityProblem, objective: Point | None = None) -> None:
         self.problem = problem
         entries = sum(rows.entries for rows in problem.rows if rows is not None)
         need("the rows in standard form", numbers=40.0 * entries, memory=120.0 * entries)
@@ -72,7 +78,8 @@ class PosedRows(Posed):
                 free.append(own)
             else:
                 self._blocks.append(b)
-                cones.append(ConeRows(block.n if block.matrix else 0, own))
+                cost = None if objective is None else -objective[b].reshape(-1)
+                cones.append(ConeRows(block.n if block.matrix else 0, own, cost))
         cones.append(ConeRows(0, scaled_rows(self._factors, _slacks(problem, ranged))))
         right = np.concatenate(
             [
@@ -81,7 +88,8 @@ class PosedRows(Posed):
             ]
         )
         columns = sp.hstack(free, format="csr") if free else None
-        self.pair = standard_pair(cones, right * self._factors, columns)
+        f = None if objective is None or not free else -np.concatenate([objective[b] for b in self._free])
+        self.pair = standard_pair(cones, right * self._factors, columns, f)
 
     def near_point(self, core: SelfDual) -> Point | None:
         """Correct x and u."""
@@ -94,6 +102,12 @@ class PosedRows(Posed):
             return None
         found = core.corrected_dual(0.0)
         return self._multipliers(found[0]) if found is not None and core.pair.b @ found[0] > 0.0 else None
+
+    def optimal(self, core: SelfDual) -> tuple[Point, FloatArray]:
+        """Correct x and u, and y."""
+        x, u = core.corrected_primal(core.tau) or (core.x, core.u)
+        y, _ = core.corrected_dual(core.tau) or (core.y, core.z)
+        return self._point(x, u, core.tau), self._multipliers(y) / core.tau
 
     def present(self, core: SelfDual) -> tuple[Point, FloatArray]:
         """``x / tau`` and y."""

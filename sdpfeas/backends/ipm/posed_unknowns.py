@@ -30,9 +30,11 @@ class PosedUnknowns(Posed):
     ----------
     problem : FeasibilityProblem
         Blocks and LMIs in PSD, Nonneg or, blocks only, Free.
+    objective : tuple of ndarray, optional
+        What to maximise, one array per block.
     """
 
-    def __init__(self, problem: FeasibilityProblem) -> None:
+    def __init__(self, problem: FeasibilityProblem, objective: Point | None = None) -> None:
         self.problem = problem
         stored = [rows for lmi in problem.lmis for rows in lmi.coefficients]
         entries = sum(rows.entries for rows in (*stored, *problem.rows) if rows is not None)
@@ -84,12 +86,20 @@ class PosedUnknowns(Posed):
         sizes = np.zeros(total)
         for part in (*(cone.rows for cone in cones), free):
             sizes += np.bincount(_row_of(part), weights=np.square(part.data), minlength=total)
+        right = np.zeros(total)
+        if objective is not None:
+            pairs = zip(self._folds, objective, strict=True)
+            right = np.concatenate([fold @ part.reshape(-1) for fold, part in pairs])
         # An unknown that nothing depends on stays zero; one is kept, for there has to be a system.
-        self._used = np.flatnonzero(sizes > 0.0) if np.any(sizes > 0.0) else np.zeros(1, dtype=np.int64)
+        used = (sizes > 0.0) | (right != 0.0)
+        self._used = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.int64)
         self._factors = power_of_two(np.sqrt(sizes[self._used]))
         cones = [ConeRows(c.side, self._taken(c.rows), c.cost) for c in cones]
         self.pair = standard_pair(
-            cones, np.zeros(self._used.size), self._taken(free), (problem.lower * unit)[self._equal]
+            cones,
+            right[self._used] * self._factors,
+            self._taken(free),
+            (problem.lower * unit)[self._equal],
         )
         self._total = total
 
@@ -136,6 +146,12 @@ class PosedUnknowns(Posed):
         if found is None or not core.pair.c @ found[0] + core.pair.f @ found[1] < 0.0:
             return None
         return self._multipliers(*found)
+
+    def optimal(self, core: SelfDual) -> tuple[Point, FloatArray]:
+        """Correct y, and x with u."""
+        y, _ = core.corrected_dual(core.tau) or (core.y, core.z)
+        x, u = core.corrected_primal(core.tau) or (core.x, core.u)
+        return self._point(y / core.tau), self._multipliers(x, u) / core.tau
 
     def present(self, core: SelfDual) -> tuple[Point, FloatArray]:
         """``y / tau``, and x with u."""

@@ -70,7 +70,7 @@ class SelfDual:
         self.y, self.u = np.zeros(pair.m), np.zeros(pair.free.shape[1])
         self.tau, self.kappa = 1.0, primal * dual
         self.iteration = 0
-        self._has_cost = bool(np.any(pair.c))
+        self._has_cost = bool(np.any(pair.c) or np.any(pair.f))
         self._free_adjoint = pair.free.T.tocsr()
         self._measure()
         #: Complementarity to begin with.
@@ -124,6 +124,17 @@ class SelfDual:
         return most / self.mu
 
     @property
+    def residual(self) -> float:
+        """Largest residual of the equations of both programs, each relative to the data on its right."""
+        pair = self.pair
+        parts = ((self.r_primal, pair.b), (self.r_dual, pair.c), (self.r_free, pair.f))
+        sizes = (
+            float(np.max(np.abs(r), initial=0.0)) / (1.0 + float(np.max(np.abs(right), initial=0.0)))
+            for r, right in parts
+        )
+        return max(sizes) / self.tau
+
+    @property
     def sane(self) -> bool:
         """Whether the iterate is still made of finite, positive numbers."""
         return bool(np.isfinite(self.mu) and self.tau > 0.0 and self.kappa > 0.0)
@@ -146,11 +157,23 @@ class SelfDual:
         else:
             columns = self.pair.free.toarray()
             self._system = QuasiDefinite(schur, columns, np.zeros(columns.shape[1]))
-        # What answers to a unit change of tau: the same for both directions of a step.
+        # What answers to a unit change of tau, by b and by the costs: the same for both directions of a step.
         pair = self.pair
-        self._cost_response = self.iterate.respond(pair.c) if self._has_cost else pair.c
-        self._cost_rows = pair.rows @ self._cost_response
-        self._tau_y, self._tau_u = self._system.solve(pair.b + self._cost_rows, pair.f)
+        by_b, free_b = self._system.solve(pair.b, np.zeros_like(self.u))
+        self._cost_response, self._cost_rows = pair.c, np.zeros(pair.m)
+        self._cost_y, cost_u = np.zeros(pair.m), np.zeros_like(self.u)
+        #: The costs without what rows can make up for: the rest is small, and would be lost in differences.
+        self._rest, rest_response = pair.c, pair.c
+        if self._has_cost:
+            self._cost_response = self.iterate.respond(pair.c)
+            self._cost_rows = pair.rows @ self._cost_response
+            self._cost_y, cost_u = self._system.solve(self._cost_rows, pair.f)
+            made_up = pair.adjoint @ self._cost_y
+            self._rest = pair.c - made_up
+            rest_response = self._cost_response - self.iterate.respond(made_up)
+        self._tau_y, self._tau_u = by_b + self._cost_y, free_b + cost_u
+        # A sum of squares, but for rounding.
+        self._tau_slope = max(float(pair.b @ by_b) + float(self._rest @ rest_response), 0.0)
         self._dual_response = self.iterate.respond(self.r_dual)
         self._dual_rows = pair.rows @ self._dual_response
 
@@ -166,16 +189,28 @@ class SelfDual:
             target_tau -= last.tau * last.kappa
         rhs = eta * self.r_primal - pair.rows @ target + eta * self._dual_rows
         y, u = self._system.solve(rhs, eta * self.r_free)
-        slope = pair.b - self._cost_rows
-        right = eta * self.r_gap + float(pair.c @ target) - eta * float(pair.c @ self._dual_response)
-        right += target_tau / self.tau - float(slope @ y) + float(pair.f @ u)
-        left = float(slope @ self._tau_y) - float(pair.f @ self._tau_u)
-        left += float(pair.c @ self._cost_response) + self.kappa / self.tau
-        dtau = right / left
+        dtau = self._tau_step(target, target_tau, eta, y, u)
         y, u = y + dtau * self._tau_y, u + dtau * self._tau_u
         dz = eta * self.r_dual - pair.adjoint @ y + dtau * pair.c
         dx = target - it.respond(dz)
         return _Direction(dx, dz, y, u, dtau, (target_tau - self.kappa * dtau) / self.tau)
+
+    def _tau_step(
+        self, target: FloatArray, target_tau: float, eta: float, y: FloatArray, u: FloatArray
+    ) -> float:
+        """Solve the last equation, the gap, for the change of tau."""
+        pair = self.pair
+        right = eta * self.r_gap + target_tau / self.tau
+        if not self.u.size:
+            right += eta * float(self._cost_y @ self.r_primal) - float(pair.b @ y)
+            right += float(self._rest @ (target - eta * self._dual_response))
+            return right / (self._tau_slope + self.kappa / self.tau)
+        # Free columns may depend on each other, and then B'y = f is met nearly at best: no shortcuts.
+        slope = pair.b - self._cost_rows
+        right += float(pair.c @ target) - eta * float(pair.c @ self._dual_response)
+        right += float(pair.f @ u) - float(slope @ y)
+        left = float(slope @ self._tau_y) - float(pair.f @ self._tau_u)
+        return right / (left + float(pair.c @ self._cost_response) + self.kappa / self.tau)
 
     def _limit(self, d: _Direction) -> float:
         primal, dual = self.iterate.limits(d.x, d.z)
