@@ -56,7 +56,6 @@ KNOWN: dict[str, set[str]] = {
         "cli.studies -> study.report.figures",
         "cli.wlda -> wlda",
         "wlda -> wlda.estimator",
-        "wlda.family.wlda -> wlda.data",
     },
     "private name of another room": set(),
     "too long": {

@@ -22,6 +22,7 @@ from sdpfeas.families.family import Family
 from sdpfeas.families.lines import Line, adjoints, line_of, moved, row_values
 from sdpfeas.families.proofs import Bound, prove_lower, prove_upper
 from sdpfeas.families.roots import EXACT, Root, certificate_root
+from sdpfeas.families.subspaces import Subspaces
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.program import ConicProgram
@@ -410,6 +411,10 @@ class ParametricFamily(Family):
 
     def homogenized(self) -> ConicProgram | None:
         """Return a program whose optimal value is ``delta*`` up to a factor; None if there is none."""
+        return None
+
+    def subspaces(self) -> Subspaces | None:
+        """Return what a search in subspaces needs, where dimensions are many; None if it does not pay."""
         return None
 
     def program_point(self, point: Point) -> Point:

@@ -18,14 +18,15 @@ from numpy.typing import ArrayLike
 from sdpfeas.errors import ProblemError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.families.descent import REFINE_ROUNDS, Oracle, refine
-from sdpfeas.families.lines import column
+from sdpfeas.families.fantope_subspace import LeastSubspaces, least_program
 from sdpfeas.families.roots import EXACT, NO_ROOT, Root
+from sdpfeas.families.subspaces import LARGE, MANY
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix, symmetrize
 from sdpfeas.numerics.rounding import UNIT
-from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.problem import Point
 from sdpfeas.problem.program import ConicProgram
-from sdpfeas.problem.rows import Rows, as_rows
-from sdpfeas.problem.sets import Free, SpectralBox
+from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, as_rows
+from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.problem.validation import finite_number, float_array, require_finite
 
 __all__ = ["FantopeMaxMin", "FantopeOptions"]
@@ -185,15 +186,15 @@ class FantopeMaxMin(ParametricFamily):
 
     def homogenized(self) -> ConicProgram:
         """``max t`` subject to ``<A_i, Z> - t >= b_i``."""
-        box, m = self._box, self.m
-        problem = FeasibilityProblem(
-            [box, Free(1)],
-            [self._terms, column(0, m, m, -1.0)],
-            self._offsets,
-            np.full(m, np.inf),
-            block_names=["Z", "t"],
-        )
-        return ConicProgram(problem, (np.zeros(box.shape), np.ones(1)))
+        return least_program(self._box, self._terms, self._offsets)
+
+    def subspaces(self) -> LeastSubspaces | None:
+        """Return the same on subspaces, where there are many dimensions and few directions."""
+        rank = self._box.rank
+        kinds = (Dense, LowRank, PairwiseDifference)
+        if self._box.n < max(LARGE, MANY * rank) or rank != round(rank) or not isinstance(self._terms, kinds):
+            return None
+        return LeastSubspaces(self._box, self._terms, self._offsets)
 
     def program_point(self, point: Point) -> Point:
         """Drop t."""

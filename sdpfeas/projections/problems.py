@@ -3,49 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from sdpfeas.families.family import Family
 from sdpfeas.families.fantope import FantopeMaxMin
 from sdpfeas.projections.groups import GroupVariances
 from sdpfeas.projections.whitening import Whitened
-from sdpfeas.wlda.data import prepared
+from sdpfeas.wlda.family.options import NamedData
 
 __all__ = ["DistanceOptions", "FairOptions", "FairPcaProblems", "MaxMinDistanceProblems"]
 
 
 @dataclass(frozen=True)
-class _Data:
-    """A named data set, as :mod:`sdpfeas.wlda.data` prepares it; its classes are the groups."""
-
-    dataset: str = "iris"
-    classes: int | None = None
-    first_class: int = 0
-    train: float | None = None
-    seed: int = 0
-    standardize: bool = False
-    pca: int | None = None
-    n_components: int = 2
-
-    def __post_init__(self) -> None:
-        if self.n_components < 1:
-            raise ValueError(f"n_components must be positive, got {self.n_components}")
-
-    def samples(self) -> tuple[Any, Any]:
-        """Samples and labels."""
-        return prepared(
-            self.dataset,
-            classes=self.classes,
-            first_class=self.first_class,
-            train=self.train,
-            seed=self.seed,
-            standardize=self.standardize,
-            pca=self.pca,
-        )
-
-
-@dataclass(frozen=True)
-class FairOptions(_Data):
+class FairOptions(NamedData):
     """Parameters of fair PCA on a named data set.
 
     Attributes
@@ -58,12 +28,13 @@ class FairOptions(_Data):
         See :class:`sdpfeas.projections.FairPCA`.
     """
 
+    n_components: int = 2
     aim: Literal["variance", "loss"] = "variance"
     centring: Literal["group", "overall"] = "group"
 
 
 @dataclass(frozen=True)
-class DistanceOptions(_Data):
+class DistanceOptions(NamedData):
     """Parameters of max-min distance analysis on a named data set.
 
     Attributes
@@ -76,6 +47,7 @@ class DistanceOptions(_Data):
         See :class:`sdpfeas.projections.MaxMinDistance`.
     """
 
+    n_components: int = 2
     shrinkage: float | None = None
 
 

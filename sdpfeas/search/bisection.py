@@ -29,6 +29,7 @@ from sdpfeas.search.bracket import Watch, relative_gap
 from sdpfeas.search.driver import BisectionResult, Search, Step
 from sdpfeas.search.midpoint import as_published
 from sdpfeas.search.solving import backend_options
+from sdpfeas.search.subspace import by_subspaces
 from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
 
 __all__ = ["BisectionResult", "Step", "bisect", "one_shot"]
@@ -168,10 +169,10 @@ def one_shot(
                 search.look_around()
                 if search.bracket.closed:
                     return search.result(CLOSED)
-            program = family.homogenized()
-            if program is None:
+            found = _one_program(search)
+            if found is None:
                 raise ProblemError(f"family {family.name!r} has no single program; use bisect")
-            step = _one_program(search, program)
+            step = found
             if not search.bracket.closed:
                 search.look_around()
         except LimitError as error:
@@ -186,9 +187,8 @@ def one_shot(
 def _searched(search: Search) -> BisectionResult:
     """Bracket the threshold the fastest way that the choice of a solver leaves open."""
     free = isinstance(search.backend, Auto) and not search.backend.options.order
-    program = search.family.homogenized() if free and not _no_choice(search.family) else None
-    if program is not None:
-        step = _one_program(search, program)
+    step = _one_program(search) if free and not _no_choice(search.family) else None
+    if step is not None:
         if search.callback is not None and search.callback(step):
             return search.result("stopped by the callback")
         if search.bracket.closed and search.bracket.lower <= search.bracket.upper:
@@ -202,12 +202,21 @@ def _no_choice(family: ParametricFamily) -> bool:
     return any(block.single for block in family.sets)
 
 
-def _one_program(search: Search, program: ConicProgram) -> Step:
-    """Take bounds from every iterate along a program whose optimal value is the threshold."""
-    family = search.family
+def _one_program(search: Search) -> Step | None:
+    """Take bounds along a program whose optimal value is the threshold; None if the family has none.
+
+    In many dimensions it is solved on subspaces that grow, and as a whole only where that does not do.
+    """
     begin = time.perf_counter()
-    watch = Watch(search.bracket, None, family.program_point, family.program_multipliers)
-    claim = _maximised(search, program, watch)
+    spaces, before = search.family.subspaces(), 0
+    claim = None if spaces is None else by_subspaces(search, spaces)
+    if claim is None or not (search.bracket.closed or search.deadline.expired):
+        before = 0 if claim is None else claim.iterations or 0
+        program = search.family.homogenized()
+        if program is None:
+            return None
+        claim = _maximised(search, program)
+    iterations = None if claim.iterations is None else before + claim.iterations
     bracket = search.bracket
     step = Step(
         bracket.lower,
@@ -215,7 +224,7 @@ def _one_program(search: Search, program: ConicProgram) -> Step:
         Proof.RIGOROUS if math.isfinite(bracket.lower) else None,
         bracket.lower,
         bracket.upper,
-        claim.iterations,
+        iterations,
         time.perf_counter() - begin,
         str(claim.stop),
     )
@@ -223,8 +232,10 @@ def _one_program(search: Search, program: ConicProgram) -> Step:
     return step
 
 
-def _maximised(search: Search, program: ConicProgram, watch: Watch) -> Claim:
+def _maximised(search: Search, program: ConicProgram) -> Claim:
     """Let the backend maximise, and again with more rows where it left out some that matter."""
+    family = search.family
+    watch = Watch(search.bracket, None, family.program_point, family.program_multipliers)
     for _ in range(MAX_SOLVES):
         inquiry = Inquiry(program.problem, deadline=search.deadline, wanted="margin", listener=watch)
         try:

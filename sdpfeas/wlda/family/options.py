@@ -1,18 +1,23 @@
-"""What a problem card says about a WLDA problem."""
+"""What a problem card says about a WLDA problem, or about any other on a named data set."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Formulation", "WldaOptions"]
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.wlda.data import prepared
+
+__all__ = ["Formulation", "NamedData", "WldaOptions"]
 
 Formulation = Literal["compact", "paper"]
 
 
 @dataclass(frozen=True)
-class WldaOptions:
-    """Parameters of a WLDA problem on a named data set.
+class NamedData:
+    """A named data set, and what is made of it.
 
     Attributes
     ----------
@@ -30,10 +35,6 @@ class WldaOptions:
         Scale every feature to variance one.
     pca : int, optional
         Keep so many principal components (all there are, if fewer).
-    n_components : int, optional
-        Final dimension; default: one less than the classes.
-    formulation, scatter, shrinkage
-        See :meth:`WLDA.from_data`.
     """
 
     dataset: str = "iris"
@@ -43,6 +44,34 @@ class WldaOptions:
     seed: int = 0
     standardize: bool = False
     pca: int | None = None
+
+    def samples(self) -> tuple[FloatArray, np.ndarray]:
+        """Samples and labels."""
+        return prepared(
+            self.dataset,
+            classes=self.classes,
+            first_class=self.first_class,
+            train=self.train,
+            seed=self.seed,
+            standardize=self.standardize,
+            pca=self.pca,
+        )
+
+
+@dataclass(frozen=True)
+class WldaOptions(NamedData):
+    """Parameters of a WLDA problem on a named data set.
+
+    Attributes
+    ----------
+    dataset, classes, first_class, train, seed, standardize, pca
+        See :class:`NamedData`.
+    n_components : int, optional
+        Final dimension; default: one less than the classes.
+    formulation, scatter, shrinkage
+        See :meth:`WLDA.from_data`.
+    """
+
     n_components: int | None = None
     formulation: Literal["compact", "paper"] = "compact"
     scatter: Literal["mean", "sum"] = "mean"

@@ -39,6 +39,7 @@ def one_program(
     pricing: Pricing,
     means: FloatArray,
     pair_index: np.ndarray,
+    weights: tuple[FloatArray, FloatArray, float] | None = None,
 ) -> tuple[WorkingRows | None, ConicProgram]:
     """Pose ``max t`` subject to ``<S_ij, Z'> >= t``, ``<S_k, Z'> <= s`` and ``Z'`` in tau times the box.
 
@@ -54,6 +55,9 @@ def one_program(
         Class means.
     pair_index : ndarray
         The two classes of every pair.
+    weights : tuple, optional
+        Weights of the pairs and of the classes to start from, and a ratio near what they rule out; default:
+        balanced ones.
 
     Returns
     -------
@@ -62,7 +66,7 @@ def one_program(
     program : ConicProgram
         The program.
     """
-    u, w, near = balanced_weights(box, pairs, scatters)
+    u, w, near = balanced_weights(box, pairs, scatters) if weights is None else weights
     delta, matrix = pricing.price(u, w, near, START_ACCURACY)
     apart, wide = pairs.apply(matrix), scatters.apply(matrix)
     least, most = float(np.min(apart)), float(np.max(wide))
@@ -99,6 +103,8 @@ def one_program(
     tau = limit / most
     point = tau * matrix, np.array([0.9 * tau * least]), np.array([tau])
     u, w = u[chosen[0]], w[chosen[1]]
+    if not (u.sum() > 0.0 and w.sum() > 0.0):
+        return working, program
     start = point, np.concatenate([u / u.sum(), -delta * w / w.sum()])
     return working, replace(program, start=start)
 

@@ -27,6 +27,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.families.base import Known, ParametricFamily
 from sdpfeas.families.fantope import FantopeMaxMin
 from sdpfeas.families.roots import EXACT, Root
+from sdpfeas.families.subspaces import LARGE, MANY
 from sdpfeas.families.working import WorkingRows
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.problem import Point
@@ -51,6 +52,7 @@ from sdpfeas.wlda.family.options import Formulation, WldaOptions
 from sdpfeas.wlda.family.pricing import Pricing
 from sdpfeas.wlda.family.program import one_program
 from sdpfeas.wlda.family.provable import JUDGED, always_scattered
+from sdpfeas.wlda.family.subspace import RatioSubspaces
 from sdpfeas.wlda.family.worst import Worst
 
 __all__ = ["WLDA", "WldaOptions", "Worst"]
@@ -206,20 +208,8 @@ class WLDA(ParametricFamily):
     @classmethod
     def build(cls, options: WldaOptions) -> WLDA:
         """Build the family on a named data set."""
-        from sdpfeas.wlda.data import prepared
-
-        X, y = prepared(
-            options.dataset,
-            classes=options.classes,
-            first_class=options.first_class,
-            train=options.train,
-            seed=options.seed,
-            standardize=options.standardize,
-            pca=options.pca,
-        )
         return cls.from_data(
-            X,
-            y,
+            *options.samples(),
             options.n_components,
             formulation=options.formulation,
             scatter=options.scatter,
@@ -430,6 +420,13 @@ class WLDA(ParametricFamily):
             self._box, self._pairs, self._scatters, self._pricing, self._means, self._pair_index
         )
         return program
+
+    def subspaces(self) -> RatioSubspaces | None:
+        """Return ratios on subspaces, where there are many dimensions and few directions."""
+        if self._box.n < max(LARGE, MANY * self._box.rank):
+            return None
+        rows = self._box, self._pairs, self._scatters
+        return RatioSubspaces(*rows, self._means, self._pair_index, self.point, self.multipliers)
 
     def program_point(self, point: Point) -> Point:
         """Divide by tau."""

@@ -1,0 +1,119 @@
+"""Many dimensions: subspaces give the bracket of the whole, proved about the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sdpfeas as sf
+from sdpfeas.families import WLDA, FantopeMaxMin
+from sdpfeas.families import fantope as fantopes
+from sdpfeas.families.subspaces import lifted
+from sdpfeas.problem.rows import LowRank, PairwiseDifference
+from sdpfeas.verifier.results import Claim, Verdict
+from sdpfeas.wlda.family import wlda as wldas
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take subspaces where they would not pay yet."""
+    for module in (wldas, fantopes):
+        monkeypatch.setattr(module, "LARGE", 10)
+
+
+def samples(seed: int, classes: int, d: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.arange(count) % classes
+    means = rng.standard_normal((classes, d))
+    return (means[y] + rng.standard_normal((count, d))) * np.exp(rng.uniform(-1, 1, d)), y
+
+
+def assert_proven(family: sf.families.ParametricFamily, found: sf.BisectionResult) -> None:
+    assert found.proven
+    assert found.converged
+    below = sf.verify(family.at(found.lower), Claim(point=found.point), rigorous=True)
+    above = sf.verify(family.at(found.upper), Claim(certificate=found.certificate), rigorous=True)
+    assert (below.verdict, above.verdict) == (Verdict.FEASIBLE, Verdict.INFEASIBLE)
+
+
+def both(family: sf.families.ParametricFamily, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bracket with subspaces and without: one program each, and the same threshold."""
+    programs: list[int] = []
+    whole = type(family).homogenized
+    monkeypatch.setattr(type(family), "homogenized", lambda self: programs.append(1) or whole(self))
+    assert family.subspaces() is not None
+    found = sf.bisect(family, tol=1e-6)
+    assert not programs, "the program of the whole was not needed"
+    assert_proven(family, found)
+    assert found.solves == 1
+    monkeypatch.setattr(type(family), "subspaces", lambda self: None)
+    other = sf.bisect(family, tol=1e-6)
+    assert programs
+    assert found.lower <= other.upper
+    assert found.upper >= other.lower
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("seed", "formulation"), [(0, "compact"), (2, "paper")])
+def test_ratios(seed: int, formulation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = samples(seed, 4, 40, 100)
+    both(WLDA.from_data(X, y, 2, formulation=formulation), monkeypatch)
+
+
+@pytest.mark.usefixtures("small")
+def test_ratios_of_shrunk_scatters(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = samples(3, 5, 36, 80)
+    both(WLDA.from_data(X, y, 3, shrinkage=0.3), monkeypatch)
+
+
+@pytest.mark.usefixtures("small")
+def test_more_directions_than_means_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = samples(4, 3, 40, 100)
+    both(WLDA.from_data(X, y, 5), monkeypatch)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", ["dense", "low-rank", "pairs"])
+def test_least_of_linear_functions(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    factors = rng.standard_normal((6, 8, 40))
+    rows = {
+        "dense": np.einsum("kai,kaj->kij", factors, factors),
+        "low-rank": LowRank(list(factors)),
+        "pairs": PairwiseDifference(rng.standard_normal((7, 40))),
+    }[kind]
+    both(FantopeMaxMin(rows, 2, None if kind == "pairs" else rng.standard_normal(6)), monkeypatch)
+
+
+@pytest.mark.usefixtures("small")
+def test_where_subspaces_do_not_do_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = samples(0, 4, 30, 100)
+    family = WLDA.from_data(X, y, 2)
+    monkeypatch.setattr("sdpfeas.search.subspace.ROUNDS", 1)
+    assert_proven(family, sf.bisect(family, tol=1e-6))
+    assert_proven(family, sf.one_shot(family, tol=1e-6))
+    late = sf.bisect(family, tol=1e-6, time_limit=1e-3)
+    assert late.lower <= late.upper
+
+
+def test_a_lifted_matrix_is_inside() -> None:
+    rng = np.random.default_rng(0)
+    basis, _ = np.linalg.qr(rng.standard_normal((50, 6)))
+    z = lifted(basis, sf.SpectralBox(6, trace=2.0).project(np.diag(rng.random(6))), 2.0)
+    box = sf.SpectralBox(50, trace=2.0)
+    assert box.proves_inside(z)
+    assert np.trace(z) == pytest.approx(2.0, abs=1e-13)
+
+
+def test_few_dimensions_and_many_directions_stay_whole() -> None:
+    X, y = samples(0, 4, 30, 100)
+    assert WLDA.from_data(X, y).subspaces() is None
+    assert FantopeMaxMin(np.eye(300)[None], 200).subspaces() is None
+    assert FantopeMaxMin(np.eye(300)[None], 2.5).subspaces() is None
+
+
+@pytest.mark.slow
+def test_five_hundred_dimensions() -> None:
+    X, y = samples(0, 10, 500, 1000)
+    family = WLDA.from_data(X, y)
+    assert_proven(family, sf.bisect(family, tol=1e-6))
