@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sdpfeas.backends.facial.reduce import reduce
     from sdpfeas.backends.inquiry import Inquiry, Progress, WarmStart
     from sdpfeas.backends.registry import Solver, backends, find_solver
+    from sdpfeas.io.cbf import read_cbf
+    from sdpfeas.io.cbf_writing import write_cbf
     from sdpfeas.io.cvxpy import from_cvxpy
     from sdpfeas.io.formats import read_problem
     from sdpfeas.io.sdpa import read_sdpa, write_sdpa
@@ -47,6 +49,8 @@ else:
         "sdpfeas.backends.inquiry": ["Inquiry", "Progress", "WarmStart"],
         "sdpfeas.backends.registry": ["Solver", "find_solver"],
         "sdpfeas.io.cvxpy": ["from_cvxpy"],
+        "sdpfeas.io.cbf": ["read_cbf"],
+        "sdpfeas.io.cbf_writing": ["write_cbf"],
         "sdpfeas.io.formats": ["read_problem"],
         "sdpfeas.io.sdpa": ["read_sdpa", "write_sdpa"],
         "sdpfeas.io.sedumi": ["read_sedumi", "write_sedumi"],
@@ -129,12 +133,14 @@ __all__ = [
     "from_cvxpy",
     "one_shot",
     "optimum",
+    "read_cbf",
     "read_problem",
     "read_sdpa",
     "read_sedumi",
     "reduce",
     "solve",
     "verify",
+    "write_cbf",
     "write_sdpa",
     "write_sedumi",
 ]

@@ -43,7 +43,8 @@ __all__ = ["Delta", "Member", "Problem", "Seed", "Side", "kept_evidence", "regis
 Problem = Annotated[
     str,
     typer.Argument(
-        metavar="FILE|CARD", help="A problem: .npz, .dat-s(.gz), .mat(.gz), a card, or a card's name."
+        metavar="FILE|CARD",
+        help="A problem: .npz, .dat-s(.gz), .mat(.gz), .cbf(.gz), a card, or a card's name.",
     ),
 ]
 Side = Annotated[str, typer.Option(help="Side of an SDPA or SeDuMi file to read: primal or lmi.")]

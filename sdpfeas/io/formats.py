@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 
 from sdpfeas.errors import FileFormatError
+from sdpfeas.io.cbf import read_cbf_program
 from sdpfeas.io.sdpa import Side, read_sdpa_program
 from sdpfeas.io.sedumi import read_sedumi_program
 from sdpfeas.problem.objective import Objective
@@ -16,6 +17,7 @@ __all__ = ["PROBLEM_FILES", "read_problem"]
 READERS = {
     (".dat-s", ".dat-s.gz"): read_sdpa_program,
     (".mat", ".mat.gz"): read_sedumi_program,
+    (".cbf", ".cbf.gz"): read_cbf_program,
 }
 
 #: Ends of the names of all files that hold a problem.
@@ -30,8 +32,8 @@ def read_problem(
     Parameters
     ----------
     path : path
-        ``.npz`` (our own; without an objective), ``.dat-s`` (SDPA) or ``.mat`` (SeDuMi), the last two maybe
-        with ``.gz`` behind.
+        ``.npz`` (our own; without an objective), ``.dat-s`` (SDPA), ``.mat`` (SeDuMi) or ``.cbf``, all but
+        the first maybe with ``.gz`` behind.
     side : {"primal", "lmi"}
         The side to read, of a file that has two.
 

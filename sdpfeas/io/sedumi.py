@@ -30,7 +30,8 @@ import scipy.sparse as sp
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
 from sdpfeas.files import require_room
 from sdpfeas.io.matlab import read_matlab, write_matlab
-from sdpfeas.numerics.exactness import mean_of, sum_of
+from sdpfeas.io.rotated import unrotated
+from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
@@ -185,7 +186,7 @@ class _Data:
             if block.matrix:
                 columns, c = _symmetric(columns, c, block.n)
             elif name.startswith("r"):
-                columns, c = _turned(columns, c)
+                columns, c = unrotated(columns), unrotated(sp.csr_array(c[None, :])).toarray()[0]
             yield block, columns, c
             place = end
 
@@ -221,20 +222,6 @@ class _Data:
         terms = [np.zeros(block.shape) for block in lmi.sets]
         terms[0] = self.b
         return lmi, Objective(tuple(terms), "max")
-
-
-def _turned(columns: Any, c: FloatArray) -> tuple[Any, FloatArray]:
-    """Rows and objective on a rotated cone as those on a second-order one."""
-    if c.size < 2:
-        raise FileFormatError("a rotated cone in K.r has at least two entries")
-    found = []
-    for values in (columns.tocsc(), sp.csc_array(c[None, :])):
-        u, v = values[:, [0]], values[:, [1]]
-        both = [sum_of(u, 0.5 * v), sum_of(u, -0.5 * v)]
-        if any(np.any(lost.data) for _, lost in both) or np.any((v - 2.0 * (0.5 * v)).data):
-            raise FileFormatError("a number on a rotated cone would be rounded")
-        found.append(sp.hstack([total for total, _ in both] + [values[:, 2:]], format="csr"))
-    return found[0], np.asarray(found[1].toarray()[0])
 
 
 def _cones(cones: dict[str, Any]) -> tuple[list[BlockSet], list[str]]:

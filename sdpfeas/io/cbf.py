@@ -1,0 +1,361 @@
+"""Problems in the Conic Benchmark Format (``.cbf``, ``.cbf.gz``).
+
+A file has scalar variables, symmetric matrix variables (``PSDVAR``), and affine maps of these that lie in
+cones. Scalar variables become one block for every line of ``VAR``: ``F`` Free, ``L+`` Nonneg, ``L-`` Nonneg
+with the signs turned, ``Q`` SecondOrder, ``QR`` SecondOrder as :mod:`sdpfeas.io.rotated` says; those of
+``L=`` are zero and left out. Matrix variables are PSD blocks, behind them. Linear constraints (``F``, ``L+``,
+``L-``, ``L=``) become rows, in their order; ``Q`` and ``QR`` ones and ``PSDCON`` become LMIs into SecondOrder
+and PSD sets. Integer variables, other cones and several instances in one file are refused, and so are numbers
+that would be rounded.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import FileFormatError, ProblemError
+from sdpfeas.files import read_within, require_room
+from sdpfeas.io.rotated import unrotated
+from sdpfeas.numerics.exactness import add_up
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI
+from sdpfeas.problem.objective import Objective
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.sdpa_sides import BLOCK_ROOM, BLOCK_ROW_ROOM, ENTRY_ROOM, ROW_ROOM
+from sdpfeas.problem.rows import Rows, Sparse
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
+
+__all__ = ["read_cbf", "read_cbf_program"]
+
+#: Bytes that count for one byte of text: it is copied a few times on its way.
+TEXT_ROOM = 8
+
+#: Cones of variables and of constraints.
+LINEAR, QUADRATIC = ("F", "L+", "L-", "L="), ("Q", "QR")
+
+#: Numbers of a line of every list of coordinates, the last one a value, and which of them are indices.
+COORDINATES = {
+    "OBJFCOORD": 3, "OBJACOORD": 1, "FCOORD": 4, "ACOORD": 2, "BCOORD": 1, "HCOORD": 4, "DCOORD": 3,
+}  # fmt: skip
+
+_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_INTEGER = re.compile(rb"[0-9]{1,18}")
+
+Chunk = tuple[str, int]
+
+
+def read_cbf(path: str | PathLike[str]) -> FeasibilityProblem:
+    """Read a CBF file as a feasibility problem; the objective is left out.
+
+    Parameters
+    ----------
+    path : path
+        A ``.cbf`` file, or the same compressed by gzip (recognised by its content).
+
+    Raises
+    ------
+    FileFormatError
+        If the file is malformed (the message gives the line), holds what is not known here, or is too large,
+        which is found out before any memory is taken for it (see :mod:`sdpfeas.files`).
+    FileNotFoundError
+        If there is no such file.
+    """
+    return read_cbf_program(path)[0]
+
+
+def read_cbf_program(path: str | PathLike[str], side: str = "primal") -> tuple[FeasibilityProblem, Objective]:
+    """As :func:`read_cbf`, with the objective. A file has but one side, so ``side`` is not looked at."""
+    with Path(path).open("rb") as file:
+        packed = file.peek(2)[:2] == b"\x1f\x8b"
+        try:
+            with gzip.open(file) if packed else file as stream:
+                text = read_within(stream, TEXT_ROOM)
+            return _Parser(text).parse().program()
+        except (EOFError, zlib.error, gzip.BadGzipFile, FileFormatError, ProblemError) as error:
+            raise FileFormatError(f"{path}: {error}") from None
+
+
+@dataclass
+class _Content:
+    """What a file holds; coordinates as arrays of indices and of values."""
+
+    sense: str = ""
+    variables: list[Chunk] = field(default_factory=list)
+    constraints: list[Chunk] = field(default_factory=list)
+    matrices: list[int] = field(default_factory=list)
+    inequalities: list[int] = field(default_factory=list)
+    offset: float = 0.0
+    coordinates: dict[str, tuple[np.ndarray, FloatArray]] = field(default_factory=dict)
+
+    def table(self, name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, FloatArray]:
+        """Indices and values of a list, every place once."""
+        width = COORDINATES[name]
+        index, value = self.coordinates.get(name, (np.zeros((0, width), dtype=np.int64), np.zeros(0)))
+        for k, most in enumerate(shape):
+            if np.any(index[:, k] >= most):
+                raise FileFormatError(f"{name}: an index is beyond the {most} there are")
+        return index, value
+
+    def symmetric(self, name: str, sides: list[int], outer: tuple[int, ...]) -> Iterator[Any]:
+        """For every matrix the entries in it: what goes before their place, their place, and the values."""
+        which = len(outer) if name == "FCOORD" else 0
+        shape = list(outer)
+        shape.insert(which, len(sides))
+        index, value = self.table(name, tuple(shape))
+        side = np.array(sides, dtype=np.int64)[index[:, which]] if sides else np.zeros(0, dtype=np.int64)
+        i, j = index[:, -2], index[:, -1]
+        if np.any((i >= side) | (j >= side)):
+            raise FileFormatError(f"{name}: an entry is outside its matrix")
+        rest = np.delete(index[:, :-2], which, axis=1)
+        first = rest[:, 0] if rest.shape[1] else np.zeros(len(index), dtype=np.int64)
+        low, high = np.minimum(i, j), np.maximum(i, j)
+        for k, n in enumerate(sides):
+            own = np.flatnonzero(index[:, which] == k)
+            place = first[own] * n * n + low[own] * n + high[own]
+            kept, total = _once(place, value[own], name)
+            own = own[kept]
+            off = low[own] != high[own]
+            both = np.concatenate([low[own] * n + high[own], (high[own] * n + low[own])[off]])
+            yield np.concatenate([first[own], first[own][off]]), both, np.concatenate([total, total[off]])
+
+    def program(self) -> tuple[FeasibilityProblem, Objective]:
+        """The problem and its objective."""
+        count, lines = sum(n for _, n in self.variables), sum(n for _, n in self.constraints)
+        entries = count + sum(n * n for n in self.matrices)
+        require_room(entries, "numbers in a point", each=8)
+        require_room(sum(n * n for n in self.inequalities), "numbers in matrix inequalities", each=8)
+        require_room(lines, "rows", each=ROW_ROOM)
+        blocks = len(self.variables) + len(self.matrices)
+        cones = sum(kind in QUADRATIC for kind, _ in self.constraints) + len(self.inequalities)
+        require_room(blocks * (lines + 1 + cones), "rows times blocks", each=BLOCK_ROW_ROOM)
+        require_room(cones * (count + sum(n * n for n in self.matrices)), "entries times cones", each=8)
+        index, value = self.table("ACOORD", (lines, count))
+        scalar = _matrix(index[:, 0], index[:, 1], value, (lines, count), "ACOORD")
+        index, value = self.table("BCOORD", (lines,))
+        constant = _matrix(0 * index[:, 0], index[:, 0], value, (1, lines), "BCOORD").toarray()[0]
+        index, value = self.table("OBJACOORD", (count,))
+        goal = _matrix(0 * index[:, 0], index[:, 0], value, (1, count), "OBJACOORD")
+        sets, maps, terms = self._blocks(scalar, goal, lines)
+        slopes = [
+            list(self._unfolded(_matrix(first, place, v, (count, n * n), "HCOORD")))
+            for (first, place, v), n in zip(
+                self.symmetric("HCOORD", self.inequalities, (count,)), self.inequalities, strict=True
+            )
+        ]
+        constants = self.symmetric("DCOORD", self.inequalities, ())
+        lmis = []
+        for n, own, (first, place, v) in zip(self.inequalities, slopes, constants, strict=True):
+            middle = _matrix(first, place, v, (1, n * n), "DCOORD").reshape((n, n))
+            lmis.append(LMI(PSD(n), middle.toarray(), [*own, *([None] * len(self.matrices))]))
+        return self._assembled(sets, maps, constant, lmis), Objective(
+            tuple(terms), "max" if self.sense == "MAX" else "min", self.offset
+        )
+
+    def _blocks(
+        self, scalar: Any, goal: Any, lines: int
+    ) -> tuple[list[BlockSet], list[Any], list[FloatArray]]:
+        """Sets, their columns of all constraints, and their parts of the objective."""
+        kinds: dict[str, type[BlockSet]] = {"F": Free, "L+": Nonneg, "L-": Nonneg, "Q": SecondOrder}
+        sets: list[BlockSet] = [kinds.get(kind, SecondOrder)(n) for kind, n in self.variables if kind != "L="]
+        maps = list(self._turned(scalar))
+        terms = [part.toarray()[0] for part in self._turned(goal)]
+        sets += [PSD(n) for n in self.matrices]
+        for n, (row, place, v) in zip(
+            self.matrices, self.symmetric("FCOORD", self.matrices, (lines,)), strict=True
+        ):
+            maps.append(_matrix(row, place, v, (lines, n * n), "FCOORD"))
+        for n, (row, place, v) in zip(
+            self.matrices, self.symmetric("OBJFCOORD", self.matrices, ()), strict=True
+        ):
+            terms.append(_matrix(row, place, v, (1, n * n), "OBJFCOORD").toarray().reshape(n, n))
+        if not sets:
+            raise FileFormatError("the file has no variables")
+        return sets, maps, terms
+
+    def _turned(self, columns: Any) -> Iterator[Any]:
+        """The columns of every block of scalar variables."""
+        columns, place = sp.csc_array(columns), 0
+        for kind, n in self.variables:
+            part = columns[:, place : place + n]
+            place += n
+            if kind != "L=":
+                yield unrotated(part) if kind == "QR" else -part if kind == "L-" else part
+
+    def _unfolded(self, slopes: Any) -> Iterator[Any]:
+        """The coefficients of every block of scalar variables, one line an entry."""
+        for part in self._turned(slopes.T):
+            yield sp.csr_array(part.T) if part.nnz else None
+
+    def _assembled(
+        self, sets: list[BlockSet], maps: list[Any], constant: FloatArray, lmis: list[LMI]
+    ) -> FeasibilityProblem:
+        kept, lower, upper, cones, place = [], [], [], [], 0
+        maps = [sp.csr_array(part) for part in maps]
+        for kind, n in self.constraints:
+            own = slice(place, place + n)
+            place += n
+            if kind in LINEAR:
+                kept.append(np.arange(own.start, own.stop))
+                lower.append(-constant[own] if kind in ("L+", "L=") else np.full(n, -np.inf))
+                upper.append(-constant[own] if kind in ("L-", "L=") else np.full(n, np.inf))
+                continue
+            parts, middle = [part[own].T for part in maps], constant[None, own]
+            if kind == "QR":
+                # For a map, t = u/2 + v and w = v - u/2.
+                order = [1, 0, *range(2, n)] if n > 1 else [0]
+                parts = [unrotated(part[:, order]) for part in parts]
+                middle = unrotated(sp.csr_array(middle[:, order])).toarray()
+            slopes = [sp.csr_array(part) if part.nnz else None for part in parts]
+            cones.append(LMI(SecondOrder(n), middle[0], slopes))
+        index = np.concatenate([np.zeros(0, dtype=np.int64), *kept])
+        rows: list[Rows | None] = []
+        for block, part in zip(sets, maps, strict=True):
+            chosen = part[index]
+            rows.append(Sparse(chosen, block.n, block.matrix) if chosen.nnz else None)
+        low, high = (np.concatenate([np.zeros(0), *each]) + 0.0 for each in (lower, upper))
+        return FeasibilityProblem(sets, rows, low, high, lmis=[*cones, *lmis])
+
+
+def _once(place: np.ndarray, value: FloatArray, name: str) -> tuple[np.ndarray, FloatArray]:
+    """Every place once: which entry stands for it, and the sum of those that share it."""
+    kept, total, rounded = add_up(place, value)
+    if rounded.size:
+        raise FileFormatError(f"{name}: an entry is given more than once, and the sum would be rounded")
+    return kept, total
+
+
+def _matrix(row: np.ndarray, column: np.ndarray, value: FloatArray, shape: tuple[int, int], name: str) -> Any:
+    """A sparse array, every place once."""
+    kept, total = _once(row * max(shape[1], 1) + column, value, name)
+    return sp.csr_array((total, (row[kept], column[kept])), shape=shape)
+
+
+class _Parser:
+    """Reads a file keyword by keyword."""
+
+    def __init__(self, text: bytes) -> None:
+        require_room(text.count(b"\n"), "lines", each=ENTRY_ROOM)
+        self.lines = text.split(b"\n")
+        self.place = 0
+        self.content = _Content()
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise, with the line."""
+        raise FileFormatError(f"line {self.place}: {message}")
+
+    def words(self) -> list[bytes]:
+        """The words of the next line that has any and is no comment; none at the end."""
+        while self.place < len(self.lines):
+            line = self.lines[self.place].split(b"#", 1)[0].split()
+            self.place += 1
+            if line:
+                return line
+        return []
+
+    def parse(self) -> _Content:
+        """Return what the file holds."""
+        seen: set[str] = set()
+        while words := self.words():
+            name = words[0].decode("latin-1")
+            if len(words) > 1 or name in seen:
+                self.fail(f"expected a keyword that was not there yet, got {name[:40]!r}")
+            seen.add(name)
+            self.section(name)
+        if not {"VER", "OBJSENSE"} <= seen:
+            self.fail("a CBF file says VER and OBJSENSE")
+        return self.content
+
+    def section(self, name: str) -> None:
+        """Read what belongs to a keyword."""
+        content = self.content
+        if name == "VER":
+            if self.count() not in (1, 2, 3, 4):
+                self.fail("versions 1 to 4 are known")
+        elif name == "OBJSENSE":
+            words = self.words()
+            if words not in ([b"MIN"], [b"MAX"]):
+                self.fail("OBJSENSE is MIN or MAX")
+            content.sense = words[0].decode()
+        elif name in ("VAR", "CON"):
+            chunks = self.chunks(name)
+            content.variables, content.constraints = (
+                (chunks, content.constraints) if name == "VAR" else (content.variables, chunks)
+            )
+        elif name in ("PSDVAR", "PSDCON"):
+            sides = self.sides()
+            content.matrices, content.inequalities = (
+                (sides, content.inequalities) if name == "PSDVAR" else (content.matrices, sides)
+            )
+        elif name == "OBJBCOORD":
+            content.offset = self.number(self.words())
+        elif name in COORDINATES:
+            content.coordinates[name] = self.coordinates(COORDINATES[name])
+        else:
+            self.fail(f"{name[:40]!r} is not known here")
+
+    def count(self, words: list[bytes] | None = None) -> int:
+        """One number that is a count."""
+        words = self.words() if words is None else words
+        if len(words) != 1 or _INTEGER.fullmatch(words[0]) is None:
+            self.fail("expected a number of things")
+        return int(words[0])
+
+    def number(self, words: list[bytes]) -> float:
+        """One finite number."""
+        if len(words) != 1 or _NUMBER.fullmatch(words[0]) is None or not np.isfinite(float(words[0])):
+            self.fail("expected a finite number")
+        return float(words[0])
+
+    def chunks(self, name: str) -> list[Chunk]:
+        """Cones and their lengths."""
+        words = self.words()
+        if len(words) != 2:
+            self.fail(f"{name} begins with two numbers")
+        total, lines = self.count(words[:1]), self.count(words[1:])
+        require_room(lines, "blocks", each=BLOCK_ROOM)
+        out = []
+        for _ in range(lines):
+            words = self.words()
+            kind = words[0].decode("latin-1") if words else ""
+            if len(words) != 2 or kind not in (*LINEAR, *QUADRATIC):
+                self.fail(f"expected a cone ({', '.join((*LINEAR, *QUADRATIC))}) and its length")
+            length = self.count(words[1:])
+            if length:
+                out.append((kind, length))
+        if sum(length for _, length in out) != total:
+            self.fail(f"the cones of {name} do not add up to {total}")
+        return out
+
+    def sides(self) -> list[int]:
+        """Sides of matrices."""
+        lines = self.count()
+        require_room(lines, "blocks", each=BLOCK_ROOM)
+        out = [self.count() for _ in range(lines)]
+        if 0 in out:
+            self.fail("a matrix has at least one row")
+        return out
+
+    def coordinates(self, width: int) -> tuple[np.ndarray, FloatArray]:
+        """A list of indices and values."""
+        count = self.count()
+        if count > len(self.lines):
+            self.fail(f"{count} entries, but the file has only {len(self.lines)} lines")
+        require_room(count, "entries", each=ENTRY_ROOM)
+        index, value = np.zeros((count, width), dtype=np.int64), np.zeros(count)
+        for k in range(count):
+            words = self.words()
+            if len(words) != width + 1:
+                self.fail(f"an entry has {width + 1} numbers, this line has {len(words)}")
+            index[k] = [self.count([word]) for word in words[:-1]]
+            value[k] = self.number(words[-1:])
+        return index, value
