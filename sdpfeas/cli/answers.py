@@ -103,6 +103,10 @@ def solve(
     objective: Annotated[
         bool, typer.Option("--objective", help="Bracket the optimal value of the file's objective.")
     ] = False,
+    tol: Annotated[
+        float | None,
+        typer.Option("--tol", help="Relative width of a bracket."),
+    ] = None,
     side: Side = "primal",
     seed: Seed = 0,
     delta: Delta = None,
@@ -118,12 +122,14 @@ def solve(
     chosen = find_solver(solver)
     if objective:
         undecided = EXIT_CODES[Verdict.UNDECIDED] if exit_code else None
-        bracket_value(problem, side, chosen, parse_pairs(options), time_limit, as_json, undecided)
+        settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
+        bracket_value(problem, side, chosen, settings, time_limit, as_json, undecided)
         return
     built, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
     if not isinstance(built, FeasibilityProblem):
         if delta is None:
-            _bisect(built, label, chosen, parse_pairs(options), time_limit, output, as_json, exit_code)
+            settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
+            _bisect(built, label, chosen, settings, time_limit, output, as_json, exit_code)
             return
         built = built.at(delta)
     with busy(f"{chosen.name} on {label} …"):

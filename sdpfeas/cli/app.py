@@ -16,6 +16,7 @@ from sdpfeas.cli.answers import register as add_answers
 from sdpfeas.cli.audits import register as add_audits
 from sdpfeas.cli.console import err
 from sdpfeas.cli.discover import register as add_discover
+from sdpfeas.cli.new import register as add_new
 from sdpfeas.cli.paper import register as add_paper
 from sdpfeas.cli.studies import register as add_studies
 from sdpfeas.cli.wlda import register as add_wlda
@@ -51,7 +52,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for add in (add_discover, add_answers, add_audits, add_studies, add_wlda, add_paper):
+for add in (add_discover, add_answers, add_audits, add_studies, add_wlda, add_paper, add_new):
     add(app)
 
 

@@ -13,7 +13,8 @@ from sdpfeas.cards.options import describe_options
 from sdpfeas.cli.console import AsJson, busy, out, print_json, table
 from sdpfeas.cli.inputs import describe_problem, is_problem_file, load_problem
 from sdpfeas.errors import CardError, SdpfeasError
-from sdpfeas.families.problem_cards import ProblemCard, find_problem
+from sdpfeas.families.lookup import family_names, find_family
+from sdpfeas.families.problem_cards import ProblemCard, find_problem, problem_names
 from sdpfeas.harmless import in_terminal
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.testing import check_backend as conformance
@@ -24,6 +25,8 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("backends", epilog="Example: sdpfeas backends --json")(list_backends)
+    app.command("problems", epilog="Example: sdpfeas problems --json")(list_problems)
+    app.command("families", epilog="Example: sdpfeas families")(list_families)
     app.command(
         "show",
         epilog="Examples: sdpfeas show problem.npz · sdpfeas show admm · sdpfeas show solvers/paper.toml",
@@ -53,6 +56,38 @@ def list_backends(as_json: AsJson = False) -> None:
             "yes" if info.calls_back else "",
             about,
         )
+    out().print(shown)
+
+
+def list_problems(as_json: AsJson = False) -> None:
+    """List the problem cards that can be asked for by name: those that ship, and those in ./problems."""
+    cards = [find_problem(name) for name in problem_names()]
+    if as_json:
+        print_json({card.name: {"family": _family(card), "about": card.description} for card in cards})
+        return
+    shown = table("problem", "family or file", "about")
+    for card in cards:
+        made = _family(card) or str(card.file)
+        shown.add_row(f"[bold]{in_terminal(card.name)}[/]", in_terminal(made), in_terminal(card.description))
+    out().print(shown)
+
+
+def _family(card: ProblemCard) -> str | None:
+    return None if card.family is None else card.family.name
+
+
+def list_families(as_json: AsJson = False) -> None:
+    """List the families that make problems, with their parameters."""
+    found = {name: find_family(name) for name in family_names()}
+    options = {name: describe_options(kind.Options) for name, kind in found.items()}
+    if as_json:
+        print_json({n: {k: str(kind) for k, (kind, _) in known.items()} for n, known in options.items()})
+        return
+    shown = table("family", "parameters", "about")
+    for name, kind in found.items():
+        about = (kind.__doc__ or "").strip().partition("\n")[0]
+        written = ", ".join(f"{key} = {value!r}" for key, (_, value) in options[name].items())
+        shown.add_row(f"[bold]{in_terminal(name)}[/]", in_terminal(written), in_terminal(about))
     out().print(shown)
 
 

@@ -146,7 +146,9 @@ def _print_summary(summary: dict[str, dict[str, int]]) -> None:
 
 def report(
     study: Study,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; - for the standard output.")
+    ] = None,
     form: Annotated[Format, typer.Option("--format", help="html or md.")] = Format.html,
     figures: Annotated[
         Path | None, typer.Option(help="Write the charts as PNG and SVG into this folder too.")
@@ -157,6 +159,9 @@ def report(
     with Store(study, readonly=True) as store:
         if not store.cells(texts=False):
             raise FileFormatError(f"{study}: the study has no cells")
+        if output == Path("-"):
+            typer.echo(_rendered(store, form))
+            return
         target = output or Path(f"report.{form.value}")
         written = [_write_report(store, target, form)]
         if figures is not None:
@@ -170,10 +175,14 @@ def report(
         out().print(f"written: {in_terminal(path)}")
 
 
-def _write_report(store: Store, path: Path, form: Format = Format.html) -> Path:
+def _rendered(store: Store, form: Format) -> str:
     from sdpfeas.study.report import render_html, render_markdown
 
-    text = render_html(store) if form is Format.html else render_markdown(store)
+    return render_html(store) if form is Format.html else render_markdown(store)
+
+
+def _write_report(store: Store, path: Path, form: Format = Format.html) -> Path:
+    text = _rendered(store, form)
     with writing(path):
         path.write_text(text, encoding="utf-8")
     return path

@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 from sdpfeas.cards.finder import is_path
 from sdpfeas.cards.options import parse_options
-from sdpfeas.cards.toml import read_card
+from sdpfeas.cards.toml import read_card, shipped_cards
 from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
 from sdpfeas.families.base import Family, ParametricFamily
 from sdpfeas.families.family import load_family_file
@@ -35,7 +35,7 @@ from sdpfeas.families.lookup import SHELF, find_family, load_family
 from sdpfeas.io.formats import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
 
-__all__ = ["ProblemCard", "ProblemMember", "find_problem"]
+__all__ = ["ProblemCard", "ProblemMember", "find_problem", "problem_names"]
 
 #: A card may stand for so many problems.
 MAX_MEMBERS = 10**5
@@ -223,6 +223,12 @@ def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
         return _from_path(found, by_path=SHELF.is_shipped(found))
     family = load_family(found)
     return ProblemCard(text, family, description=_summary(family), source=text, text=f'family = "{text}"\n')
+
+
+def problem_names() -> list[str]:
+    """Names of all problem cards that can be found from here."""
+    places = (shipped_cards(SHELF.folder), Path(SHELF.folder))
+    return sorted({path.stem for place in places for path in place.glob("*.toml")})
 
 
 def _from_path(path: Path, *, by_path: bool) -> ProblemCard:

@@ -16,8 +16,10 @@ from sdpfeas.harmless import visible
 from sdpfeas.notebook.card import Card
 from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.svec import Triangle
 from sdpfeas.problem.hashing import hash_of
 from sdpfeas.problem.lmi import LMI, checked_lmis, split_multipliers, symmetric_multipliers
+from sdpfeas.problem.reductions.conic import ConicForm, conic_form
 from sdpfeas.problem.reductions.lifting import Lift, lift
 from sdpfeas.problem.reductions.scaling import Scaling, scale_rows
 from sdpfeas.problem.reductions.slack import Slack, with_slacks
@@ -304,6 +306,16 @@ class FeasibilityProblem:
     def lift(self) -> Lift:
         """Replace every SpectralBox by two PSD blocks and equality rows."""
         return lift(self)
+
+    def to_conic(self, triangle: Triangle = "lower") -> ConicForm:
+        """Pose the problem as ``A x + s = b``, ``s`` in a product of cones, with the way back.
+
+        Parameters
+        ----------
+        triangle : {"lower", "upper"}
+            How the solver stores symmetric matrices: see :class:`~.reductions.conic.ConicForm`.
+        """
+        return conic_form(self, triangle)
 
     def scaled(self) -> Scaling:
         """Scale rows to norm about one by powers of two; see :mod:`sdpfeas.problem.reductions.scaling`."""

@@ -102,7 +102,7 @@ def _checks(solver: Solver, seed: int) -> Iterator[Finding]:
 
 
 class _Exam:
-    """Asks the backend, and remembers what it raised: no check is passed by an exception."""
+    """Asks the backend, and remembers what it raised or got wrong in form: no check is passed by that."""
 
     def __init__(self, solver: Solver) -> None:
         self.solver = solver
@@ -113,13 +113,16 @@ class _Exam:
         result = solve(problem, self.solver, **{"time_limit": PATIENCE, **settings})  # type: ignore[arg-type]
         if "raised" in result.claim.info and not self._raised:
             words = result.raw_status.partition("\n")[0]
-            self._raised = f"{words} in {result.claim.info['raised']}"
+            self._raised = f"raised {words} in {result.claim.info['raised']}"
+        for words in (result.raw_status, result.check.reason):
+            if "malformed claim" in words and not self._raised:
+                self._raised = f"handed in a {words[words.index('malformed claim') :]}"
         return result
 
     def mark(self, finding: Finding) -> Finding:
         """The finding, failed if the backend raised while it was made."""
         raised, self._raised = self._raised, ""
-        return replace(finding, passed=False, detail=f"raised {raised}") if raised else finding
+        return replace(finding, passed=False, detail=raised) if raised else finding
 
 
 def _truthful(name: str, exam: _Exam, problems: list[Planted]) -> Finding:

@@ -16,6 +16,7 @@ import sdpfeas as sf
 from sdpfeas.deadline import Deadline
 from sdpfeas.families import planting as planted
 from sdpfeas.io.sdpa import read_sdpa
+from sdpfeas.testing import check_backend
 
 SOLVERS = Path(__file__).parents[2] / "solvers"
 CSDP = shutil.which("csdp")
@@ -240,3 +241,17 @@ def test_csdp_on_sdplib(data_dir: Path, drop_in: Path, name: str, side: str) -> 
         assert result.verdict != sf.Verdict.INFEASIBLE
     else:
         assert result.verdict == sf.Verdict.FEASIBLE
+
+
+@pytest.mark.slow
+def test_cvxopt_conforms() -> None:
+    pytest.importorskip("cvxopt", reason="CVXOPT is not installed")
+    wrong = [finding for finding in check_backend(SOLVERS / "cvxopt.py") if not finding.passed]
+    assert wrong == []
+
+
+def test_cvxopt_decides_both_ways() -> None:
+    pytest.importorskip("cvxopt", reason="CVXOPT is not installed")
+    for bound, verdict in ((1.0, "feasible"), (-1.0, "infeasible")):
+        problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [bound], [bound])
+        assert sf.solve(problem, SOLVERS / "cvxopt.py", rigorous=True).verdict == verdict

@@ -143,7 +143,7 @@ def test_second_order_cones_of_complex_numbers(bounded: Any) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
-def test_second_order_cones_are_seen_through_matrices(n: int) -> None:
+def test_second_order_cones_are_sets(n: int) -> None:
     t, z = cp.Variable(), cp.Variable(n)
     direct = cp.SOC(t, z) if n else t >= 0
     along = np.arange(1.0, n + 1)
@@ -152,9 +152,9 @@ def test_second_order_cones_are_seen_through_matrices(n: int) -> None:
     assert sf.solve(sf.from_cvxpy(asked(direct, t == length + 0.01, *at))).verdict == "feasible"
     assert sf.solve(sf.from_cvxpy(asked(direct, t == length - 0.01, *at))).verdict == "infeasible"
     if n == 5:  # variables of their own make up a block, one row a cone entry otherwise
-        assert kinds(sf.from_cvxpy(asked(direct, t + z[0] == 1))) == ["PSD(6)"]
+        assert kinds(sf.from_cvxpy(asked(direct, t + z[0] == 1))) == ["SecondOrder(6)"]
         moved = sf.from_cvxpy(asked(cp.SOC(t - 1, z), t + z[0] == 1))
-        assert (kinds(moved), moved.m) == (["Free(6)", "PSD(6)"], 7)
+        assert (kinds(moved), moved.m) == (["Free(6)", "SecondOrder(6)"], 7)
 
 
 def test_repeated_equations_are_taken_once() -> None:

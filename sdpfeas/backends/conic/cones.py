@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.svec import Triangle, svec_map, triangle_size
 from sdpfeas.verifier.results import Stop
 
 __all__ = [
@@ -27,39 +27,14 @@ __all__ = [
     "Triangle",
     "ask_direct",
     "svec_map",
+    "triangle_size",
 ]
 
-#: Which triangle of a symmetric matrix is stored, column by column.
-Triangle = Literal["lower", "upper"]
 #: Which side of a pair is handed to a solver.
 Form = Literal["auto", "primal", "dual"]
 
 #: Share of the gap a deeper certificate must keep.
 KEPT_GAP = 0.5
-
-
-def triangle_size(n: int) -> int:
-    """Entries of one triangle of an n×n matrix."""
-    return n * (n + 1) // 2
-
-
-@lru_cache(maxsize=32)
-def svec_map(n: int, triangle: Triangle) -> Any:
-    """Return the sparse matrix T with ``vec(X) = T svec(X)``; its columns are orthonormal.
-
-    Parameters
-    ----------
-    n : int
-        Side of the matrix.
-    triangle : {"lower", "upper"}
-        Which triangle is stored, column by column; off-diagonal entries are scaled by the root of two.
-    """
-    # Column-major in one triangle is row-major in the other.
-    i, j = np.triu_indices(n) if triangle == "lower" else np.tril_indices(n)
-    k = np.arange(i.size)
-    value = np.where(i == j, 0.5, np.sqrt(0.5))  # on the diagonal the two halves fall on one entry
-    place = (np.concatenate([i * n + j, j * n + i]), np.concatenate([k, k]))
-    return sp.csc_array((np.concatenate([value, value]), place), shape=(n * n, i.size))
 
 
 @dataclass(frozen=True)

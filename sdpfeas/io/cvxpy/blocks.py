@@ -3,10 +3,6 @@
 A variable that is an entry of a cone and nothing else, or a non-negative number, becomes (an entry of) a
 block of its own; what remains is free, and variables no row asks for are left out and are zero on the way
 back. All of that is exact: no coefficient is rounded.
-
-A second-order cone ``t >= |z|`` is a positive semidefinite matrix seen from its first row: such vectors are
-exactly the ``(tr X / 2, X_01, X_02, ...)`` with ``X`` semidefinite. (``|z|² <= X_00 (tr X - X_00) <= t²``;
-the other way, take ``X_00 = t`` and for the rest ``z z' / t`` and whatever the trace still lacks.)
 """
 
 from __future__ import annotations
@@ -23,19 +19,18 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Sparse
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
 __all__ = ["Blocks"]
 
 
 @dataclass(frozen=True)
 class _Cone:
-    """Rows of a canonical form that are ``view @ vec(X)`` for a positive semidefinite ``X``."""
+    """Rows of a canonical form that are ``view @ vec(X)`` for a member ``X`` of a cone."""
 
-    block: PSD
+    block: BlockSet
     rows: np.ndarray
     view: Any
-    second_order: bool = False
 
     @property
     def spread(self) -> Any:
@@ -47,30 +42,16 @@ class _Cone:
         columns = np.concatenate([place, place[off]])
         return sp.csr_array((np.ones(rows.size), (rows, columns)), shape=(n * n, self.rows.size))
 
+    def member(self, entries: FloatArray) -> FloatArray:
+        """What is seen as these entries."""
+        return (self.spread @ entries).reshape(self.block.shape) if self.block.matrix else entries
+
     def multiplier(self, z: FloatArray) -> FloatArray:
-        """The multiplier of that matrix, where these are those of the rows."""
+        """The multiplier of a matrix, where these are those of the rows."""
         twice = np.full(z.size, 0.5)
         j, i = np.triu_indices(self.block.n)
         twice[i == j] = 1.0
         return self.member(twice * z)
-
-    def member(self, entries: FloatArray) -> FloatArray:
-        """A matrix that is seen as these entries; semidefinite if they are in the cone."""
-        n = self.block.n
-        if not self.second_order:
-            out = np.zeros((n, n))
-            j, i = np.triu_indices(n)
-            out[i, j] = out[j, i] = entries
-            return out
-        t, z = float(entries[0]), entries[1:]
-        if n == 1:
-            return np.full((1, 1), 2.0 * t)
-        out = np.zeros((n, n))
-        out[0, 0], out[0, 1:], out[1:, 0] = t, z, z
-        if t > 0.0:
-            out[1:, 1:] = np.outer(z, z) / t
-        out[1:, 1:] += np.eye(n - 1) * (2.0 * t - np.trace(out)) / (n - 1)
-        return out
 
 
 def _semidefinite(rows: np.ndarray) -> _Cone:
@@ -80,13 +61,7 @@ def _semidefinite(rows: np.ndarray) -> _Cone:
 
 
 def _second_order(rows: np.ndarray) -> _Cone:
-    n = rows.size
-    k = np.arange(n)
-    # The first of the rows is half the trace, the others lie in the first row of the matrix.
-    first, second = np.concatenate([k, 0 * k[1:]]), np.concatenate([k, k[1:]])
-    view = _symmetric(n, np.concatenate([0 * k, k[1:]]), first, second)
-    halves = np.where(k == 0, 0.5, 1.0)
-    return _Cone(PSD(n), rows, sp.csr_array(sp.diags_array(halves) @ view), second_order=True)
+    return _Cone(SecondOrder(rows.size), rows, sp.eye_array(rows.size, format="csr"))
 
 
 def _said_before(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int]:
@@ -194,13 +169,12 @@ class Blocks:
             else:
                 self._slacks.append(cone)
                 self._equal[cone.rows] = True
-                if lmis and not cone.second_order:
+                if lmis and cone.block.matrix:
                     self._kept[cone.rows] = False
         signs = self._signed_variables(form.nonneg)
         (rest,) = np.nonzero(self._free)
-        # Functions tie many second-order cones together, which is proved more often with slacks.
-        self._lmis = [cone for cone in self._slacks if lmis and not cone.second_order]
-        self._slacks = [cone for cone in self._slacks if cone.second_order or not lmis]
+        self._lmis = [cone for cone in self._slacks if lmis and cone.block.matrix]
+        self._slacks = [cone for cone in self._slacks if not (lmis and cone.block.matrix)]
         used = np.zeros(matrix.shape[1], dtype=bool)
         used[matrix[self._asked].indices] = True
         if not used.any():  # nothing is asked of anything, but a problem needs a block
@@ -283,7 +257,7 @@ class Blocks:
         for cone in self._slacks:
             own = np.arange(cone.rows.size)
             where = sp.csr_array((np.ones(own.size), (place[cone.rows], own)), shape=(b.size, own.size))
-            rows.append(Sparse(where @ cone.view, cone.block.n))
+            rows.append(Sparse(where @ cone.view, cone.block.n, cone.block.matrix))
         lower = np.where(self._equal[kept], b, -np.inf)
         sets = [*self._sets, *(cone.block for cone in self._slacks)]
         return FeasibilityProblem(sets, rows, lower, b, lmis=[self._lmi(cone) for cone in self._lmis])
@@ -299,7 +273,7 @@ class Blocks:
     def back(self) -> tuple[Any, ...]:
         """For every block, the matrix that turns it into its share of the variables."""
         width = self._matrix.shape[1]
-        return (*self._back, *(sp.csr_array((width, cone.block.n**2)) for cone in self._slacks))
+        return (*self._back, *(sp.csr_array((width, cone.block.entries)) for cone in self._slacks))
 
     def columns(self, point: Point) -> FloatArray:
         """The variables of the canonical form at a point."""

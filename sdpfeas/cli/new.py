@@ -1,0 +1,157 @@
+"""``new``: a backend or a family to begin with, in a file that conforms as it is."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sdpfeas.cli.console import out
+from sdpfeas.errors import OptionError
+from sdpfeas.files import writing
+from sdpfeas.harmless import in_terminal
+
+__all__ = ["register"]
+
+BACKEND = '''"""{title}: a backend in one file. It asks Clarabel; put your own solver in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
+from sdpfeas.backends.contract import ALL_SETS
+
+
+@dataclass(frozen=True)
+class {kind}Options:
+    """Options of the backend; names and types are checked before it sees them."""
+
+    tolerance: float = 1e-8
+
+
+class {kind}(FeasibilityBackend):
+    """One line that says what it is: it is shown in lists."""
+
+    name = "{name}"
+    sets = ALL_SETS
+    lmis = True
+    requires = ("clarabel",)
+    Options = {kind}Options
+
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+        """Find a point or a certificate. What is claimed here is verified elsewhere."""
+        import clarabel
+
+        # A x + s = b; s is zero, non-negative, in second-order and in semidefinite cones, in this order.
+        form = problem.to_conic(triangle="upper")
+        cones = [clarabel.ZeroConeT(form.zero), clarabel.NonnegativeConeT(form.nonneg)]
+        cones += [clarabel.SecondOrderConeT(length) for length in form.second_order]
+        cones += [clarabel.PSDTriangleConeT(side) for side in form.semidefinite]
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.tol_feas = self.options.tolerance
+        settings.time_limit = inquiry.deadline.left
+        columns = form.matrix.shape[1]
+        nothing = sp.csc_array((columns, columns)), np.zeros(columns)
+        found = clarabel.DefaultSolver(*nothing, form.matrix, form.rhs, cones, settings).solve()
+
+        status = str(found.status)
+        stop = Stop.TIME_LIMIT if status == "MaxTime" else Stop.FINISHED
+        point = form.point(np.array(found.x)) if "Infeasible" not in status else None
+        certificate = form.multipliers(np.array(found.z)) if status != "Solved" else None
+        return Claim(point, certificate, status, stop, found.iterations)
+'''
+
+FAMILY = '''"""{title}: a family of problems in one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdpfeas import PSD, FeasibilityProblem
+from sdpfeas.families import Family
+
+
+@dataclass(frozen=True)
+class {kind}Options:
+    """Parameters of the family: a card sets them under [options], and sweeps over them under [sweep]."""
+
+    n: int = 4
+    seed: int = 0
+
+
+class {kind}(Family):
+    """Correlation matrices with some entries drawn at random; put your own problems in their place."""
+
+    name = "{name}"
+    Options = {kind}Options
+
+    @classmethod
+    def build(cls, options: Any) -> FeasibilityProblem:
+        """Make the problem that some parameters stand for."""
+        rng = np.random.default_rng(options.seed)
+        n = options.n
+        rows = np.zeros((n + 1, n, n))
+        rows[np.arange(n), np.arange(n), np.arange(n)] = 1.0
+        rows[n, 0, 1] = rows[n, 1, 0] = 0.5
+        entry = rng.uniform(-0.9, 0.9)
+        bounds = np.concatenate([np.ones(n), [entry]])
+        names = [*(f"unit {{i}}" for i in range(n)), "drawn"]
+        return FeasibilityProblem([PSD(n)], [rows], bounds, bounds, row_names=names)
+'''
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name: letters, digits and dashes.")]
+Folder = Annotated[
+    Path | None, typer.Option("--folder", help="Where to write it: ./solvers or ./problems unless given.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Write a file to begin with: a backend or a family.", no_args_is_help=True)
+    group.command("backend", epilog="Example: sdpfeas new backend my-solver")(new_backend)
+    group.command("family", epilog="Example: sdpfeas new family my-problems")(new_family)
+    app.add_typer(group, name="new")
+
+
+def new_backend(name: Name, folder: Folder = None) -> None:
+    """Write a backend that conforms as it is; then put your solver in place of the one it asks."""
+    path = _write(BACKEND, name, folder or Path("solvers"))
+    out().print(f"written to {in_terminal(path)}; next: sdpfeas check-backend {in_terminal(path)}")
+
+
+def new_family(name: Name, folder: Folder = None) -> None:
+    """Write a family of problems; then put your problems in place of those it makes."""
+    path = _write(FAMILY, name, folder or Path("problems"))
+    card = path.with_suffix(".toml")
+    if card.exists():
+        raise OptionError(f"{card} is there already; choose another name")
+    with writing(card):
+        card.write_text(f'family = "{path.name}"\n[options]\nn = 4\n', encoding="utf-8")
+    out().print(
+        f"written to {in_terminal(path)} and {in_terminal(card)}; next: sdpfeas solve {in_terminal(card)}"
+    )
+
+
+def _write(template: str, name: str, folder: Path) -> Path:
+    """Fill in a template and write it, over nothing that is there."""
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(name):
+        raise OptionError(f"{name!r} is no name: use lower-case letters, digits and dashes, as in my-solver")
+    path = folder / f"{name.replace('-', '_')}.py"
+    if path.exists():
+        raise OptionError(f"{path} is there already; choose another name")
+    kind = "".join(word.capitalize() for word in name.split("-"))
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(template.format(name=name, kind=kind, title=kind), encoding="utf-8")
+    return path

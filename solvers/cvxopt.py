@@ -1,0 +1,110 @@
+"""CVXOPT's cone solver, wrapped in one file through the standard form ``A x + s = b``, ``s`` in cones.
+
+No warm start, no callback. CVXOPT returns rays of infeasible problems, which is all a certificate needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.svec import svec_map
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.verifier.results import Claim, Stop
+
+
+@dataclass(frozen=True)
+class CvxoptOptions:
+    """Options of the backend.
+
+    Attributes
+    ----------
+    tolerance : float
+        Accuracy asked of CVXOPT.
+    max_iterations : int
+        Its iterations.
+    """
+
+    tolerance: float = 1e-9
+    max_iterations: int = 100
+
+
+class Cvxopt(FeasibilityBackend):
+    """CVXOPT's primal-dual interior-point method for cone programs."""
+
+    name = "cvxopt"
+    sets = ALL_SETS
+    lmis = True
+    requires = ("cvxopt",)
+    distribution = "cvxopt"
+    Options = CvxoptOptions
+
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+        import cvxopt
+
+        form = problem.to_conic()
+        m, n = form.matrix.shape
+        need("CVXOPT's dense factors", numbers=50.0 * (n**3 + n * n * m), memory=16.0 * (n * n + m * n))
+        # It wants whole matrices, column by column, in place of triangles.
+        heads = [sp.eye_array(form.nonneg + sum(form.second_order))]
+        whole = sp.block_diag(
+            [*heads, *(svec_map(side, "lower") for side in form.semidefinite)], format="csc"
+        )
+        matrix, rhs = form.matrix[form.zero :], form.rhs[form.zero :]
+        # Dependent equations stop it; their span is what counts.
+        equations, right, back = _independent(form.matrix[: form.zero].toarray(), form.rhs[: form.zero])
+        options = {"show_progress": False, "maxiters": self.options.max_iterations}
+        options |= dict.fromkeys(("abstol", "reltol", "feastol"), self.options.tolerance)
+        try:
+            found: Any = cvxopt.solvers.conelp(
+                cvxopt.matrix(0.0, (n, 1)),
+                _sparse(cvxopt, whole @ matrix),
+                cvxopt.matrix(np.asarray(whole @ rhs)),
+                {"l": form.nonneg, "q": list(form.second_order), "s": list(form.semidefinite)},
+                cvxopt.matrix(equations),
+                cvxopt.matrix(right),
+                options=options,
+            )
+        except (ValueError, ArithmeticError) as error:
+            return Claim(stop=Stop.NUMERICAL, raw_status=f"{type(error).__name__}: {error}")
+        status, stop = found["status"], Stop.FINISHED if found["status"] != "unknown" else Stop.STALLED
+        point = y = None
+        if found["x"] is not None:
+            point = form.point(np.ravel(found["x"]))
+        if found["z"] is not None and status != "optimal":
+            z = np.concatenate(
+                [back @ np.ravel(found["y"]), whole.T @ _symmetric(form, np.ravel(found["z"]))]
+            )
+            y = form.multipliers(z)
+        return Claim(point, y, status, stop, found["iterations"])
+
+
+def _independent(matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As many equations as are independent, and the way back for their multipliers."""
+    if not matrix.size:
+        return np.zeros((0, matrix.shape[1])), np.zeros(0), np.zeros((matrix.shape[0], 0))
+    left, values, _ = np.linalg.svd(matrix, full_matrices=False)
+    kept = left[:, values > 1e-12 * max(values[0], 1e-300)]
+    return kept.T @ matrix, kept.T @ right, kept
+
+
+def _symmetric(form: Any, z: np.ndarray) -> np.ndarray:
+    """Whole matrices from the lower triangles that are all CVXOPT promises of its answer."""
+    out, start = np.array(z), form.nonneg + sum(form.second_order)
+    for side in form.semidefinite:
+        block = out[start : start + side * side].reshape(side, side, order="F")
+        block = np.tril(block) + np.tril(block, -1).T
+        out[start : start + side * side] = np.ravel(block)
+        start += side * side
+    return out
+
+
+def _sparse(cvxopt: Any, matrix: Any) -> Any:
+    coo = sp.coo_array(matrix)
+    return cvxopt.spmatrix(coo.data, coo.row.astype(int), coo.col.astype(int), coo.shape)
