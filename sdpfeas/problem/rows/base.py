@@ -138,6 +138,13 @@ class Rows(ABC):
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic, as an array of ``Fraction``; ``read`` takes each number."""
 
+    def sums_down(self, signs: FloatArray) -> bool:
+        """Whether weights of these signs make a negative semidefinite sum, by how the rows are stored.
+
+        False means no more than that storage does not tell.
+        """
+        return not signs.any()
+
     def exact_terms(self, i: int) -> dict[int, Fraction]:
         """Entries of row ``i`` that are not zero, as fractions, by their place in the flattened array."""
         return {k: v for k, v in enumerate(self.exact_row(i).reshape(-1).tolist()) if v}

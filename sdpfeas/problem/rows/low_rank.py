@@ -233,6 +233,10 @@ class LowRank(Rows):
         )
         return np.asarray(pick @ (pick @ squared).T)
 
+    def sums_down(self, signs: FloatArray) -> bool:
+        """Whether no rank-one part gets a positive weight."""
+        return not np.any(np.sign(self._signs) * signs[self._owner] > 0.0)
+
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
         out = np.full(self.shape, Fraction(0), dtype=object)

@@ -191,6 +191,10 @@ class PairwiseDifference(Rows):
         d = self.differences()
         return (d @ d.T) ** 2
 
+    def sums_down(self, signs: FloatArray) -> bool:
+        """Whether no pair gets a positive weight."""
+        return not np.any(signs > 0.0)
+
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
         a, b = self.pairs
