@@ -64,7 +64,8 @@ def ask_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inq
         What it is asked besides.
     """
     problem = program.problem
-    if problem.lmis:
+    foreign = any(type(block) not in backend.sets for block in _sets(problem))
+    if problem.lmis and (foreign or not backend.maximises_lmis):
         slacks = problem.slack_form
         return _back(ask_program(backend, program.with_slacks(), inquiry.through(slacks)), slacks)
     if all(type(block) in backend.sets for block in problem.sets):

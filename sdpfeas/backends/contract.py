@@ -52,6 +52,8 @@ class FeasibilityBackend(ABC):
         Whether it reports its progress while it runs.
     maximises : bool
         Whether it takes a linear objective; see :meth:`maximise`.
+    maximises_lmis : bool
+        Whether it takes LMIs as they are where there is an objective, too.
     requires : tuple of str
         Modules that must be installed.
     distribution : str
@@ -66,6 +68,7 @@ class FeasibilityBackend(ABC):
     warm_starts: ClassVar[bool] = False
     calls_back: ClassVar[bool] = False
     maximises: ClassVar[bool] = False
+    maximises_lmis: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = ()
     distribution: ClassVar[str] = "sdpfeas"
     Options: ClassVar[type] = NoOptions

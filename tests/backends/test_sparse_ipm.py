@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
+from sdpfeas.backends.asking import ask_program
 from sdpfeas.backends.ipm import backend as backend_module
 from sdpfeas.backends.ipm import schur as schur_module
 from sdpfeas.backends.ipm.hkm import Iterate
@@ -516,3 +517,21 @@ def test_every_iterate_is_shown_and_can_be_the_last() -> None:
     assert claim.stop is sf.Stop.CALLBACK
     assert len(seen) == 4
     assert claim.point is not None
+
+
+def test_an_objective_over_lmis_needs_no_slacks() -> None:
+    """The largest x with I - x F inside is the inverse of the largest eigenvalue of F."""
+    rng = np.random.default_rng(6)
+    f = rng.normal(size=(7, 7))
+    f = 0.5 * (f + f.T)
+    problem = sf.FeasibilityProblem(
+        [sf.Free(1)], [None], [], [], lmis=[sf.LMI(sf.PSD(7), np.eye(7), [-f[None]])]
+    )
+    program = ConicProgram(problem, (np.ones(1),))
+    claim = ask_program(backend_module.SpectralIpm(), program, sf.Inquiry(problem))
+    expected = 1.0 / np.linalg.eigvalsh(f)[-1]
+    assert claim.point[0][0] == pytest.approx(expected, rel=1e-6)
+    _, (y,) = problem.split(claim.certificate)
+    assert np.linalg.eigvalsh(y)[0] >= -1e-9
+    assert np.vdot(y, f) == pytest.approx(1.0, rel=1e-6)
+    assert np.trace(y) == pytest.approx(expected, rel=1e-6)

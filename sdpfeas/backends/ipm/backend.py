@@ -85,6 +85,7 @@ class SpectralIpm(FeasibilityBackend):
     lmis = True
     calls_back = True
     maximises = True
+    maximises_lmis = True
     Options = SpectralIpmOptions
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
@@ -133,13 +134,16 @@ class SpectralIpm(FeasibilityBackend):
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
-        claim = Claim()
-        plain = program.scale is None and program.pricing is None
-        if plain and stored_as_entries(program.problem):
+        claim, problem = Claim(), program.problem
+        plain = program.scale is None and program.pricing is None and stored_as_entries(problem)
+        if problem.lmis and not (plain and _unknowns_are_cheaper(problem)):
+            slacks = problem.slack_form
+            return self.maximise(program.with_slacks(), inquiry.through(slacks)).back(slacks)
+        if plain:
             claim = self._maximise_sparse(program, inquiry)
             limits = (Stop.FINISHED, Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
             satisfied = claim.info["gap"] < CLOSE and not inquiry.listens
-            if claim.stop in limits or satisfied or not _worth_another_try(program.problem):
+            if claim.stop in limits or satisfied or not _worth_another_try(problem):
                 return claim
         # A suggested start only has to help. On badly scaled data it may end short of what the listener
         # wants, where one from far inside goes on.

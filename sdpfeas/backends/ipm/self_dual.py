@@ -168,12 +168,11 @@ class SelfDual:
             self._cost_response = self.iterate.respond(pair.c)
             self._cost_rows = pair.rows @ self._cost_response
             self._cost_y, cost_u = self._system.solve(self._cost_rows, pair.f)
-            made_up = pair.adjoint @ self._cost_y
-            self._rest = pair.c - made_up
-            rest_response = self._cost_response - self.iterate.respond(made_up)
+            self._rest = pair.c - pair.adjoint @ self._cost_y
+            rest_response = self.iterate.respond(self._rest)
         self._tau_y, self._tau_u = by_b + self._cost_y, free_b + cost_u
         # A sum of squares, but for rounding.
-        self._tau_slope = max(float(pair.b @ by_b) + float(self._rest @ rest_response), 0.0)
+        self._tau_slope = max(float(pair.b @ by_b), 0.0) + max(float(self._rest @ rest_response), 0.0)
         self._dual_response = self.iterate.respond(self.r_dual)
         self._dual_rows = pair.rows @ self._dual_response
 
