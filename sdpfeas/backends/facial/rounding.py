@@ -148,7 +148,10 @@ def _near(table: Table, free: np.ndarray, found: FloatArray) -> Iterator[np.ndar
         spanned = free.astype(np.float64)
     except OverflowError:
         return
-    images = spanned.T @ vectors
+    with np.errstate(all="ignore"):
+        images = spanned.T @ vectors
+    if not np.isfinite(images).all():
+        return
     lengths = np.linalg.norm(images, axis=1)
     lengths[lengths == 0.0] = 1.0
     target = found @ vectors

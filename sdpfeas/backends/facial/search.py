@@ -20,8 +20,8 @@ from sdpfeas.verifier.chains.replay import Refused, Step, expose
 
 __all__ = ["Found", "search"]
 
-#: Numbers in a table beyond which short combinations are not looked for.
-LARGEST_LATTICE = 400_000
+#: Multipliers beyond which short combinations are not looked for: a cone solver is quicker then.
+LARGEST_LATTICE = 60
 
 
 @dataclass
@@ -40,6 +40,8 @@ class Found:
         What was done, in words.
     smallest : bool
         Whether the cone solver found no smaller face.
+    hint : str
+        What it found that could not be proved.
     """
 
     chain: Chain
@@ -47,18 +49,20 @@ class Found:
     contradiction: bool = False
     said: list[str] = field(default_factory=list)
     smallest: bool = False
+    hint: str = ""
 
     @property
     def told(self) -> str:
         """What was found, in words."""
         steps = len(self.chain)
         if not steps:
-            return "no smaller face" + (" exists" if self.smallest else " found")
+            return self.hint or "no smaller face" + (" exists" if self.smallest else " found")
         counts = {how: self.said.count(how) for how in dict.fromkeys(self.said)}
         made = ", ".join(how if count == 1 else f"{count} × {how}" for how, count in counts.items())
         sizes = ", ".join(map(str, self.faces.sizes))
         end = "a contradiction" if self.contradiction else f"a face of size {sizes}"
-        return f"chain of {steps} step{'s' * (steps > 1)} ({made}) to {end}"
+        tail = f"; {self.hint}" if self.hint else ""
+        return f"chain of {steps} step{'s' * (steps > 1)} ({made}) to {end}{tail}"
 
 
 def search(rows: IntegralRows, deadline: Deadline, *, deep: bool = True) -> Found:
@@ -97,6 +101,7 @@ def _next(found: Found, deadline: Deadline, deep: bool) -> Step | None:
         except Refused:
             continue
         found.said.append(how)
+        found.hint = ""
         return step
     return None
 
@@ -109,7 +114,7 @@ def _candidates(
         yield "rows", single
     if not deep or not any(found.faces.sizes):
         return
-    if table.vectors.size <= LARGEST_LATTICE:
+    if len(table.vectors) <= LARGEST_LATTICE:
         table = table.short()
         single = exposing(table)
         if single is not None:
@@ -120,4 +125,8 @@ def _candidates(
     shares, depth = answer
     found.smallest = depth < NOTHING
     if not found.smallest:
+        found.hint = "a cone solver sees a smaller face, but no exact multipliers near its own expose one"
+        if not found.faces.rows.simple:
+            found.hint = "numerically on a smaller face; of numbers that were rounded that proves nothing"
+            return
         yield from (("an auxiliary problem", weights) for weights in exact_multipliers(table, shares))
