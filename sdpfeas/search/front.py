@@ -65,6 +65,7 @@ def verify(
     repair: bool = True,
     tolerances: Tolerances | None = None,
     time_limit: float | None = None,
+    reading: str = "stored",
 ) -> Check:
     """Check a claim against the original data of a problem.
 
@@ -86,6 +87,9 @@ def verify(
         The tolerances to use.
     time_limit : float, optional
         Seconds. What is estimated to take longer is not begun, and the reason says so.
+    reading : {"stored", "written"}
+        Whether the numbers of the problem stand for themselves, or for the decimals and fractions they were
+        rounded from; see ``docs/verdicts.md``. Proofs about the latter are exact, for small problems.
 
     Returns
     -------
@@ -103,6 +107,7 @@ def verify(
         "repair": repair,
         "tolerances": tolerances,
         "time_limit": time_limit,
+        "reading": reading,
     }
     if is_model(problem):
         return verify_model(problem, claim, **settings)

@@ -9,7 +9,7 @@ import numpy as np
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.effort import need
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.verifier.exact import contradiction, exact_certificate, exact_point
+from sdpfeas.verifier.exact import contradiction, exact_certificate, exact_point, small_enough
 from sdpfeas.verifier.exact.eligible import need_rationals, read_alike
 from sdpfeas.verifier.exact.rationals import to_floats
 from sdpfeas.verifier.exact.rows import exact_rows
@@ -33,6 +33,8 @@ def in_other_words(check: Check, points: list[Point]) -> Check:
         Points that nearly meet the problem.
     """
     other = Reading.STORED if check.reading is Reading.WRITTEN else Reading.WRITTEN
+    if not small_enough(check.problem):
+        return replace(check, reason=f"{check.reason}, as {check.reading}")
     try:
         if read_alike(check.problem):
             return check

@@ -94,7 +94,8 @@ def test_readings_are_told_apart(pair: tuple[float, float], kind: str, at_most: 
     claim = sf.Claim(point=(parts,))
     if written(c) == meant:
         check = decide(problem, claim, reading="written")
-        assert (check.verdict, check.proof) == ("feasible", "exact"), check.reason
+        assert check.verdict == "feasible", check.reason
+        assert check.proof in ("exact", "rigorous")
     left = Fraction(c) - Fraction(a) - Fraction(b)
     holds = left >= 0 if at_most and kind != "box" else left == 0
     check = decide(problem, claim)

@@ -35,6 +35,9 @@ SMALL_PIVOT = 1e-12
 #: Denominators of the coefficients that are tried, and how close a coefficient must be to its fraction.
 DENOMINATORS, CLOSE = (1, 60, 5040), 1e-6
 
+#: Entries of rows that are looked at in integers, at the most: a few seconds.
+MOST_TERMS = 3_000_000
+
 #: Numbers that can be written in the time of one operation with integers of any length.
 NUMBERS = 400.0
 
@@ -256,6 +259,7 @@ class _Integers:
     def __init__(self, problem: FeasibilityProblem) -> None:
         self._problem = problem
         self._read: dict[int, tuple[list[dict[int, int]], int]] = {}
+        self._left = float(MOST_TERMS)
 
     def _row(self, i: int) -> tuple[list[dict[int, int]], int]:
         """Entries of a row that are not zero, block by block, times a power of two; and its exponent."""
@@ -280,6 +284,10 @@ class _Integers:
         They are given block by block, where a trace is prescribed; None if anything else is left.
         """
         problem = self._problem
+        entries = sum(r.entries / r.m for r in problem.rows if r is not None)
+        self._left -= entries * (1 + len(weights))
+        if self._left < 0.0:
+            return None
         left: list[dict[int, int]] = [{} for _ in problem.sets]
         coefficients = {k: Fraction(1), **{j: -w for j, w in weights.items()}}
         shares = {j: w / (1 << self._row(j)[1]) for j, w in coefficients.items()}

@@ -25,6 +25,9 @@ MAX_SLOW_OPERATIONS = 20_000
 #: Floating-point numbers that can be written in the time of one rational operation.
 NUMBERS = 2000
 
+#: Numbers with no more bits than this stand for themselves.
+SHORT_BITS = 30
+
 #: Significant decimal digits of a number that somebody may have meant.
 ROUND_DIGITS = 9
 
@@ -70,8 +73,11 @@ def read_alike(problem: FeasibilityProblem) -> bool:
     """Whether every number of a small problem is the same as stored and as written."""
     found = problem.__dict__.get("_read_alike")
     if found is None:
-        numbers = np.unique(np.abs(_numbers(problem))).tolist()
-        found = problem.__dict__["_read_alike"] = all(written(v) == Fraction(v) for v in numbers)
+        numbers = np.unique(np.abs(_numbers(problem)))
+        # Short binaries stand for themselves, and most problems hold little else.
+        mantissas = np.ldexp(np.frexp(numbers)[0], SHORT_BITS)
+        rest = numbers[mantissas != np.floor(mantissas)].tolist()
+        found = problem.__dict__["_read_alike"] = all(written(v) == Fraction(v) for v in rest)
     return bool(found)
 
 
