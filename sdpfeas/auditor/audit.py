@@ -249,15 +249,20 @@ def numbers(values: Any, shape: tuple[int, ...]) -> np.ndarray:
 class Inequality:
     """An LMI: where its values lie, its constant, and a line of coefficients for every entry of a point."""
 
-    def __init__(self, lmi: Any, sizes: list[int]) -> None:
+    def __init__(self, lmi: Any, blocks: list[Block]) -> None:
+        sizes = [math.prod(block.shape) for block in blocks]
         self.block, self.constant = Block(**lmi.set.spec()), each(rational, lmi.constant.reshape(-1))
         self.lines = zeros(sum(sizes), self.constant.size)
-        for rows, size, start in zip(lmi.coefficients, sizes, np.cumsum([0, *sizes]), strict=False):
+        starts = np.cumsum([0, *sizes])
+        for rows, block, size, start in zip(lmi.coefficients, blocks, sizes, starts, strict=False):
             for i, (place, values) in enumerate([] if rows is None else expand(rows, self.constant.size)):
                 self.lines[start + i, place] = values
             whole = self.lines[start : start + size].reshape(-1, *self.block.shape)
             if self.block.matrix and (whole != whole.transpose(0, 2, 1)).any():
                 raise NotProved("the coefficients of an LMI are not symmetric")
+            turned = np.arange(size).reshape(block.shape).T.reshape(-1)
+            if (whole != whole[turned]).any():
+                raise NotProved("the coefficients of an LMI differ at mirrored entries")
 
     def value(self, x: np.ndarray) -> np.ndarray:
         """The array that has to lie in the block."""
@@ -292,7 +297,7 @@ class Question:
             square = self.matrix[:, start:stop].reshape(-1, *block.shape)
             if block.matrix and (square != square.transpose(0, 2, 1)).any():
                 raise NotProved("the rows are not symmetric")
-        self.lmis = [Inequality(lmi, np.diff(self.cuts).tolist()) for lmi in problem.lmis]
+        self.lmis = [Inequality(lmi, self.sets) for lmi in problem.lmis]
         self.equal = np.array([low == high for low, high in self.bounds], dtype=bool)
 
     def blocks(self, x: np.ndarray) -> Iterator[tuple[Block, np.ndarray]]:

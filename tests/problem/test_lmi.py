@@ -173,6 +173,19 @@ def test_slacks_keep_evidence(storage, truth):
         assert np.array_equal(slacks.multipliers(forth), item.problem.multipliers(item.certificate))
 
 
+def test_slacks_hold_the_numbers_of_the_lmi_as_they_are():
+    item = feasible_lmis(np.random.default_rng(6), [sf.PSD(2), sf.Free(2)], [sf.PSD(3), sf.Nonneg(2)]).problem
+    made, start = item.slack_form.problem, 0
+    for one in item.lmis:
+        place = np.triu_indices(3) if one.set.matrix else (np.arange(2),)
+        own = slice(start, start + place[0].size)
+        start = own.stop
+        assert np.array_equal(made.lower[own], -one.constant[place])
+        for rows, coefficients in zip(made.rows[:2], one.coefficients, strict=True):
+            values = coefficients.array[:, *place].T
+            assert np.array_equal(rows.array.toarray()[own], values)
+
+
 def test_slacks_have_names_where_all_parts_have():
     named = problem(lmi(name="g"), block_names=["g"])
     assert named.slack_form.problem.block_names == ("g", "g'")

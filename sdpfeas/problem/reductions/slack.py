@@ -1,9 +1,9 @@
 """Slacks: every LMI becomes a block in its set and equality rows, for backends that take no LMIs.
 
-``F(X)`` in C is the same as ``S`` in C and ``B(X) - S = -F(0)``, entry by entry. Rows of entries off the
-diagonal are taken twice, so that their multipliers are the entries of the LMI's, both ways and to the last
-bit. The coefficients keep no structure but their zeros, and low-rank ones are rounded when they are written
-out: like any evidence, what is found is judged on the problem with the LMIs.
+``F(X)`` in C is the same as ``S`` in C and ``B(X) - S = -F(0)``, entry by entry, on and above the diagonal:
+the numbers of the LMI as they are, however they are read. The multiplier of a row is the entry of the LMI's,
+or twice that off the diagonal. The coefficients keep no structure but their zeros, and low-rank ones are
+rounded when they are written out: like any evidence, what is found is judged on the problem with the LMIs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Slack(Reduction):
         for lmi in self.original.lmis:
             place = _entries(lmi.set)
             whole = np.zeros(lmi.set.shape)
-            whole[place] = y[start : start + place[0].size]
+            whole[place] = y[start : start + place[0].size] / _twice(lmi.set)
             whole[place[::-1]] = whole[place]
             out.append(whole.reshape(-1))
             start += place[0].size
@@ -61,7 +61,8 @@ class Slack(Reduction):
     def start_multipliers(self, y: FloatArray) -> FloatArray:
         """The entries on and above the diagonal."""
         rows, own = self.original.split(self.original.multipliers(y))
-        parts = (part[_entries(lmi.set)] for lmi, part in zip(self.original.lmis, own, strict=True))
+        pairs = zip(self.original.lmis, own, strict=True)
+        parts = (_twice(lmi.set) * part[_entries(lmi.set)] for lmi, part in pairs)
         return np.concatenate([rows, *parts])
 
 
@@ -87,7 +88,7 @@ def with_slacks(problem: FeasibilityProblem) -> Slack:
     total = problem.m + sum(counts)
     for lmi, start in zip(lmis, np.cumsum([problem.m, *counts[:-1]]), strict=True):
         rows.append(_own(lmi.set, int(start), total))
-    right = np.concatenate([-_doubled(lmi.constant[_entries(lmi.set)], lmi.set) for lmi in lmis])
+    right = np.concatenate([-lmi.constant[_entries(lmi.set)] for lmi in lmis])
     made = type(problem)(
         [*problem.sets, *(lmi.set for lmi in lmis)],
         rows,
@@ -120,11 +121,10 @@ def _entries(block: BlockSet) -> tuple[np.ndarray, ...]:
     return np.triu_indices(block.n) if block.matrix else (np.arange(block.n),)
 
 
-def _doubled(entries: Any, block: BlockSet) -> Any:
-    """Entries of the places that count, those off the diagonal twice: one line each."""
+def _twice(block: BlockSet) -> FloatArray:
+    """How often each of these entries stands in a member."""
     place = _entries(block)
-    factor = np.where(place[0] == place[-1], 1.0, 2.0)
-    return sp.csr_array(sp.diags_array(factor) @ entries) if sp.issparse(entries) else factor * entries
+    return np.where(place[0] == place[-1], 1.0, 2.0)
 
 
 def _transposed(lmi: LMI, b: int, block: BlockSet) -> Any:
@@ -133,7 +133,7 @@ def _transposed(lmi: LMI, b: int, block: BlockSet) -> Any:
     if rows is None:
         return _nothing(_entries(lmi.set)[0].size, block)
     place = np.ravel_multi_index(_entries(lmi.set), lmi.set.shape)
-    return _doubled(sp.csr_array(matrix_of(rows).T)[place], lmi.set)
+    return sp.csr_array(matrix_of(rows).T)[place]
 
 
 def _own(block: BlockSet, start: int, total: int) -> Rows:
@@ -145,9 +145,8 @@ def _own(block: BlockSet, start: int, total: int) -> Rows:
         return Sparse(sp.csr_array((np.full(block.n, -1.0), (k, place[0])), shape=shape), block.n, False)
     i, j = place
     # On the diagonal two halves fall on one entry.
-    data = np.where(i == j, -0.5, -1.0)
     index = (np.concatenate([k, k]), np.concatenate([i * block.n + j, j * block.n + i]))
-    return Sparse(sp.csr_array((np.concatenate([data, data]), index), shape=shape), block.n)
+    return Sparse(sp.csr_array((np.full(2 * k.size, -0.5), index), shape=shape), block.n)
 
 
 def _nothing(count: int, block: BlockSet) -> Any:

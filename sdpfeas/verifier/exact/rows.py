@@ -34,7 +34,9 @@ class ExactLmi:
                 parts.append(zeros((block.entries, lmi.set.entries)))
                 continue
             stacked = np.stack([rows.exact_row(i, read).reshape(-1) for i in range(rows.m)])
-            parts.append(np.vectorize(number, otypes=[object])(stacked))
+            # Mirrored entries have the same coefficients as stored, but maybe not as written.
+            turned = np.arange(rows.m).reshape(block.shape).T.reshape(-1)
+            parts.append(np.vectorize(number, otypes=[object])((stacked + stacked[turned]) / 2))
         #: One line for every entry of the blocks, one column for every entry of the value.
         self.matrix = np.concatenate(parts)
 
