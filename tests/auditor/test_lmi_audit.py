@@ -11,9 +11,10 @@ from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
 MIXES = {
     "free": [sf.Free(3)],
     "free psd": [sf.Free(2), sf.PSD(2)],
+    "new": [sf.SecondOrder(3), sf.HermitianPSD(2), sf.Free(1)],
     "all": [sf.PSD(2), sf.Nonneg(2), sf.Free(2), sf.SpectralBox(2, -1.0, 2.0)],
 }
-TARGETS = [sf.Nonneg(2), sf.SpectralBox(2, -1.0, 2.0), sf.PSD(3)]
+TARGETS = [sf.Nonneg(2), sf.SpectralBox(2, -1.0, 2.0), sf.SecondOrder(3), sf.HermitianPSD(2), sf.PSD(3)]
 
 
 @pytest.mark.parametrize("truth", [True, False])
@@ -30,7 +31,7 @@ def test_planted_answers_are_confirmed(mix, storage, truth):
 
 def test_answers_from_solvers_are_confirmed():
     for seed, plant in enumerate((feasible_lmis, infeasible_lmis)):
-        item = plant(np.random.default_rng(seed), MIXES["free psd"], TARGETS[2:], rows=0)
+        item = plant(np.random.default_rng(seed), MIXES["free psd"], TARGETS[-3:], rows=0)
         found = sf.solve(item.problem, "clarabel")
         assert found.verdict == item.truth
         assert audited(found.check).finding == Finding.CONFIRMED
