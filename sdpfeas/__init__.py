@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from sdpfeas.problem.sets import PSD, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
     from sdpfeas.search.bisection import one_shot
     from sdpfeas.search.cvxpy_solver import cvxpy_solver
-    from sdpfeas.search.front import bisect, solve, verify
-    from sdpfeas.search.optimum import Optimum, optimum
+    from sdpfeas.search.front import bisect, optimum, solve, verify
+    from sdpfeas.search.optimum import Optimum
     from sdpfeas.verifier.chains.chain import Chain
     from sdpfeas.verifier.results import Check, Claim, Conflict, Proof, Result, Stop, Verdict
     from sdpfeas.verifier.tolerances import Tolerances
@@ -62,8 +62,8 @@ else:
         "sdpfeas.problem.sets": ["PSD", "Free", "HermitianPSD", "Nonneg", "SecondOrder", "SpectralBox"],
         "sdpfeas.search.bisection": ["one_shot"],
         "sdpfeas.search.cvxpy_solver": ["cvxpy_solver"],
-        "sdpfeas.search.front": ["bisect", "solve", "verify"],
-        "sdpfeas.search.optimum": ["Optimum", "optimum"],
+        "sdpfeas.search.front": ["bisect", "optimum", "solve", "verify"],
+        "sdpfeas.search.optimum": ["Optimum"],
         "sdpfeas.verifier.chains.chain": ["Chain"],
         "sdpfeas.verifier.results": ["Check", "Claim", "Conflict", "Proof", "Result", "Stop", "Verdict"],
         "sdpfeas.verifier.tolerances": ["Tolerances"],

@@ -13,9 +13,10 @@ from sdpfeas.cli.console import AsJson, busy, out, print_json
 from sdpfeas.errors import OptionError, ProblemError, SdpfeasError
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
-from sdpfeas.harmless import in_figure, in_terminal
+from sdpfeas.harmless import in_terminal
 from sdpfeas.io.tables import Samples, read_samples
 from sdpfeas.io.text_tables import csv_table
+from sdpfeas.wlda.plotting import new_figure
 
 __all__ = ["register"]
 
@@ -140,15 +141,9 @@ def _check_outputs(write: Path | None, plot: Path | None) -> None:
         raise OptionError(f"{write}: the projection is written as .npz or .csv")
     if plot is None:
         return
-    kinds = sorted(_figure().canvas.get_supported_filetypes())
+    kinds = sorted(new_figure().canvas.get_supported_filetypes())
     if plot.suffix.removeprefix(".").lower() not in kinds:
         raise OptionError(f"{plot}: a plot is written as one of .{', .'.join(kinds)}")
-
-
-def _figure() -> Any:
-    with extra("plot", "a plot"):
-        from matplotlib.figure import Figure
-    return Figure(figsize=(6.0, 4.6), layout="constrained")
 
 
 def _write(found: Any, samples: Samples, X: np.ndarray, write: Path | None, plot: Path | None) -> list[str]:
@@ -165,24 +160,8 @@ def _write(found: Any, samples: Samples, X: np.ndarray, write: Path | None, plot
                 np.savez_compressed(file, W=weights, features=np.array(samples.features))
         written.append(str(write))
     if plot is not None:
-        _plot(found.transform(X), samples.y, plot)
+        figure = found.plot(X, samples.y)
+        with writing(plot):
+            figure.savefig(plot, dpi=160)
         written.append(str(plot))
     return written
-
-
-def _plot(Z: np.ndarray, y: np.ndarray, path: Path) -> None:
-    figure = _figure()
-    axes = figure.subplots()
-    for name in sorted(set(y.tolist()), key=str):
-        mine = Z[y == name]
-        if Z.shape[1] == 1:
-            axes.hist(mine[:, 0], bins=30, alpha=0.55, label=in_figure(str(name)))
-        else:
-            axes.scatter(mine[:, 0], mine[:, 1], s=14, alpha=0.75, label=in_figure(str(name)))
-    axes.set_xlabel("first component")
-    axes.set_ylabel("samples" if Z.shape[1] == 1 else "second component")
-    axes.spines[["top", "right"]].set_visible(False)
-    if len(set(y.tolist())) <= 20:
-        axes.legend(frameon=False, fontsize="small")
-    with writing(path):
-        figure.savefig(path, dpi=160)

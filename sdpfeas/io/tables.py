@@ -26,6 +26,16 @@ __all__ = ["Samples", "read_samples"]
 #: Bytes that count for one byte of CSV: an empty column takes as much.
 CSV_ROOM = 8
 
+#: Characters that are looked at for the separator, and what it may be.
+SNIFFED = 65_536
+SEPARATORS = (",", ";", "\t", "|")
+
+#: A column with more numbers than this that are not whole, most of them different, is no column of labels.
+MOST_FRACTIONS = 20
+
+#: Names of a first column that only counts the rows.
+INDEX_NAMES = ("", "index", "unnamed: 0")
+
 #: Kinds of arrays that labels may be: numbers and text.
 LABEL_KINDS = "biufUS"
 
@@ -124,9 +134,22 @@ def _read_csv(path: Path, label: str | None) -> Samples:
     require_room(path.stat().st_size, "bytes of CSV", each=CSV_ROOM)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return _from_rows((row for row in csv.reader(file) if row), label)
+            separator = _separator(file.read(SNIFFED))
+            file.seek(0)
+            return _from_rows((row for row in csv.reader(file, delimiter=separator) if row), label)
     except (UnicodeDecodeError, csv.Error) as error:
         raise FileFormatError(f"not a CSV file: {error}") from None
+
+
+def _separator(text: str) -> str:
+    """What stands between the columns of the first lines: a comma, unless another cuts all of them alike."""
+    lines = [line for line in text.splitlines()[:20] if line.strip()]
+    lines = lines[:-1] if len(lines) > 2 else lines  # the last may be cut short
+    for separator in SEPARATORS:
+        counts = {len(row) for row in csv.reader(lines, delimiter=separator)}
+        if len(counts) == 1 and counts.pop() > 1:
+            return separator
+    return ","
 
 
 def _from_rows(rows: Iterator[list[str]], label: str | None) -> Samples:
@@ -151,7 +174,30 @@ def _from_rows(rows: Iterator[list[str]], label: str | None) -> Samples:
             k = next(k for k, entry in enumerate(row) if not _is_number(entry))
             raise _not_a_number(number - headed, features[k], row[k].strip()) from None
     X = np.frombuffer(numbers, dtype=np.float64).reshape(len(labels), len(features))
+    if label is None:
+        _require_classes(labels, names[at])
+    if headed and at > 0 and len(features) > 1 and _counts_rows(names[0], X[:, 0]):
+        X, features = X[:, 1:], features[1:]
     return Samples(X, _labels(labels), tuple(features))
+
+
+def _counts_rows(name: str, values: FloatArray) -> bool:
+    """Whether a first column is the number of the row, as spreadsheets and data frames write it."""
+    steps = np.arange(values.size)
+    return name.lower() in INDEX_NAMES and (
+        np.array_equal(values, steps) or np.array_equal(values, steps + 1)
+    )
+
+
+def _require_classes(labels: Sequence[str], name: str) -> None:
+    """Refuse a continuous number as a label where nobody said that it is one."""
+    different = set(labels)
+    fractions = {text for text in different if _is_number(text) and not float(text).is_integer()}
+    if len(fractions) > MOST_FRACTIONS and 2 * len(different) > len(labels):
+        raise FileFormatError(
+            f"column {name} holds {len(different)} different numbers and looks continuous; "
+            "name the column of the labels (--label), this one or another"
+        )
 
 
 def _chained(first: list[str], second: list[str], rest: Iterator[list[str]]) -> Iterator[list[str]]:

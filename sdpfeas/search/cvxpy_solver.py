@@ -15,6 +15,8 @@ from sdpfeas.extras import cvxpy
 from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.canonical import counted
 from sdpfeas.io.cvxpy.reader import reader
+from sdpfeas.search.model_optimum import column_objective
+from sdpfeas.search.optimum import optimum
 from sdpfeas.search.solving import solve
 from sdpfeas.verifier.results import Result, Verdict
 
@@ -34,7 +36,9 @@ def cvxpy_solver(
     """A solver for ``cvxpy.Problem.solve`` that answers feasibility with proof.
 
     FEASIBLE becomes the status ``optimal``, with values; INFEASIBLE becomes ``infeasible``, with the
-    certificate in the dual values. Where nothing is proved cvxpy's ``SolverError`` says why. The verdict is
+    certificate in the dual values. With an objective, ``optimal`` says that its value is proved to lie within
+    the tolerance of :func:`sdpfeas.optimum`; there are no dual values then. Where nothing is proved cvxpy's
+    ``SolverError`` says why. The verdict is
     about the canonical form cvxpy hands over: :func:`sdpfeas.solve` of the problem itself also refuses what
     cvxpy approximates on the way there.
 
@@ -81,13 +85,10 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
     from cvxpy.error import SolverError
     from cvxpy.reductions.solution import Solution, failure_solution
 
-    if np.any(data["c"]):
-        raise SolverError(
-            "this solver answers whether the constraints can be met, and the problem has an objective: take "
-            "Minimize(0), or let sdpfeas.optimum bracket the objective"
-        )
     form = counted(data)
     blocks = Blocks(form)
+    if np.any(data["c"]):
+        return _optimal(data, inverse, blocks, solver, settings)
     result = solve(blocks.problem(), solver, **settings)
     facts = {"solve_time": result.solve_time, "num_iters": result.iterations, "solver_specific_stats": result}
     if result.verdict is Verdict.FEASIBLE:
@@ -97,6 +98,23 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
         assert result.certificate is not None
         return failure_solution("infeasible", facts, form.duals(blocks.row_multipliers(result.certificate)))
     raise SolverError(f"undecided: {result.reason}")
+
+
+def _optimal(
+    data: dict[str, Any], inverse: Any, blocks: Blocks, solver: Solver, settings: dict[str, Any]
+) -> Any:
+    """A point of the best value, if a bracket of that is proved within the tolerance."""
+    from cvxpy.error import SolverError
+    from cvxpy.reductions.solution import Solution
+
+    cost = np.asarray(data["c"], dtype=float)
+    limits = {name: value for name, value in settings.items() if name != "rigorous"}
+    found = optimum(blocks.problem(), column_objective(blocks, cost, "min"), solver=solver, **limits)
+    if not found.converged or found.point is None:
+        raise SolverError(f"the value lies between {found.lower:.8g} and {found.upper:.8g}: {found.reason}")
+    x = blocks.columns(found.point)
+    facts = {"solve_time": found.time, "num_iters": None, "solver_specific_stats": found}
+    return Solution("optimal", float(cost @ x + inverse["offset"]), {inverse["var_id"]: x}, {}, facts)
 
 
 def _columns(blocks: Blocks, result: Result) -> Any:

@@ -11,8 +11,11 @@ from sdpfeas.errors import ClaimError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.search import bisection, solving
+from sdpfeas.search import optimum as optima
 from sdpfeas.search.driver import BisectionResult
+from sdpfeas.search.model_optimum import optimum_model
 from sdpfeas.search.models import solve_model, verify_model
+from sdpfeas.search.optimum import Optimum
 from sdpfeas.search.parameters import bisect_model
 from sdpfeas.verifier import verify as verify_claim
 from sdpfeas.verifier.results import Check, Claim, Result
@@ -21,7 +24,7 @@ from sdpfeas.verifier.tolerances import Tolerances
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["bisect", "solve", "verify"]
+__all__ = ["bisect", "optimum", "solve", "verify"]
 
 P = ParamSpec("P")
 Asked = TypeVar("Asked")
@@ -46,6 +49,13 @@ def _taking_models(
 
 
 solve = _taking_models(solving.solve, solve_model)
+
+
+@wraps(optima.optimum)
+def optimum(problem: FeasibilityProblem | cp.Problem, *arguments: Any, **settings: Any) -> Optimum:
+    """Bracket an optimal value: of an objective over a problem, or of a cvxpy model with its own."""
+    ask: Callable[..., Optimum] = optimum_model if is_model(problem) else optima.optimum
+    return ask(problem, *arguments, **settings)
 
 
 @wraps(bisection.bisect)

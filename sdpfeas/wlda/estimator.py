@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import DataDimensionalityWarning
+from sklearn.metrics import accuracy_score
 
 from sdpfeas.families import WLDA
 from sdpfeas.numerics.linalg import FloatArray
@@ -17,6 +18,7 @@ from sdpfeas.search.bisection import BisectionResult, bisect
 from sdpfeas.search.bracket import relative_gap
 from sdpfeas.wlda.criterion import ROUNDING, Criterion
 from sdpfeas.wlda.family import geometry
+from sdpfeas.wlda.plotting import plot_projection
 from sdpfeas.wlda.projection import ProvenProjection, principal_axes
 from sdpfeas.wlda.refine import refine_projection
 
@@ -93,7 +95,7 @@ class WorstCaseLDA(ProvenProjection):
         If directions were left out because nothing varies in them, or if directions without scatter make
         the ratio infinite or vacuous.
     UserWarning
-        If two classes have the same mean, so that ``delta*`` is zero.
+        If two classes have the same mean, so that ``delta*`` is zero, or a class has one sample only.
     ConvergenceWarning
         If the bracket is wider than ``tol``; the bounds hold nevertheless.
 
@@ -146,6 +148,10 @@ class WorstCaseLDA(ProvenProjection):
             One label a sample.
         """
         samples, index = self.checked_samples(X, y)
+        lone = self.classes_[np.bincount(index) == 1]
+        if lone.size:
+            names = ", ".join(map(str, lone[:5])) + (", …" if lone.size > 5 else "")
+            warnings.warn(f"classes with one sample have no scatter: {names}", UserWarning, stacklevel=2)
         family = WLDA.from_data(
             samples,
             self.classes_[index],
@@ -166,6 +172,49 @@ class WorstCaseLDA(ProvenProjection):
         refine = (self.refine or family.vacuous) and math.isfinite(found.lower)
         self._take_projection(criterion, _rounded(family, found), samples, refine)
         return self
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The class whose mean is nearest in the projection, sample by sample.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples, shape (n_samples, n_features).
+        """
+        projected = self.transform(X)
+        means = (self.means_ - self.mean_) @ self.components_.T
+        # |z - m|² without |z|², which is the same for all classes.
+        nearness = projected @ means.T - 0.5 * np.sum(means**2, axis=1)
+        return np.asarray(self.classes_[np.argmax(nearness, axis=1)])
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of samples whose class is predicted right.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples, shape (n_samples, n_features).
+        y : array_like
+            Their labels.
+        sample_weight : array_like, optional
+            How much each sample counts.
+        """
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+
+    def plot(self, X: ArrayLike, y: ArrayLike) -> Any:
+        """Draw samples in the projection: a figure of Matplotlib.
+
+        The two closest classes are joined, the widest is ringed, and the title has the proven bracket. More
+        than two components are drawn in panels, two at a time.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples, shape (n_samples, n_features).
+        y : array_like
+            Their labels.
+        """
+        return plot_projection(self, self.transform(X), np.asarray(y))
 
     def _take_projection(
         self, criterion: Criterion, W: FloatArray, samples: FloatArray, refine: bool

@@ -363,8 +363,10 @@ def test_as_a_solver_of_cvxpy() -> None:
     lmi.solve(solver=sf.cvxpy_solver())
     dual = lmi.constraints[0].dual_value
     assert np.allclose(dual, lmi.constraints[1].dual_value * np.eye(2), atol=1e-6)
-    with pytest.raises(cp.SolverError, match="has an objective"):
-        cp.Problem(cp.Minimize(x[0]), [x >= 0]).solve(solver=sf.cvxpy_solver())
+    corner = cp.Problem(cp.Minimize(x[0] + 2 * x[1] + 1), [x >= 1, cp.sum(x) <= 5])
+    assert corner.solve(solver=sf.cvxpy_solver()) == pytest.approx(4.0, rel=1e-5)
+    with pytest.raises(cp.SolverError, match="lies between"):
+        cp.Problem(cp.Minimize(x[0]), [cp.sum(x) <= 0]).solve(solver=sf.cvxpy_solver())
     with pytest.raises(sf.OptionError, match="unknown options eps"):
         near.solve(solver=sf.cvxpy_solver(), eps=1e-3)
     with pytest.raises(sf.BackendError):

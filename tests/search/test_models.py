@@ -220,3 +220,18 @@ def test_values_and_duals_go_forth_and_back(seed: int) -> None:
         0.0,
         atol=1e-12,
     )
+
+
+def test_objectives_are_bracketed() -> None:
+    X = cp.Variable((5, 5), PSD=True, name="X")
+    edges = [X[i, (i + 1) % 5] == 0 for i in range(5)]
+    theta = cp.Problem(cp.Maximize(cp.sum(X)), [cp.trace(X) == 1, *edges])
+    found = sf.optimum(theta)
+    assert found.converged
+    assert found.lower <= np.sqrt(5.0) <= found.upper
+    assert cp.sum(X).value == pytest.approx(np.sqrt(5.0), rel=1e-5)
+    x = cp.Variable(2)
+    middle = cp.Problem(cp.Minimize(cp.max(x)), [cp.sum(x) == 3, x >= 0])
+    assert sf.optimum(middle).lower <= 1.5 <= sf.optimum(middle).upper
+    with pytest.raises(sf.ProblemError, match="constant"):
+        sf.optimum(cp.Problem(cp.Minimize(0), [x >= 0]))
