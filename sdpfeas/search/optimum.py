@@ -12,7 +12,7 @@ and ``d·tr X``, so e and d are chosen by the tolerance that is asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +33,10 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.rows import Sparse, Stacked
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.search.bisection import bisect
-from sdpfeas.search.bracket import Watch
+from sdpfeas.search.bracket import Bracket, Watch
 from sdpfeas.search.driver import Search
 from sdpfeas.verifier.results import Claim, Stop
 
@@ -140,7 +141,8 @@ def optimum(
     if not search.backend.maximises:
         raise BackendError(f"backend {search.backend.name!r} takes no objective")
     with search.working():
-        reason = _Programs(search, inner, terms).run()
+        programs = _dual_programs(search, problem, terms) or _Programs(search, inner, terms)
+        reason = programs.run()
     bracket = search.bracket
     if not bracket.closed and not search.deadline.expired and isinstance(search.backend, Auto):
         reason = _by_levels(search, reason)
@@ -184,6 +186,59 @@ def _by_levels(search: Search, reason: str) -> str:
     return found.reason
 
 
+def _dual_programs(search: Search, problem: FeasibilityProblem, terms: Point) -> _Programs | None:
+    """Of LMIs in free variables alone, the dual: it has their matrices as variables and no slacks.
+
+    ``max c'x`` over ``F(x)`` in cones is ``min <Y, F(0)>`` over ``<F_i, Y> = -c_i``; its multipliers are -x.
+    """
+    cones = all(block.free for block in problem.sets) and all(lmi.set.cone for lmi in problem.lmis)
+    if not problem.lmis or problem.m or not cones:
+        return None
+    rows = []
+    for lmi in problem.lmis:
+        parts = [
+            Sparse(sp.csr_array((block.n, lmi.set.entries)), lmi.set.n, lmi.set.matrix)
+            if part is None
+            else part
+            for part, block in zip(lmi.coefficients, problem.sets, strict=True)
+        ]
+        rows.append(parts[0] if len(parts) == 1 else Stacked(parts))
+    right = -np.concatenate(terms[: len(problem.sets)])
+    dual = FeasibilityProblem([lmi.set for lmi in problem.lmis], rows, right, right)
+    slacks, cuts = problem.slack_form, np.cumsum([block.n for block in problem.sets])[:-1]
+
+    def evidence(point: Point | None, y: FloatArray | None) -> tuple[Point | None, FloatArray | None]:
+        placed = None if y is None else slacks.start_point(tuple(np.split(-y, cuts)))
+        if point is None:
+            return placed, None
+        flat = slacks.start_multipliers(np.concatenate([part.reshape(-1) for part in point]))
+        return placed, search.family.program_multipliers(flat)
+
+    return _Programs(search, dual, tuple(-lmi.constant for lmi in problem.lmis), evidence)
+
+
+Evidence = Callable[[Point | None, FloatArray | None], tuple[Point | None, FloatArray | None]]
+
+
+class _Watch(Watch):
+    """A watch on a program whose evidence has to be made into that of the family.
+
+    Parameters
+    ----------
+    bracket : Bracket
+        What the candidates are offered to.
+    evidence : callable
+        Makes a point and multipliers of the family of those of the program.
+    """
+
+    def __init__(self, bracket: Bracket, evidence: Evidence) -> None:
+        super().__init__(bracket, None)
+        self._evidence = evidence
+
+    def _offer(self, point: Point | None, y: FloatArray | None, recover: bool, both: bool = False) -> None:
+        super()._offer(*self._evidence(point, y), recover, both)
+
+
 class _Programs:
     """The program as it is, and moved into the interior.
 
@@ -195,10 +250,14 @@ class _Programs:
         The problem, without LMIs.
     terms : tuple of ndarray
         What is maximised.
+    turned : callable, optional
+        Of a dual program, what makes evidence about the family of that about the program.
     """
 
-    def __init__(self, search: Search, problem: FeasibilityProblem, terms: Point) -> None:
-        self._search, self._problem, self._terms = search, problem, terms
+    def __init__(
+        self, search: Search, problem: FeasibilityProblem, terms: Point, turned: Evidence | None = None
+    ) -> None:
+        self._search, self._problem, self._terms, self._turned = search, problem, terms, turned
         self._units = tuple(
             block.identity() if block.cone else np.zeros(block.shape) for block in problem.sets
         )
@@ -254,8 +313,11 @@ class _Programs:
             )
             wanted = max(bracket.tol * max(abs(value), ZERO * size), bracket.floor)
             # An end that is near enough to what the solver found may stay.
-            inwards = share * wanted / dual if dual > 0.0 and value - bracket.lower > GOOD * wanted else 0.0
-            apart = share * wanted / primal if primal > 0.0 and bracket.upper - value > GOOD * wanted else 0.0
+            ends = (value - bracket.lower, bracket.upper - value)
+            if self._turned is not None:
+                ends = (bracket.upper + value, -value - bracket.lower)
+            inwards = share * wanted / dual if dual > 0.0 and ends[0] > GOOD * wanted else 0.0
+            apart = share * wanted / primal if primal > 0.0 and ends[1] > GOOD * wanted else 0.0
         fine = math.isfinite(inwards) and math.isfinite(apart) and (inwards > 0.0 or apart > 0.0)
         return (inwards, apart) if fine else None
 
@@ -272,7 +334,13 @@ class _Programs:
         def back(point: Point) -> Point:
             return tuple(x + inwards * unit for x, unit in zip(point, self._units, strict=True))
 
-        watch = Watch(search.bracket, None, back, search.family.program_multipliers)
+        def evidence(point: Point | None, y: FloatArray | None) -> tuple[Point | None, FloatArray | None]:
+            point = None if point is None else back(point)
+            if self._turned is not None:
+                return self._turned(point, y)
+            return point, None if y is None else search.family.program_multipliers(y)
+
+        watch = _Watch(search.bracket, evidence)
         inquiry = Inquiry(problem, deadline=search.deadline, wanted="margin", listener=watch)
         try:
             with limited(inquiry.limit):

@@ -102,6 +102,23 @@ def test_an_lmi_is_optimised_too() -> None:
     assert found.converged, found
 
 
+@pytest.mark.parametrize("sense", ["max", "min"])
+def test_lmis_in_several_free_blocks(sense: Any) -> None:
+    """The two ends of the numbers that keep two matrices semidefinite: eigenvalues, known exactly."""
+    a, b = np.array([[2.0, 1.0], [1.0, 2.0]]), np.diag([5.0, 7.0])
+    first = sf.LMI(sf.PSD(2), a, [-np.eye(2)[None], None])  # s <= 1
+    second = sf.LMI(sf.PSD(2), b, [None, -np.eye(2)[None]])  # t <= 5
+    third = sf.LMI(sf.SecondOrder(2), [9.0, 0.0], [[[0.0, 1.0]], None])  # |s| <= 9
+    fourth = sf.LMI(sf.Nonneg(1), [3.0], [None, [[1.0]]])  # t >= -3
+    sets = [sf.Free(1), sf.Free(1)]
+    problem = sf.FeasibilityProblem(sets, [None, None], [], [], lmis=[first, second, third, fourth])
+    found = sf.optimum(problem, sf.Objective(([2.0], [1.0]), sense))
+    value = 7.0 if sense == "max" else -21.0
+    assert found.lower <= value <= found.upper
+    assert found.converged, found
+    assert sf.verify(problem, sf.Claim(point=found.point), rigorous=True).verdict is sf.Verdict.FEASIBLE
+
+
 def test_nothing_is_proved_where_there_is_nothing_to_prove() -> None:
     # Unbounded: no multipliers; infeasible: no point; without an interior: the lower end stays open.
     free = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[1.0, -1.0]])], [0.0], [0.0])
@@ -140,13 +157,16 @@ PUBLISHED = {
     "sdplib/mcp100.dat-s": 226.1574,
     "sdplib/theta1.dat-s": 23.0,
     "dimacs/truss5.mat.gz": 132.6357,
+    "dimacs/toruspm3-8-50.mat.gz": -527.8087,
+    "dimacs/hamming_7_5_6.mat.gz": -42.66667,
 }
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("side", ["primal", "lmi"])
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_values(data_dir: Path, name: str) -> None:
-    problem, objective = sf.read_problem(data_dir / name)
+def test_published_values(data_dir: Path, name: str, side: Any) -> None:
+    problem, objective = sf.read_problem(data_dir / name, side)
     assert objective is not None
     found = sf.optimum(problem, objective, 1e-6, time_limit=120)
     value = PUBLISHED[name]
