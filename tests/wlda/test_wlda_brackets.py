@@ -29,7 +29,8 @@ def check(backend, name, standardize, delta, **how):
 
 
 def test_no_backend_is_left_out():
-    assert sorted(sf.backends()) == BACKENDS
+    # `facial` looks for chains where there is no interior; these problems have one.
+    assert sorted(set(sf.backends()) - {"facial"}) == BACKENDS
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

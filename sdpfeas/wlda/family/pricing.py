@@ -18,6 +18,7 @@ from sdpfeas.families.roots import EXACT, NO_ROOT, Root, certificate_root
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.sets import SpectralBox
+from sdpfeas.wlda.family.balance import balanced_weights
 
 __all__ = ["Pricing", "Weights"]
 
@@ -165,10 +166,11 @@ class Pricing:
         return out
 
     def initial_weights(self) -> list[Weights]:
-        """Equal weights, and all weight on what limits the middle of the box."""
+        """Balanced weights, equal ones, and all weight on what limits the middle of the box."""
         pairs, groups = self._pairs.m, self._scatters.m
         middle = self._box.interior_point()
         worst_pair = (np.arange(pairs) == int(np.argmin(self._pairs.apply(middle)))).astype(np.float64)
         worst_group = (np.arange(groups) == int(np.argmax(self._scatters.apply(middle)))).astype(np.float64)
         equal = np.full(pairs, 1.0 / pairs), np.full(groups, 1.0 / groups)
-        return [equal, (worst_pair, worst_group)]
+        balanced = balanced_weights(self._box, self._pairs, self._scatters)[:2]
+        return [balanced, equal, (worst_pair, worst_group)]
