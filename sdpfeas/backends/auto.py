@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from sdpfeas.backends.asking import ask, ask_program
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
@@ -15,7 +16,7 @@ from sdpfeas.backends.facial.backend import Facial
 from sdpfeas.backends.facial.sieve import promising
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.cost import newton_work
-from sdpfeas.backends.registry import find_solver
+from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.errors import OutOfMemory
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
@@ -122,10 +123,17 @@ class Auto(FeasibilityBackend):
     def _available(self, problem: FeasibilityProblem, first: str = "") -> Iterator[FeasibilityBackend]:
         names = [name.strip() for name in self.options.order.split(",") if name.strip()]
         chosen = [(name, dict[str, object]()) for name in names]
+        find = find_solver if chosen else _ours
         for name, options in chosen or sorted(preferred(problem), key=lambda each: each[0] != first):
-            backend = find_solver(name).make(**options)
+            backend = find(name).make(**options)
             if backend.available()[0]:
                 yield backend
+
+
+@cache
+def _ours(name: str) -> Solver:
+    """A solver that comes with the library, looked up once: reading what is installed takes a while."""
+    return find_solver(name)
 
 
 def _share(
