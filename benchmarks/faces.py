@@ -17,7 +17,7 @@ import sdpfeas as sf
 from sdpfeas.backends.claimed import claimed_verdict
 
 SOLVERS = ("clarabel", "scs", "solvers/csdp.py", "auto")
-LIMIT = 5.0
+LIMIT = 20.0
 
 
 def twin(problem: sf.FeasibilityProblem) -> sf.FeasibilityProblem:
