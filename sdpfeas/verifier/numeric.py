@@ -5,7 +5,8 @@ What a residual is compared with decides whether it means anything:
 * On a bounded block a row is compared with the size of its terms and of the bound it misses. A small residual
   then says that a small change of the data makes the claim exact, and that is what a numeric verdict says.
 * On an unbounded block the terms can be made as large as one likes, and so can the residual they excuse. A
-  vector block excuses rounding only.
+  vector block excuses rounding only, and of that no more than is small at a point of the size that the bounds
+  of the problem suggest: next to a point that is large enough, rounding excuses anything.
 * On an unbounded PSD block not even that is enough: weakly infeasible problems have points with residuals as
   small as one likes, and weakly feasible ones have such certificates. There the claim must lie in the
   interior by more than rounding can fake, which is the existence argument of the rigorous mode; only rows
@@ -24,7 +25,7 @@ import numpy as np
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, UNIT, gamma
-from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
+from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.columns import vector_columns
 from sdpfeas.problem.sets import BlockSet
@@ -87,7 +88,14 @@ def check_point(
         bad = ~(violation <= tolerances.residual * excused)
         if bad.any():
             excused = excused + _cancelled(problem, point, _rows_of(bad), tolerances)
+            strained = bad & (violation > math.sqrt(tolerances.residual) * _natural_sizes(problem))
             bad &= ~(violation <= tolerances.residual * excused)
+            if np.any(strained & ~bad):
+                i = int(_rows_of(strained & ~bad)[0])
+                return refuse(
+                    f"row {problem.row_name(i)} holds only next to the terms of a point that is far larger "
+                    "than anything the problem suggests"
+                )
     if not np.isfinite(excused).all():
         return refuse("the row values overflow")
     if bad.any():
@@ -119,6 +127,18 @@ def _sizes_of_bounds(problem: FeasibilityProblem) -> FloatArray:
     """Magnitudes of the lower and of the upper bounds, one line each; zero where there is none."""
     bounds = np.array([problem.lower, problem.upper])
     return np.where(np.isfinite(bounds), np.abs(bounds), 0.0)
+
+
+def _natural_sizes(problem: FeasibilityProblem) -> FloatArray:
+    """Sizes that the values of rows would have at a point of the size that bounds and sets suggest.
+
+    Infinite where nothing suggests any: then all points may be scaled.
+    """
+    norms = problem.norms
+    told = (norms > 0.0) & (largest_bound(problem) > 0.0)
+    reach = float(np.max(largest_bound(problem)[told] / norms[told], initial=0.0))
+    reach = max([reach, *(block.spectral_radius for block in problem.sets if block.bounded)])
+    return norms * reach if reach > 0.0 else np.full(problem.m, np.inf)
 
 
 def _rows_of(marked: np.ndarray) -> np.ndarray:

@@ -476,3 +476,13 @@ def test_corrections_are_paid_for_by_other_rows(n: int) -> None:
         for mode in ({"rigorous": True}, {"rigorous": True, "repair": False}):
             check = sf.verify(problem, sf.Claim(point=(np.eye(n),)), **mode)
             assert check.verdict is not sf.Verdict.FEASIBLE, check.explain()
+
+
+@pytest.mark.parametrize("size", 10.0 ** np.arange(10, 300, 8))
+def test_a_huge_point_excuses_nothing(size: float) -> None:
+    """No point has ``x1 - x2 >= 1`` on average and ``0.3 (x1 - x2) + t <= 0.2``, but rounding hides it."""
+    rows = [[[1.0, -1.0, 0.5], [1.0, -1.0, -0.5], [0.3, -0.3, 0.0]], [[0.0], [0.0], [1.0]]]
+    upper = [np.inf, np.inf, 0.2]
+    problem = sf.FeasibilityProblem([sf.Free(3), sf.Nonneg(1)], rows, [1.0, 1.0, -np.inf], upper)
+    claim = sf.Claim(point=(np.array([size, size, 0.0]), np.zeros(1)))
+    assert sf.verify(problem, claim).verdict != sf.Verdict.FEASIBLE
