@@ -76,6 +76,8 @@ class Auto(FeasibilityBackend):
         last = Claim(stop=Stop.UNSUPPORTED, raw_status="no backend takes this problem")
         queue = list(self._available(problem))
         held, ended, flat = list[Claim](), dict[str, Stop](), False
+        # Linear inequalities alone can be met, or contradicted, without an interior.
+        curved = not all(block.polyhedral for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)))
         for place, backend in enumerate(queue):
             if flat and backend.name != FACES:
                 # The others look for an interior as well, and some of them take all the time there is to find
@@ -93,7 +95,7 @@ class Auto(FeasibilityBackend):
             ended[backend.name] = claim.stop
             tried.append(f"{backend.name}: {claim.raw_status or claim.stop}")
             last = replace(claim, raw_status="; ".join(tried), info={**claim.info, "tried": list(tried)})
-            flat = flat or bool(claim.info.get("flat"))
+            flat = flat or (curved and bool(claim.info.get("flat")))
             held.append(claim)
             # A numeric verdict has to wait: there may be a proof on a face.
             final = all(other.name != FACES for other in queue[place + 1 :])

@@ -88,7 +88,7 @@ def check_point(
         bad = ~(violation <= tolerances.residual * excused)
         if bad.any():
             excused = excused + _cancelled(problem, point, _rows_of(bad), tolerances)
-            strained = bad & (violation > math.sqrt(tolerances.residual) * _natural_sizes(problem))
+            strained = bad & (violation > tolerances.residual * _natural_sizes(problem))
             bad &= ~(violation <= tolerances.residual * excused)
             if np.any(strained & ~bad):
                 i = int(_rows_of(strained & ~bad)[0])
@@ -240,7 +240,7 @@ def check_certificate(
     y : ndarray
         One multiplier per row.
     tolerances : Tolerances
-        ``rounding`` and ``margin`` are used.
+        ``residual``, ``rounding`` and ``margin`` are used.
     proof : Outcome, optional
         What the rigorous proof of the same multipliers came to, if it was tried.
     """
@@ -269,6 +269,7 @@ def check_certificate(
         return outcome
     terms = problem.beta_terms(y)
     gap, scale, noise = float(np.sum(terms)), float(np.sum(np.abs(terms))), terms.size * TINY
+    most = tolerances.residual * _decisive_size(problem, y, terms)
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         if rows is None:
             continue
@@ -282,12 +283,12 @@ def check_certificate(
             # Terms that cancelled when the rows were formed count for rounding too.
             noise += block.nuclear_radius * 128.0 * UNIT * float(np.abs(y) @ problem.upper_norms[b])
             continue
+        what = f"A*y is {'not zero' if block.free else 'positive'} on block {problem.block_name(b)}"
         excess = _excess(block, rows, y)
         if not excess <= tolerances.rounding:
-            return refuse(
-                f"A*y is {'not zero' if block.free else 'positive'} on block "
-                f"{problem.block_name(b)} by {excess:.3g} of the size of its terms"
-            )
+            return refuse(f"{what} by {excess:.3g} of the size of its terms")
+        if not _norm(block.project_spectrum(g.ravel())) <= most:
+            return refuse(f"{what} by more than multipliers can excuse that decide nothing but are huge")
     if not gap > tolerances.margin * scale + noise:
         return refuse(f"the two sides of the certificate differ by {gap:.3g}, within the tolerance")
     return Outcome(
@@ -295,6 +296,16 @@ def check_certificate(
         min(gap / scale, 1.0) if scale > 0.0 else 1.0,
         "the rows contradict each other within the tolerances",
     )
+
+
+def _decisive_size(problem: FeasibilityProblem, y: FloatArray, terms: FloatArray) -> float:
+    """Size of the weighted rows that decide: with a bound that counts, or a part in a bounded block.
+
+    Others may have multipliers as large as one likes, next to which rounding excuses anything.
+    """
+    bounded = [b for b, block in enumerate(problem.sets) if block.bounded]
+    decide = (terms != 0.0) | (problem.block_norms[bounded] > 0.0).any(axis=0)
+    return float(np.abs(y[decide]) @ problem.norms[decide])
 
 
 def _has_unbounded_psd(problem: FeasibilityProblem) -> bool:

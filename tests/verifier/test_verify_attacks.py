@@ -486,3 +486,15 @@ def test_a_huge_point_excuses_nothing(size: float) -> None:
     problem = sf.FeasibilityProblem([sf.Free(3), sf.Nonneg(1)], rows, [1.0, 1.0, -np.inf], upper)
     claim = sf.Claim(point=(np.array([size, size, 0.0]), np.zeros(1)))
     assert sf.verify(problem, claim).verdict != sf.Verdict.FEASIBLE
+
+
+@pytest.mark.parametrize("block", [sf.Nonneg(2), sf.Free(2)], ids=lambda block: block.kind)
+@pytest.mark.parametrize("size", 10.0 ** np.arange(6, 300, 7))
+def test_huge_multipliers_that_decide_nothing_excuse_nothing(block: sf.Nonneg, size: float) -> None:
+    """The point (1, 1) meets all rows; the first two cancel up to the last one, which rounding would hide."""
+    rows = [np.array([[1.0, -1.0], [-1.0, 1.0], [1.0, 0.0]])]
+    problem = sf.FeasibilityProblem([block], rows, [0.0, 0.0, 1.0], [0.0, 0.0, 1.0])
+    for scale in (1.0, 1e-3):
+        claim = sf.Claim(certificate=np.array([size - scale, size, scale]))
+        for repair in (True, False):
+            assert sf.verify(problem, claim, repair=repair).verdict != sf.Verdict.INFEASIBLE
