@@ -58,9 +58,7 @@ KNOWN: dict[str, set[str]] = {
         "wlda -> wlda.estimator",
     },
     "private name of another room": set(),
-    "too long": {
-        "backends.ipm.embedding",
-    },
+    "too long": set(),
 }
 
 

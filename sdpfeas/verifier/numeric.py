@@ -6,7 +6,8 @@ What a residual is compared with decides whether it means anything:
   then says that a small change of the data makes the claim exact, and that is what a numeric verdict says.
 * On an unbounded block the terms can be made as large as one likes, and so can the residual they excuse. A
   vector block excuses rounding only, and of that no more than is small at a point of the size that the bounds
-  of the problem suggest: next to a point that is large enough, rounding excuses anything.
+  of the problem suggest: next to a point that is large enough, rounding excuses anything. Likewise
+  multipliers of rows that decide nothing, because their bounds are zero, excuse nothing by their size.
 * On an unbounded PSD block not even that is enough: weakly infeasible problems have points with residuals as
   small as one likes, and weakly feasible ones have such certificates. There the claim must lie in the
   interior by more than rounding can fake, which is the existence argument of the rigorous mode; only rows

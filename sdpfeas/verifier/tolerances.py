@@ -20,7 +20,8 @@ class Tolerances:
         bounded blocks add to it.
     rounding : float
         Numeric mode: where terms are no measure (on unbounded vector blocks, and for every entry of ``A*y``
-        on them), by this much relative to the terms, which is what rounding alone can cause.
+        on them), by this much relative to the terms, which is what rounding alone can cause; but by no more
+        than ``residual`` of the size that bounds suggest for a point, and deciding rows for ``A*y``.
     membership : float
         Numeric mode: a block may be this far outside its set, relative to its own norm; every row is charged
         for it.

@@ -12,8 +12,9 @@ import sdpfeas as sf
 from sdpfeas.backends.ipm.backend import SpectralIpm
 from sdpfeas.backends.ipm.centre import centred_pair, centred_spectrum
 from sdpfeas.backends.ipm.cone import Cone
-from sdpfeas.backends.ipm.embedding import BOLD, Embedding
+from sdpfeas.backends.ipm.embedding import Embedding
 from sdpfeas.backends.ipm.images import image_of, scaled_gram
+from sdpfeas.backends.ipm.iterate import BOLD
 from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
 from sdpfeas.families import planting as planted
 from sdpfeas.numerics.linalg import random_orthogonal

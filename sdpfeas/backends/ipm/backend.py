@@ -23,7 +23,8 @@ from sdpfeas.backends.ipm.cost import (
     structured_work,
     unknowns_work,
 )
-from sdpfeas.backends.ipm.embedding import CAREFUL, Embedding
+from sdpfeas.backends.ipm.embedding import Embedding
+from sdpfeas.backends.ipm.iterate import CAREFUL
 from sdpfeas.backends.ipm.posed import PosedRows
 from sdpfeas.backends.ipm.posed_unknowns import PosedUnknowns
 from sdpfeas.backends.ipm.sparse_optimum import PATIENCE, Best, optimise

@@ -1,0 +1,353 @@
+"""The iterate of the embedding: where the blocks, rows and multipliers stand, and how far from the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends.ipm.blocks import Block, MatrixBlock, NonnegBlock
+from sdpfeas.backends.ipm.cost import newton_memory, structured_work
+from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.scaling import power_of_two
+from sdpfeas.problem.rows import Rows, Sparse, Stacked
+from sdpfeas.problem.rows.columns import vector_columns
+from sdpfeas.problem.sets import BlockSet
+
+__all__ = ["BOLD", "CAREFUL", "Index", "Iterate", "Pace"]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How bold steps are.
+
+    Attributes
+    ----------
+    boundary : float
+        Share of the way to the boundary a step goes at most.
+    power : int
+        A step aims at ``(1 - length)`` to this power of the present gap, ``length`` that of the predictor.
+    """
+
+    boundary: float
+    power: int
+
+
+#: A power of three is usual; two takes an iteration less where the corrector makes up for much.
+BOLD, CAREFUL = Pace(0.98, 2), Pace(0.9, 3)
+
+#: A suggested start begins where the gap is this many times that between its point and its multipliers, but
+#: at no less than a share of the value, and of a cold start's gap.
+START, START_SHARE, START_FLOOR = 2.0, 0.15, 1e-8
+
+#: Where the rows of a block are among all rows.
+Index = slice | np.ndarray
+
+
+class Iterate:
+    """The iterate of the embedding.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Sets and rows; a SpectralBox must have an interior, and no row may be zero or without bounds.
+    cost : tuple of ndarray, optional
+        Objective to minimise, one array per block; None for pure feasibility.
+    scale : int, optional
+        Index of a ``Nonneg(1)`` block that multiplies every SpectralBox.
+    start : tuple, optional
+        Point and multipliers, in the units of the problem, to begin near: on the central path of every block,
+        at the distance of the multipliers. Of the point only single numbers count; matrices follow from the
+        multipliers. Default: begin far inside.
+    pace : Pace
+        How bold steps are.
+    """
+
+    def __init__(
+        self,
+        problem: FeasibilityProblem,
+        cost: Point | None,
+        scale: int | None = None,
+        start: tuple[Point, FloatArray] | None = None,
+        pace: Pace = BOLD,
+    ) -> None:
+        need("the Newton system", memory=newton_memory(problem))
+        self.problem, self._pace = problem, pace
+        self._work = structured_work(problem)
+        self._factors = power_of_two(problem.norms)
+        lower, upper = problem.lower * self._factors, problem.upper * self._factors
+        finite = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
+        largest = float(np.max(np.abs(finite), initial=0.0))
+        cost = tuple(np.zeros(block.shape) for block in problem.sets) if cost is None else cost
+        self._cost = cost
+        primal = max(1.0, largest)
+        dual = max(1.0, float(np.sqrt(sum(np.sum(c * c) for c in cost))))
+        self._scale_block = scale
+        self._traced = [b for b, s in enumerate(problem.sets) if s.trace is not None]
+        self.m = problem.m + len(self._traced)
+        self._make_blocks(problem, cost)
+        self._make_rows(problem, lower, upper, primal, dual)
+        self.tau, self.kappa = 1.0, primal * dual
+        self.iteration = 0
+        #: What kept the method from going on, if it says so.
+        self.words = ""
+        self.ds, self.dp = np.zeros_like(self.s), np.zeros_like(self.p)
+        self.dt, self.dq = np.zeros_like(self.t), np.zeros_like(self.q)
+        self.dtau = self.dkappa = 0.0
+        if start is None:
+            for block in self.blocks:
+                block.place(primal, dual)
+            if self.has_size:
+                self.size.place(1.0, dual)
+        else:
+            self._start(*start)
+        self._measure()
+
+    def _make_blocks(self, problem: FeasibilityProblem, cost: Point) -> None:
+        self.blocks: list[Block] = []
+        self.index: list[Index] = []
+        self._place: dict[int, Block] = {}
+        free: list[tuple[int, Rows | None]] = []
+        for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+            active, own = self._rows_of(b, block, rows)
+            made: Block
+            if block.free:
+                free.append((b, rows))
+                continue
+            if b == self._scale_block:
+                self.size = NonnegBlock(1, None, cost[b])
+                self._size_columns = np.zeros(self.m)
+                if own is not None:
+                    self._size_columns[active] = np.asarray(own.apply(np.ones(1)))
+                for k, t in enumerate(self._traced):
+                    self._size_columns[problem.m + k] = -float(problem.sets[t].trace or 0.0)
+                continue
+            if block.entrywise:
+                made = NonnegBlock(block.n, own, cost[b])
+            else:
+                made = MatrixBlock(block, own, cost[b])
+            self.blocks.append(made)
+            self.index.append(_spot(active))
+            self._place[b] = made
+        self._free_slices: dict[int, slice] = {}
+        columns, start = [], 0
+        for b, rows in free:
+            n = problem.sets[b].n
+            self._free_slices[b] = slice(start, start + n)
+            start += n
+            part = np.zeros((self.m, n))
+            if rows is not None:
+                dense = vector_columns(rows)
+                dense = dense.toarray() if sp.issparse(dense) else np.asarray(dense)
+                part[: problem.m] = dense * self._factors[:, None]
+            columns.append(part)
+        self.free_columns = np.hstack(columns) if columns else np.zeros((self.m, 0))
+        self.free_cost = np.concatenate([cost[b] for b, _ in free]) if free else np.zeros(0)
+        self.x_free = np.zeros(start)
+        self.has_size = self._scale_block is not None
+
+    def _rows_of(self, b: int, block: BlockSet, rows: Rows | None) -> tuple[np.ndarray, Rows | None]:
+        """Scaled rows that touch a block, its trace row last, and their indices."""
+        parts: list[Rows] = []
+        active = np.zeros(0, dtype=np.int64)
+        if rows is not None:
+            active = np.flatnonzero(self.problem.block_norms[b] > 0.0)
+            if active.size == rows.m:
+                parts.append(rows.scaled(self._factors) if np.any(self._factors != 1.0) else rows)
+            elif active.size:
+                parts.append(rows.select(active).scaled(self._factors[active]))
+        if b in self._traced:
+            eye = sp.csr_array(block.identity().reshape(1, -1))
+            parts.append(Sparse(eye, block.n))
+            active = np.append(active, self.problem.m + self._traced.index(b))
+        if not parts:
+            return active, None
+        return active, parts[0] if len(parts) == 1 else Stacked(parts)
+
+    def _make_rows(
+        self, problem: FeasibilityProblem, lower: FloatArray, upper: FloatArray, primal: float, dual: float
+    ) -> None:
+        # With a scale block the trace row reads tr X - trace·size = 0.
+        traces = np.array(
+            [0.0 if self.has_size else problem.sets[b].trace for b in self._traced], dtype=float
+        )
+        self.lower, self.upper = np.concatenate([lower, traces]), np.concatenate([upper, traces])
+        self.equal = np.concatenate([problem.equality, np.ones(len(self._traced), dtype=bool)])
+        self.low = np.flatnonzero(~self.equal & np.isfinite(self.lower))
+        self.high = np.flatnonzero(~self.equal & np.isfinite(self.upper))
+        self.s, self.p = np.full(self.low.size, primal), np.full(self.low.size, dual)
+        self.t, self.q = np.full(self.high.size, primal), np.full(self.high.size, dual)
+        self.y = np.zeros(self.m)
+        self._sync_multipliers()
+
+    def _start(self, point: Point, y: FloatArray) -> None:
+        self.y[: self.problem.m] = y / self._factors
+        self.p, self.q = np.maximum(self.y[self.low], 0.0), np.maximum(-self.y[self.high], 0.0)
+        fixed = float(self.lower[self.equal] @ self.y[self.equal])
+        value = fixed + float(self.lower[self.low] @ self.p - self.upper[self.high] @ self.q)
+        gap = abs(value - self._cost_of(point))
+        usual = self.tau * self.kappa
+        mu = max(START * gap, START_SHARE * abs(value), START_FLOOR * usual) / self.degree
+        most = np.sqrt(usual)
+        self.p, self.q = np.maximum(self.p, mu / most), np.maximum(self.q, mu / most)
+        self.s, self.t = mu / self.p, mu / self.q
+        self.tau, self.kappa = 1.0, mu
+        self._sync_multipliers()
+        if self.has_size:
+            assert self._scale_block is not None
+            self.size.start(np.zeros(1), mu, 1.0, point[self._scale_block])
+        for b, place in self._free_slices.items():
+            self.x_free[place] = point[b]
+        for (b, block), index in zip(self._place.items(), self.index, strict=True):
+            g = block.adjoint(self.y[index]) - block.cost
+            trace = block.start(g, mu, self._rho(), point[b])
+            if b in self._traced:
+                self.y[self.problem.m + self._traced.index(b)] = trace
+
+    def carried(self, problem: FeasibilityProblem, kept: np.ndarray) -> Self:
+        """Return the same iterate with other rows: new ones begin where the point meets them.
+
+        Parameters
+        ----------
+        problem : FeasibilityProblem
+            The same sets with other rows.
+        kept : ndarray
+            For each of its rows the place it had before, or -1.
+        """
+        new = type(self)(problem, self._cost, self._scale_block, pace=self._pace)
+        for block, old in zip(new.blocks, self.blocks, strict=True):
+            block.adopt(old)
+        if new.has_size:
+            new.size.adopt(self.size)
+        new.x_free = self.x_free
+        new.tau, new.kappa, new.iteration = self.tau, self.kappa, self.iteration
+        traces = np.arange(self.problem.m, self.m)
+        place = np.concatenate([kept, traces])
+        new.y = np.where(place >= 0, self.y[place], 0.0)
+        values = new._apply()
+        most = float(np.max(np.concatenate([self.p, self.q]), initial=0.0)) or 1.0
+        for mine, theirs, room, names in (
+            (new.low, self.low, values - new.lower * self.tau, ("s", "p")),
+            (new.high, self.high, new.upper * self.tau - values, ("t", "q")),
+        ):
+            before = np.zeros((2, self.m))
+            before[:, theirs] = getattr(self, names[0]), getattr(self, names[1])
+            slack, dual = before[:, place[mine]]
+            fresh = place[mine] < 0
+            slack[fresh] = np.maximum(room[mine][fresh], self.mu / most)
+            dual[fresh] = self.mu / slack[fresh]
+            setattr(new, names[0], slack)
+            setattr(new, names[1], dual)
+        new._sync_multipliers()
+        new._measure()
+        return new
+
+    def _cost_of(self, point: Point) -> float:
+        total = sum(float(np.vdot(block.cost, point[b])) for b, block in self._place.items())
+        if self._scale_block is not None:
+            total += float(np.vdot(self.size.cost, point[self._scale_block]))
+        free = np.concatenate([np.zeros(0), *(point[b] for b in self._free_slices)])
+        return total + float(self.free_cost @ free)
+
+    def _sync_multipliers(self) -> None:
+        """Inequality rows have ``y = p - q``."""
+        self.y[~self.equal] = 0.0
+        self.y[self.low] += self.p
+        self.y[self.high] -= self.q
+
+    @property
+    def degree(self) -> int:
+        """Number of complementary pairs."""
+        blocks = sum(block.degree for block in self.blocks)
+        return blocks + self.low.size + self.high.size + (1 if self.has_size else 0) + 1
+
+    def _rho(self) -> float:
+        return float(self.size.x[0]) if self.has_size else self.tau
+
+    def _apply(self) -> FloatArray:
+        total = self.free_columns @ self.x_free
+        for block, index in zip(self.blocks, self.index, strict=True):
+            if block.rows is not None:
+                total[index] += block.rows.apply(block.x)
+        if self.has_size:
+            total += self._size_columns * self.size.x[0]
+        return total
+
+    def _measure(self) -> None:
+        """Recompute residuals and the complementarity measure."""
+        values = self._apply()
+        self.row_values = values
+        self.r_equal = (values - self.lower * self.tau)[self.equal]
+        self.r_low = values[self.low] - self.lower[self.low] * self.tau - self.s
+        self.r_high = self.upper[self.high] * self.tau - values[self.high] - self.t
+        self.r_free = self.free_columns.T @ self.y - self.free_cost * self.tau
+        primal = self.free_cost @ self.x_free
+        primal += sum(float(np.vdot(b.cost, b.x)) for b in self.blocks)
+        traces = sum(b.size_trace() for b in self.blocks)
+        dual = float(self.lower[self.equal] @ self.y[self.equal])
+        dual += float(self.lower[self.low] @ self.p - self.upper[self.high] @ self.q)
+        self.r_size = np.zeros(1)
+        if self.has_size:
+            primal += float(self.size.cost @ self.size.x)
+            self.r_size = self._size_columns @ self.y + self.size.u + traces - self.size.cost * self.tau
+        else:
+            dual -= traces
+        #: Objective values of both sides, times tau.
+        self.primal_value, self.dual_value = float(primal), dual
+        self.r_gap = dual - float(primal) - self.kappa
+        products = sum(block.complementarity for block in self.blocks)
+        products += float(self.s @ self.p + self.t @ self.q) + self.tau * self.kappa
+        if self.has_size:
+            products += self.size.complementarity
+        self.mu = products / self.degree
+
+    @property
+    def sane(self) -> bool:
+        """Whether the iterate is still made of finite, positive numbers."""
+        return bool(np.isfinite(self.mu) and self.tau > 0.0 and self.kappa > 0.0)
+
+    @property
+    def row_residual(self) -> float:
+        """Largest row residual of the point ``X / tau``, the rows having norm about one."""
+        parts = (self.r_equal, self.r_low, self.r_high)
+        return max(float(np.max(np.abs(part), initial=0.0)) for part in parts) / self.tau
+
+    @property
+    def r_blocks(self) -> list[FloatArray]:
+        """Residuals of stationarity, block by block."""
+        return [
+            block.adjoint(self.y[index]) + block.dual - block.cost * self.tau
+            for block, index in zip(self.blocks, self.index, strict=True)
+        ]
+
+    @property
+    def dual_residual(self) -> float:
+        """Norm of the dual residuals, before any normalisation."""
+        total = sum(float(np.sum(r * r)) for r in self.r_blocks)
+        return float(np.sqrt(total + self.r_free @ self.r_free + self.r_size @ self.r_size))
+
+    def point(self) -> Point:
+        """The present point ``X / tau``."""
+        out = []
+        for b, _ in enumerate(self.problem.sets):
+            if b in self._place:
+                out.append(self._place[b].x / self.tau)
+            elif b == self._scale_block:
+                out.append(self.size.x / self.tau)
+            else:
+                out.append(self.x_free[self._free_slices[b]] / self.tau)
+        return tuple(out)
+
+    def multipliers(self) -> FloatArray:
+        """The present multipliers, in the units of the problem."""
+        return self.y[: self.problem.m] * self._factors
+
+
+def _spot(active: np.ndarray) -> Index:
+    """Indices as a slice where they have no gaps: whole matrices are then added without copies."""
+    first, size = (int(active[0]), active.size) if active.size else (0, 0)
+    return slice(first, first + size) if np.array_equal(active, np.arange(first, first + size)) else active
