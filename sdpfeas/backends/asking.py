@@ -41,7 +41,8 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
     except LimitError as error:
         stop = Stop.TIME_LIMIT if isinstance(error, OutOfTime) else Stop.UNSUPPORTED
         claim = Claim(stop=stop, raw_status=str(error))
-    check = inquiry.granted
+    # Seen through a reduction, what was granted is about another problem than this one.
+    check = None if inquiry.reduced else inquiry.granted
     if check is not None and check.chain is not None:
         return replace(claim, point=check.point, certificate=None, chain=check.chain)
     if check is None or check.proof is not Proof.RIGOROUS:

@@ -247,6 +247,11 @@ class Inquiry:
         return self.deadline.later(self._grace)
 
     @property
+    def reduced(self) -> bool:
+        """Whether a backend sees it through a reduction of the problem that evidence is about."""
+        return bool(self._reductions)
+
+    @property
     def granted(self) -> Check | None:
         """The check that was granted on something offered; None so far."""
         return self._proofs.granted

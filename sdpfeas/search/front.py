@@ -33,8 +33,9 @@ Answer = TypeVar("Answer")
 
 def is_model(problem: object) -> bool:
     """Whether this is a problem of cvxpy; that need not be imported to say no."""
-    module = sys.modules.get("cvxpy")
-    return module is not None and isinstance(problem, module.Problem)
+    # While another thread imports it, it is there in parts.
+    kind = getattr(sys.modules.get("cvxpy"), "Problem", None)
+    return kind is not None and isinstance(problem, kind)
 
 
 def _taking_models(

@@ -31,6 +31,7 @@ ALLOWED = {
     # A chain is proved step by step as it is found.
     "sdpfeas.verifier.chains.chain",
     "sdpfeas.verifier.chains.replay",
+    "sdpfeas.verifier.chains.words",
 }
 
 

@@ -310,9 +310,9 @@ BUILDER = {
     "block name number": (lambda: builder(blocks=[(3, sf.PSD(1))]), "name of a block .* got 3"),
     "block name empty": (lambda: builder(blocks=[("", sf.PSD(1))]), "name of a block must be a non-empty"),
     "block name list": (lambda: builder(blocks=[(["X"], sf.PSD(1))]), "name of a block must be"),
-    "row twice": (lambda: builder(row("r", {}), row("r", {})), "a row named 'r' already"),
-    "row name none": (lambda: builder(row(None, {})), "name of a row must be .* got None"),
-    "row name list": (lambda: builder(row([], {})), "name of a row must be"),
+    "row twice": (lambda: builder(row("r", {}), row("r", {})), "a row or LMI named 'r' already"),
+    "row name none": (lambda: builder(row(None, {})), "name of a row or LMI must be .* got None"),
+    "row name list": (lambda: builder(row([], {})), "name of a row or LMI must be"),
     "row of unknown block": (
         lambda: builder(row("r", {"Y": EYE})),
         "row r: no block named 'Y'; blocks: 'X', 't'",

@@ -149,8 +149,13 @@ def test_entries_of_a_file_given_twice_are_added_up_exactly(tmp_path):
     for k, side in ((1, "primal"), (1, "lmi"), (0, "lmi")):
         path.write_text(text.format(k=k, a="0.25", b="0.5"))
         problem = sf.read_sdpa(path, side)
-        found = problem.lower[0] if k == 0 else problem.rows[0].exact_row(0).ravel()[0]
-        assert found == 0.75
+        if side == "primal":
+            found = problem.rows[0].exact_row(0)
+        elif k == 0:
+            found = -problem.lmis[0].constant
+        else:
+            found = problem.lmis[0].coefficients[0].exact_row(0)
+        assert found.ravel()[0] == 0.75
         path.write_text(text.format(k=k, a="0.1", b="0.2"))
         with pytest.raises(sf.FileFormatError, match=r"line 6, column 9: .*more than once.*rounded"):
             sf.read_sdpa(path, side)
