@@ -8,7 +8,12 @@ import sdpfeas as sf
 from sdpfeas.testing.conformance import check_backend
 
 ROOT = Path(__file__).parents[2]
-DROP_INS = sorted((ROOT / "solvers").glob("*.py"))
+#: Alternating projections take their time.
+SLOW = {"dykstra"}
+DROP_INS = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
+    for path in sorted((ROOT / "solvers").glob("*.py"))
+]
 
 
 @pytest.mark.parametrize("name", sorted(sf.backends()))
@@ -17,7 +22,7 @@ def test_built_in_backends_conform(name: str) -> None:
     assert not failed, "\n".join(f"{f.name}: {f.detail}" for f in failed)
 
 
-@pytest.mark.parametrize("path", DROP_INS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", DROP_INS)
 def test_drop_in_backends_conform(path: Path) -> None:
     kind = sf.find_solver(path).kind
     fine, reason = kind.available()

@@ -18,7 +18,7 @@ import sdpfeas as sf
 from sdpfeas.problem.sets import BlockSet
 
 #: Wrong claims on each of the fifteen mixtures of sets: 24,000 in all.
-CLAIMS = 1600
+CLAIMS = 1250
 
 #: One claim in so many is also tried with repair, which takes several times as long.
 REPAIR_EVERY = 3
