@@ -149,6 +149,7 @@ def limited(size: int, *arguments: str | Path, cwd: Path) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up(tmp_path: Path, yes: Path) -> None:
     code, err = limited(100, "solve", yes, "-o", "answer.npz", cwd=tmp_path)
     assert (code, "answer.npz: cannot be written: File too large" in err) == (2, True)
