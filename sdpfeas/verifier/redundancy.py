@@ -78,19 +78,20 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
 
     A numeric judgement, up to rounding, like that on rows.
     """  # noqa: E501
-    free = [
-        (b, dense_columns(vector_columns(rows)))
+    own_rows = [
+        (b, rows)
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
         if block.free and rows is not None
     ]
-    if not free or sum(part.size for _, part in free) > MAX_DENSE_ROWS**2:
+    count = sum(problem.sets[b].n for b, _ in own_rows)
+    if not 0 < problem.m * count <= MAX_DENSE_ROWS**2:
         return None
+    need("a look for redundant columns", products=2.0 * problem.m * count**2)
+    free = [(b, dense_columns(vector_columns(rows))) for b, rows in own_rows]
     columns = np.hstack([part for _, part in free]) * power_of_two(problem.norms)[:, None]
     columns = columns * power_of_two(np.linalg.norm(columns, axis=0))
     if not np.isfinite(columns).all():
         return None
-    side, count = columns.shape
-    need("a look for redundant columns", products=2.0 * side * count * count)
     _, triangle, pivots = scipy.linalg.qr(columns, mode="economic", pivoting=True, check_finite=False)
     diagonal = np.abs(np.diagonal(triangle))
     rank = int(np.sum(diagonal > REDUNDANT * max(float(np.max(diagonal, initial=0.0)), TINY)))
