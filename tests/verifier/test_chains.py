@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import sdpfeas as sf
 from sdpfeas.families.chains import PlantedChain, PlantedChainOptions, PlantedFaces
 from sdpfeas.numerics import integers
+from sdpfeas.problem.reductions.integral import integral_rows
 from sdpfeas.verifier.verifier import decide
 
 TRUTHS = ("weak", "face", "strong")
@@ -194,7 +195,13 @@ def test_without_flint(monkeypatch):
 @settings(max_examples=10_000)
 @given(planted())
 def test_ten_thousand_planted_chains(item):
-    assert sf.verify(item.problem, item.claim, rigorous=True).verdict is item.truth
+    verdict = sf.verify(item.problem, item.claim, rigorous=True).verdict
+    if verdict is sf.Verdict.UNDECIDED:
+        # On a small face rows of floats may be dependent but for rounding; nothing else is left open.
+        assert item.truth is sf.Verdict.FEASIBLE
+        assert not integral_rows(item.problem, "stored").simple
+    else:
+        assert verdict is item.truth
 
 
 @pytest.mark.slow
