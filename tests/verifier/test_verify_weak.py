@@ -55,7 +55,7 @@ def test_the_construction_is_what_it_says() -> None:
             assert np.linalg.eigvalsh(weak.problem.adjoint(y)[0])[-1] == pytest.approx(10.0**-k, rel=0.5)
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("length", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in LENGTHS[1:])])
 def test_nothing_is_decided(length: int) -> None:
     for weak in family(length):
         for claim in weak.claims():
