@@ -45,6 +45,9 @@ def paper(
     quick: Annotated[bool, typer.Option("--quick", help="Few splits and a short cap: minutes.")] = False,
     splits: Annotated[int | None, typer.Option(help="Use at most so many splits.")] = None,
     methods: Annotated[str | None, typer.Option(help="Only these methods, comma-separated.")] = None,
+    datasets: Annotated[
+        str | None, typer.Option("--data", help="Only columns of these data sets, comma-separated.")
+    ] = None,
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", "-t", help="Seconds a cell; 300, with --quick 5.")
     ] = None,
@@ -65,7 +68,7 @@ def paper(
 
     if jobs < 1:
         raise OptionError(f"--jobs must be at least 1, got {jobs}")
-    targets = _targets(what, quick, splits, methods)
+    targets = _targets(what, quick, splits, methods, datasets)
     usual = QUICK_LIMIT if quick else LIMIT
     settings = Settings(time_limit=usual if time_limit is None else time_limit)
     plan = plan_targets(targets, settings)
@@ -94,7 +97,9 @@ def paper(
     )
 
 
-def _targets(what: str, quick: bool, splits: int | None, methods: str | None) -> list[Any]:
+def _targets(
+    what: str, quick: bool, splits: int | None, methods: str | None, datasets: str | None
+) -> list[Any]:
     from sdpfeas.wlda.paper.methods import find_method
     from sdpfeas.wlda.paper.targets import find_targets
 
@@ -104,9 +109,20 @@ def _targets(what: str, quick: bool, splits: int | None, methods: str | None) ->
     if methods is not None:
         wanted = [find_method(name.strip()).name for name in methods.split(",")]
         targets = [target.only(wanted) for target in targets]
+    if datasets is not None:
+        targets = _about(targets, [name.strip() for name in datasets.split(",")])
     if quick:
         targets = [target.quick() for target in targets]
     return targets if splits is None else [target.limited(splits) for target in targets]
+
+
+def _about(targets: list[Any], datasets: list[str]) -> list[Any]:
+    """The targets with columns of these data sets; a name that none of them has is an error."""
+    known = {column.task.dataset: None for target in targets for column in target.columns}
+    for name in datasets:
+        if name not in known:
+            raise OptionError(f"no column is about the data set {name!r}; there are: {', '.join(known)}")
+    return [chosen for target in targets if (chosen := target.about(datasets)).columns]
 
 
 def _write(summary: Any, store: Any, folder: Path) -> list[Path]:

@@ -329,16 +329,17 @@ def faces(tmp_path, monkeypatch):
 def test_the_command_writes_tables_and_goes_on_where_it_stopped(faces, capsys):
     folder = faces / "results"
     methods = ["--methods", "lda, sd-wlda, wlda"]
-    asked = ["table4", "--quick", "--splits", "1", "--time-limit", "60", "--out", folder, "--json", *methods]
+    asked = ["table3", "--data", "yale", "--quick", "--splits", "1", "--time-limit", "60", "--json", *methods]
+    asked += ["--out", folder]
     code, out, _ = command(capsys, *asked)
     found = json.loads(out)
     assert code == 0
     assert found["cells"] == found["computed"] == 3
     assert all(entry["error"] is not None for entry in found["entries"])
-    names = {"table4.md", "table4.csv", "table4-cells.csv"}
+    names = {"table3.md", "table3.csv", "table3-cells.csv"}
     assert {path.rsplit("/", 1)[-1] for path in found["written"]} == names
-    page = " ".join((folder / "table4.md").read_text().split())
-    assert "/ 16.00 (5.96)" in page
+    page = " ".join((folder / "table3.md").read_text().split())
+    assert "/ 18.44 (3.64)" in page
     assert "SD-WLDA agrees with ours | 1 of 1 |" in page
     again = json.loads(command(capsys, *asked)[1])
     assert again["computed"] == 0
@@ -350,6 +351,7 @@ def test_the_command_writes_tables_and_goes_on_where_it_stopped(faces, capsys):
     [
         (["table9"], "no table or figure is called 'table9'"),
         (["table4", "--methods", "lda,magic"], "no method is called 'magic'"),
+        (["table4", "--data", "orl"], "no column is about the data set 'orl'; there are: yale"),
         (["table4", "--splits", "0"], "--splits must be at least 1"),
         (["table4", "--jobs", "0"], "--jobs must be at least 1"),
         (["table4", "--time-limit", "-1"], "the time limit must be positive"),

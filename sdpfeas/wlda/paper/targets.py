@@ -96,6 +96,10 @@ class Target:
         """The same with these methods alone, as far as it has them."""
         return replace(self, methods=tuple(name for name in self.methods if name in methods))
 
+    def about(self, datasets: Sequence[str]) -> Target:
+        """The same with the columns of these data sets alone."""
+        return replace(self, columns=tuple(c for c in self.columns if c.task.dataset in datasets))
+
     def limited(self, splits: int) -> Target:
         """The same with so many splits at most."""
         return replace(self, columns=tuple(replace(c, runs=min(c.runs, splits)) for c in self.columns))
