@@ -6,9 +6,7 @@ of them ends the search.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 
 from sdpfeas.backends.asking import ask, ask_program
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
@@ -16,7 +14,7 @@ from sdpfeas.backends.facial.backend import Facial
 from sdpfeas.backends.facial.sieve import promising
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.cost import newton_work
-from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import OutOfMemory
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
@@ -74,14 +72,17 @@ class Auto(FeasibilityBackend):
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
         tried: list[str] = []
         last = Claim(stop=Stop.UNSUPPORTED, raw_status="no backend takes this problem")
-        queue = list(self._available(problem))
+        queue = self._queue(problem)
         held, ended, flat = list[Claim](), dict[str, Stop](), False
         # Linear inequalities alone can be met, or contradicted, without an interior.
         curved = not all(block.polyhedral for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)))
-        for place, backend in enumerate(queue):
-            if flat and backend.name != FACES:
+        for place, (name, options) in enumerate(queue):
+            if flat and name != FACES:
                 # The others look for an interior as well, and some of them take all the time there is to find
                 # none.
+                continue
+            backend = _made(name, options)
+            if backend is None:
                 continue
             if tried and inquiry.deadline.expired:
                 last = replace(last, stop=Stop.TIME_LIMIT)
@@ -98,7 +99,7 @@ class Auto(FeasibilityBackend):
             flat = flat or (curved and bool(claim.info.get("flat")))
             held.append(claim)
             # A numeric verdict has to wait: there may be a proof on a face.
-            final = all(other.name != FACES for other in queue[place + 1 :])
+            final = all(other != FACES for other, _ in queue[place + 1 :])
             for each in held if final else [claim]:
                 inquiry.offer(each.point, each.certificate, final=final)
             if inquiry.over:
@@ -111,8 +112,9 @@ class Auto(FeasibilityBackend):
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         """Let the first backend that takes an objective maximise it, ours first: it shows every iterate."""
         claim = Claim(stop=Stop.UNSUPPORTED, raw_status="no backend of the list takes an objective")
-        for backend in self._available(program.problem, first=OURS):
-            if not backend.maximises:
+        for name, options in self._queue(program.problem, first=OURS):
+            backend = _made(name, options)
+            if backend is None or not backend.maximises:
                 continue
             try:
                 claim = ask_program(backend, program, inquiry)
@@ -122,20 +124,20 @@ class Auto(FeasibilityBackend):
                 break
         return claim
 
-    def _available(self, problem: FeasibilityProblem, first: str = "") -> Iterator[FeasibilityBackend]:
+    def _queue(self, problem: FeasibilityProblem, first: str = "") -> list[tuple[str, dict[str, object]]]:
+        """Names of backends with their options: as asked for, or by the shape of the problem."""
         names = [name.strip() for name in self.options.order.split(",") if name.strip()]
-        chosen = [(name, dict[str, object]()) for name in names]
-        find = find_solver if chosen else _ours
-        for name, options in chosen or sorted(preferred(problem), key=lambda each: each[0] != first):
-            backend = find(name).make(**options)
-            if backend.available()[0]:
-                yield backend
+        for name in names:
+            find_solver(name)  # a name that stands for nothing is said before anything is asked
+        if names:
+            return [(name, {}) for name in names]
+        return sorted(preferred(problem), key=lambda each: each[0] != first)
 
 
-@cache
-def _ours(name: str) -> Solver:
-    """A solver that comes with the library, looked up once: reading what is installed takes a while."""
-    return find_solver(name)
+def _made(name: str, options: dict[str, object]) -> FeasibilityBackend | None:
+    """The backend of a name, made when its turn comes; None if it cannot run here."""
+    backend = find_solver(name).make(**options)
+    return backend if backend.available()[0] else None
 
 
 def _share(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, ClassVar
@@ -87,10 +88,7 @@ class FeasibilityBackend(ABC):
     @classmethod
     def version(cls) -> str:
         """Version of the solver behind the backend."""
-        try:
-            return version(cls.distribution)
-        except PackageNotFoundError:
-            return "unknown"
+        return _installed_version(cls.distribution)
 
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
         """Whether the backend takes a problem, and if not why."""
@@ -141,3 +139,12 @@ class FeasibilityBackend(ABC):
             As in :meth:`solve`; there is nothing to prove, so nothing is offered.
         """
         raise BackendError(f"backend {self.name!r} takes no objective")
+
+
+@cache
+def _installed_version(distribution: str) -> str:
+    """Version of an installed package, read once."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"

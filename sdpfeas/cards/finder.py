@@ -67,15 +67,14 @@ class Shelf:
         cards : bool
             Whether a card will do, or only code.
         """
-        registered = self.registered()
+        if name in self.built_in:  # without reading what else is installed, which takes a while
+            return EntryPoint(name, self.built_in[name], self.group)
         endings = (".toml", ".py") if cards else (".py",)
         places = [shipped_cards(self.folder) / (name + ending) for ending in endings]
-        if name in self.built_in:
-            return registered[name]
         if (shipped := next((path for path in places if path.is_file()), None)) is not None:
             return shipped
-        if name in registered:
-            return registered[name]
+        if (registered := self.registered().get(name)) is not None:
+            return registered
         own = [] if card is None else [card.parent / f"{name}.py"]
         own += [Path(self.folder) / f"{name}.toml"] if cards else []
         return next((path for path in own if path.is_file()), None)

@@ -38,7 +38,7 @@ def parse_options(kind: type[T], values: Mapping[str, Any], owner: str) -> T:
     OptionError
         For an unknown name (with a suggestion), a wrong type, or a value out of range.
     """
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind) if values else {}
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     checked: dict[str, Any] = {}
     for name, value in values.items():

@@ -325,3 +325,9 @@ def test_cards_carry_their_options() -> None:
 
 def test_an_option_may_be_called_solver() -> None:
     assert sf.solve(PROBLEM, "cvxpy", options={"solver": "SCS"}).options["solver"] == "SCS"
+
+
+def test_auto_says_at_once_which_name_of_its_order_stands_for_nothing() -> None:
+    result = sf.solve(PROBLEM, "auto", options={"order": "spectral-ipm, clarable"})
+    assert result.verdict is sf.Verdict.UNDECIDED
+    assert "no solver named 'clarable'" in result.raw_status
