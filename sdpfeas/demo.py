@@ -20,6 +20,7 @@ from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.report import render_html
 from sdpfeas.study.report.model import MatrixCell, StudyData
+from sdpfeas.study.report.words import headlines
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
@@ -67,7 +68,7 @@ def main() -> None:
         finally:
             engine.close()
     console.print(_table(data))
-    for line in data.headlines(in_terminal):
+    for line in headlines(data, in_terminal):
         console.print(line, highlight=False)
     console.print(f"{time.monotonic() - begin:.0f} s; the report: {REPORT}")
 

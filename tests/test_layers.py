@@ -52,8 +52,6 @@ KNOWN: dict[str, set[str]] = {
         "cli.paper -> wlda.paper.summary",
         "cli.paper -> wlda.paper.tables",
         "cli.paper -> wlda.paper.targets",
-        "cli.studies -> study.report",
-        "cli.studies -> study.report.figures",
         "cli.wlda -> wlda",
         "wlda -> wlda.estimator",
     },

@@ -20,7 +20,7 @@ from sdpfeas.cli.console import err
 from sdpfeas.harmless import in_terminal
 from sdpfeas.study.cells import FAILED, Cell, Plan, Record, Retry
 from sdpfeas.study.engines import Engine
-from sdpfeas.study.report.model import format_time
+from sdpfeas.study.report.words import format_time
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.store import Store
 

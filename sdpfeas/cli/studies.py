@@ -18,6 +18,9 @@ from sdpfeas.study.cells import FAILED, Retry
 from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
 from sdpfeas.study.export import write_table
 from sdpfeas.study.plan import make_plan
+from sdpfeas.study.report import render_html, render_markdown
+from sdpfeas.study.report.figures import write_figures
+from sdpfeas.study.report.model import Clock
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 
@@ -52,7 +55,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         "report",
         epilog="Examples: sdpfeas report study.db -o report.html · sdpfeas report study.db --format md "
-        "· sdpfeas report study.db --figures figures/",
+        "--clock processor · sdpfeas report study.db --figures figures/",
     )(report)
     app.command("export", epilog="Example: sdpfeas export study.db -o study.csv")(export)
 
@@ -153,6 +156,7 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(help="Write the charts as PNG and SVG into this folder too.")
     ] = None,
+    clock: Annotated[Clock, typer.Option(help="Which time counts.")] = Clock.wall,
     as_json: AsJson = False,
 ) -> None:
     """Write a report about a study: one file that works offline."""
@@ -160,14 +164,12 @@ def report(
         if not store.cells(texts=False):
             raise FileFormatError(f"{study}: the study has no cells")
         if output == Path("-"):
-            typer.echo(_rendered(store, form))
+            typer.echo(_rendered(store, form, clock))
             return
         target = output or Path(f"report.{form.value}")
-        written = [_write_report(store, target, form)]
+        written = [_write_report(store, target, form, clock)]
         if figures is not None:
-            from sdpfeas.study.report.figures import write_figures
-
-            written += write_figures(store, figures)
+            written += write_figures(store, figures, clock)
     if as_json:
         print_json({"written": written})
         return
@@ -175,14 +177,12 @@ def report(
         out().print(f"written: {in_terminal(path)}")
 
 
-def _rendered(store: Store, form: Format) -> str:
-    from sdpfeas.study.report import render_html, render_markdown
-
-    return render_html(store) if form is Format.html else render_markdown(store)
+def _rendered(store: Store, form: Format, clock: Clock) -> str:
+    return (render_html if form is Format.html else render_markdown)(store, clock)
 
 
-def _write_report(store: Store, path: Path, form: Format = Format.html) -> Path:
-    text = _rendered(store, form)
+def _write_report(store: Store, path: Path, form: Format = Format.html, clock: Clock = Clock.wall) -> Path:
+    text = _rendered(store, form, clock)
     with writing(path):
         path.write_text(text, encoding="utf-8")
     return path

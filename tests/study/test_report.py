@@ -18,8 +18,9 @@ import pytest
 from sdpfeas.study.cells import Cell, ProblemRow, Record, SolverRow
 from sdpfeas.study.plan import Comparison
 from sdpfeas.study.report import render_html, render_markdown
-from sdpfeas.study.report.model import StudyData, format_time
+from sdpfeas.study.report.model import Clock, StudyData
 from sdpfeas.study.report.svg import Axis
+from sdpfeas.study.report.words import format_time, headlines
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.stats import (
     fit_power_law,
@@ -196,7 +197,7 @@ def test_the_model_knows_truth_and_lies(study: Store) -> None:
     assert (steady[1], steady[2].charged) == (14, 2)
     assert {scaling.name for scaling in data.scalings} == {"yes", "no"}
     assert data.scalings[0].fits[SOLVERS[0]].slope == pytest.approx(2.0, abs=0.05)
-    text = " ".join(data.headlines(lambda name: f"**{name}**"))
+    text = " ".join(headlines(data, lambda name: f"**{name}**"))
     assert "decides all 16 instances" in text
     assert "contradict a proof (**optimist**)" in text
 
@@ -210,7 +211,7 @@ def test_conflicts_are_found(tmp_path: Path, study: Store) -> None:
         data = StudyData(store)
         assert data.conflicts == {("yes[n=5]", 0)}
         assert data.matrix["yes[n=5]"]["steady"].conflict
-        assert "contradict each other" in " ".join(data.headlines())
+        assert "contradict each other" in " ".join(headlines(data))
 
 
 def test_markdown(study: Store) -> None:
@@ -276,6 +277,42 @@ def test_figures(study: Store, tmp_path: Path) -> None:
     names = {path.name for path in write_figures(study, tmp_path)}
     assert {"profiles.png", "profiles.svg", "scaling-yes.png", "accuracy.svg"} <= names
     assert all((tmp_path / name).stat().st_size > 1000 for name in names)
+
+
+def test_figures_and_page_show_the_same_bands(
+    study: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
+    from sdpfeas.study.report.figures import write_figures
+
+    widths = sorted(
+        fit.slope_high - fit.slope_low for s in StudyData(study).scalings for fit in s.fits.values()
+    )
+    counts = {}
+    for telling in (-1.0, widths[len(widths) // 2], math.inf):
+        monkeypatch.setattr("sdpfeas.study.report.model.TELLING", telling)
+        write_figures(study, tmp_path)
+        drawn = "".join(path.read_text() for path in tmp_path.glob("scaling-*.svg"))
+        counts[telling] = drawn.count("FillBetweenPolyCollection")
+        assert render_html(study).count('class="band"') == counts[telling]
+    assert sorted(set(counts.values())) == list(counts.values())
+
+
+def test_waiting_for_a_processor_is_spoken_of(tmp_path: Path, study: Store) -> None:
+    assert "processor time is far below" not in " ".join(headlines(StudyData(study)))
+    with Store(tmp_path / "copy.db") as changed:
+        copied = sqlite3.connect(study.path)
+        copied.backup(changed._db)
+        copied.close()
+        changed._db.execute("UPDATE cells SET cpu_time = 0.3 * solve_time WHERE key LIKE 'steady%'")
+        wall, processor = StudyData(changed), StudyData(changed, Clock.processor)
+        text = " ".join(headlines(wall))
+        assert "processor time is far below wall time (at worst" in text
+        assert "rank by processor time before you compare" in text
+        assert "before you compare" not in " ".join(headlines(processor))
+        mean = {c: {s: m.value for s, _, m in d.overall.ranking} for c, d in ((0, wall), (1, processor))}
+        assert mean[1]["steady"] < mean[0]["steady"]
+        assert "processor times" in render_markdown(changed, Clock.processor)
 
 
 # ---------------------------------------------------------------- in a browser
@@ -345,7 +382,7 @@ def test_sorting(page: Any) -> None:
     page.click("button[data-column=size]")
     assert [int(v) for v in column(page, 4)] == sorted((int(v) for v in column(page, 4)), reverse=True)
     page.click("button[data-column=iterations]")
-    shown = column(page, 10)
+    shown = column(page, 11)
     numbers = [int(v) for v in shown if v]
     assert numbers == sorted(numbers)
     assert shown[-1] == ""
@@ -413,9 +450,41 @@ def test_download(page: Any) -> None:
     text = Path(waiting.value.path()).read_text()
     assert len(text.splitlines()) == 49
     assert text.startswith("solver,problem,")
+    page.select_option("#by-solver", "optimist")
+    page.fill("#search", "n=40")
+    with page.expect_download() as waiting:
+        page.click("#get-csv")
+    lines = Path(waiting.value.path()).read_text().splitlines()
+    assert lines[0] == text.splitlines()[0]
+    kept = [line for line in text.splitlines() if line.startswith("optimist,") and "n=40" in line]
+    assert len(kept) == 4
+    assert sorted(lines[1:]) == sorted(kept)
+    with page.expect_download() as waiting:
+        page.click("#get-json")
+    assert {cell["solver"] for cell in json.loads(Path(waiting.value.path()).read_text())} == {"optimist"}
+
+
+def test_ranking_by_processor_time_on_request(page: Any) -> None:
+    def means() -> list[str]:
+        found: list[str] = page.locator("[data-ranking]:visible .ranks td:last-child").all_inner_texts()
+        return found
+
+    wall = means()
+    page.click("text=by processor time")
+    assert means() != wall
+    assert "processor time" in page.inner_text("[data-ranking=processor]")
+    page.click("text=by wall time")
+    assert means() == wall
 
 
 def test_a_narrow_screen_does_not_scroll_sideways(page: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     time.sleep(0.1)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    beyond = """[...document.querySelectorAll('.card:not(.wide), .card .inner')].filter((card) =>
+        getComputedStyle(card).overflowX === 'visible' && card.scrollWidth > card.clientWidth).length"""
+    assert page.evaluate(beyond) == 0
+    page.locator("nav a", has_text="About").click()
+    page.wait_for_function("scrollY > 1000")
+    box = page.locator("nav").bounding_box()
+    assert 0 <= box["y"] < 100

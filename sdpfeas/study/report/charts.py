@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from sdpfeas.study.report.model import Scaling, StudyData, format_time
+from sdpfeas.study.report.model import Scaling, StudyData
 from sdpfeas.study.report.svg import Axis, Chart
+from sdpfeas.study.report.words import format_time
 
 __all__ = ["accuracy_chart", "profile_chart", "scaling_chart"]
 
 #: Errors below this are rounding, or exactly zero; they are drawn at this level.
 ERROR_FLOOR = 1e-17
-
-#: A confidence interval of the exponent wider than this says nothing, and its band only hides the others.
-TELLING = 2.0
 
 #: Ratios beyond this say no more than "much slower".
 RATIO_LIMIT = 1e4
@@ -37,13 +35,12 @@ def scaling_chart(data: StudyData, scaling: Scaling) -> str:
     times = [t for row in scaling.points.values() for _, t in row]
     chart = Chart(
         Axis.around(sizes, "largest block", log=True),
-        Axis.around(times, "solve time in seconds", log=True),
+        Axis.around(times, data.time_label, log=True),
         f"Time against size on {scaling.name}",
     )
     order = {solver: index for index, solver in enumerate(data.solvers)}
-    for solver, fit in scaling.fits.items():
-        if fit.slope_high - fit.slope_low <= TELLING:
-            chart.band(fit.sizes, fit.low, fit.high, order[solver], solver)
+    for solver, fit in scaling.bands.items():
+        chart.band(fit.sizes, fit.low, fit.high, order[solver], solver)
     for solver, fit in scaling.fits.items():
         chart.line(list(zip(fit.sizes, fit.times, strict=True)), order[solver], solver)
     for solver, row in scaling.points.items():
@@ -58,7 +55,7 @@ def accuracy_chart(data: StudyData) -> str:
     times = [max(t, 1e-6) for row in rows.values() for t, _, _ in row]
     errors = [max(e, ERROR_FLOOR) for row in rows.values() for _, e, _ in row]
     chart = Chart(
-        Axis.around(times, "solve time in seconds", log=True),
+        Axis.around(times, data.time_label, log=True),
         Axis.around([*errors, ERROR_FLOOR, 1e-6], "relative error of the evidence", log=True),
         "Accuracy against time",
     )

@@ -9,7 +9,7 @@ from sdpfeas.extras import extra
 from sdpfeas.files import writing
 from sdpfeas.harmless import in_figure
 from sdpfeas.study.report.charts import ERROR_FLOOR
-from sdpfeas.study.report.model import StudyData
+from sdpfeas.study.report.model import Clock, Scaling, StudyData
 from sdpfeas.study.store import Store
 
 __all__ = ["write_figures"]
@@ -19,7 +19,7 @@ MARKERS = "osD^Pv"
 DASHES = ("-", "--", ":", "-.", (0, (4, 2)), (0, (8, 3)))
 
 
-def write_figures(store: Store, folder: Path) -> list[Path]:
+def write_figures(store: Store, folder: Path, clock: Clock = Clock.wall) -> list[Path]:
     """Write every chart as ``.png`` and ``.svg`` into a folder, and return what was written.
 
     Raises
@@ -29,7 +29,7 @@ def write_figures(store: Store, folder: Path) -> list[Path]:
     """
     with extra("plot", "a figure"):
         from matplotlib.figure import Figure
-    data = StudyData(store)
+    data = StudyData(store, clock)
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
 
@@ -70,7 +70,7 @@ def _profiles(data: StudyData, axes: Any) -> None:
     axes.set_ylabel("share of instances decided")
 
 
-def _scaling(data: StudyData, scaling: Any, axes: Any) -> None:
+def _scaling(data: StudyData, scaling: Scaling, axes: Any) -> None:
     for solver, row in scaling.points.items():
         colour, mark, dash = _style(data, solver)
         fit = scaling.fits.get(solver)
@@ -78,8 +78,10 @@ def _scaling(data: StudyData, scaling: Any, axes: Any) -> None:
         axes.plot(*zip(*row, strict=True), mark, color=colour, markersize=4, label=label)
         if fit is not None:
             axes.plot(fit.sizes, fit.times, color=colour, linestyle=dash)
+        if solver in scaling.bands:
+            fit = scaling.bands[solver]
             axes.fill_between(fit.sizes, fit.low, fit.high, color=colour, alpha=0.13, linewidth=0)
-    axes.set(xscale="log", yscale="log", xlabel="largest block", ylabel="solve time in seconds")
+    axes.set(xscale="log", yscale="log", xlabel="largest block", ylabel=data.time_label)
     axes.set_title(in_figure(scaling.name))
 
 
@@ -89,6 +91,4 @@ def _accuracy(data: StudyData, axes: Any) -> None:
         times = [max(t, 1e-6) for t, _, _ in row]
         errors = [max(e, ERROR_FLOOR) for _, e, _ in row]
         axes.plot(times, errors, mark, color=colour, markersize=4, label=in_figure(solver))
-    axes.set(
-        xscale="log", yscale="log", xlabel="solve time in seconds", ylabel="relative error of the evidence"
-    )
+    axes.set(xscale="log", yscale="log", xlabel=data.time_label, ylabel="relative error of the evidence")

@@ -8,7 +8,7 @@ from typing import Any
 
 from sdpfeas.harmless import in_html, visible
 from sdpfeas.study.export import to_csv
-from sdpfeas.study.report.model import StudyData
+from sdpfeas.study.report.model import Clock, StudyData
 from sdpfeas.study.report.sections import TABLE, page_body
 from sdpfeas.study.store import Store
 
@@ -46,17 +46,20 @@ KEPT = (
 )
 
 
-def render_html(store: Store) -> str:
+def render_html(store: Store, clock: Clock = Clock.wall) -> str:
     """The report as one HTML document.
 
     Parameters
     ----------
     store : Store
         The study.
+    clock : Clock
+        Which time counts; the ranking is there by both.
     """
-    data = StudyData(store)
+    data = StudyData(store, clock)
+    other = StudyData(store, clock.other)
     assets = files("sdpfeas.study.report") / "assets"
-    body = page_body(data)
+    body = page_body(data, other)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -102,4 +105,10 @@ def _payload(data: StudyData) -> dict[str, Any]:
         kept["log"] = log
         kept["evidence"] = bool(cell["kept"])
         cells.append(kept)
-    return {"name": data.path.stem, "columns": TABLE, "cells": cells, "csv": to_csv(data.all_cells)}
+    return {"name": data.path.stem, "columns": TABLE, "cells": cells, "csv": _csv_lines(data)}
+
+
+def _csv_lines(data: StudyData) -> dict[str, Any]:
+    """The table by lines: its head, and every cell by its key."""
+    head = to_csv([])
+    return {"head": head, "rows": [[cell["key"], to_csv([cell])[len(head) :]] for cell in data.all_cells]}

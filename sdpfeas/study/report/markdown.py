@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from sdpfeas.harmless import in_markdown
 from sdpfeas.io.text_tables import markdown_table
-from sdpfeas.study.report.model import MatrixCell, StudyData, format_time
+from sdpfeas.study.report.model import Clock, MatrixCell, StudyData
+from sdpfeas.study.report.words import format_time, headlines
 from sdpfeas.study.store import Store
 
 __all__ = ["render_markdown"]
 
 
-def render_markdown(store: Store) -> str:
+def render_markdown(store: Store, clock: Clock = Clock.wall) -> str:
     """The report as Markdown text.
 
     Parameters
     ----------
     store : Store
         The study.
+    clock : Clock
+        Which time counts.
     """
-    data = StudyData(store)
+    data = StudyData(store, clock)
     out = ["# Comparison of solvers", ""]
-    out += [f"- {line}" for line in data.headlines(lambda name: f"**{in_markdown(name)}**")]
+    out += [f"- {line}" for line in headlines(data, lambda name: f"**{in_markdown(name)}**")]
     out += ["", "## Ranking", "", *_ranking(data), "", "## Verdicts", "", *_verdicts(data)]
     if data.scalings:
         lead = "Exponent of the fitted power law, with its 95 % confidence interval."
@@ -38,7 +41,8 @@ def _ranking(data: StudyData) -> list[str]:
     best = data.overall
     shift = format_time(data.shift)
     lead = (
-        f"Shifted geometric means of solve times, shift {shift}; an undecided instance costs its time limit."
+        f"Shifted geometric means of {data.time_word}s, shift {shift}; an undecided instance costs its time "
+        "limit."
     )
     rows = [
         [

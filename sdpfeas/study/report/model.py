@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import defaultdict
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -23,17 +23,27 @@ from sdpfeas.study.stats import (
 )
 from sdpfeas.study.store import Store
 
-__all__ = ["Group", "MatrixCell", "Scaling", "StudyData"]
+__all__ = ["Clock", "Group", "MatrixCell", "Scaling", "StudyData"]
+
 
 DECIDED = ("feasible", "infeasible", "bracket")
 
-#: Times closer than this factor are called equal in words.
-TIE = 1.1
-
-#: Up to so many cards, the summary names each winner.
-SPELLED_OUT = 6
+#: A confidence interval of the exponent wider than this says nothing, and its band only hides the others.
+TELLING = 2.0
 
 Instance = tuple[str, int]
+
+
+class Clock(StrEnum):
+    """Which time counts: that on the wall, or that of the processor."""
+
+    wall = "wall"
+    processor = "processor"
+
+    @property
+    def other(self) -> Clock:
+        """The one that does not."""
+        return Clock.processor if self is Clock.wall else Clock.wall
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,11 @@ class Scaling:
     points: dict[str, list[tuple[float, float]]]
     fits: dict[str, Fit]
 
+    @property
+    def bands(self) -> dict[str, Fit]:
+        """The fits whose confidence band is worth drawing."""
+        return {name: fit for name, fit in self.fits.items() if fit.slope_high - fit.slope_low <= TELLING}
+
 
 class StudyData:
     """All cells of a study and what follows from them.
@@ -109,10 +124,12 @@ class StudyData:
     ----------
     store : Store
         The study.
+    clock : Clock
+        Which time is compared; cells without a processor time count by that on the wall.
     """
 
-    def __init__(self, store: Store) -> None:
-        self.path = store.path
+    def __init__(self, store: Store, clock: Clock = Clock.wall) -> None:
+        self.path, self.clock = store.path, clock
         self.runs = store.runs()
         self.solver_rows = store.solvers()
         self.problem_rows = store.problems()
@@ -129,6 +146,8 @@ class StudyData:
         self.problems = list(dict.fromkeys(cell["problem"] for cell in everything))
         self.cards = list(dict.fromkeys(cell["card"] for cell in everything))
         for cell in self.cells:
+            processor = clock is Clock.processor and cell["cpu_time"] is not None
+            cell["time"] = cell["cpu_time" if processor else "solve_time"]
             cell["decided"] = cell["verdict"] in DECIDED
             cell["failed"] = cell["outcome"] in FAILED
             cell["shown"] = cell["outcome"] if cell["failed"] else cell["verdict"]
@@ -137,6 +156,16 @@ class StudyData:
             cell["lie"] = self._is_lie(cell)
             cell["unproven"] = bool(cell["claimed"]) and not cell["decided"] and not cell["lie"]
             cell["conflict"] = self._instance(cell) in self.conflicts and cell["decided"]
+
+    @property
+    def time_word(self) -> str:
+        """What the times are called."""
+        return f"{'solve' if self.clock is Clock.wall else 'processor'} time"
+
+    @property
+    def time_label(self) -> str:
+        """What an axis of times is called."""
+        return f"{self.time_word} in seconds"
 
     # ------------------------------------------------------------ truth
 
@@ -213,10 +242,10 @@ class StudyData:
             verdicts: dict[str, int] = defaultdict(int)
             for cell in cells:
                 verdicts[cell["shown"]] += 1
-            decided = [c["solve_time"] for c in cells if c["decided"]]
+            decided = [c["time"] for c in cells if c["decided"]]
             out[problem][solver] = MatrixCell(
                 dict(verdicts),
-                statistics.median(decided or [c["solve_time"] for c in cells]),
+                statistics.median(decided or [c["time"] for c in cells]),
                 sum(c["lie"] for c in cells),
                 sum(c["unproven"] for c in cells),
                 any(c["conflict"] for c in cells),
@@ -240,7 +269,7 @@ class StudyData:
             row: list[float | None] = []
             for instance in instances:
                 cell = self.by_instance[instance].get(solver)
-                row.append(cell["solve_time"] if cell is not None and cell["decided"] else None)
+                row.append(cell["time"] if cell is not None and cell["decided"] else None)
             times[solver] = row
         charges = [max(c["limit"] for c in self.by_instance[i].values()) for i in instances]
         return times, charges
@@ -301,7 +330,7 @@ class StudyData:
         sizes = set()
         for cell in self.cells:
             if cell["decided"] and not cell["unasked"] and (card is None or cell["card"] == card):
-                points[cell["solver"]].append((float(cell["size"]), max(cell["solve_time"], 1e-6)))
+                points[cell["solver"]].append((float(cell["size"]), max(cell["time"], 1e-6)))
                 sizes.add(cell["size"])
         if len(sizes) < 3:
             return None
@@ -318,112 +347,5 @@ class StudyData:
         out: dict[str, list[tuple[float, float, str]]] = {}
         for cell in self.cells:
             if cell["decided"] and cell["error"] is not None:
-                out.setdefault(cell["solver"], []).append((cell["solve_time"], cell["error"], cell["key"]))
+                out.setdefault(cell["solver"], []).append((cell["time"], cell["error"], cell["key"]))
         return out
-
-    # ------------------------------------------------------------ words
-
-    def headlines(self, show: Callable[[str], str] = str) -> list[str]:
-        """The summary in sentences: who wins where, by how much, and what to beware of.
-
-        Parameters
-        ----------
-        show : callable
-            Makes of a name what stands for it in the medium of the report.
-        """
-        out = []
-        best = self.overall
-        if best.ranking and best.ranking[0][1]:
-            name, solved, mean = best.ranking[0]
-            many = f"{solved} of" if mean.charged else "all"
-            text = f"{show(name)} decides {many} {best.instances} instances"
-            if len(best.ranking) > 1:
-                other, others, slower = best.ranking[1]
-                means = f"mean {format_time(mean.value)} against {format_time(slower.value)}"
-                ahead = f", ahead of {show(other)} with {others} ({means})"
-                even = f", and so does {show(other)}; {_compared(best, show)}"
-                text += even if others == solved else ahead
-            out.append(text + ".")
-            wins = max(self.profiles.items(), key=lambda item: item[1].wins)
-            out.append(
-                f"{show(wins[0])} is fastest most often: on {wins[1].wins:.0%} of the instances "
-                f"(times below a millisecond count as equal)."
-            )
-        elif not any(cell["decided"] for cell in self.cells):
-            out.append("No instance was decided by any solver.")
-        out += self._winners(show)
-        if self.foregone:
-            many = _count(len(self.foregone), "instance")
-            out.append(f"On {many} the bracket closed before any solver was asked; nobody wins there.")
-        out.append(self._warning(show))
-        if self.missing:
-            out.append(f"{self.missing} cells are not computed yet: this is a report on an unfinished study.")
-        return out
-
-    def _winners(self, show: Callable[[str], str]) -> list[str]:
-        won = [group for group in self.groups if group.ranking[0][1]]
-        if len(self.groups) < 2:
-            return []
-        if len(won) <= SPELLED_OUT:
-            return [
-                f"On {show(group.name)} the winner is {show(group.ranking[0][0])}: {_compared(group, show)}."
-                for group in won
-            ]
-        tally = Counter(group.ranking[0][0] for group in won)
-        parts = ", ".join(f"{show(name)} on {count}" for name, count in tally.most_common())
-        return [f"Of {len(self.groups)} problem cards, the winner is {parts}."]
-
-    def _warning(self, show: Callable[[str], str]) -> str:
-        parts = []
-        if self.conflicts:
-            parts.append(
-                f"on {_count(len(self.conflicts), 'instance')} verified verdicts contradict each other"
-            )
-        if self.lies:
-            liars = ", ".join(show(name) for name in dict.fromkeys(c["solver"] for c in self.lies))
-            says = "raw status contradicts" if len(self.lies) == 1 else "raw statuses contradict"
-            parts.append(f"{len(self.lies)} {says} a proof ({liars})")
-        unproven = sum(cell["unproven"] for cell in self.cells)
-        if unproven:
-            parts.append(f"{_count(unproven, 'claim')} could not be verified and count as undecided")
-        failed = sum(cell["failed"] for cell in self.cells)
-        if failed:
-            parts.append(f"{_count(failed, 'cell')} failed (limits, crashes, errors)")
-        if not parts:
-            return "No verdict contradicts another, no raw status contradicts a proof, and nothing failed."
-        text = "; ".join(parts) + "."
-        return text[0].upper() + text[1:]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _compared(group: Group, show: Callable[[str], str]) -> str:
-    _, solved, mean = group.ranking[0]
-    lead = group.lead
-    base = f"mean {format_time(mean.value)}"
-    if solved < group.instances:
-        base = f"{solved} of {group.instances} decided, {base}"
-    if lead is None:
-        others = group.ranking[1:]
-        return f"{base}; the next decides {others[0][1]}" if others else base
-    rival = next(row for row in group.ranking[1:] if row[1] == solved)
-    if lead < TIE:
-        return f"{base}, on a par with {show(rival[0])}"
-    return (
-        f"{base}, {lead:.2g} × faster than {show(rival[0])}"
-        if lead < 100
-        else (f"{base}, {lead:.0f} × faster than {show(rival[0])}")
-    )
-
-
-def format_time(seconds: float | None) -> str:
-    """Seconds for people."""
-    if seconds is None or seconds != seconds:
-        return "–"
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} µs"
-    if seconds < 1:
-        return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:.0f} s"

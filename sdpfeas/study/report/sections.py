@@ -9,8 +9,9 @@ from typing import Any
 from sdpfeas import __version__
 from sdpfeas.harmless import in_html
 from sdpfeas.study.report.charts import accuracy_chart, profile_chart, scaling_chart
-from sdpfeas.study.report.model import Group, MatrixCell, StudyData, format_time
+from sdpfeas.study.report.model import Clock, Group, MatrixCell, StudyData
 from sdpfeas.study.report.svg import COLOURS, marker, series_style
+from sdpfeas.study.report.words import format_time, headlines
 
 __all__ = ["TABLE", "page_body"]
 
@@ -36,22 +37,23 @@ TABLE = (
     ("proof", "proof"),
     ("claimed", "raw claim"),
     ("solve_time", "time"),
+    ("cpu_time", "processor"),
     ("iterations", "iterations"),
     ("error", "error"),
     ("peak_memory", "memory"),
 )
 
 
-def page_body(data: StudyData) -> str:
+def page_body(data: StudyData, other: StudyData) -> str:
     """Everything a reader sees.
 
     Parameters
     ----------
-    data : StudyData
-        The study.
+    data, other : StudyData
+        The study, by the clock that counts and by the other one.
     """
-    parts = (_header, _summary, _ranking, _matrix, _profiles, _scaling, _accuracy, _cells, _about)
-    return "".join(part(data) for part in parts)
+    rest = (_matrix, _profiles, _scaling, _accuracy, _cells, _about)
+    return _header(data) + _summary(data) + _rankings(data, other) + "".join(part(data) for part in rest)
 
 
 def _strong(name: str) -> str:
@@ -107,7 +109,7 @@ def _summary(data: StudyData) -> str:
         tile(f"{len(data.conflicts):,}", "verified verdicts in conflict", "bad" if data.conflicts else ""),
         tile(f"{failed:,}", "failed cells", "warn" if failed else ""),
     ]
-    lines = "".join(f"<li>{line}</li>" for line in data.headlines(_strong))
+    lines = "".join(f"<li>{line}</li>" for line in headlines(data, _strong))
     return _section(
         "summary", "Summary", "", f'<div class="tiles">{"".join(tiles)}</div><ul class="news">{lines}</ul>'
     )
@@ -135,21 +137,34 @@ def _legend(data: StudyData, notes: dict[str, str] | None = None) -> str:
     return f'<div class="legend">{"".join(items)}</div>'
 
 
+def _rankings(data: StudyData, other: StudyData) -> str:
+    """The ranking by both clocks, one of them shown."""
+    keys = "".join(
+        f'<button type="button" data-clock="{each.clock}" aria-pressed="{str(each is data).lower()}">'
+        f"by {each.clock} time</button>"
+        for each in sorted((data, other), key=lambda each: each.clock is Clock.processor)
+    )
+    parts = "".join(
+        f'<div data-ranking="{each.clock}"{"" if each is data else " hidden"}>{_ranking(each)}</div>'
+        for each in (data, other)
+    )
+    tools = f'<div class="tools" role="group" aria-label="Which time counts">{keys}</div>'
+    return _section("ranking", "Ranking", "", tools + parts)
+
+
 def _ranking(data: StudyData) -> str:
     lead = (
-        "Shifted geometric mean of the solve times, with a shift of "
-        f"{format_time(data.shift)} (the median of the best times). An instance a solver does not "
-        "decide is charged "
-        "its time limit. Bars are logarithmic, from the shift up, so that their parts add up: the "
-        "hatched part is "
-        "what the charges contribute."
+        f'<p class="lead">Shifted geometric mean of the {data.time_word}s, with '
+        f"a shift of {format_time(data.shift)} (the median of the best times). An instance a solver does not "
+        "decide is charged its time limit. Bars are logarithmic, from the shift up, so that their parts add "
+        "up: the hatched part is what the charges contribute.</p>"
     )
     blocks = _bars(data, data.overall)
     if len(data.groups) > 1:
         few = len(data.groups) <= CARDS_WITH_BARS
         parts = "".join(_bars(data, group) for group in data.groups)
         blocks += f'<div class="cards gap">{parts}</div>' if few else _winners(data)
-    return _section("ranking", "Ranking", lead, blocks)
+    return lead + blocks
 
 
 def _bars(data: StudyData, group: Group) -> str:
@@ -168,7 +183,7 @@ def _bars(data: StudyData, group: Group) -> str:
             f'<td class="n">{format_time(mean.value)}{charged}</td></tr>'
         )
     return (
-        f'<div class="card"><h3>{in_html(group.name)}</h3><table class="ranks"><thead><tr><th>'
+        f'<div class="card"><h3>{in_html(group.name)}</h3><table class="ranks bars"><thead><tr><th>'
         "solver</th><th>decided</th>"
         f"<th></th><th>mean</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
@@ -191,7 +206,7 @@ def _winners(data: StudyData) -> str:
             f'<td class="n">{format_time(mean.value)}</td><td class="n">{ahead}</td></tr>'
         )
     return (
-        '<div class="card gap"><h3>Who wins where</h3><table class="ranks wins"><thead><tr><th>problem</th>'
+        '<div class="card gap wide"><h3>Who wins where</h3><table class="ranks wins"><thead><tr><th>problem</th>'
         "<th>winner</th><th>decided</th><th>mean</th><th>ahead of the next by</th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
@@ -298,9 +313,9 @@ def _profiles(data: StudyData) -> str:
 
 def _scaling(data: StudyData) -> str:
     lead = (
-        "Solve time against the size of the largest block, on decided instances. Lines are fitted power "
-        "laws, shaded with their 95 % confidence bands (left out where the interval of the exponent, beside "
-        "the name, is wider than 2)."
+        f"{data.time_word.capitalize()} against the size of the largest block, "
+        "on decided instances. Lines are fitted power laws, shaded with their 95 % confidence bands (left "
+        "out where the interval of the exponent, beside the name, is wider than 2)."
     )
     if not data.scalings:
         return _section(
@@ -348,7 +363,7 @@ def _cells(data: StudyData) -> str:
         + choice("solver", data.solvers)
         + choice("verdict", verdicts)
         + '<label><input type="checkbox" id="odd"> only lies, unproven, conflicts, failures</label>'
-        '<span id="count"></span><span class="downloads">Download '
+        '<span id="count"></span><span class="downloads">Download what is shown '
         '<button type="button" id="get-csv">CSV</button>'
         '<button type="button" id="get-json">JSON</button></span></div>'
     )

@@ -226,7 +226,7 @@ class Chart:
         )
         centre = (TOP + bottom) / 2
         out.append(
-            f'<text class="label" transform="translate(14 {centre}) rotate(-90)" text-anchor="middle">'
+            f'<text class="label side" transform="translate(14 {centre}) rotate(-90)" text-anchor="middle">'
             f"{in_html(self.y.label)}</text>"
         )
         return "".join(out) + "".join(self._parts) + "</svg>"

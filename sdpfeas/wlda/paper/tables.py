@@ -11,7 +11,7 @@ from typing import Any
 from sdpfeas.files import writing
 from sdpfeas.harmless import in_markdown
 from sdpfeas.io.text_tables import csv_table, markdown_table
-from sdpfeas.study.report.model import format_time
+from sdpfeas.study.report.words import format_time
 from sdpfeas.wlda.paper.methods import METHODS
 from sdpfeas.wlda.paper.published import published_time
 from sdpfeas.wlda.paper.summary import Entry, TargetSummary, disagreements

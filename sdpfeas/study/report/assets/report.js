@@ -26,10 +26,11 @@
   };
   const show = {
     solve_time: time,
+    cpu_time: time,
     error: (v) => (v === null ? "" : v === 0 ? "0" : Number(v).toExponential(1)),
     peak_memory: (v) => (v ? `${Math.round(v / 1048576)} MiB` : ""),
   };
-  const numeric = new Set(["seed", "size", "rows", "solve_time", "iterations", "error", "peak_memory"]);
+  const numeric = new Set(["seed", "size", "rows", "solve_time", "cpu_time", "iterations", "error", "peak_memory"]);
   const text = (cell, name) => (show[name] ? show[name](cell[name]) : cell[name] === null ? "" : String(cell[name]));
   const verdicts = new Set(["feasible", "infeasible", "bracket", "undecided"]);
   const kindOf = (word) => (verdicts.has(word) ? word : "failed");
@@ -37,6 +38,7 @@
 
   // ---------------------------------------------------------------- the table
   const order = { column: null, down: false };
+  let shown = data.cells;
   const body = document.querySelector("#cell-table tbody");
   const rowsByKey = new Map();
   for (const cell of data.cells) {
@@ -74,6 +76,7 @@
       && (!odd || badges(cell).length > 0 || kindOf(cell.shown) === "failed")
       && words.every((word) => haystack.get(cell.key).includes(word)));
     if (order.column) cells.sort(compare);
+    shown = cells;
     body.replaceChildren(...cells.map((cell) => rowsByKey.get(cell.key)));
     $("count").textContent = `${cells.length} of ${data.cells.length}`;
   };
@@ -191,7 +194,25 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
-  $("get-csv").addEventListener("click", () => download(`${data.name}.csv`, "text/csv", data.csv));
+  // Cells that are not computed yet have no row to filter; they are in the whole table only.
+  const lines = new Map(data.csv.rows);
+  $("get-csv").addEventListener("click", () => {
+    const whole = shown.length === data.cells.length && !order.column;
+    const keys = whole ? [...lines.keys()] : shown.map((cell) => cell.key);
+    download(`${data.name}.csv`, "text/csv", data.csv.head + keys.map((key) => lines.get(key)).join(""));
+  });
   $("get-json").addEventListener("click", () =>
-    download(`${data.name}.json`, "application/json", JSON.stringify(data.cells, null, 1)));
+    download(`${data.name}.json`, "application/json", JSON.stringify(shown, null, 1)));
+
+  // ---------------------------------------------------------------- which time counts
+  for (const key of document.querySelectorAll("button[data-clock]")) {
+    key.addEventListener("click", () => {
+      for (const each of document.querySelectorAll("button[data-clock]")) {
+        each.setAttribute("aria-pressed", String(each === key));
+      }
+      for (const part of document.querySelectorAll("[data-ranking]")) {
+        part.hidden = part.dataset.ranking !== key.dataset.clock;
+      }
+    });
+  }
 })();
