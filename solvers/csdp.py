@@ -13,28 +13,19 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
+from sdpfeas.backends.conic.sdpa_pair import PairAnswer, Side, as_lmi, pose
 from sdpfeas.backends.contract import CONES, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
-from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.presolve import presolve
-from sdpfeas.problem.reductions.sdpa_sides import (
-    EqualityForm,
-    LmiForm,
-    SdpaData,
-    equality_form,
-    lmi_form,
-    primal_data,
-)
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.results import Claim, Stop
 
@@ -52,6 +43,9 @@ EXIT_CODES = {
     9: ("NaN or Inf", Stop.NUMERICAL),
 }
 
+#: The exit code that says the problem is infeasible, by the side it is posed as.
+INFEASIBLE = {"equality": 1, "lmi": 2}
+
 
 @dataclass(frozen=True)
 class CsdpOptions:
@@ -68,7 +62,7 @@ class CsdpOptions:
         Iterations of CSDP.
     """
 
-    form: Literal["auto", "lmi", "equality"] = "auto"
+    form: Side = "auto"
     tolerance: float = 1e-8
     max_iterations: int = 100
 
@@ -104,7 +98,7 @@ class Csdp(FeasibilityBackend):
 
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
         fine, why = super().accepts(problem)
-        if fine and self.options.form == "lmi" and _as_lmi(problem) is None:
+        if fine and self.options.form == "lmi" and as_lmi(problem) is None:
             return False, "the problem is not a linear matrix inequality; use form='equality'"
         return fine, why
 
@@ -114,8 +108,7 @@ class Csdp(FeasibilityBackend):
             return Claim(*small.answer, raw_status="presolved")
         entries = sum(rows.entries for rows in problem.rows if rows is not None)
         need("the file that CSDP reads", numbers=2000.0 * entries, memory=200.0 * entries)
-        lmi = None if self.options.form == "equality" else _as_lmi(problem)
-        posed = _PosedRows(equality_form(problem)) if lmi is None else _PosedLmi(lmi)
+        posed = pose(problem, self.options.form)
         with tempfile.TemporaryDirectory(prefix="sdpfeas-csdp-") as name:
             folder = Path(name)
             (folder / "problem.dat-s").write_bytes(posed.data.text("posed by sdpfeas"))
@@ -126,13 +119,17 @@ class Csdp(FeasibilityBackend):
             status, stop = EXIT_CODES.get(code, ("failed", Stop.ERROR))
             raw = f"exit code {code}: {status}"
             try:
-                solution = _Solution(folder / "solution", posed.data.sets())
+                answer = _read(folder / "solution", posed.data.sets())
             except (OSError, ValueError, IndexError):
                 last = " ".join(output.split()[-20:])
                 return Claim(stop=Stop.ERROR, raw_status=f"{raw}; no solution; its last words: {last}")
-        point = None if code == posed.infeasible else posed.point(solution)
-        y = None if code == 0 else posed.certificate(solution)
-        return Claim(point, y, raw, stop, max(output.count("Iter:") - 1, 0), {"form": posed.side})
+        point = None if code == INFEASIBLE[posed.side] else posed.point(answer)
+        y = None if code == 0 else posed.certificate(answer)
+        info = {"form": posed.side}
+        if code in INFEASIBLE.values():
+            # Infeasible on the other side says that this one is unbounded, if it is feasible at all.
+            info["claimed"] = "infeasible" if code == INFEASIBLE[posed.side] else "undecided"
+        return Claim(point, y, raw, stop, max(output.count("Iter:") - 1, 0), info)
 
     def _parameters(self) -> str:
         tolerance, steps = self.options.tolerance, self.options.max_iterations
@@ -180,94 +177,18 @@ def _run(folder: Path, deadline: Deadline) -> tuple[int | None, str]:
     return done.returncode, done.stdout
 
 
-class _Solution:
+def _read(path: Path, sets: list[BlockSet]) -> PairAnswer:
     """What CSDP writes: ``y`` on one line, then entries ``matrix block i j value`` of Z (1) and X (2)."""
-
-    def __init__(self, path: Path, sets: list[BlockSet]) -> None:
-        head, _, body = path.read_text().partition("\n")
-        self.y = np.array(head.split(), dtype=np.float64)
-        table = np.array(body.split(), dtype=np.float64).reshape(-1, 5)
-        self.Z, self.X = (self._blocks(table[table[:, 0] == k], sets) for k in (1, 2))
-
-    @staticmethod
-    def _blocks(table: FloatArray, sets: list[BlockSet]) -> list[FloatArray]:
-        out = []
-        for b, block in enumerate(sets, 1):
-            part = table[table[:, 1] == b]
-            i, j = part[:, 2].astype(int) - 1, part[:, 3].astype(int) - 1
-            x = np.zeros(block.shape)
-            if block.matrix:
-                x[i, j] = x[j, i] = part[:, 4]
-            else:
-                x[i] = part[:, 4]
-            out.append(x)
-        return out
-
-
-# ---------------------------------------------------------------- the two ways to pose a problem
-
-
-def _as_lmi(problem: FeasibilityProblem) -> LmiForm | None:
-    try:
-        form = lmi_form(problem)
-    except ProblemError:
-        return None
-    return form if form.data.matrix.any() else None
-
-
-class _Posed:
-    """A problem as CSDP gets it, and its answers as ours; CSDP takes no empty matrices, so there are none."""
-
-    side: str
-    #: Exit code that says the problem is infeasible.
-    infeasible: int
-
-    def __init__(self, data: SdpaData) -> None:
-        self.count = data.c.size
-        self.kept = np.unique(data.matrix[data.matrix > 0]) - 1
-        numbers = np.zeros(self.count + 1, dtype=np.int64)
-        numbers[self.kept + 1] = np.arange(1, self.kept.size + 1)
-        self.data = replace(data, c=data.c[self.kept], matrix=numbers[data.matrix])
-
-    def _full(self, y: FloatArray) -> FloatArray:
-        out = np.zeros(self.count)
-        out[self.kept] = y
-        return out
-
-    def point(self, solution: _Solution) -> Point:
-        raise NotImplementedError
-
-    def certificate(self, solution: _Solution) -> FloatArray:
-        raise NotImplementedError
-
-
-class _PosedRows(_Posed):
-    """``<F_i, X> = c_i``: the point is CSDP's X, a certificate its y."""
-
-    side, infeasible = "equality", 1
-
-    def __init__(self, form: EqualityForm) -> None:
-        super().__init__(primal_data(form.problem))
-        self.form = form
-
-    def point(self, solution: _Solution) -> Point:
-        return self.form.point(tuple(solution.X))
-
-    def certificate(self, solution: _Solution) -> FloatArray:
-        return self.form.multipliers(self._full(-solution.y))
-
-
-class _PosedLmi(_Posed):
-    """``sum_k y_k F_k - F_0 = Z``: the point is CSDP's y, a certificate its X."""
-
-    side, infeasible = "lmi", 2
-
-    def __init__(self, form: LmiForm) -> None:
-        super().__init__(form.data)
-        self.form = form
-
-    def point(self, solution: _Solution) -> Point:
-        return self.form.point((self._full(solution.y),))
-
-    def certificate(self, solution: _Solution) -> FloatArray:
-        return self.form.multipliers(np.concatenate([x.reshape(-1) for x in solution.X]))
+    head, _, body = path.read_text().partition("\n")
+    table = np.array(body.split(), dtype=np.float64).reshape(-1, 5)
+    X: list[FloatArray] = []
+    for b, block in enumerate(sets, 1):
+        part = table[(table[:, 0] == 2) & (table[:, 1] == b)]
+        i, j = part[:, 2].astype(int) - 1, part[:, 3].astype(int) - 1
+        x = np.zeros(block.shape)
+        if block.matrix:
+            x[i, j] = x[j, i] = part[:, 4]
+        else:
+            x[i] = part[:, 4]
+        X.append(x)
+    return PairAnswer(np.array(head.split(), dtype=np.float64), X)

@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
+from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.families import planting as planted
 from sdpfeas.io.sdpa import read_sdpa
@@ -243,15 +244,52 @@ def test_csdp_on_sdplib(data_dir: Path, drop_in: Path, name: str, side: str) -> 
         assert result.verdict == sf.Verdict.FEASIBLE
 
 
+# ---------------------------------------------------------------- solvers that come as packages
+
+#: Drop-ins, and the module each of them needs.
+PACKAGED = {"cvxopt": "cvxopt", "sdpa": "sdpap"}
+packaged = pytest.mark.parametrize("name", PACKAGED)
+
+
 @pytest.mark.slow
-def test_cvxopt_conforms() -> None:
-    pytest.importorskip("cvxopt", reason="CVXOPT is not installed")
-    wrong = [finding for finding in check_backend(SOLVERS / "cvxopt.py") if not finding.passed]
+@packaged
+def test_packaged_solvers_conform(name: str) -> None:
+    pytest.importorskip(PACKAGED[name], reason=f"{name} is not installed")
+    wrong = [finding for finding in check_backend(SOLVERS / f"{name}.py") if not finding.passed]
     assert wrong == []
 
 
-def test_cvxopt_decides_both_ways() -> None:
-    pytest.importorskip("cvxopt", reason="CVXOPT is not installed")
-    for bound, verdict in ((1.0, "feasible"), (-1.0, "infeasible")):
-        problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [bound], [bound])
-        assert sf.solve(problem, SOLVERS / "cvxopt.py", rigorous=True).verdict == verdict
+@packaged
+@pytest.mark.parametrize("truth", [True, False])
+def test_packaged_solvers_decide_both_ways(name: str, truth: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip(PACKAGED[name], reason=f"{name} is not installed")
+    rng = np.random.default_rng(3)
+    plant = planted.feasible if truth else planted.infeasible
+    items = [plant(rng, [sf.Nonneg(2), sf.PSD(3), sf.Free(1)]), planted.lmi(rng, 3, 2, truth=truth)]
+    for item in items:
+        result = sf.solve(item.problem, SOLVERS / f"{name}.py", rigorous=True)
+        assert result.verdict == item.truth
+        assert claimed_verdict(result.claim) == item.truth
+    assert capfd.readouterr().out == ""
+
+
+def test_sdpa_reads_phases_by_side() -> None:
+    """Infeasible on one side is unbounded on the other: the phase is about the side that was asked."""
+    pytest.importorskip("sdpap", reason="SDPA is not installed")
+    item = planted.lmi(np.random.default_rng(14), 3, 2, truth=False)
+    phases = {}
+    for form in ("lmi", "equality"):
+        result = sf.solve(item.problem, SOLVERS / "sdpa.py", options={"form": form})
+        assert (result.verdict, result.claim.info["form"]) == (item.truth, form)
+        phases[form] = result.raw_status.partition(":")[0]
+    assert phases["lmi"] in ("pUNBD", "pFEAS_dINF")
+    assert phases["equality"] in ("dUNBD", "pINF_dFEAS", "pdINF")
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_a_package_that_is_missing_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    solver = sf.find_solver(SOLVERS / f"{name}.py")
+    monkeypatch.setattr(solver.kind, "requires", ("no_such_package",))
+    fine, why = solver.kind.available()
+    assert not fine
+    assert "no_such_package" in why

@@ -1,0 +1,152 @@
+"""SDPA through its Python package (``pip install sdpa-python``): a backend in one file.
+
+A linear matrix inequality is handed over as one; every other problem gets slack variables, and its Free
+blocks are split in two. There is no objective. SDPA says by its phase which side it found feasible, and
+hands back its last iterate in any case: where it calls a side infeasible, the other half of it is a ray.
+
+No warm start and no callback. SDPA cannot be stopped once it runs: what would take longer than the time left
+is refused beforehand, roughly.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends.conic.sdpa_pair import PairAnswer, Side, pose
+from sdpfeas.backends.contract import CONES, FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.numerics.effort import need
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.presolve import presolve
+from sdpfeas.verifier.results import Claim, Stop
+
+#: What SDPA's phases say of the equality side (p) and of the LMI side (d); None where they say nothing.
+PHASES: dict[str, tuple[str, str | None, str | None]] = {
+    "pdOPT": ("both sides optimal", "feasible", "feasible"),
+    "pdFEAS": ("both sides feasible", "feasible", "feasible"),
+    "pFEAS": ("primal feasible", "feasible", None),
+    "dFEAS": ("dual feasible", None, "feasible"),
+    "pINF_dFEAS": ("primal infeasible, dual feasible", "infeasible", "feasible"),
+    "pFEAS_dINF": ("primal feasible, dual infeasible", "feasible", "infeasible"),
+    "pdINF": ("both sides infeasible", "infeasible", "infeasible"),
+    "pUNBD": ("primal unbounded", "feasible", "infeasible"),
+    "dUNBD": ("dual unbounded", "infeasible", "feasible"),
+    "noINFO": ("neither side feasible yet", None, None),
+}
+
+#: Iterations that a solve takes at most, for the guess of its time.
+USUAL_ITERATIONS = 40
+
+
+@dataclass(frozen=True)
+class SdpaOptions:
+    """Options of the backend.
+
+    Attributes
+    ----------
+    form : {"auto", "lmi", "equality"}
+        What SDPA is given: a linear matrix inequality, or equality rows only. ``"auto"`` takes the first
+        where the problem has that form, ``"lmi"`` too.
+    tolerance : float
+        Accuracy asked of SDPA (its epsilonStar and epsilonDash).
+    start : float
+        Size of the identity it starts from (its lambdaStar).
+    max_iterations : int
+        Its iterations.
+    """
+
+    form: Side = "auto"
+    tolerance: float = 1e-7
+    start: float = 1e3
+    max_iterations: int = 100
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.tolerance < 1.0:
+            raise ValueError(f"option 'tolerance' must lie between 0 and 1, got {self.tolerance}")
+        if not self.start > 0.0:
+            raise ValueError(f"option 'start' must be positive, got {self.start}")
+        if self.max_iterations < 1:
+            raise ValueError(f"option 'max_iterations' must be at least 1, got {self.max_iterations}")
+
+
+class Sdpa(FeasibilityBackend):
+    """SDPA, a primal-dual interior-point method, through its Python package."""
+
+    name = "sdpa"
+    sets = CONES
+    requires = ("sdpap",)
+    distribution = "sdpa-python"
+    Options = SdpaOptions
+
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+        small = presolve(problem)
+        if small.answer is not None:
+            return Claim(*small.answer, raw_status="presolved")
+        posed = pose(problem, self.options.form)
+        given = posed.sedumi
+        m, n = given.A.shape
+        cubes = float(sum(side**3 for side in given.semidefinite))
+        step = m**3 / 3 + 20 * cubes + max(given.semidefinite, default=1) * given.A.nnz + m * given.A.nnz / 4
+        need("SDPA", products=USUAL_ITERATIONS * step, memory=8.0 * (2 * m * m + 30 * n) + 48.0 * given.A.nnz)
+        x, y, info = self._run(given)
+        phase = str(info["phasevalue"])
+        words, *said = PHASES.get(phase, ("an unknown phase", None, None))
+        claimed = said[0 if posed.side == "equality" else 1]
+        answer = PairAnswer(-y, given.blocks(x))
+        done = int(info["iteration"])
+        if claimed is not None:
+            stop = Stop.FINISHED
+        else:
+            stop = Stop.ITERATION_LIMIT if done >= self.options.max_iterations else Stop.STALLED
+        return Claim(
+            None if claimed == "infeasible" else posed.point(answer),
+            None if claimed == "feasible" else posed.certificate(answer),
+            f"{phase}: {words}",
+            stop,
+            done,
+            {"form": posed.side, "claimed": claimed or "undecided"},
+        )
+
+    def _run(self, given: Any) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+        import sdpap
+        from sdpap.sdpacall import sdpacall
+
+        cones = sdpap.SymCone(f=0, l=given.nonneg, q=(), s=given.semidefinite)
+        settings = sdpap.param({
+            "print": "no",
+            "numThreads": 1,
+            "epsilonStar": self.options.tolerance,
+            "epsilonDash": self.options.tolerance,
+            "lambdaStar": float(self.options.start),
+            "maxIteration": self.options.max_iterations,
+        })  # fmt: skip
+        columns = (sp.csc_matrix(part[:, None]) for part in (given.b, given.c))
+        with _quiet():
+            x, y, _, info = sdpacall.solve_sdpa(sp.csc_matrix(given.A), *columns, cones, settings)
+        return x.toarray().ravel(), y.toarray().ravel(), info
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what SDPA prints past its own switch out of the standard output."""
+    sys.stdout.flush()
+    native = ctypes.CDLL(None)
+    native.fflush(None)
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        native.fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
