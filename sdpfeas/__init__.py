@@ -85,7 +85,7 @@ else:
         return sorted({*globals(), *__all__})
 
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "LMI",

@@ -9,12 +9,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from sdpfeas import __version__
 from sdpfeas.errors import MissingExtraError
 
-__all__ = ["cvxpy", "extra"]
+__all__ = ["cvxpy", "extra", "installed_version"]
 
 #: The extras of the package that something cannot do without, and what they bring.
 EXTRAS = {
@@ -62,3 +65,14 @@ def cvxpy() -> Any:
     """
     with _one_at_a_time:
         return import_module("cvxpy")
+
+
+@cache
+def installed_version(name: str) -> str | None:
+    """Version of an installed package, read once; of the running code if it is this one, None where there is none."""
+    if name == "sdpfeas":  # what an editable installation wrote down once may be old
+        return __version__
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

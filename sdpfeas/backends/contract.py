@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.cards.options import NoOptions, parse_options
 from sdpfeas.errors import BackendError
+from sdpfeas.extras import installed_version
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.sets import KINDS, PSD, BlockSet, Free, Nonneg, SpectralBox
@@ -88,7 +87,7 @@ class FeasibilityBackend(ABC):
     @classmethod
     def version(cls) -> str:
         """Version of the solver behind the backend."""
-        return _installed_version(cls.distribution)
+        return installed_version(cls.distribution) or "unknown"
 
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
         """Whether the backend takes a problem, and if not why."""
@@ -139,12 +138,3 @@ class FeasibilityBackend(ABC):
             As in :meth:`solve`; there is nothing to prove, so nothing is offered.
         """
         raise BackendError(f"backend {self.name!r} takes no objective")
-
-
-@cache
-def _installed_version(distribution: str) -> str:
-    """Version of an installed package, read once."""
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "unknown"

@@ -7,7 +7,6 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import ClaimError
+from sdpfeas.extras import installed_version
 from sdpfeas.files import writing
 from sdpfeas.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray
@@ -135,13 +135,8 @@ class SavedResult:
 
 def package_versions() -> dict[str, str]:
     """Versions of Python and of the packages that take part in an answer."""
-    out = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            out[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return out
+    found = {name: installed_version(name) for name in PACKAGES}
+    return {"python": platform.python_version()} | {name: v for name, v in found.items() if v is not None}
 
 
 def save_result(result: Result | SavedResult, path: str | PathLike[str]) -> None:
