@@ -69,7 +69,7 @@ def cvxpy() -> Any:
 
 @cache
 def installed_version(name: str) -> str | None:
-    """Version of an installed package, read once; of the running code if it is this one, None where there is none."""
+    """Version of an installed package, read once (of this one: of the running code), or None."""
     if name == "sdpfeas":  # what an editable installation wrote down once may be old
         return __version__
     try:

@@ -206,9 +206,9 @@ def _winners(data: StudyData) -> str:
             f'<td class="n">{format_time(mean.value)}</td><td class="n">{ahead}</td></tr>'
         )
     return (
-        '<div class="card gap wide"><h3>Who wins where</h3><table class="ranks wins"><thead><tr><th>problem</th>'
-        "<th>winner</th><th>decided</th><th>mean</th><th>ahead of the next by</th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        '<div class="card gap wide"><h3>Who wins where</h3><table class="ranks wins"><thead><tr>'
+        "<th>problem</th><th>winner</th><th>decided</th><th>mean</th>"
+        f"<th>ahead of the next by</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
