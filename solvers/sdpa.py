@@ -10,17 +10,13 @@ is refused beforehand, roughly.
 
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.backends.conic.quiet import quiet
 from sdpfeas.backends.conic.sdpa_pair import PairAnswer, Side, pose
 from sdpfeas.backends.contract import CONES, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
@@ -130,23 +126,6 @@ class Sdpa(FeasibilityBackend):
             "maxIteration": self.options.max_iterations,
         })  # fmt: skip
         columns = (sp.csc_matrix(part[:, None]) for part in (given.b, given.c))
-        with _quiet():
+        with quiet():
             x, y, _, info = sdpacall.solve_sdpa(sp.csc_matrix(given.A), *columns, cones, settings)
         return x.toarray().ravel(), y.toarray().ravel(), info
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what SDPA prints past its own switch out of the standard output."""
-    sys.stdout.flush()
-    native = ctypes.CDLL(None)
-    native.fflush(None)
-    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-        yield
-    finally:
-        native.fflush(None)
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)

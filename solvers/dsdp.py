@@ -1,0 +1,262 @@
+"""DSDP 5.8, as CVXOPT carries it (``pip install cvxopt``): a backend in one file.
+
+DSDP's program ``dsdp5`` prints why it stopped but not what it makes of the problem; its library does, and
+CVXOPT's interface to it hands that word on. DSDP minimises over ``y`` in ``h - G y`` positive semidefinite,
+with bounds on ``y`` and on the trace of the multipliers, and its word is about the problem with these bounds.
+Where an answer lies at the bound that makes up for what is missing, we take the word for none.
+
+Problems of PSD and Nonneg blocks with rows are the other side of that program: ``y`` are their multipliers.
+With Free blocks or LMIs, ``y`` is the point itself, moved so that equality rows hold by themselves, since
+DSDP wants an interior. No warm start and no callback. DSDP cannot be stopped once it runs: what would take
+longer than the time left is refused beforehand, roughly.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from sdpfeas.backends.conic.quiet import quiet
+from sdpfeas.backends.conic.sdpa_pair import PairAnswer, PosedPair, pose
+from sdpfeas.backends.contract import CONES, FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.svec import svec_map
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.presolve import presolve
+from sdpfeas.verifier.results import Claim, Stop
+
+#: What DSDP's words say of the side of the multipliers, and of that of ``y``; None where they say nothing.
+WORDS: dict[str, tuple[str | None, str | None]] = {
+    "DSDP_PDFEASIBLE": ("feasible", "feasible"),
+    "DSDP_UNBOUNDED": ("infeasible", "feasible"),
+    "DSDP_INFEASIBLE": (None, "infeasible"),
+    "DSDP_UNKNOWN": (None, None),
+}
+
+#: Share of a bound beyond which an answer lies at it.
+AT_BOUND = 0.9
+
+#: Iterations that a solve takes at most, for the guess of its time.
+USUAL_ITERATIONS = 60
+
+
+@dataclass(frozen=True)
+class DsdpOptions:
+    """Options of the backend.
+
+    Attributes
+    ----------
+    tolerance : float
+        Relative gap asked of DSDP. Where it has no word and nothing is proved, it is asked once more for the
+        root of that.
+    largest : float
+        Bound of the numbers ``y``.
+    trace : float
+        Bound of the trace of the multipliers.
+    max_iterations : int
+        Its iterations.
+    """
+
+    tolerance: float = 1e-6
+    largest: float = 1e7
+    trace: float = 1e6
+    max_iterations: int = 200
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.tolerance < 1.0:
+            raise ValueError(f"option 'tolerance' must lie between 0 and 1, got {self.tolerance}")
+        if not min(self.largest, self.trace) > 0.0:
+            raise ValueError("options 'largest' and 'trace' must be positive")
+        if self.max_iterations < 1:
+            raise ValueError(f"option 'max_iterations' must be at least 1, got {self.max_iterations}")
+
+
+class Dsdp(FeasibilityBackend):
+    """DSDP, a dual-scaling interior-point method, through CVXOPT."""
+
+    name = "dsdp"
+    sets = CONES
+    lmis = True
+    requires = ("cvxopt",)
+    distribution = "cvxopt"
+    Options = DsdpOptions
+
+    @classmethod
+    def available(cls) -> tuple[bool, str]:
+        fine, why = super().available()
+        if fine and find_spec("cvxopt.dsdp") is None:
+            return False, "needs a cvxopt built with DSDP; the one installed is not"
+        return fine, why
+
+    @classmethod
+    def version(cls) -> str:
+        return f"5.8 in cvxopt {super().version()}"
+
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+        small = None if problem.lmis else presolve(problem)
+        if small is not None and small.answer is not None:
+            return Claim(*small.answer, raw_status="presolved")
+        whole = bool(problem.lmis) or any(block.free for block in problem.sets)
+        posed: _Posed = _AsPoint(problem) if whole else _AsMultipliers(problem)
+        claim = self._ask(posed, self.options.tolerance)
+        if "claimed" in claim.info or inquiry.offer(claim.point, claim.certificate):
+            return claim
+        # A ray is easier to prove from inside its cone, and a wide gap is what keeps it there.
+        inner = self._ask(posed, math.sqrt(self.options.tolerance))
+        return inner if "claimed" in inner.info or inner.certificate is not None else claim
+
+    def _ask(self, posed: _Posed, tolerance: float) -> Claim:
+        """Ask for a gap."""
+        k, rows = posed.G.shape[1], posed.G.shape[0]
+        cubes = float(sum(side**3 for side in posed.semidefinite))
+        entries = posed.G.nnz
+        step = k**3 / 3 + 20 * cubes + (max(posed.semidefinite, default=1) + k / 4) * entries
+        need("DSDP", products=USUAL_ITERATIONS * step, memory=8.0 * (2 * k * k + 30 * rows) + 48.0 * entries)
+        try:
+            with quiet():
+                status, y, x = self._run(posed, tolerance)
+        except (ValueError, ArithmeticError) as error:
+            return Claim(stop=Stop.NUMERICAL, raw_status=f"{type(error).__name__}: {error}")
+        size, bound, name = posed.slack(y, x, self.options.largest, self.options.trace)
+        claimed, raw = WORDS.get(status, (None, None))[posed.column], status
+        if claimed == "feasible" and size >= AT_BOUND * bound:
+            # The bound gives way for what the other side lacks: a ray, if a short one.
+            claimed, raw = None, f"{status}, with {name} at its bound"
+        return Claim(
+            None if claimed == "infeasible" else posed.point(y, x),
+            None if claimed == "feasible" else posed.certificate(y, x),
+            raw,
+            Stop.FINISHED if claimed else Stop.STALLED,
+            None,
+            {"form": posed.name, **({"claimed": claimed} if claimed else {})},
+        )
+
+    def _run(self, posed: _Posed, tolerance: float) -> tuple[str, FloatArray, FloatArray]:
+        """Its word, ``y``, and the multipliers, whole matrices last."""
+        import cvxopt
+        from cvxopt import dsdp
+
+        dsdp.options.update(
+            DSDP_Monitor=0,
+            DSDP_MaxIts=self.options.max_iterations,
+            DSDP_GapTolerance=tolerance,
+        )
+        edges = np.cumsum([posed.nonneg, *(side * side for side in posed.semidefinite)]).tolist()
+        spans = list(pairwise(edges))
+        status, y, _, low, whole = dsdp.sdp(
+            cvxopt.matrix(posed.costs),
+            _sparse(cvxopt, posed.G[: posed.nonneg]),
+            cvxopt.matrix(posed.h[: posed.nonneg]),
+            [_sparse(cvxopt, posed.G[a:b]) for a, b in spans],
+            [
+                cvxopt.matrix(posed.h[a:b].reshape(side, side))
+                for (a, b), side in zip(spans, posed.semidefinite, strict=True)
+            ],
+            self.options.trace,
+            self.options.largest,
+        )
+        parts = [np.ravel(low)]
+        for block in whole:
+            lower = np.tril(np.array(block))
+            parts.append(np.ravel(lower + np.tril(lower, -1).T))
+        return status, np.ravel(y), np.concatenate(parts)
+
+
+def _sparse(cvxopt: Any, matrix: Any) -> Any:
+    coo = sp.coo_array(matrix)
+    return cvxopt.spmatrix(coo.data, coo.row.astype(int), coo.col.astype(int), coo.shape)
+
+
+class _Posed(ABC):
+    """Minimise ``costs' y`` over ``h - G y`` in cones: numbers first, then whole matrices."""
+
+    name: str
+    #: Which of the two sides of DSDP's words the problem is on.
+    column: int
+    costs: FloatArray
+    G: sp.csr_array
+    h: FloatArray
+    nonneg: int
+    semidefinite: tuple[int, ...]
+
+    @abstractmethod
+    def slack(self, y: FloatArray, x: FloatArray, largest: float, trace: float) -> tuple[float, float, str]:
+        """What makes up for a lack of points, its bound, and its name."""
+
+    @abstractmethod
+    def point(self, y: FloatArray, x: FloatArray) -> Point:
+        """The point in an answer."""
+
+    @abstractmethod
+    def certificate(self, y: FloatArray, x: FloatArray) -> FloatArray:
+        """The certificate in an answer."""
+
+
+class _AsMultipliers(_Posed):
+    """The problem is the side of the multipliers."""
+
+    name, column = "multipliers", 0
+
+    def __init__(self, problem: FeasibilityProblem) -> None:
+        self._pair: PosedPair = pose(problem, "equality")
+        given = self._pair.sedumi
+        self.costs, self.G, self.h = -given.b, sp.csr_array(given.A.T), given.c
+        self.nonneg, self.semidefinite = given.nonneg, given.semidefinite
+
+    def slack(self, y: FloatArray, x: FloatArray, largest: float, trace: float) -> tuple[float, float, str]:
+        return float(np.max(np.abs(y), initial=0.0)), largest, "y"
+
+    def _answer(self, y: FloatArray, x: FloatArray) -> PairAnswer:
+        return PairAnswer(-y, self._pair.sedumi.blocks(x))
+
+    def point(self, y: FloatArray, x: FloatArray) -> Point:
+        return self._pair.point(self._answer(y, x))
+
+    def certificate(self, y: FloatArray, x: FloatArray) -> FloatArray:
+        return self._pair.certificate(self._answer(y, x))
+
+
+class _AsPoint(_Posed):
+    """The point is ``y``, in coordinates of the solutions of the equations."""
+
+    name, column = "point", 1
+
+    def __init__(self, problem: FeasibilityProblem) -> None:
+        self._form = form = problem.to_conic()
+        equations, right = form.matrix[: form.zero].toarray(), form.rhs[: form.zero]
+        n = equations.shape[1]
+        need("the equations without a remainder", products=30.0 * n * n * len(right), memory=32.0 * n * n)
+        heads = [sp.eye_array(form.nonneg)]
+        self._whole = sp.block_diag([*heads, *(svec_map(k, "lower") for k in form.semidefinite)], "csr")
+        self._inverse = np.linalg.pinv(equations) if right.size else np.zeros((n, 0))
+        self._shift = self._inverse @ right
+        self._basis = scipy.linalg.null_space(equations) if right.size else sp.eye_array(n)
+        self._matrix = form.matrix[form.zero :]
+        self.G = sp.csr_array(self._whole @ self._matrix @ self._basis)
+        self.h = self._whole @ (form.rhs[form.zero :] - self._matrix @ self._shift)
+        self.costs = np.zeros(self.G.shape[1])
+        self.nonneg, self.semidefinite = form.nonneg, form.semidefinite
+
+    def slack(self, y: FloatArray, x: FloatArray, largest: float, trace: float) -> tuple[float, float, str]:
+        total, start = float(np.sum(x[: self.nonneg])), self.nonneg
+        for side in self.semidefinite:
+            total += float(np.sum(x[start : start + side * side : side + 1]))
+            start += side * side
+        return total, trace, "the trace of the multipliers"
+
+    def point(self, y: FloatArray, x: FloatArray) -> Point:
+        return self._form.point(self._shift + self._basis @ y)
+
+    def certificate(self, y: FloatArray, x: FloatArray) -> FloatArray:
+        z = self._whole.T @ x
+        return self._form.multipliers(np.concatenate([-self._inverse.T @ (self._matrix.T @ z), z]))
