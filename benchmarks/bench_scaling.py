@@ -10,20 +10,17 @@ from typing import Any
 
 import pytest
 from contest import compete, print_at_end
+from contestants import PROFILE
 from laboratory import Laboratory
+from plan import SERIES, TAKEN_APART, used_up
 from tables import profile_tables, scaling_tables
-from trial import PROFILE
 from wlda_problems import BY_CLASSES, BY_DIMENSION, PROFILED, size_of
 
 # Limits are enforced cell by cell.
 pytestmark = pytest.mark.timeout(0)
 
-CONTESTANTS = ("ours", "bisect-dual-lbfgs", "clarabel", "scs-1e-4", "paper")
-
-OURS = ("ours", "bisect-dual-lbfgs")
-
 #: The short set: who takes part as the dimension grows, and how far it and the profiles go.
-SHORT_CONTESTANTS = (*OURS, "clarabel", "scs-1e-4")
+SHORT_CONTESTANTS = (*TAKEN_APART, "clarabel", "scs-1e-4")
 SHORT_UP_TO, SHORT_PROFILES = 400, 200
 
 
@@ -33,9 +30,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     by_classes = [p for k, p in enumerate(BY_CLASSES) if full or k % 2 == 0]
     profiled = [p for p in PROFILED if full or size_of(p).dimension <= SHORT_PROFILES]
     problems, contestants = {
-        "test_dimension": (by_dimension, CONTESTANTS if full else SHORT_CONTESTANTS),
-        "test_classes": (by_classes, CONTESTANTS if full else OURS),
-        "test_profile": (profiled, OURS),
+        "test_dimension": (by_dimension, SERIES if full else SHORT_CONTESTANTS),
+        "test_classes": (by_classes, SERIES if full else TAKEN_APART),
+        "test_profile": (profiled, [PROFILE + contestant for contestant in TAKEN_APART]),
     }[metafunc.function.__name__]
     cells = [(problem, contestant) for contestant in contestants for problem in problems]
     metafunc.parametrize(("problem", "contestant"), cells, ids=[f"{p}-{c}" for p, c in cells])
@@ -50,10 +47,9 @@ def tables_at_end(pytestconfig: pytest.Config, laboratory: Laboratory) -> Iterat
 
 
 def _skip_beyond(laboratory: Laboratory, series: tuple[str, ...], problem: str, contestant: str) -> None:
-    for smaller in series[: series.index(problem)]:
-        cell = laboratory.results.find(smaller, contestant)
-        if cell is not None and cell.capped:
-            pytest.skip(f"{contestant} used up a limit on {smaller}")
+    smaller = used_up(laboratory.results, series, problem, contestant)
+    if smaller is not None:
+        pytest.skip(f"{contestant} used up a limit on {smaller}")
 
 
 def test_dimension(benchmark: Any, laboratory: Laboratory, problem: str, contestant: str) -> None:
@@ -67,4 +63,4 @@ def test_classes(benchmark: Any, laboratory: Laboratory, problem: str, contestan
 
 
 def test_profile(benchmark: Any, laboratory: Laboratory, problem: str, contestant: str) -> None:
-    compete(benchmark, laboratory, problem, PROFILE + contestant)
+    compete(benchmark, laboratory, problem, contestant)

@@ -15,6 +15,7 @@ from contest import compete, print_at_end
 from contestants import CONTESTANTS
 from laboratory import Laboratory
 from tables import accuracy_tables
+from targets import AUTO_RATIO
 from wlda_problems import SHORT, WLDA, size_of
 
 # Limits are enforced cell by cell.
@@ -48,3 +49,8 @@ def test_wlda(benchmark: Any, laboratory: Laboratory, problem: str, contestant: 
     if contestant == "ours":
         assert cell.proven, cell.detail or cell.note
         assert cell.converged, cell.note
+    if contestant == "one-shot":
+        asked = laboratory.measure(problem, "ours")
+        assert asked.cpu is not None
+        assert cell.cpu is not None
+        assert asked.cpu <= AUTO_RATIO * cell.cpu

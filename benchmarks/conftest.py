@@ -24,6 +24,7 @@ from sdpfeas.study.settings import Settings
 
 if TYPE_CHECKING:
     from laboratory import Laboratory
+    from results import Lines
 
 #: What is timed when nothing is asked for: under a minute in all.
 SOLVERS = ("spectral-ipm", "dual-lbfgs", "clarabel", "scs")
@@ -38,8 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--problem", action="append", metavar="NAME", help="problem to time it on; repeatable")
     group.addoption("--time-limit", type=float, default=60.0, metavar="S", help="seconds a solve (60)")
     group = parser.getgroup("contests", "contests on WLDA problems")
-    group.addoption("--full", action="store_true", help="all problems, peers up to 300 s; else the short set")
-    group.addoption("--cap", type=float, metavar="S", help="seconds a peer may take (60; full: 300)")
+    group.addoption("--full", action="store_true", help="all problems, peers up to 120 s; else the short set")
+    group.addoption("--cap", type=float, metavar="S", help="seconds a peer may take (60; full: 120)")
     group.addoption("--results", type=Path, metavar="DIR", help="where cells are kept (benchmarks/results)")
     group.addoption("--resume", action="store_true", help="measure only what is not there yet")
 
@@ -63,10 +64,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not (config.getoption("--solver") or config.getoption("--problem")):
+        if config.getoption("--full"):
+            _in_order(items)
         return
     about_cards = [item for item in items if "cell" in getattr(item, "fixturenames", ())]
     config.hook.pytest_deselected(items=[item for item in items if item not in about_cards])
     items[:] = about_cards
+
+
+def _in_order(items: list[pytest.Item]) -> None:
+    """What the page needs most comes first: the run may be stopped at any time."""
+    from plan import in_turn
+
+    def place(item: pytest.Item) -> int:
+        call = getattr(item, "callspec", None)
+        return in_turn({} if call is None else call.params, item.path.stem)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
@@ -75,16 +89,27 @@ def plan(pytestconfig: pytest.Config) -> Comparison:
     return pytestconfig.stash[PLAN]
 
 
+def _folder(config: pytest.Config) -> Path:
+    chosen: Path | None = config.getoption("--results")
+    usual = Path(__file__).parent / "results" / ("full" if config.getoption("--full") else "short")
+    return usual if chosen is None else chosen
+
+
 @pytest.fixture(scope="session")
 def laboratory(pytestconfig: pytest.Config) -> Laboratory:
     """Measures the cells of the contests."""
     from laboratory import Caps, Laboratory
 
-    full = pytestconfig.getoption("--full")
-    preset = Caps() if full else Caps(cap=60.0, own_cap=300.0)
+    preset = Caps() if pytestconfig.getoption("--full") else Caps(cap=60.0, own_cap=300.0)
     cap = pytestconfig.getoption("--cap") or preset.cap
-    folder = pytestconfig.getoption("--results")
-    if folder is None:
-        folder = Path(__file__).parent / "results" / ("full" if full else "short")
     caps = Caps(cap, preset.own_cap, preset.memory)
-    return Laboratory(folder, caps, resume=pytestconfig.getoption("--resume"))
+    return Laboratory(_folder(pytestconfig), caps, resume=pytestconfig.getoption("--resume"))
+
+
+@pytest.fixture(scope="session")
+def kept(pytestconfig: pytest.Config) -> Lines:
+    """Keeps what is measured otherwise, line by line."""
+    from laboratory import LINES
+    from results import Lines
+
+    return Lines(_folder(pytestconfig) / LINES, resume=pytestconfig.getoption("--resume"))

@@ -39,7 +39,7 @@ def compete(benchmark: Any, laboratory: Laboratory, problem: str, contestant: st
 def print_at_end(
     config: pytest.Config, laboratory: Laboratory, tables: Callable[[Results], str]
 ) -> Iterator[None]:
-    """Print tables past pytest's capture, when the tests of a module are done.
+    """Print tables past pytest's capture, when the tests of a module are done; a full run has its page.
 
     Parameters
     ----------
@@ -51,5 +51,7 @@ def print_at_end(
         Makes the tables.
     """
     yield
+    if config.getoption("--full"):
+        return
     with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print(f"\n\n{tables(laboratory.results)}\n")

@@ -7,9 +7,8 @@ import pickle
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from contestants import CONTESTANTS, OWN
+from contestants import CONTESTANTS, OWN, PROFILE
 from results import Contest, Results
-from trial import PROFILE
 from wlda_problems import size_of
 
 from sdpfeas.study.environment import describe_environment
@@ -24,7 +23,8 @@ TARGET = "trial:answer"
 #: Seconds a contestant may take until its clock starts.
 SETUP_LIMIT = 600.0
 
-FILE = "wlda.json"
+#: The files of a folder of results: the contests, and what is measured otherwise.
+FILE, LINES = "wlda.json", "lines.json"
 
 
 class MissingData(Exception):
@@ -43,8 +43,8 @@ class Caps:
         Bytes resident.
     """
 
-    cap: float = 300.0
-    own_cap: float = 7200.0
+    cap: float = 120.0
+    own_cap: float = 1200.0
     memory: int = 8 * 2**30
 
 
@@ -80,7 +80,7 @@ class Laboratory:
             If the data are not here.
         """
         own = contestant in OWN or contestant.startswith(PROFILE)
-        cap = self.caps.own_cap if own else self.caps.cap
+        cap = self.caps.own_cap if own else min(self.caps.cap, CONTESTANTS[contestant].cap)
         known = self.results.find(problem, contestant)
         if known is not None and self._still_good(known, cap):
             return known

@@ -1,4 +1,4 @@
-"""Measured cells on disk: one JSON file, replaced as a whole after every cell."""
+"""What was measured, on disk: JSON files, replaced as a whole after every cell or line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from sdpfeas.trials.trial import End
 
-__all__ = ["Contest", "Results", "distance"]
+__all__ = ["Contest", "Lines", "Results", "distance"]
 
 #: How a cell ends that used up a limit.
 CAPPED = (End.TIMEOUT, End.MEMORY)
@@ -191,11 +191,76 @@ class Results:
             The cell.
         """
         self._keep(cell)
-        stored = {"machine": self.machine, "cells": [asdict(entry) for entry in self._cells.values()]}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
-        fresh.replace(self.path)
+        cells = [asdict(entry) for entry in self._cells.values()]
+        _replace(self.path, {"machine": self.machine, "cells": cells})
 
     def _keep(self, cell: Contest) -> None:
         self._cells[cell.problem, cell.contestant] = cell
+
+
+class Lines:
+    """Lines of tables that are no contests: each has a name, ``table/row``, and its facts.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    resume : bool
+        Take over what is there; otherwise begin anew.
+    """
+
+    def __init__(self, path: Path, *, resume: bool = True) -> None:
+        self.path = path
+        self._lines: dict[str, dict[str, Any]] = {}
+        if resume and path.is_file():
+            self.include(path)
+
+    def include(self, path: Path) -> None:
+        """Take over the lines of a file; they replace lines of the same names.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+        """
+        self._lines.update(json.loads(path.read_text(encoding="utf-8")))
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        """The facts of a line.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        """
+        return self._lines.get(name)
+
+    def about(self, table: str) -> list[dict[str, Any]]:
+        """All lines of a table.
+
+        Parameters
+        ----------
+        table : str
+            What their names begin with.
+        """
+        return [facts for name, facts in self._lines.items() if name.startswith(f"{table}/")]
+
+    def add(self, name: str, **facts: Any) -> None:
+        """Keep a line, and write everything to disk.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        **facts
+            What JSON can hold.
+        """
+        self._lines[name] = facts
+        _replace(self.path, self._lines)
+
+
+def _replace(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    fresh.replace(path)
