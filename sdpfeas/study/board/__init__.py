@@ -1,0 +1,1 @@
+"""The board: a study of all solvers on public problems, and the site that says who was right."""
