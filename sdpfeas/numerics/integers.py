@@ -17,7 +17,9 @@ import numpy as np
 from sdpfeas.numerics.effort import need
 
 __all__ = [
+    "EXACT_FLOAT",
     "HAS_FLINT",
+    "as_floats",
     "identity",
     "independent_rows",
     "integral",
@@ -25,6 +27,7 @@ __all__ = [
     "need_integers",
     "negative_kernel",
     "product",
+    "row_divisors",
     "saturated",
     "short_rows",
     "solution",
@@ -37,6 +40,11 @@ NUMBERS, SLOW_NUMBERS = 20.0, 200.0
 
 #: Sums of integers below this are exact in floating point.
 EXACT_FLOAT = 2.0**53
+
+#: A prime whose residues can be multiplied, and so many products added, in floating point exactly; ...
+PRIME, STRIP = 2097143, 2048
+#: ... and combinations of columns that are taken besides what could do.
+SPARE = 8
 
 
 def need_integers(what: str, operations: float) -> None:
@@ -64,7 +72,12 @@ def _flint(matrix: np.ndarray) -> Any:
     import flint
 
     rows, columns = matrix.shape
-    return flint.fmpz_mat(rows, columns, [int(v) for v in matrix.reshape(-1)])
+    short = _short(matrix)
+    return flint.fmpz_mat(
+        rows,
+        columns,
+        [int(v) for v in matrix.reshape(-1)] if short is None else short.reshape(-1).tolist(),
+    )
 
 
 def _array(matrix: Any) -> np.ndarray:
@@ -73,26 +86,60 @@ def _array(matrix: Any) -> np.ndarray:
     return out.reshape(matrix.nrows(), matrix.ncols())
 
 
+def _short(matrix: np.ndarray) -> np.ndarray | None:
+    """The same integers in words of the machine; None if one does not fit."""
+    try:
+        return matrix.astype(np.int64)
+    except OverflowError:
+        return None
+
+
+def row_divisors(matrix: np.ndarray) -> list[int]:
+    """Greatest common divisor of every row; zero for one that is zero."""
+    short = _short(matrix)
+    if short is None or not matrix.size:
+        return [math.gcd(*(int(v) for v in row)) for row in matrix]
+    return [int(v) for v in np.gcd.reduce(short, axis=1).tolist()]
+
+
+def as_floats(matrix: np.ndarray) -> np.ndarray:
+    """Nearest floating-point numbers.
+
+    Raises
+    ------
+    OverflowError
+        If an integer is too large for any.
+    """
+    short = _short(matrix)
+    if short is not None:
+        return short.astype(np.float64)
+    return np.array([float(int(v)) for v in matrix.reshape(-1)], dtype=np.float64).reshape(matrix.shape)
+
+
 def _largest(matrix: np.ndarray) -> int:
-    return max((abs(int(v)) for v in matrix.reshape(-1)), default=0)
+    return max(int(matrix.max()), -int(matrix.min()))
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Product of two integer matrices."""
     if not (a.size and b.size):
         return np.zeros((a.shape[0], b.shape[1]), dtype=object)
-    if _largest(a) * _largest(b) * a.shape[1] < EXACT_FLOAT:
-        return _whole(a.astype(np.float64) @ b.astype(np.float64))
+    first, second = _short(a), _short(b)
+    if first is not None and second is not None and _exact(first, second):
+        return _whole(first.astype(np.float64) @ second.astype(np.float64))
     if HAS_FLINT:
         return _array(_flint(a) * _flint(b))
     return np.asarray(a.dot(b), dtype=object)
 
 
+def _exact(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether a product of integers is exact in floating point."""
+    return _largest(a) * _largest(b) * a.shape[1] < EXACT_FLOAT
+
+
 def _whole(matrix: np.ndarray) -> np.ndarray:
     """Integers that were computed in floating point, exactly."""
-    out = np.empty(matrix.shape, dtype=object)
-    out[...] = np.rint(matrix).astype(np.int64).tolist()
-    return out
+    return matrix.astype(np.int64).astype(object)
 
 
 def _echelon(matrix: np.ndarray) -> tuple[np.ndarray, int, list[int]]:
@@ -139,6 +186,11 @@ def kernel(matrix: np.ndarray) -> np.ndarray:
     """Integer vectors, as columns and short, that span the kernel of a matrix."""
     if matrix.shape[0] == 0:
         return identity(matrix.shape[1])
+    rows = _modular_rows(matrix) if HAS_FLINT and matrix.shape[0] > matrix.shape[1] else None
+    if rows:
+        found = _kernel_of(*_echelon(matrix[rows]), matrix.shape[1])
+        if not product(matrix, found).any():
+            return short_rows(found.T).T
     found = _kernel_of(*_echelon(matrix), matrix.shape[1])
     return short_rows(found.T).T
 
@@ -172,8 +224,73 @@ def _definite(matrix: np.ndarray) -> bool:
 
 
 def independent_rows(matrix: np.ndarray) -> list[int]:
-    """Rows of a matrix that are independent and on which all others depend."""
-    return _echelon(matrix.T)[2] if matrix.size else []
+    """Rows of a matrix that are independent and on which all others depend: the first that are."""
+    if not matrix.size:
+        return []
+    count, width = matrix.shape
+    if HAS_FLINT:
+        need_integers("independent rows", float(count) * (count + width))
+        found = _modular_rows(matrix)
+        if found is not None and _depend(matrix, found):
+            return found
+    need_integers("independent rows", float(count) ** 2 * width)
+    return _echelon(matrix.T)[2]
+
+
+def _modular_rows(matrix: np.ndarray) -> list[int] | None:
+    """Rows that are independent modulo a prime, and so are independent; None if the numbers are too long.
+
+    All others depend on them modulo the prime, and most likely so.
+    """
+    import flint
+
+    whole = _short(matrix)
+    if whole is None:
+        return None
+    filled = np.flatnonzero(whole.any(axis=1))
+    residues = np.mod(whole[filled], PRIME)
+    if not filled.size:
+        return []
+    # What is independent in combinations of the columns is independent.
+    if residues.shape[1] > 2 * filled.size + SPARE:
+        residues = _mixed(residues, filled.size + SPARE)
+    flat = residues.T.reshape(-1).tolist()
+    form, rank = flint.nmod_mat(residues.shape[1], filled.size, flat, PRIME).rref()
+    if int(rank) == filled.size:
+        return [int(i) for i in filled]
+    table = form.tolist()[: int(rank)]
+    return [int(filled[next(k for k, v in enumerate(row) if int(v))]) for row in table]
+
+
+def _mixed(residues: np.ndarray, width: int) -> np.ndarray:
+    """Combinations of columns modulo the prime."""
+    out = np.zeros((len(residues), width))
+    chances = np.random.default_rng(0)
+    for start in range(0, residues.shape[1], STRIP):
+        part = residues[:, start : start + STRIP].astype(np.float64)
+        drawn = chances.integers(0, PRIME, size=(part.shape[1], width)).astype(np.float64)
+        out = np.mod(out + np.mod(part @ drawn, PRIME), PRIME)
+    return out.astype(np.int64)
+
+
+def _depend(matrix: np.ndarray, rows: list[int]) -> bool:
+    """Whether all rows of a matrix are combinations of some that are independent, as far as is easy to see.
+
+    A few columns, mixed, tell the combinations; all columns have to agree.
+    """
+    rest = np.setdiff1d(np.flatnonzero((matrix != 0).any(axis=1)), rows)
+    if not rest.size:
+        return True
+    if not rows:
+        return False
+    own, others = matrix[rows], matrix[rest]
+    mix = np.random.default_rng(1).integers(0, 2, size=(matrix.shape[1], len(rows))).astype(object)
+    try:
+        weights = _flint(product(own, mix).T).solve(_flint(product(others, mix).T))
+    except ZeroDivisionError:
+        return False
+    numerators, common = weights.numer_denom()
+    return bool(np.array_equal(product(_array(numerators).T, own), others * int(common)))
 
 
 def short_rows(matrix: np.ndarray) -> np.ndarray:

@@ -74,3 +74,27 @@ def test_saturation_finds_what_a_factor_hides():
     basis, _, _ = integers.saturated(a)
     assert abs(basis).max() <= 2
     assert rank(basis) == 2
+
+
+@pytest.mark.parametrize("scale", [1, 10**9, 10**30])
+@pytest.mark.parametrize("shape", [(9, 60), (40, 7), (12, 12)])
+def test_planted_ranks_are_found_in_rows_of_any_length(shape: tuple[int, int], scale: int) -> None:
+    """Rows of zeros, repeated ones and combinations are told from those that are needed, whatever the way."""
+    rng = np.random.default_rng(sum(shape))
+    rank = 5
+    first = np.concatenate([np.zeros((1, rank), int), np.eye(rank, dtype=int)])
+    rest = rng.integers(-4, 5, size=(shape[0] - rank - 1, rank))
+    columns = np.concatenate([np.eye(rank, dtype=int), rng.integers(-9, 10, (rank, shape[1] - rank))], axis=1)
+    matrix = (np.concatenate([first, rest]) @ columns).astype(object) * scale
+    assert integers.independent_rows(matrix) == [1, 2, 3, 4, 5]
+    found = integers.kernel(matrix)
+    assert found.shape == (shape[1], shape[1] - rank)
+    assert not integers.product(matrix, found).any()
+
+
+def test_rows_that_depend_modulo_the_prime_alone_are_kept() -> None:
+    matrix = np.array([[1, 0, 0], [integers.PRIME, integers.PRIME, 0], [0, 0, 1]], dtype=object)
+    assert integers.independent_rows(matrix) == [0, 1, 2]
+    assert not integers.kernel(matrix).size
+    tall = np.concatenate([matrix, matrix])
+    assert not integers.kernel(tall).size

@@ -134,7 +134,7 @@ def _solutions(table: Table, kernels: list[np.ndarray], zeros: list[int]) -> np.
         stacked = product(matrices.reshape(count * part.side, part.side), basis)
         equations.append(stacked.reshape(count, -1))
     whole = np.concatenate(equations, axis=1)
-    need_integers("multipliers with a given kernel", float(count) ** 2 * whole.shape[1])
+    need_integers("multipliers with a given kernel", float(count) ** 3 + count * float(whole.shape[1]))
     return kernel(whole.T)
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sdpfeas.numerics.integers import identity, kernel, need_integers, product, saturated
+from sdpfeas.numerics.integers import as_floats, identity, kernel, need_integers, product, saturated
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.faces import Faces
 
@@ -102,7 +102,7 @@ class Table:
         The column of ``beta`` has the units of the bounds, the others those of the rows: it is scaled to
         weigh as much as all of them.
         """
-        vectors = _floats(self.vectors)
+        vectors = as_floats(self.vectors)
         out = np.zeros((len(vectors), sum(p.side**2 for p in self.parts) + self.rays.stop - self.rays.start))
         start = 0
         for part in self.parts:
@@ -113,7 +113,7 @@ class Table:
         out[:, start:] = vectors[:, self.rays]
         weight, other = np.linalg.norm(out[:, -1]), np.linalg.norm(out[:, :-1])
         out[:, -1] *= other / weight if weight > 0.0 and other > 0.0 else 1.0
-        return out, _floats(self.flat)
+        return out, as_floats(self.flat)
 
     def split(self, vector: FloatArray) -> tuple[list[FloatArray], FloatArray]:
         """Matrices, one a part, and rays of a vector in floating point."""
@@ -122,11 +122,6 @@ class Table:
             out.append(vector[start : start + part.side**2].reshape(part.side, part.side))
             start += part.side**2
         return out, vector[start:]
-
-
-def _floats(array: np.ndarray) -> FloatArray:
-    """Nearest floating-point numbers; integers too large for any are an error that the search expects."""
-    return np.array([float(int(v)) for v in array.reshape(-1)], dtype=np.float64).reshape(array.shape)
 
 
 def make_table(faces: Faces) -> Table:

@@ -8,6 +8,7 @@ blocks and boxes stay whole. A problem on a face asks for S in place of ``X = V 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,7 +18,15 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.integers import identity, independent_rows, need_integers, product
+from sdpfeas.numerics.integers import (
+    EXACT_FLOAT,
+    as_floats,
+    identity,
+    independent_rows,
+    need_integers,
+    product,
+    row_divisors,
+)
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
@@ -213,18 +222,21 @@ def reduce_to(faces: Faces) -> FaceReduction | None:
         for i in range(problem.m if problem.rows[b] is not None else 0):
             table[i] = faces.row(b, i).reshape(-1)
     kept = _needed(np.concatenate(tables, axis=1), faces)
-    factors, parts = list[Fraction](), [np.zeros((len(kept), width)) for width in widths]
+    chosen = [table[kept] for table in tables]
+    own = np.array([math.gcd(*divisors) for divisors in zip(*map(row_divisors, chosen), strict=True)], object)
+    factors = list[Fraction]()
     ends = [np.full(len(kept), sign * np.inf) for sign in (-1.0, 1.0)]
     for k, i in enumerate(kept):
         bounds = [end[i] for end in (faces.lower, faces.upper)]
-        numbers = [int(v) for table in tables for v in table[i]] + [v for v in bounds if v is not None]
-        divisor = math.gcd(*numbers) or 1
-        factors.append(faces.rows.scales[i] / divisor)
-        for part, table in zip(parts, tables, strict=True):
-            part[k] = [_float(int(v) // divisor) for v in table[i]]
+        own[k] = math.gcd(own[k], *(v for v in bounds if v is not None)) or 1
+        factors.append(faces.rows.scales[i] / own[k])
         for end, bound in zip(ends, bounds, strict=True):
             if bound is not None:
-                end[k] = _float(bound // divisor)
+                end[k] = _floats(np.array([bound // own[k]], dtype=object))[0]
+    divided = np.flatnonzero(own != 1)
+    for part in chosen:
+        part[divided] //= own[divided, None]
+    parts = [_floats(part) for part in chosen]
     sets = [_face_set(problem.sets[b], faces.sizes[b]) for b in blocks]
     rows: list[Any] = [
         part.reshape(len(kept), *block.shape) if len(kept) else None
@@ -244,12 +256,14 @@ def _face_set(block: BlockSet, size: int) -> BlockSet:
     return replace(block, n=size) if isinstance(block, (PSD, Nonneg)) else block
 
 
-def _float(value: int) -> float:
+def _floats(values: np.ndarray) -> FloatArray:
+    """The same numbers as doubles."""
     try:
-        out = float(value)
+        out = as_floats(values)
     except OverflowError:
-        out = math.inf
-    if out != value:
+        out = np.full(values.shape, np.inf)
+    large = np.abs(out) > EXACT_FLOAT
+    if large.any() and any(map(operator.ne, out[large].tolist(), values[large].tolist())):
         raise NotRepresentable("rows on a face hold integers that no double can")
     return out
 
@@ -258,7 +272,6 @@ def _needed(table: np.ndarray, faces: Faces) -> list[int]:
     """Rows that do not follow from the others: equality rows that are independent, and inequalities."""
     equal = [i for i in range(len(table)) if faces.lower[i] is not None and faces.lower[i] == faces.upper[i]]
     right = np.array([faces.lower[i] for i in equal], dtype=object)
-    need_integers("independent rows on a face", float(len(equal)) ** 2 * (table.shape[1] + 1))
     kept = {equal[k] for k in independent_rows(np.column_stack([table[equal], right]))} if equal else set()
     for i in set(range(len(table))) - set(equal):
         low, high = faces.lower[i], faces.upper[i]
