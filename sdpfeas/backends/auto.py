@@ -169,10 +169,7 @@ def _by_shape(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
         ("admm", {}),
     ]
     ours = [(OURS, dict[str, object]())]
-    # Ours would have to take second-order cones as matrices.
-    sets = [*problem.sets, *(lmi.set for lmi in problem.lmis)]
-    vectors = any(block.shadow_of and not block.side for block in sets)
-    first = newton_work(problem).products <= DENSE_WORK and not vectors
+    first = newton_work(problem).products <= DENSE_WORK
     faces: list[tuple[str, dict[str, object]]] = []
     if Facial.takes(problem):
         faces = [(FACES, {"whole": False})]

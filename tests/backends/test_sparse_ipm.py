@@ -1,5 +1,7 @@
 """The sparse interior-point method: its linear algebra, its answers, and what it must survive."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +12,7 @@ import sdpfeas as sf
 from sdpfeas.backends.asking import ask_program
 from sdpfeas.backends.ipm import backend as backend_module
 from sdpfeas.backends.ipm import schur as schur_module
-from sdpfeas.backends.ipm.hkm import Iterate
+from sdpfeas.backends.ipm.hkm import Iterate, inside
 from sdpfeas.backends.ipm.pair import ConeRows, StandardPair, standard_pair
 from sdpfeas.backends.ipm.schur import SchurComplement
 from sdpfeas.backends.ipm.self_dual import SelfDual
@@ -22,14 +24,19 @@ from sdpfeas.problem.program import ConicProgram
 SEEDS = st.integers(0, 2**32 - 1)
 
 #: Sides of the matrices, then numbers; and how many entries a row has on each of them.
-SHAPES = {
+SHAPES: dict[str, tuple[list[int], int, int]] = {
     "single entries": ([6], 0, 1),
     "few entries": ([7], 3, 3),
     "dense rows": ([4, 4], 2, 100),
     "many small": ([2] * 9 + [1] * 4, 5, 1),
     "different sizes": ([1, 3, 3, 5], 1, 2),
     "numbers only": ([], 6, 2),
+    "second order": ([], 2, 2),
+    "second order and matrices": ([3, 3], 1, 2),
 }
+
+#: Dimensions of second-order cones beside them: several of one, and one beyond what is written out.
+CURVED = [3, 2, 3, 3, 12]
 
 
 def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) -> list[ConeRows]:
@@ -45,6 +52,9 @@ def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) 
         if dense_row:
             full[-1] = 1.0
         cones.append(ConeRows(n, sp.csr_array(full.reshape(m, -1)), rng.normal() * np.eye(n).reshape(-1)))
+    for n in CURVED if shape.startswith("second order") else []:
+        rows = sp.random_array((m, n), density=0.5, rng=rng, format="csr")
+        cones.append(ConeRows(0, rows, rng.normal(size=n), curved=True))
     if lines:
         cones.append(ConeRows(0, sp.random_array((m, lines), density=0.4, rng=rng), rng.normal(size=lines)))
     return cones
@@ -57,8 +67,29 @@ def random_iterate(rng: np.random.Generator, pair: StandardPair) -> Iterate:
         for group in pair.groups:
             root = rng.normal(size=(group.count, group.side, group.side + 2))
             group.of(flat)[:] = root @ np.swapaxes(root, 1, 2)
+        for bundle in pair.bundles:
+            vectors = rng.normal(size=(bundle.count, bundle.dimension))
+            vectors[:, 0] = np.linalg.norm(vectors[:, 1:], axis=1) * rng.uniform(1.01, 3.0, bundle.count)
+            bundle.of(flat)[:] = vectors
         found.append(flat)
     return Iterate(pair, *found)
+
+
+def test_directions_in_second_order_cones_are_those_of_their_algebra() -> None:
+    """``x dz + z dx`` in the scaled algebra: both sides of the linearised equation, at random vectors."""
+    rng = np.random.default_rng(3)
+    pair = standard_pair([ConeRows(0, sp.csr_array((1, n)), curved=True) for n in CURVED], np.zeros(1))
+    iterate = random_iterate(rng, pair)
+    # A multiple of x is what z answers to with its own multiple, and z^-1 what it is scaled by.
+    assert np.allclose(iterate.respond(iterate.z), iterate.x)
+    for bundle in pair.bundles:
+        z, inverse = bundle.of(iterate.z), bundle.of(iterate.inverse_dual())
+        assert np.allclose(np.sum(z * inverse, axis=1), 1.0)
+        assert np.allclose(z[:, :1] * inverse[:, 1:] + inverse[:, :1] * z[:, 1:], 0.0)
+    change = rng.normal(size=pair.size)
+    primal, _ = iterate.limits(change, change)
+    for share, fine in ((0.999, True), (1.001, False)):
+        assert inside(pair, iterate.x + share * primal * change) == fine
 
 
 def as_array(matrix) -> np.ndarray:
@@ -98,7 +129,7 @@ def test_a_step_shrinks_every_residual_alike(seed, shape, free) -> None:
     m = 5
     columns = sp.csr_array(rng.normal(size=(m, free)))
     cones = [
-        ConeRows(c.side, c.rows + sp.random_array(c.rows.shape, density=0.0), c.cost)
+        replace(c, rows=c.rows + sp.random_array(c.rows.shape, density=0.0))
         for c in random_cones(rng, m, shape, True)
     ]
     # Rows that are certainly independent.
@@ -535,3 +566,17 @@ def test_an_objective_over_lmis_needs_no_slacks() -> None:
     assert np.linalg.eigvalsh(y)[0] >= -1e-9
     assert np.vdot(y, f) == pytest.approx(1.0, rel=1e-6)
     assert np.trace(y) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("storage", ["dense", "low-rank"])
+def test_many_second_order_cones_stay_what_they_are(storage) -> None:
+    """The sparse method takes them as vectors; beside rows that it does not take, they become matrices."""
+    rng = np.random.default_rng(5)
+    sets = [sf.SecondOrder(3)] * 4 + [sf.SecondOrder(1), sf.SecondOrder(20), sf.PSD(3)]
+    for planting, verdict in (
+        (planted.feasible, sf.Verdict.FEASIBLE),
+        (planted.infeasible, sf.Verdict.INFEASIBLE),
+    ):
+        result = sf.solve(planting(rng, sets, rows=8, storage=storage).problem, "spectral-ipm")
+        assert result.verdict is verdict
+        assert result.proof is sf.Proof.RIGOROUS

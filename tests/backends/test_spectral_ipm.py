@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdpfeas as sf
+from sdpfeas.backends.contract import SPECTRAL_SETS
 from sdpfeas.backends.ipm.backend import SpectralIpm
 from sdpfeas.backends.ipm.centre import centred_pair, centred_spectrum
 from sdpfeas.backends.ipm.cone import Cone
@@ -76,7 +77,7 @@ def test_a_step_shrinks_every_linear_residual_alike(mix) -> None:
     """Newton directions solve the linear equations exactly, so residuals shrink by one common factor."""
     rng = np.random.default_rng(3)
     problem = planted.feasible(rng, planted.set_mixes()[mix], bounds="mixed").problem
-    problem = cast_shadows(problem, SpectralIpm.sets).problem
+    problem = cast_shadows(problem, SPECTRAL_SETS).problem
     embedding = Embedding(problem, None)
 
     def residuals() -> np.ndarray:

@@ -2,9 +2,9 @@
 
 It takes every set as it is (a SpectralBox costs two cones on one matrix, no extra rows), keeps low-rank rows
 low-rank and sparse ones sparse, and heads for the centre of the points or of the certificates. Questions
-about cones with rows stored as entries go to the sparse method, all others to the structured
-one. No warm start: a centred start is what both live on. Calls back every few iterations, with an objective
-in every one.
+about cones with rows stored as entries go to the sparse method, all others to the structured one, which
+takes second-order cones as matrices. No warm start: a centred start is what both live on. Calls back every
+few iterations, with an objective in every one.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.presolve import Presolved, presolve
+from sdpfeas.problem.reductions.shadows import cast_shadows
+from sdpfeas.problem.sets import SecondOrder
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["SpectralIpm", "SpectralIpmOptions"]
@@ -82,7 +84,7 @@ class SpectralIpm(FeasibilityBackend):
     """Structured primal–dual interior-point method; certified stops, no extra rows for a box."""
 
     name = "spectral-ipm"
-    sets = SPECTRAL_SETS
+    sets = SPECTRAL_SETS | {SecondOrder}
     lmis = True
     calls_back = True
     maximises = True
@@ -97,6 +99,9 @@ class SpectralIpm(FeasibilityBackend):
                     return search(PosedUnknowns(problem), inquiry, self.options.max_iterations)
             slacks = problem.slack_form
             return self.solve(slacks.problem, inquiry.through(slacks)).back(slacks)
+        if _curved(problem) and not stored_as_entries(problem):
+            shadows = cast_shadows(problem, SPECTRAL_SETS)
+            return self.solve(shadows.problem, inquiry.through(shadows)).back(shadows)
         small = presolve(problem)
         if small.answer is not None:
             return Claim(*small.answer, raw_status="presolved")
@@ -140,6 +145,11 @@ class SpectralIpm(FeasibilityBackend):
         if problem.lmis and not (plain and _unknowns_are_cheaper(problem)):
             slacks = problem.slack_form
             return self.maximise(program.with_slacks(), inquiry.through(slacks)).back(slacks)
+        if _curved(problem) and not plain:
+            shadows = cast_shadows(problem, SPECTRAL_SETS)
+            terms = shadows.terms(program.objective)
+            reduced = replace(program, problem=shadows.problem, objective=terms, start=None)
+            return self.maximise(reduced, inquiry.through(shadows)).back(shadows)
         if plain:
             claim = self._maximise_sparse(program, inquiry)
             limits = (Stop.FINISHED, Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
@@ -238,9 +248,14 @@ def _unknowns_are_cheaper(problem: FeasibilityProblem) -> bool:
     return unknowns_work(problem).products < rows_work(problem).products
 
 
+def _curved(problem: FeasibilityProblem) -> bool:
+    """Whether there are second-order cones, which the structured method takes as matrices only."""
+    return any(isinstance(block, SecondOrder) for block in problem.sets)
+
+
 def _worth_another_try(problem: FeasibilityProblem) -> bool:
     """Whether the structured method takes no more than a few times what the sparse one did."""
-    if problem.lmis:
+    if problem.lmis or _curved(problem):
         return False
     return structured_work(problem).products <= DEARER * newton_work(problem).products
 

@@ -7,7 +7,7 @@ import numpy as np
 from sdpfeas.numerics.effort import Work
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Dense, PairwiseDifference, Sparse
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
 __all__ = [
     "newton_memory",
@@ -35,7 +35,7 @@ def stored_as_entries(problem: FeasibilityProblem) -> bool:
         for leaf in rows.leaves()
     )
     sets = (*problem.sets, *(lmi.set for lmi in problem.lmis))
-    return stored and all(isinstance(block, (PSD, Nonneg, Free)) for block in sets)
+    return stored and all(isinstance(block, (PSD, SecondOrder, Nonneg, Free)) for block in sets)
 
 
 def newton_work(problem: FeasibilityProblem) -> Work:

@@ -15,6 +15,7 @@ import scipy.linalg
 
 from sdpfeas.backends.ipm.cone import extremes
 from sdpfeas.backends.ipm.pair import Group, StandardPair
+from sdpfeas.backends.ipm.second_order import Scaling, all_inside, lowest
 from sdpfeas.numerics.linalg import FloatArray, cholesky, symmetrize
 
 __all__ = ["Iterate", "inside", "step_limit"]
@@ -71,6 +72,11 @@ class Iterate:
         """Matrices of a group."""
         return self.pair.groups[k].of(self.x)
 
+    @cached_property
+    def scalings(self) -> list[Scaling]:
+        """What belongs to z in second-order cones, bundle by bundle."""
+        return [Scaling(bundle.of(self.z)) for bundle in self.pair.bundles]
+
     @property
     def ratios(self) -> FloatArray:
         """``x / z`` for the numbers."""
@@ -84,6 +90,8 @@ class Iterate:
         for k, group in enumerate(self.pair.groups):
             product = self.xs(k) @ group.of(g) @ self.inverses[k]
             out[group.place] = symmetrize(product).reshape(-1)
+        for bundle, scaling in zip(self.pair.bundles, self.scalings, strict=True):
+            bundle.of(out)[:] = scaling.respond(bundle.of(self.x), bundle.of(g))
         lines = self.pair.lines
         out[lines] = g[lines] * self.ratios
         return out
@@ -94,6 +102,8 @@ class Iterate:
         for k, group in enumerate(self.pair.groups):
             product = group.of(dx) @ group.of(dz) @ self.inverses[k]
             out[group.place] = symmetrize(product).reshape(-1)
+        for bundle, scaling in zip(self.pair.bundles, self.scalings, strict=True):
+            bundle.of(out)[:] = scaling.respond(bundle.of(dx), bundle.of(dz))
         lines = self.pair.lines
         out[lines] = dx[lines] * dz[lines] / self.z[lines]
         return out
@@ -103,6 +113,8 @@ class Iterate:
         out = np.empty_like(self.x)
         for group, inverse in zip(self.pair.groups, self.inverses, strict=True):
             out[group.place] = inverse.reshape(-1)
+        for bundle, scaling in zip(self.pair.bundles, self.scalings, strict=True):
+            bundle.of(out)[:] = scaling.inverse
         out[self.pair.lines] = 1.0 / self.z[self.pair.lines]
         return out
 
@@ -117,6 +129,8 @@ def identity(pair: StandardPair) -> FloatArray:
     out = np.ones(pair.size)
     for group in pair.groups:
         group.of(out)[:] = np.eye(group.side)
+    for bundle in pair.bundles:
+        bundle.of(out)[:, 1:] = 0.0
     return out
 
 
@@ -130,6 +144,8 @@ def factors(pair: StandardPair, flat: FloatArray) -> list[FloatArray]:
     """
     if not np.all(flat[pair.lines] > 0.0):
         raise np.linalg.LinAlgError("a number is not positive")
+    if not all(all_inside(bundle.of(flat)) for bundle in pair.bundles):
+        raise np.linalg.LinAlgError("a vector is outside its cone")
     return [_factor(group, flat) for group in pair.groups]
 
 
@@ -166,10 +182,12 @@ def _inverse(factor: FloatArray) -> FloatArray:
 def step_limit(pair: StandardPair, flat: FloatArray, own: list[FloatArray], change: FloatArray) -> float:
     """Longest step along a change that stays inside, nearly."""
     lines = pair.lines
-    lowest = float(np.min(change[lines] / flat[lines], initial=0.0))
+    least = float(np.min(change[lines] / flat[lines], initial=0.0))
     for group, factor in zip(pair.groups, own, strict=True):
-        lowest = min(lowest, _lowest(factor, group.of(change)))
-    return np.inf if lowest >= 0.0 else -1.0 / lowest
+        least = min(least, _lowest(factor, group.of(change)))
+    for bundle in pair.bundles:
+        least = min(least, lowest(bundle.of(flat), bundle.of(change)))
+    return np.inf if least >= 0.0 else -1.0 / least
 
 
 def _lowest(factor: FloatArray, change: FloatArray) -> float:

@@ -1,9 +1,10 @@
 """The standard pair of cone programs that the sparse interior-point method works on.
 
 ``min <c, x> + f'u`` subject to ``A x + B u = b``, ``x`` in K, ``u`` free, beside ``max b'y`` subject to ``c -
-A'y`` in K and ``B'y = f``. K is a product of cones of positive semidefinite matrices and of non-negative
-numbers. A member is one flat vector: the matrices written out in full, those of one side next to each other,
-then the numbers.
+A'y`` in K and ``B'y = f``. K is a product of cones of positive semidefinite matrices, of second-order cones
+and of non-negative numbers. A member is one flat vector: the matrices written out in full, those of one side
+next to each other, then the vectors of second-order cones, those of one length next to each other, then the
+numbers.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.sets import BlockSet, SecondOrder
 
-__all__ = ["ConeRows", "Group", "StandardPair", "standard_pair"]
+__all__ = ["Bundle", "ConeRows", "Group", "StandardPair", "standard_pair"]
 
 
 @dataclass(frozen=True)
@@ -28,16 +30,25 @@ class ConeRows:
     Attributes
     ----------
     side : int
-        Side of the matrices; zero for non-negative numbers.
+        Side of the matrices; zero for vectors.
     rows : sparse array
         Shape (m, entries): full symmetric matrices, one a row, flattened.
     cost : ndarray, optional
         Its part of c, flat; None for zero.
+    curved : bool
+        Whether it is a second-order cone.
     """
 
     side: int
     rows: Any
     cost: FloatArray | None = None
+    curved: bool = False
+
+    @classmethod
+    def on(cls, block: BlockSet, rows: Any, cost: FloatArray | None = None) -> ConeRows:
+        """Rows on a set that is a cone."""
+        curved = isinstance(block, SecondOrder) and block.n > 1
+        return cls(block.n if block.matrix else 0, rows, cost, curved)
 
     @property
     def entries(self) -> int:
@@ -72,6 +83,32 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Bundle:
+    """Second-order cones of one dimension that lie next to each other.
+
+    Attributes
+    ----------
+    dimension, count : int
+        Their dimension, and how many there are.
+    start : int
+        Where the first one begins in a flat vector.
+    """
+
+    dimension: int
+    count: int
+    start: int
+
+    @property
+    def place(self) -> slice:
+        """Where all of them are."""
+        return slice(self.start, self.start + self.count * self.dimension)
+
+    def of(self, flat: FloatArray) -> FloatArray:
+        """Return the vectors in a flat one, shape (count, dimension)."""
+        return flat[self.place].reshape(self.count, self.dimension)
+
+
+@dataclass(frozen=True)
 class StandardPair:
     """The data of both programs.
 
@@ -86,7 +123,9 @@ class StandardPair:
     b, c, f : ndarray
         Right-hand side and costs.
     groups : tuple of Group
-        Where the matrices are; the numbers come after the last one.
+        Where the matrices are.
+    bundles : tuple of Bundle
+        Where second-order cones are; the numbers come after the last one.
     places : tuple of slice
         Where each cone is that was given.
     """
@@ -98,6 +137,7 @@ class StandardPair:
     c: FloatArray
     f: FloatArray
     groups: tuple[Group, ...]
+    bundles: tuple[Bundle, ...]
     places: tuple[slice, ...]
 
     @property
@@ -111,14 +151,24 @@ class StandardPair:
         return int(self.c.size)
 
     @property
-    def lines(self) -> slice:
-        """Where the non-negative numbers are."""
+    def vectors(self) -> slice:
+        """Where everything is that is no matrix."""
         return slice(self.groups[-1].place.stop if self.groups else 0, self.size)
 
     @property
+    def lines(self) -> slice:
+        """Where the non-negative numbers are."""
+        return slice(self.bundles[-1].place.stop if self.bundles else self.vectors.start, self.size)
+
+    @property
     def degree(self) -> int:
-        """Complementary pairs of numbers: eigenvalues and entries."""
-        return sum(g.side * g.count for g in self.groups) + self.lines.stop - self.lines.start
+        """Complementary pairs of numbers: eigenvalues, entries, and one for each second-order cone."""
+        lines = self.lines
+        return (
+            sum(g.side * g.count for g in self.groups)
+            + sum(b.count for b in self.bundles)
+            + (lines.stop - lines.start)
+        )
 
 
 def standard_pair(
@@ -138,7 +188,8 @@ def standard_pair(
         Their costs.
     """
     m = b.size
-    order = sorted(range(len(cones)), key=lambda k: (cones[k].side == 0, cones[k].side))
+    kinds = [_kind(cone) for cone in cones]
+    order = sorted(range(len(cones)), key=kinds.__getitem__)
     starts = np.cumsum([0, *(cones[k].entries for k in order)])
     size = int(starts[-1])
     places = [slice(0, 0)] * len(cones)
@@ -153,15 +204,27 @@ def standard_pair(
         cost = cones[k].cost
         if cost is not None:
             c[places[k]] = cost
-    groups, start = [], 0
-    for side, members in groupby(cones[k].side for k in order):
-        if side:
+    groups, bundles, start = list[Group](), list[Bundle](), 0
+    for (rank, side), members in groupby(kinds[k] for k in order):
+        if rank == 0:
             groups.append(Group(side, len(list(members)), start))
             start = groups[-1].place.stop
+        elif rank == 1:
+            bundles.append(Bundle(side, len(list(members)), start))
+            start = bundles[-1].place.stop
     index = np.int32 if max(size, m) < 2**31 - 1 else np.int64
     parts = [np.concatenate([np.zeros(0, dtype=index), *part]) for part in (which, where)]
     coords = tuple(part.astype(index) for part in parts)
     rows = sp.csr_array((np.concatenate([np.zeros(0), *value]), coords), shape=(m, size))
     columns = sp.csr_array((m, 0)) if free is None else sp.csr_array(free)
     costs = np.zeros(columns.shape[1]) if f is None else f
-    return StandardPair(rows, rows.T.tocsr(), columns, b, c, costs, tuple(groups), tuple(places))
+    return StandardPair(
+        rows, rows.T.tocsr(), columns, b, c, costs, tuple(groups), tuple(bundles), tuple(places)
+    )
+
+
+def _kind(cone: ConeRows) -> tuple[int, int]:
+    """Matrices come first, by their side, then second-order cones, by their dimension, then numbers."""
+    if cone.side:
+        return 0, cone.side
+    return (1, cone.entries) if cone.curved else (2, 0)

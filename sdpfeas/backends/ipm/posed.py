@@ -56,7 +56,7 @@ class PosedRows(Posed):
     Parameters
     ----------
     problem : FeasibilityProblem
-        PSD, Nonneg and Free blocks; no row may be zero or without bounds.
+        PSD, SecondOrder, Nonneg and Free blocks; no row may be zero or without bounds.
     objective : tuple of ndarray, optional
         What to maximise, one array per block.
     """
@@ -79,7 +79,7 @@ class PosedRows(Posed):
             else:
                 self._blocks.append(b)
                 cost = None if objective is None else -objective[b].reshape(-1)
-                cones.append(ConeRows(block.n if block.matrix else 0, own, cost))
+                cones.append(ConeRows.on(block, own, cost))
         cones.append(ConeRows(0, scaled_rows(self._factors, _slacks(problem, ranged))))
         right = np.concatenate(
             [

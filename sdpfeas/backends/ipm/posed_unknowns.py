@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ class PosedUnknowns(Posed):
     Parameters
     ----------
     problem : FeasibilityProblem
-        Blocks and LMIs in PSD, Nonneg or, blocks only, Free.
+        Blocks and LMIs in PSD, SecondOrder, Nonneg or, blocks only, Free.
     objective : tuple of ndarray, optional
         What to maximise, one array per block.
     """
@@ -42,11 +43,7 @@ class PosedUnknowns(Posed):
         self._counts = [block.dimension for block in problem.sets]
         self._folds = [_fold(block) for block in problem.sets]
         cones = [
-            ConeRows(
-                lmi.set.n if lmi.set.matrix else 0,
-                -self._stacked(lmi.coefficients, lmi.set),
-                lmi.constant.reshape(-1),
-            )
+            ConeRows.on(lmi.set, -self._stacked(lmi.coefficients, lmi.set), lmi.constant.reshape(-1))
             for lmi in problem.lmis
         ]
         self._own = []
@@ -55,7 +52,7 @@ class PosedUnknowns(Posed):
         for b, (block, count, fold) in enumerate(zip(problem.sets, self._counts, self._folds, strict=True)):
             if not block.free:
                 self._own.append(b)
-                cones.append(ConeRows(block.n if block.matrix else 0, -_padded(fold, start, total)))
+                cones.append(ConeRows.on(block, -_padded(fold, start, total)))
             start += count
         rows = self._rows(total)
         # An equality row without terms holds anyway, or is one bound that no point meets.
@@ -94,7 +91,7 @@ class PosedUnknowns(Posed):
         used = (sizes > 0.0) | (right != 0.0)
         self._used = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.int64)
         self._factors = power_of_two(np.sqrt(sizes[self._used]))
-        cones = [ConeRows(c.side, self._taken(c.rows), c.cost) for c in cones]
+        cones = [replace(c, rows=self._taken(c.rows)) for c in cones]
         self.pair = standard_pair(
             cones,
             right[self._used] * self._factors,

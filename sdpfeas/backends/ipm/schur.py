@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from sdpfeas.backends.ipm.hkm import Iterate
 from sdpfeas.backends.ipm.pair import Group, StandardPair
+from sdpfeas.backends.ipm.schur_vectors import VectorPart
 from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 
@@ -60,16 +61,14 @@ class SchurComplement:
             own = columns if group.place == slice(0, pair.size) else columns[:, group.place]
             for part in _kernels(group, own):
                 self._parts.append((k, part))
-        self._lines = columns[:, pair.lines].tocsr()
-        self._lines_adjoint = self._lines.T.tocsr()
+        self._vectors = VectorPart(pair, columns[:, pair.vectors])
         #: Where the entries of all squares go in an array; made when it is needed.
         self._spots: np.ndarray | None = None
         self._collect()
 
     def _collect(self) -> None:
         """Decide whether the sum is kept sparse, and where contributions go."""
-        counts = np.diff(self._lines.tocsc().indptr).astype(np.float64)
-        filled = sum(part.filled for _, part in self._parts) + float(counts @ counts)
+        filled = sum(part.filled for _, part in self._parts) + self._vectors.filled
         self.sparse = self.m > SPARSE_ROWS and filled < SPARSE_SHARE * float(self.m) ** 2
 
     @property
@@ -95,9 +94,7 @@ class SchurComplement:
                 found.extend(part.gram(iterate.multiple))
             else:
                 found.extend(part.at(iterate.xs(k), iterate.inverses[k]))
-        lines = None
-        if self._lines.nnz:
-            lines = self._lines @ sp.diags_array(iterate.ratios) @ self._lines_adjoint
+        lines = self._vectors.at(iterate)
         return self._sparse_sum(found, lines) if self.sparse else self._dense_sum(found, lines)
 
     def _dense_sum(self, found: list[tuple[np.ndarray | None, FloatArray]], lines: Any) -> FloatArray:

@@ -118,6 +118,8 @@ class SelfDual:
         for group in pair.groups:
             x, z = (np.trace(group.of(flat), axis1=1, axis2=2) for flat in (self.x, self.z))
             most = max(most, float(np.max(x * z)) / group.side**2)
+        for bundle in pair.bundles:
+            most = max(most, float(np.max(bundle.of(self.x)[:, 0] * bundle.of(self.z)[:, 0])))
         lines = pair.lines
         count = max(lines.stop - lines.start, 1)
         most = max(most, float(np.sum(self.x[lines])) * float(np.sum(self.z[lines])) / count**2)
@@ -272,6 +274,9 @@ class SelfDual:
             size = np.trace(new, axis1=1, axis2=2) / np.trace(old, axis1=1, axis2=2)
             np.multiply(-KEPT * size[:, None, None], old, out=group.of(less))
             group.of(less)[:] += new
+        for bundle in self.pair.bundles:
+            new, old = bundle.of(found), bundle.of(model)
+            bundle.of(less)[:] = new - (KEPT * new[:, :1] / old[:, :1]) * old
         lines = self.pair.lines
         total = float(np.sum(model[lines])) or 1.0
         less[lines] = found[lines] - (KEPT * float(np.sum(found[lines])) / total) * model[lines]
