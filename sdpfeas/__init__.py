@@ -15,6 +15,7 @@ from sdpfeas.errors import (
     ProblemError,
     SdpfeasError,
 )
+from sdpfeas.extras import on_demand
 
 if TYPE_CHECKING:
     from sdpfeas import families
@@ -68,18 +69,12 @@ else:
         "sdpfeas.verifier.results": ["Check", "Claim", "Conflict", "Proof", "Result", "Stop", "Verdict"],
         "sdpfeas.verifier.tolerances": ["Tolerances"],
     }
-    _PLACE = {name: place for place, names in _PLACES.items() for name in names}
+    _named = on_demand(__name__, _PLACES)
 
     def __getattr__(name):
         """Import a public name, or a room that is one."""
-        if name in _PLACE:
-            value = getattr(import_module(_PLACE[name]), name)
-        elif name in ("backends", "families"):  # the first can also be called: it lists what is in it
-            value = import_module(f"sdpfeas.{name}")
-        else:
-            raise AttributeError(f"module 'sdpfeas' has no attribute {name!r}")
-        globals()[name] = value
-        return value
+        # The first of these can also be called: it lists what is in it.
+        return import_module(f"sdpfeas.{name}") if name in ("backends", "families") else _named(name)
 
     def __dir__():
         return sorted({*globals(), *__all__})

@@ -1,23 +1,23 @@
 """Packages that are imported when they are needed.
 
 Where an optional one is missing, the error names the extra that brings it. Slow ones are asked for here if it
-matters who is first.
+matters who is first. Of our own, modules that stand at an entrance (the package, the command line) put off
+what they name until somebody asks for it.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from sdpfeas import __version__
 from sdpfeas.errors import MissingExtraError
 
-__all__ = ["cvxpy", "extra", "installed_version"]
+__all__ = ["cvxpy", "extra", "installed_version", "on_demand"]
 
 #: The extras of the package that something cannot do without, and what they bring.
 EXTRAS = {
@@ -54,6 +54,30 @@ def extra(name: str, what: str) -> Iterator[None]:
         raise MissingExtraError(f"{needs} ({error})") from error
 
 
+def on_demand(module: str, places: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """A ``__getattr__`` for a module whose names are imported when they are first asked for.
+
+    Type checkers do not see through it: write the same imports down under ``TYPE_CHECKING``.
+
+    Parameters
+    ----------
+    module : str
+        The module, ``__name__``.
+    places : mapping
+        For modules, the names that are taken from each.
+    """
+    place = {name: where for where, names in places.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in place:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = getattr(import_module(place[name]), name)
+        setattr(sys.modules[module], name, value)
+        return value
+
+    return get
+
+
 _one_at_a_time = threading.Lock()
 
 
@@ -70,8 +94,10 @@ def cvxpy() -> Any:
 @cache
 def installed_version(name: str) -> str | None:
     """Version of an installed package, read once (of this one: of the running code), or None."""
+    from importlib.metadata import PackageNotFoundError, version  # slow, and most commands need none
+
     if name == "sdpfeas":  # what an editable installation wrote down once may be old
-        return __version__
+        return str(import_module(name).__version__)
     try:
         return version(name)
     except PackageNotFoundError:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ast
+import resource
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import sdpfeas as sf
+import sdpfeas.wlda
+from sdpfeas.cli import completion, library
+from sdpfeas.wlda.paper.names import TARGET_NAMES
+from sdpfeas.wlda.paper.targets import TARGETS
 
 
 def in_a_fresh_process(code: str) -> str:
@@ -50,13 +56,22 @@ def test_every_public_name_is_there() -> None:
         sf.solv  # type: ignore[attr-defined]
 
 
-def test_type_checkers_see_the_names_where_they_are() -> None:
-    """The imports written down for type checkers are those that happen."""
-    source = Path(sf.__file__).read_text(encoding="utf-8")
-    (block,) = (node for node in ast.parse(source).body if isinstance(node, ast.If))
-    written = {n.name: s.module for s in block.body if isinstance(s, ast.ImportFrom) for n in s.names}
-    assert {written.pop("backends"), written.pop("families")} == {"sdpfeas.backends.registry", "sdpfeas"}
-    assert written == sf._PLACE  # type: ignore[attr-defined]
+def places(module: ModuleType) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """The imports a module with names on demand writes down for type checkers, and those that happen."""
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    written = {n.name: str(s.module) for s in block.body if isinstance(s, ast.ImportFrom) for n in s.names}
+    dicts = [node for other in block.orelse for node in ast.walk(other) if isinstance(node, ast.Dict)]
+    return written, ast.literal_eval(dicts[0])
+
+
+@pytest.mark.parametrize("module", [sf, library, sdpfeas.wlda])
+def test_type_checkers_see_the_names_where_they_are(module: ModuleType) -> None:
+    written, found = places(module)
+    if module is sf:
+        assert {written.pop("backends"), written.pop("families")} == {"sdpfeas.backends.registry", "sdpfeas"}
+    assert written == {name: place for place, names in found.items() for name in names}
+    assert all(getattr(module, name) is not None for name in written)
 
 
 @pytest.mark.slow
@@ -67,3 +82,70 @@ def test_importing_costs_little_beside_cvxpy() -> None:
 
     cvxpy = seconds("import cvxpy")
     assert seconds("import sdpfeas") <= 0.3 * cvxpy
+
+
+QUICK = [["--help"], ["solve", "--help"], ["paper", "--help"], ["--version"]]
+
+
+def completed(words: str) -> list[str]:
+    """What bash is told to offer for the last word."""
+    asked = {"_SDPFEAS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    code = (
+        f"import os, sys, atexit; os.environ.update({asked!r}); from sdpfeas.cli import main\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main([])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert not set(done.stderr.split()) & {"numpy", "scipy"}
+    return done.stdout.split()
+
+
+def test_help_and_completion_import_nothing_heavy() -> None:
+    code = f"""
+from sdpfeas.cli.app import app
+for words in {QUICK!r}:
+    try:
+        app(words, prog_name="sdpfeas")
+    except SystemExit as end:
+        assert not end.code
+"""
+    assert not loaded(code) & {"numpy", "scipy", "cvxpy", "sklearn", "sdpfeas.backends", "sdpfeas.problem"}
+
+
+def test_completion_knows_solvers_cards_and_targets() -> None:
+    assert completed("sdpfeas solve --solver cla") == ["clarabel", "clarabel-cvxpy", "clarabel-direct"]
+    assert completion.problems("wlda-ir") == ["wlda-iris"]
+    assert completion.things("theta-") == ["theta-cycle"]
+    assert completion.listed_solvers("scs,dual-l") == ["scs,dual-lbfgs"]
+    assert completion.listed_problems("max-cut,the")[0] == "max-cut,theta"
+    assert completion.targets("fig") == ["fig1", "fig2", "fig3"]
+
+
+def test_the_names_of_the_paper_s_targets() -> None:
+    assert tuple(TARGETS) == TARGET_NAMES
+
+
+@pytest.mark.slow
+def test_help_costs_little_beside_a_bare_typer_application(tmp_path: Path) -> None:
+    bare = tmp_path / "bare.py"
+    bare.write_text(
+        'import typer\napp = typer.Typer(rich_markup_mode="rich")\n'
+        'app.command("a")(lambda: None)\napp.command("b")(lambda: None)\napp()\n'
+    )
+
+    def seconds(*command: str) -> float:
+        times = []
+        for _ in range(5):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, *command], capture_output=True, timeout=120, check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return min(times)
+
+    for words in (["--help"], ["solve", "--help"]):
+        ours, least = (
+            seconds("-m", "sdpfeas.cli", *words),
+            seconds(str(bare), *["a", "--help"][-len(words) :]),
+        )
+        assert ours <= 2.0 * least, words

@@ -18,7 +18,8 @@ from types import ModuleType
 from typing import Any
 
 from sdpfeas.backends.contract import FeasibilityBackend
-from sdpfeas.cards.finder import Shelf, is_path
+from sdpfeas.cards.finder import is_path
+from sdpfeas.cards.shelves import SOLVERS
 from sdpfeas.cards.toml import read_card, shipped_cards
 from sdpfeas.errors import BackendError, CardError, OptionError, storable
 
@@ -32,23 +33,6 @@ __all__ = [
     "load_module",
     "shipped_cards",
 ]
-
-GROUP = "sdpfeas.backends"
-
-#: Backends that ship with the library; imported when asked for.
-BUILT_IN = {
-    "admm": "sdpfeas.backends.admm:Admm",
-    "auto": "sdpfeas.backends.auto:Auto",
-    "clarabel": "sdpfeas.backends.clarabel:Clarabel",
-    "cvxpy": "sdpfeas.backends.cvxpy:Cvxpy",
-    "dual-lbfgs": "sdpfeas.backends.dual.lbfgs:DualLbfgs",
-    "facial": "sdpfeas.backends.facial.backend:Facial",
-    "scs": "sdpfeas.backends.scs:Scs",
-    "spectral-ipm": "sdpfeas.backends.ipm.backend:SpectralIpm",
-}
-
-#: Where solvers are looked up.
-SHELF = Shelf("solvers", GROUP, BUILT_IN)
 
 
 @dataclass(frozen=True)
@@ -107,7 +91,7 @@ def _load_entry(entry: EntryPoint) -> type[FeasibilityBackend]:
 def backends() -> dict[str, BackendInfo]:
     """All registered backends: whether each can run here, and what it can do."""
     out = {}
-    for name, entry in sorted(SHELF.registered().items()):
+    for name, entry in sorted(SOLVERS.registered().items()):
         try:
             kind = _load_entry(entry)
         except BackendError as error:
@@ -161,12 +145,12 @@ def find_solver(spec: str | Path | type[FeasibilityBackend] | Solver) -> Solver:
 
 def _from_name(name: str, card: Path | None = None, seen: tuple[Path, ...] = ()) -> Solver:
     """The solver of a name, maybe one that a card named by its path gives."""
-    found = SHELF.find(name, card)
+    found = SOLVERS.find(name, card)
     if found is None:
-        raise BackendError(f"no solver named {name!r}; {SHELF.hint(name)}")
+        raise BackendError(f"no solver named {name!r}; {SOLVERS.hint(name)}")
     if isinstance(found, EntryPoint):
         return Solver(name, _load_entry(found), source=name)
-    return _from_path(found, by_path=SHELF.is_shipped(found), seen=seen)
+    return _from_path(found, by_path=SOLVERS.is_shipped(found), seen=seen)
 
 
 def _from_path(path: Path, *, by_path: bool, seen: tuple[Path, ...] = ()) -> Solver:
@@ -203,12 +187,12 @@ def _from_card(path: Path, by_path: bool, seen: tuple[Path, ...]) -> Solver:
 
 def _backend_of(path: Path, named: str, by_path: bool, seen: tuple[Path, ...]) -> Solver:
     if is_path(named, (".toml", ".py")):
-        return _from_path(SHELF.code(named, path, by_path=by_path), by_path=True, seen=seen)
+        return _from_path(SOLVERS.code(named, path, by_path=by_path), by_path=True, seen=seen)
     try:
         return _from_name(named, path if by_path else None, seen)
     except BackendError as error:
         if not by_path and (path.parent / f"{named}.py").is_file():
-            raise CardError(f"{path}: {SHELF.why_not(path)}") from None
+            raise CardError(f"{path}: {SOLVERS.why_not(path)}") from None
         raise BackendError(f"{path}: {error}") from error
 
 

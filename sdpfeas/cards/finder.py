@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sdpfeas.cards.toml import shipped_cards
 from sdpfeas.errors import CardError, hint
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["Shelf", "is_path"]
 
@@ -52,8 +55,16 @@ class Shelf:
 
     def registered(self) -> dict[str, EntryPoint]:
         """What can be loaded by name; nothing installed beside the library takes the place of what ships."""
-        ours = {name: EntryPoint(name, target, self.group) for name, target in self.built_in.items()}
+        from importlib.metadata import entry_points
+
+        ours = {name: self._entry(name) for name in self.built_in}
         return {point.name: point for point in entry_points(group=self.group)} | ours
+
+    def _entry(self, name: str) -> EntryPoint:
+        """The entry point of what ships."""
+        from importlib.metadata import EntryPoint  # slow, and help and completion need none
+
+        return EntryPoint(name, self.built_in[name], self.group)
 
     def find(self, name: str, card: Path | None = None, *, cards: bool = True) -> EntryPoint | Path | None:
         """What a name stands for: an entry point to load, the path of a card or of code, or None.
@@ -68,7 +79,7 @@ class Shelf:
             Whether a card will do, or only code.
         """
         if name in self.built_in:  # without reading what else is installed, which takes a while
-            return EntryPoint(name, self.built_in[name], self.group)
+            return self._entry(name)
         endings = (".toml", ".py") if cards else (".py",)
         places = [shipped_cards(self.folder) / (name + ending) for ending in endings]
         if (shipped := next((path for path in places if path.is_file()), None)) is not None:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.cli import completion
+from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import (
     EXIT_CODES,
     AsJson,
@@ -21,22 +22,9 @@ from sdpfeas.cli.console import (
     table,
     verdict_text,
 )
-from sdpfeas.cli.inputs import load_member
-from sdpfeas.cli.optima import bracket_value
 from sdpfeas.errors import ClaimError
-from sdpfeas.families.base import ParametricFamily
-from sdpfeas.families.stored import SavedBracket, load_bracket, pack_bracket, unpack_bracket
 from sdpfeas.files import writing
 from sdpfeas.harmless import in_terminal
-from sdpfeas.io.results import load_result, save_result, unpack_result
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.search.bisection import bisect
-from sdpfeas.search.solving import solve as solve_problem
-from sdpfeas.study.plan import problem_key
-from sdpfeas.study.store import Store
-from sdpfeas.verifier import decide
-from sdpfeas.verifier import verify as check_claim
-from sdpfeas.verifier.results import Check, Result, Verdict
 
 __all__ = ["Delta", "Member", "Problem", "Seed", "Side", "kept_evidence", "register"]
 
@@ -45,6 +33,7 @@ Problem = Annotated[
     typer.Argument(
         metavar="FILE|CARD",
         help="A problem: .npz, .dat-s(.gz), .mat(.gz), .cbf(.gz), a card, or a card's name.",
+        autocompletion=completion.problems,
     ),
 ]
 Side = Annotated[str, typer.Option(help="Side of an SDPA or SeDuMi file to read: primal or lmi.")]
@@ -84,7 +73,10 @@ def register(app: typer.Typer) -> None:
 def solve(
     problem: Problem,
     solver: Annotated[
-        str, typer.Option("--solver", "-b", help="A backend, a card or a drop-in file.")
+        str,
+        typer.Option(
+            "--solver", "-b", help="A backend, a card or a drop-in file.", autocompletion=completion.solvers
+        ),
     ] = "auto",
     time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds.")] = None,
     options: OptionPairs = None,
@@ -119,21 +111,21 @@ def solve(
     For a family indexed by delta the answer is a bracket of the largest feasible delta: by one program where
     the solver is auto and the family has one, else by bisection.
     """
-    chosen = find_solver(solver)
+    chosen = lib.find_solver(solver)
     if objective:
-        undecided = EXIT_CODES[Verdict.UNDECIDED] if exit_code else None
+        undecided = EXIT_CODES[lib.Verdict.UNDECIDED] if exit_code else None
         settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
-        bracket_value(problem, side, chosen, settings, time_limit, as_json, undecided)
+        lib.bracket_value(problem, side, chosen, settings, time_limit, as_json, undecided)
         return
-    built, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
-    if not isinstance(built, FeasibilityProblem):
+    built, label = lib.load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    if not isinstance(built, lib.FeasibilityProblem):
         if delta is None:
             settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
             _bisect(built, label, chosen, settings, time_limit, output, as_json, exit_code)
             return
         built = built.at(delta)
     with busy(f"{chosen.name} on {label} …"):
-        result = solve_problem(
+        result = lib.solve(
             built,
             chosen,
             time_limit=time_limit,
@@ -144,7 +136,7 @@ def solve(
             options=parse_pairs(options),
         )
     if output is not None:
-        save_result(result, output)
+        lib.save_result(result, output)
     if as_json:
         print_json({"problem": label, **describe_result(result)})
     else:
@@ -156,9 +148,9 @@ def solve(
 
 
 def _bisect(
-    family: ParametricFamily,
+    family: lib.ParametricFamily,
     label: str,
-    solver: Solver,
+    solver: lib.Solver,
     options: dict[str, Any],
     time_limit: float | None,
     output: Path | None,
@@ -167,10 +159,10 @@ def _bisect(
 ) -> None:
     with busy(f"{solver.name} on {label} …"):
         search = {name: options.pop(name) for name in SEARCH_OPTIONS if name in options}
-        bracket = bisect(family, solver, time_limit=time_limit, options=options, **search)
+        bracket = lib.bisect(family, solver, time_limit=time_limit, options=options, **search)
     if output is not None:
         ends = (bracket.lower, bracket.point), (bracket.upper, bracket.certificate)
-        packed = pack_bracket(SavedBracket.of(family, *ends, backend=solver.kind.name))
+        packed = lib.pack_bracket(lib.SavedBracket.of(family, *ends, backend=solver.kind.name))
         with writing(output):
             output.write_bytes(packed)
     steps = len(bracket.history)
@@ -184,7 +176,7 @@ def _bisect(
         if output is not None:
             out().print(f"written to {in_terminal(output)}")
     if exit_code and not bracket.converged:
-        raise typer.Exit(EXIT_CODES[Verdict.UNDECIDED])
+        raise typer.Exit(EXIT_CODES[lib.Verdict.UNDECIDED])
 
 
 def verify(
@@ -215,8 +207,8 @@ def verify(
     With a study, everything it holds about the problem is checked; exit code 1 if a verdict does not hold. Of
     a family without --delta, brackets are checked: both ends, rigorously.
     """
-    asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
-    if not isinstance(asked, FeasibilityProblem):
+    asked, label = lib.load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    if not isinstance(asked, lib.FeasibilityProblem):
         if delta is None:
             _verify_brackets(asked, label, result, as_json)
             return
@@ -224,13 +216,13 @@ def verify(
     if result.suffix == ".db":
         _verify_study(asked, result, rigorous, reading or "stored", as_json)
         return
-    saved = load_result(result)
+    saved = lib.load_result(result)
     if saved.problem_hash != asked.content_hash:
         raise ClaimError(f"{result} answers another problem: its content hash differs from that of {problem}")
     if exact:
-        check = check_claim(asked, saved.claim, exact=True, reading=reading or saved.reading)
+        check = lib.verify(asked, saved.claim, exact=True, reading=reading or saved.reading)
     else:
-        check = decide(asked, saved.claim, rigorous=rigorous, reading=reading or saved.reading)
+        check = lib.decide(asked, saved.claim, rigorous=rigorous, reading=reading or saved.reading)
     if as_json:
         print_json(
             {"problem": problem, "written_as": saved.verdict, "by": saved.backend, **describe_check(check)}
@@ -243,19 +235,21 @@ def verify(
         raise typer.Exit(EXIT_CODES[check.verdict])
 
 
-def kept_evidence(asked: FeasibilityProblem | ParametricFamily, path: Path) -> list[dict[str, Any]]:
+def kept_evidence(asked: lib.FeasibilityProblem | lib.ParametricFamily, path: Path) -> list[dict[str, Any]]:
     """All that a study holds about a problem."""
-    with Store(path, readonly=True) as study:
-        rows = study.evidence_about(problem_key(asked))
+    with lib.Store(path, readonly=True) as study:
+        rows = study.evidence_about(lib.problem_key(asked))
     if not rows:
         raise ClaimError(f"{path} holds no evidence about this problem; was it run with --keep-evidence?")
     return rows
 
 
-def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, reading: str, as_json: bool) -> None:
+def _verify_study(
+    asked: lib.FeasibilityProblem, path: Path, rigorous: bool, reading: str, as_json: bool
+) -> None:
     found = []
     for row in kept_evidence(asked, path):
-        check = decide(asked, unpack_result(row["data"]).claim, rigorous=rigorous, reading=reading)
+        check = lib.decide(asked, lib.unpack_result(row["data"]).claim, rigorous=rigorous, reading=reading)
         found.append(
             {
                 "solver": row["solver"],
@@ -279,15 +273,15 @@ def _verify_study(asked: FeasibilityProblem, path: Path, rigorous: bool, reading
         raise typer.Exit(1)
 
 
-def _verify_brackets(family: ParametricFamily, label: str, path: Path, as_json: bool) -> None:
+def _verify_brackets(family: lib.ParametricFamily, label: str, path: Path, as_json: bool) -> None:
     found = []
     if path.suffix == ".db":
         for row in kept_evidence(family, path):
             stored = (row["lower"], row["upper"])
-            low, high = unpack_bracket(row["data"]).verified(family)
+            low, high = lib.unpack_bracket(row["data"]).verified(family)
             found.append({"solver": row["solver"], "seed": row["seed"], **_ends(stored, (low, high))})
     else:
-        saved = load_bracket(path)
+        saved = lib.load_bracket(path)
         low, high = family.bracket
         stored = (saved.lower.delta if saved.lower else low, saved.upper.delta if saved.upper else high)
         found.append({"solver": "", "seed": None, **_ends(stored, saved.verified(family))})
@@ -316,7 +310,7 @@ def _ends(stored: tuple[float, float], proved: tuple[float, float]) -> dict[str,
     return {"stored": stored, "lower": proved[0], "upper": proved[1], "holds": holds}
 
 
-def describe_check(check: Check) -> dict[str, Any]:
+def describe_check(check: lib.Check) -> dict[str, Any]:
     """A check in plain data, without its evidence."""
     return {
         "verdict": check.verdict,
@@ -328,7 +322,7 @@ def describe_check(check: Check) -> dict[str, Any]:
     }
 
 
-def describe_result(result: Result) -> dict[str, Any]:
+def describe_result(result: lib.Result) -> dict[str, Any]:
     """A result in plain data, without its evidence."""
     return {
         **describe_check(result.check),

@@ -5,37 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from sdpfeas.auditor.audit import Finding
-from sdpfeas.auditor.audit import audit as audit_answer
+from sdpfeas.cli import library as lib
 from sdpfeas.cli.answers import Delta, Member, Problem, Seed, Side, kept_evidence
 from sdpfeas.cli.console import AsJson, out, parse_pairs, print_json
-from sdpfeas.cli.inputs import load_member
 from sdpfeas.errors import ClaimError
-from sdpfeas.families.base import ParametricFamily
-from sdpfeas.families.stored import SavedBracket, load_bracket, unpack_bracket
 from sdpfeas.harmless import in_terminal
-from sdpfeas.io.results import SavedResult, load_result, unpack_result
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.verifier.results import Verdict
 
 __all__ = ["register"]
 
 #: Exit code of every finding; of several the largest counts.
-CODES = {Finding.CONFIRMED: 0, Finding.NUMERIC: 1, Finding.NOT_CONFIRMED: 1, Finding.REFUTED: 3}
+CODES = {
+    "confirmed": 0,
+    "numeric": 1,
+    "not confirmed": 1,
+    "refuted": 3,
+}
 
 STYLES = {
-    Finding.CONFIRMED: "green",
-    Finding.NUMERIC: "yellow",
-    Finding.NOT_CONFIRMED: "yellow",
-    Finding.REFUTED: "bold red",
+    "confirmed": "green",
+    "numeric": "yellow",
+    "not confirmed": "yellow",
+    "refuted": "bold red",
 }
 
 #: An answer, the problem it is about, and what to call it.
-Asked = tuple[str, FeasibilityProblem, SavedResult]
+Asked: TypeAlias = "tuple[str, lib.FeasibilityProblem, lib.SavedResult]"
 
 
 def register(app: typer.Typer) -> None:
@@ -68,8 +66,8 @@ def audit(
     claims no proof, so there is none to confirm; it is said whether the auditor has one. Of a family without
     --delta both ends of a bracket are audited.
     """
-    asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
-    if not isinstance(asked, FeasibilityProblem) and delta is not None:
+    asked, label = lib.load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    if not isinstance(asked, lib.FeasibilityProblem) and delta is not None:
         asked = asked.at(delta)
     found = [_finding(*entry) for entry in _answers(asked, label, answer)]
     if not found:
@@ -86,28 +84,28 @@ def audit(
     raise typer.Exit(max(CODES[entry["finding"]] for entry in found))
 
 
-def _answers(asked: FeasibilityProblem | ParametricFamily, label: str, path: Path) -> Iterator[Asked]:
+def _answers(asked: lib.FeasibilityProblem | lib.ParametricFamily, label: str, path: Path) -> Iterator[Asked]:
     if path.suffix == ".db":
         for row in kept_evidence(asked, path):
             name = f"{label}, {row['solver']}, seed {row['seed']}"
-            if not isinstance(asked, FeasibilityProblem):
-                bracket = unpack_bracket(row["data"])
+            if not isinstance(asked, lib.FeasibilityProblem):
+                bracket = lib.unpack_bracket(row["data"])
                 for end, stored in ((bracket.lower, row["lower"]), (bracket.upper, row["upper"])):
                     if end is not None and end.delta != stored:
                         raise ClaimError(f"{name}: the study says {stored:g}, its evidence {end.delta:g}")
                 yield from _ends(asked, name, bracket)
-            elif row["verdict"] != Verdict.UNDECIDED:
-                yield name, asked, replace(unpack_result(row["data"]), verdict=row["verdict"])
-    elif isinstance(asked, FeasibilityProblem):
-        saved = load_result(path)
+            elif row["verdict"] != lib.Verdict.UNDECIDED:
+                yield name, asked, replace(lib.unpack_result(row["data"]), verdict=row["verdict"])
+    elif isinstance(asked, lib.FeasibilityProblem):
+        saved = lib.load_result(path)
         if saved.problem_hash != asked.content_hash:
             raise ClaimError(f"{path} answers another problem: its content hash differs from that of {label}")
         yield label, asked, saved
     else:
-        yield from _ends(asked, label, load_bracket(path))
+        yield from _ends(asked, label, lib.load_bracket(path))
 
 
-def _ends(family: ParametricFamily, label: str, bracket: SavedBracket) -> Iterator[Asked]:
+def _ends(family: lib.ParametricFamily, label: str, bracket: lib.SavedBracket) -> Iterator[Asked]:
     for name, end in (("lower", bracket.lower), ("upper", bracket.upper)):
         if end is None:
             continue
@@ -117,14 +115,14 @@ def _ends(family: ParametricFamily, label: str, bracket: SavedBracket) -> Iterat
 
 
 def _in_words(entry: dict[str, Any]) -> str:
-    if entry["finding"] is not Finding.NUMERIC:
+    if entry["finding"] != "numeric":
         return str(entry["reason"])
     own = "has one" if entry["proved"] else "has none"
     return f"the answer claims no proof, and the auditor {own}: {entry['reason']}"
 
 
-def _finding(label: str, problem: FeasibilityProblem, saved: SavedResult) -> dict[str, Any]:
-    found = audit_answer(problem, saved)
+def _finding(label: str, problem: lib.FeasibilityProblem, saved: lib.SavedResult) -> dict[str, Any]:
+    found = lib.audit(problem, saved)
     return {
         "about": label,
         "verdict": saved.verdict,

@@ -10,7 +10,6 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.status import Status
@@ -20,7 +19,6 @@ from rich.text import Text
 from sdpfeas.cards.toml import parse_toml
 from sdpfeas.errors import OptionError
 from sdpfeas.harmless import in_terminal, visible
-from sdpfeas.verifier.results import Verdict
 
 __all__ = [
     "EXIT_CODES",
@@ -36,7 +34,7 @@ __all__ = [
 ]
 
 #: Exit codes with ``--exit-code``, as SAT solvers have them.
-EXIT_CODES = {Verdict.FEASIBLE: 10, Verdict.INFEASIBLE: 20, Verdict.UNDECIDED: 30}
+EXIT_CODES = {"feasible": 10, "infeasible": 20, "undecided": 30}
 
 STYLES = {"feasible": "green", "infeasible": "red", "undecided": "yellow"}
 
@@ -110,10 +108,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "tolist"):  # arrays and numbers of NumPy, which need not be there to say no
         return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no infinity
     if isinstance(value, (str, int, float, bool)) or value is None:

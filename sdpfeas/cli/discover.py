@@ -8,16 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from sdpfeas.backends.registry import Solver, backends, describe, find_solver
-from sdpfeas.cards.options import describe_options
+from sdpfeas.cli import completion
+from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, busy, out, print_json, table
-from sdpfeas.cli.inputs import describe_problem, is_problem_file, load_problem
 from sdpfeas.errors import CardError, SdpfeasError
-from sdpfeas.families.lookup import family_names, find_family
-from sdpfeas.families.problem_cards import ProblemCard, find_problem, problem_names
 from sdpfeas.harmless import in_terminal
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.testing import check_backend as conformance
 
 __all__ = ["register"]
 
@@ -39,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 def list_backends(as_json: AsJson = False) -> None:
     """List the backends: whether each can run here, and what it takes."""
-    known = backends()
+    known = lib.backends()
     if as_json:
         print_json(known)
         return
@@ -61,7 +56,7 @@ def list_backends(as_json: AsJson = False) -> None:
 
 def list_problems(as_json: AsJson = False) -> None:
     """List the problem cards that can be asked for by name: those that ship, and those in ./problems."""
-    cards = [find_problem(name) for name in problem_names()]
+    cards = [lib.find_problem(name) for name in lib.problem_names()]
     if as_json:
         print_json({card.name: {"family": _family(card), "about": card.description} for card in cards})
         return
@@ -72,14 +67,14 @@ def list_problems(as_json: AsJson = False) -> None:
     out().print(shown)
 
 
-def _family(card: ProblemCard) -> str | None:
+def _family(card: lib.ProblemCard) -> str | None:
     return None if card.family is None else card.family.name
 
 
 def list_families(as_json: AsJson = False) -> None:
     """List the families that make problems, with their parameters."""
-    found = {name: find_family(name) for name in family_names()}
-    options = {name: describe_options(kind.Options) for name, kind in found.items()}
+    found = {name: lib.find_family(name) for name in lib.family_names()}
+    options = {name: lib.describe_options(kind.Options) for name, kind in found.items()}
     if as_json:
         print_json({n: {k: str(kind) for k, (kind, _) in known.items()} for n, known in options.items()})
         return
@@ -92,18 +87,23 @@ def list_families(as_json: AsJson = False) -> None:
 
 
 def show(
-    what: Annotated[str, typer.Argument(help="A problem file, a card, a solver or a backend.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="A problem file, a card, a solver or a backend.", autocompletion=completion.things
+        ),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Show a problem, a card or a solver."""
-    if is_problem_file(what):
+    if lib.is_problem_file(what):
         _show_problem(what, as_json)
         return
     try:
-        solver = find_solver(what)
+        solver = lib.find_solver(what)
     except SdpfeasError as no_solver:
         try:
-            card = find_problem(what)
+            card = lib.find_problem(what)
         except SdpfeasError as no_problem:
             if not Path(what).is_file():
                 raise CardError(f"{no_solver}; {no_problem}") from None
@@ -119,16 +119,16 @@ def _is_problem_card(path: Path) -> bool:
 
 
 def _show_problem(what: str, as_json: bool) -> None:
-    problem = load_problem(what).problem
+    problem = lib.load_problem(what).problem
     if as_json:
-        print_json({"problem": what, **describe_problem(problem)})
+        print_json({"problem": what, **lib.describe_problem(problem)})
         return
     out().print(f"[bold]{in_terminal(what)}[/]")
     out().print(in_terminal(repr(problem), lines=True))
     out().print(f"content hash: {problem.content_hash}")
 
 
-def _show_card(card: ProblemCard, as_json: bool) -> None:
+def _show_card(card: lib.ProblemCard, as_json: bool) -> None:
     members = list(card.members())
     family = None if card.family is None else card.family.name
     if as_json:
@@ -139,7 +139,7 @@ def _show_card(card: ProblemCard, as_json: bool) -> None:
     out().print(in_terminal(f"family {family}" if family else f"file {card.file}"))
     if len(members) == 1:
         built = members[0].build(0)
-        if isinstance(built, FeasibilityProblem):
+        if isinstance(built, lib.FeasibilityProblem):
             out().print(in_terminal(repr(built), lines=True))
         else:
             out().print(f"indexed by delta: {in_terminal(built.monotone)}")
@@ -149,9 +149,9 @@ def _show_card(card: ProblemCard, as_json: bool) -> None:
     out().print(in_terminal(card.text.rstrip(), lines=True), style="dim")
 
 
-def _show_solver(solver: Solver, as_json: bool) -> None:
-    info = describe(solver.kind)
-    known = describe_options(solver.kind.Options)
+def _show_solver(solver: lib.Solver, as_json: bool) -> None:
+    info = lib.describe(solver.kind)
+    known = lib.describe_options(solver.kind.Options)
     values = {**{name: default for name, (_, default) in known.items()}, **solver.options}
     if as_json:
         print_json({"solver": solver.name, "backend": info, "options": values, "card": solver.text or None})
@@ -171,14 +171,21 @@ def _show_solver(solver: Solver, as_json: bool) -> None:
 
 
 def check_backend(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A backend, a card or a drop-in file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE",
+            help="A backend, a card or a drop-in file.",
+            autocompletion=completion.solvers,
+        ),
+    ],
     seed: Annotated[int, typer.Option(help="Seed of the planted problems.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Run the conformance suite on a backend; exit code 1 if it does not conform."""
-    solver = find_solver(name)
+    solver = lib.find_solver(name)
     with busy(f"checking {solver.name} …"):
-        findings: list[Any] = conformance(solver, seed=seed)
+        findings: list[Any] = lib.check_backend(solver, seed=seed)
     passed = all(finding.passed for finding in findings)
     if as_json:
         print_json({"backend": solver.name, "conforms": passed, "findings": findings})

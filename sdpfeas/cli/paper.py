@@ -9,16 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
+from sdpfeas import __version__
+from sdpfeas.cli import completion
+from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, err, out, print_json
-from sdpfeas.cli.progress import run_shown
 from sdpfeas.errors import MissingExtraError, OptionError
 from sdpfeas.extras import extra
 from sdpfeas.harmless import in_terminal
-from sdpfeas.study.cells import Retry
-from sdpfeas.study.engines import LocalEngine
-from sdpfeas.study.environment import describe_environment
+from sdpfeas.study.choices import Retry
 from sdpfeas.study.settings import Settings
-from sdpfeas.study.store import Store
 
 __all__ = ["register"]
 
@@ -39,7 +38,9 @@ def paper(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="WHAT", help="table1 … table6, fig1 … fig3, visual, waveform, letters, or all."
+            metavar="WHAT",
+            help="table1 … table6, fig1 … fig3, visual, waveform, letters, or all.",
+            autocompletion=completion.targets,
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Few splits and a short cap: minutes.")] = False,
@@ -61,23 +62,19 @@ def paper(
     """Reproduce the WLDA paper. Run it again to continue: only what is missing is computed."""
     with extra("wlda", "sdpfeas paper"):
         import sklearn  # noqa: F401 - asked for before anything is written
-    from sdpfeas.wlda.paper.cells import plan_targets
-    from sdpfeas.wlda.paper.summary import summarise
-    from sdpfeas.wlda.paper.tables import plain, to_markdown
-    from sdpfeas.wlda.paper.targets import LIMIT, QUICK_LIMIT
 
     if jobs < 1:
         raise OptionError(f"--jobs must be at least 1, got {jobs}")
     targets = _targets(what, quick, splits, methods, datasets)
-    usual = QUICK_LIMIT if quick else LIMIT
+    usual = lib.QUICK_LIMIT if quick else lib.LIMIT
     settings = Settings(time_limit=usual if time_limit is None else time_limit)
-    plan = plan_targets(targets, settings)
+    plan = lib.plan_targets(targets, settings)
     for name, why in plan.skipped.items():
         err().print(f"[yellow]skipped[/] {in_terminal(name)}: {in_terminal(why)}")
     output.mkdir(parents=True, exist_ok=True)
-    with Store(output / DATABASE) as store:
-        computed = run_shown(store, plan, LocalEngine(jobs), Retry.failed if retry else None)
-        summaries = summarise(plan, store.cells())
+    with lib.Store(output / DATABASE) as store:
+        computed = lib.run_shown(store, plan, lib.LocalEngine(jobs), Retry.failed if retry else None)
+        summaries = lib.summarise(plan, store.cells())
         written = [path for summary in summaries for path in _write(summary, store, output)]
     if as_json:
         print_json(
@@ -85,13 +82,13 @@ def paper(
                 "cells": len(plan.cells),
                 "computed": computed,
                 "skipped": plan.skipped,
-                "entries": [entry for summary in summaries for entry in plain(summary)],
+                "entries": [entry for summary in summaries for entry in lib.plain(summary)],
                 "written": written,
             }
         )
         return
     for summary in summaries:
-        out().print(to_markdown(summary, *_origin()), markup=False)
+        out().print(lib.to_markdown(summary, *_origin()), markup=False)
     out().print(
         f"{computed} cells computed, {len(plan.cells) - computed} already there: {in_terminal(output)}"
     )
@@ -100,14 +97,12 @@ def paper(
 def _targets(
     what: str, quick: bool, splits: int | None, methods: str | None, datasets: str | None
 ) -> list[Any]:
-    from sdpfeas.wlda.paper.methods import find_method
-    from sdpfeas.wlda.paper.targets import find_targets
 
     if splits is not None and splits < 1:
         raise OptionError(f"--splits must be at least 1, got {splits}")
-    targets = find_targets(what)
+    targets = lib.find_targets(what)
     if methods is not None:
-        wanted = [find_method(name.strip()).name for name in methods.split(",")]
+        wanted = [lib.find_method(name.strip()).name for name in methods.split(",")]
         targets = [target.only(wanted) for target in targets]
     if datasets is not None:
         targets = _about(targets, [name.strip() for name in datasets.split(",")])
@@ -126,12 +121,10 @@ def _about(targets: list[Any], datasets: list[str]) -> list[Any]:
 
 
 def _write(summary: Any, store: Any, folder: Path) -> list[Path]:
-    from sdpfeas.wlda.paper.figures import write_figure
-    from sdpfeas.wlda.paper.tables import write_tables
 
-    written = write_tables(summary, folder, *_origin())
+    written = lib.write_tables(summary, folder, *_origin())
     try:
-        written += write_figure(summary, store, folder)
+        written += lib.write_figure(summary, store, folder)
     except MissingExtraError as error:
         err().print(f"[yellow]no figure[/] {in_terminal(summary.target.name)}: {in_terminal(str(error))}")
     return written
@@ -139,7 +132,5 @@ def _write(summary: Any, store: Any, folder: Path) -> list[Path]:
 
 def _origin() -> tuple[str, str]:
     """The command, and where it ran."""
-    from sdpfeas import __version__
-
-    where = f"sdpfeas {__version__}, {describe_environment()['cpu']}, one thread a cell."
+    where = f"sdpfeas {__version__}, {lib.describe_environment()['cpu']}, one thread a cell."
     return shlex.join(["sdpfeas", *sys.argv[1:]]), where

@@ -18,7 +18,8 @@ from rich.table import Table
 
 from sdpfeas.cli.console import err
 from sdpfeas.harmless import in_terminal
-from sdpfeas.study.cells import FAILED, Cell, Plan, Record, Retry
+from sdpfeas.study.cells import Cell, Plan, Record
+from sdpfeas.study.choices import FAILED, Retry
 from sdpfeas.study.engines import Engine
 from sdpfeas.study.report.words import format_time
 from sdpfeas.study.runner import Runner

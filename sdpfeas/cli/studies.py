@@ -9,20 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from sdpfeas.cli import completion
+from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, err, out, print_json, table
-from sdpfeas.cli.progress import run_shown
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.files import parse_size, writing
 from sdpfeas.harmless import in_terminal
-from sdpfeas.study.cells import FAILED, Retry
-from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
-from sdpfeas.study.export import write_table
-from sdpfeas.study.plan import make_plan
-from sdpfeas.study.report import render_html, render_markdown
-from sdpfeas.study.report.figures import write_figures
-from sdpfeas.study.report.model import Clock
+from sdpfeas.study.choices import FAILED, Clock, Retry
 from sdpfeas.study.settings import Settings
-from sdpfeas.study.store import Store
 
 __all__ = ["register"]
 
@@ -64,11 +58,18 @@ def compare(
     solvers: Annotated[
         list[str],
         typer.Option(
-            "--solvers", help="Names, cards, patterns; comma-separated or repeated; 'all' for every backend."
+            "--solvers",
+            help="Names, cards, patterns; comma-separated or repeated; 'all' for every backend.",
+            autocompletion=completion.listed_solvers,
         ),
     ],
     problems: Annotated[
-        list[str], typer.Option("--problems", help="Files, cards, patterns; comma-separated or repeated.")
+        list[str],
+        typer.Option(
+            "--problems",
+            help="Files, cards, patterns; comma-separated or repeated.",
+            autocompletion=completion.listed_problems,
+        ),
     ],
     seeds: Annotated[int, typer.Option(help="How many seeds.")] = 1,
     time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds a cell.")] = 60.0,
@@ -98,19 +99,19 @@ def compare(
         raise OptionError("--engine dask and --scheduler ADDRESS go together")
     if jobs is not None and jobs < 1:
         raise OptionError(f"--jobs must be at least 1, got {jobs}")
-    plan = make_plan(solvers, problems, seeds, settings)
+    plan = lib.make_plan(solvers, problems, seeds, settings)
     for name, why in plan.skipped.items():
         err().print(f"[yellow]skipped[/] {in_terminal(name)}: {in_terminal(why)}")
-    with Store(output) as store:
-        chosen: Engine
+    with lib.Store(output) as store:
+        chosen: lib.Engine
         if scheduler is not None:
-            chosen = DaskEngine(scheduler, jobs)
+            chosen = lib.DaskEngine(scheduler, jobs)
         elif engine is Where.joblib:
-            chosen = JoblibEngine(joblib_backend, jobs)
+            chosen = lib.JoblibEngine(joblib_backend, jobs)
         else:
-            chosen = LocalEngine(jobs or 1)
+            chosen = lib.LocalEngine(jobs or 1)
         try:
-            computed = run_shown(store, plan, chosen, retry, keep_evidence=keep_evidence)
+            computed = lib.run_shown(store, plan, chosen, retry, keep_evidence=keep_evidence)
         finally:
             chosen.close()
         summary = _summary(store, plan)
@@ -126,7 +127,7 @@ def compare(
         out().print(f"report: {in_terminal(report_to)}")
 
 
-def _summary(store: Store, plan: Any) -> dict[str, dict[str, int]]:
+def _summary(store: lib.Store, plan: Any) -> dict[str, dict[str, int]]:
     wanted = {cell.key for cell in plan.cells}
     out_: dict[str, Counter[str]] = {cell.solver.name: Counter() for cell in plan.cells}
     for cell in store.cells(texts=False):
@@ -160,7 +161,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write a report about a study: one file that works offline."""
-    with Store(study, readonly=True) as store:
+    with lib.Store(study, readonly=True) as store:
         if not store.cells(texts=False):
             raise FileFormatError(f"{study}: the study has no cells")
         if output == Path("-"):
@@ -169,7 +170,7 @@ def report(
         target = output or Path(f"report.{form.value}")
         written = [_write_report(store, target, form, clock)]
         if figures is not None:
-            written += write_figures(store, figures, clock)
+            written += lib.write_figures(store, figures, clock)
     if as_json:
         print_json({"written": written})
         return
@@ -177,11 +178,13 @@ def report(
         out().print(f"written: {in_terminal(path)}")
 
 
-def _rendered(store: Store, form: Format, clock: Clock) -> str:
-    return (render_html if form is Format.html else render_markdown)(store, clock)
+def _rendered(store: lib.Store, form: Format, clock: Clock) -> str:
+    return (lib.render_html if form is Format.html else lib.render_markdown)(store, clock)
 
 
-def _write_report(store: Store, path: Path, form: Format = Format.html, clock: Clock = Clock.wall) -> Path:
+def _write_report(
+    store: lib.Store, path: Path, form: Format = Format.html, clock: Clock = Clock.wall
+) -> Path:
     text = _rendered(store, form, clock)
     with writing(path):
         path.write_text(text, encoding="utf-8")
@@ -194,8 +197,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the data of a study as a flat table."""
-    with Store(study, readonly=True) as store:
-        count = write_table(store, output)
+    with lib.Store(study, readonly=True) as store:
+        count = lib.write_table(store, output)
     if as_json:
         print_json({"written": output, "cells": count})
     else:

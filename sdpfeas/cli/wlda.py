@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
+from sdpfeas.cli import completion
+from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, busy, out, print_json
-from sdpfeas.errors import OptionError, ProblemError, SdpfeasError
-from sdpfeas.extras import extra
-from sdpfeas.files import writing
+from sdpfeas.errors import OptionError
 from sdpfeas.harmless import in_terminal
-from sdpfeas.io.tables import Samples, read_samples
-from sdpfeas.io.text_tables import csv_table
-from sdpfeas.wlda.plotting import new_figure
 
 __all__ = ["register"]
 
@@ -37,7 +32,10 @@ def wlda(
     ] = None,
     components: Annotated[int | None, typer.Option("--components", "-r", help="Final dimension.")] = None,
     solver: Annotated[
-        str, typer.Option("--solver", "-b", help="A backend, a card or a drop-in file.")
+        str,
+        typer.Option(
+            "--solver", "-b", help="A backend, a card or a drop-in file.", autocompletion=completion.solvers
+        ),
     ] = "auto",
     tol: Annotated[float, typer.Option(help="Relative width of the bracket.")] = 1e-3,
     time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds.")] = None,
@@ -57,12 +55,12 @@ def wlda(
     as_json: AsJson = False,
 ) -> None:
     """Find the projection that separates the two closest classes best, and prove how good it is."""
-    _check_outputs(write, plot)
-    samples = read_samples(data, label)
-    X = _standardized(samples.X) if standardize else samples.X
+    lib.check_outputs(write, plot)
+    samples = lib.read_samples(data, label)
+    X = lib.standardized(samples.X) if standardize else samples.X
     options = {"solver": solver, "tol": tol, "shrinkage": _share(shrinkage), "time_limit": time_limit}
     with busy("searching …"):
-        found, notes = _fitted(X, samples.y, n_components=components, refine=refine, **options)
+        found, notes = lib.fitted(X, samples.y, n_components=components, refine=refine, **options)
     lower, upper = found.delta_bounds_
     report = {
         "samples": int(X.shape[0]),
@@ -80,27 +78,12 @@ def wlda(
         "worst_pair": [str(name) for name in found.worst_pair_],
         "worst_class": str(found.worst_class_),
         "notes": notes,
-        "written": _write(found, samples, X, write, plot),
+        "written": lib.write_fit(found, samples, X, write, plot),
     }
     if as_json:
         print_json(report)
     else:
         _print(report)
-
-
-def _fitted(X: np.ndarray, y: np.ndarray, **options: Any) -> tuple[Any, list[str]]:
-    """Fit the estimator; return it with what it warned of."""
-    with extra("wlda", "sdpfeas wlda"):
-        from sdpfeas.wlda import WorstCaseLDA
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        try:
-            found = WorstCaseLDA(**options).fit(X, y)
-        except SdpfeasError:
-            raise
-        except ValueError as error:  # scikit-learn's, about the data
-            raise ProblemError(str(error).splitlines()[0]) from None
-    return found, [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -121,11 +104,6 @@ def _print(report: dict[str, Any]) -> None:
         o.print(f"written: {in_terminal(path)}")
 
 
-def _standardized(X: np.ndarray) -> np.ndarray:
-    deviation = X.std(axis=0)
-    return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
-
-
 def _share(text: str | None) -> float | str | None:
     if text is None or text == "auto":
         return text
@@ -133,35 +111,3 @@ def _share(text: str | None) -> float | str | None:
         return float(text)
     except ValueError:
         raise OptionError(f"--shrinkage is a share between 0 and 1, or auto; got {text!r}") from None
-
-
-def _check_outputs(write: Path | None, plot: Path | None) -> None:
-    """Refuse what could not be written in the end, before anything is computed."""
-    if write is not None and write.suffix not in (".npz", ".csv"):
-        raise OptionError(f"{write}: the projection is written as .npz or .csv")
-    if plot is None:
-        return
-    kinds = sorted(new_figure().canvas.get_supported_filetypes())
-    if plot.suffix.removeprefix(".").lower() not in kinds:
-        raise OptionError(f"{plot}: a plot is written as one of .{', .'.join(kinds)}")
-
-
-def _write(found: Any, samples: Samples, X: np.ndarray, write: Path | None, plot: Path | None) -> list[str]:
-    weights, written = found.components_.T, []
-    if write is not None:
-        if write.suffix == ".csv":
-            columns = ["feature", *(f"w{k + 1}" for k in range(weights.shape[1]))]
-            rows = zip(samples.features, *weights.T.tolist(), strict=True)
-            text = csv_table(columns, (dict(zip(columns, row, strict=True)) for row in rows))
-            with writing(write):
-                write.write_text(text, encoding="utf-8")
-        else:
-            with writing(write), write.open("wb") as file:
-                np.savez_compressed(file, W=weights, features=np.array(samples.features))
-        written.append(str(write))
-    if plot is not None:
-        figure = found.plot(X, samples.y)
-        with writing(plot):
-            figure.savefig(plot, dpi=160)
-        written.append(str(plot))
-    return written

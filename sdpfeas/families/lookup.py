@@ -10,29 +10,12 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from sdpfeas.cards.finder import Shelf, is_path
+from sdpfeas.cards.finder import is_path
+from sdpfeas.cards.shelves import PROBLEMS
 from sdpfeas.errors import CardError
 from sdpfeas.families.family import Family, load_family_file
 
-__all__ = ["GROUP", "SHELF", "family_names", "find_family", "load_family"]
-
-GROUP = "sdpfeas.families"
-
-#: Built-in families; imported when asked for.
-BUILT_IN = {
-    "fair-pca": "sdpfeas.projections.problems:FairPcaProblems",
-    "fantope-max-min": "sdpfeas.families.fantope:FantopeMaxMin",
-    "max-cut": "sdpfeas.families.graphs:MaxCut",
-    "max-min-distance": "sdpfeas.projections.problems:MaxMinDistanceProblems",
-    "planted": "sdpfeas.families.planted:Planted",
-    "planted-faces": "sdpfeas.families.chains:PlantedFaces",
-    "theta": "sdpfeas.families.graphs:Theta",
-    "wlda": "sdpfeas.wlda.family.wlda:WLDA",
-}
-
-
-#: Where problems and families are looked up.
-SHELF = Shelf("problems", GROUP, BUILT_IN)
+__all__ = ["family_names", "find_family", "load_family"]
 
 
 def find_family(name: str, card: Path | None = None, *, by_path: bool = True) -> type[Family]:
@@ -53,12 +36,12 @@ def find_family(name: str, card: Path | None = None, *, by_path: bool = True) ->
         If there is none of that name, or its file cannot be loaded.
     """
     if is_path(name, (".py",)):
-        return load_family_file(Path(name) if card is None else SHELF.code(name, card, by_path=by_path))
-    found = SHELF.find(name, card if by_path else None, cards=False)
+        return load_family_file(Path(name) if card is None else PROBLEMS.code(name, card, by_path=by_path))
+    found = PROBLEMS.find(name, card if by_path else None, cards=False)
     if found is None and card is not None and (card.parent / f"{name}.py").is_file():
-        raise CardError(SHELF.why_not(card))
+        raise CardError(PROBLEMS.why_not(card))
     if found is None:
-        raise CardError(f"no family named {name!r}; {SHELF.hint(name, cards=False)}")
+        raise CardError(f"no family named {name!r}; {PROBLEMS.hint(name, cards=False)}")
     return load_family_file(found) if isinstance(found, Path) else load_family(found)
 
 
@@ -80,7 +63,7 @@ def load_family(entry: EntryPoint) -> type[Family]:
 
 def family_names() -> list[str]:
     """Names of all families that can be found from here."""
-    return SHELF.names(cards=False)
+    return PROBLEMS.names(cards=False)
 
 
 def _checked(kind: object, name: str) -> type[Family]:

@@ -27,11 +27,12 @@ from typing import Any, Literal
 
 from sdpfeas.cards.finder import is_path
 from sdpfeas.cards.options import parse_options
+from sdpfeas.cards.shelves import PROBLEMS
 from sdpfeas.cards.toml import read_card, shipped_cards
 from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
 from sdpfeas.families.base import Family, ParametricFamily
 from sdpfeas.families.family import load_family_file
-from sdpfeas.families.lookup import SHELF, find_family, load_family
+from sdpfeas.families.lookup import find_family, load_family
 from sdpfeas.io.formats import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
 
@@ -216,18 +217,18 @@ def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
     if is_path(spec, (".toml", ".py", *PROBLEM_FILES)):
         return _from_path(Path(spec), by_path=True)
     text = str(spec)
-    found = SHELF.find(text)
+    found = PROBLEMS.find(text)
     if found is None:
-        raise CardError(f"no problem named {text!r}; {SHELF.hint(text)}")
+        raise CardError(f"no problem named {text!r}; {PROBLEMS.hint(text)}")
     if isinstance(found, Path):
-        return _from_path(found, by_path=SHELF.is_shipped(found))
+        return _from_path(found, by_path=PROBLEMS.is_shipped(found))
     family = load_family(found)
     return ProblemCard(text, family, description=_summary(family), source=text, text=f'family = "{text}"\n')
 
 
 def problem_names() -> list[str]:
     """Names of all problem cards that can be found from here."""
-    places = (shipped_cards(SHELF.folder), Path(SHELF.folder))
+    places = (shipped_cards(PROBLEMS.folder), Path(PROBLEMS.folder))
     return sorted({path.stem for place in places for path in place.glob("*.toml")})
 
 

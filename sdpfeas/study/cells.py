@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sdpfeas.study.settings import Settings
@@ -14,24 +13,7 @@ from sdpfeas.trials.trial import Run, Trial
 if TYPE_CHECKING:
     from sdpfeas.study.store import Store
 
-__all__ = ["FAILED", "Cell", "Plan", "ProblemRow", "Record", "Retry", "SolverRow"]
-
-#: Outcomes that count as failures of the run, not as answers.
-FAILED = ("timeout", "out of memory", "crash", "error")
-
-
-class Retry(StrEnum):
-    """Which finished cells to compute again."""
-
-    failed = "failed"
-    undecided = "undecided"
-    all = "all"
-
-    def picks(self, cell: Mapping[str, Any]) -> bool:
-        """Whether a finished cell, given by its outcome and verdict, is one of them."""
-        if self is Retry.failed:
-            return cell["outcome"] in FAILED
-        return self is Retry.all or cell["verdict"] == "undecided"
+__all__ = ["Cell", "Plan", "ProblemRow", "Record", "SolverRow"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from sdpfeas.errors import SdpfeasError, StudyError
-from sdpfeas.study.cells import Cell, Plan, Record, Retry
+from sdpfeas.study.cells import Cell, Plan, Record
+from sdpfeas.study.choices import Retry
 from sdpfeas.study.engines import Engine, Place
 from sdpfeas.study.environment import describe_environment
 from sdpfeas.study.store import Store

@@ -22,7 +22,8 @@ from typing import Any
 import psutil
 
 from sdpfeas.errors import FileFormatError, StudyError, in_words
-from sdpfeas.study.cells import Plan, ProblemRow, Record, Retry, SolverRow
+from sdpfeas.study.cells import Plan, ProblemRow, Record, SolverRow
+from sdpfeas.study.choices import Retry
 from sdpfeas.study.shown import Shown
 from sdpfeas.study.stored import DAMAGED, checked
 

@@ -4,20 +4,19 @@ The estimator needs scikit-learn: ``pip install 'sdpfeas[wlda]'``. It is loaded 
 the family works without.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sdpfeas.extras import extra
+from sdpfeas.extras import extra, on_demand
 
 if TYPE_CHECKING:
     from sdpfeas.wlda.estimator import WorstCaseLDA
+else:
+    _named = on_demand(__name__, {"sdpfeas.wlda.estimator": ["WorstCaseLDA"]})
+
+    def __getattr__(name):
+        """Import the estimator; who has no scikit-learn is told what brings it."""
+        with extra("wlda", name):
+            return _named(name)
+
 
 __all__ = ["WorstCaseLDA"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "WorstCaseLDA":
-        with extra("wlda", "WorstCaseLDA"):
-            from sdpfeas.wlda.estimator import WorstCaseLDA
-
-        return WorstCaseLDA
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from importlib import metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,10 @@ from typing import Any
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.backends.registry import BUILT_IN
-from sdpfeas.cards import finder
+from sdpfeas.cards.shelves import PROBLEMS as PROBLEM_SHELF
+from sdpfeas.cards.shelves import SOLVERS as SOLVER_SHELF
 from sdpfeas.cards.toml import shipped_cards
 from sdpfeas.errors import BackendError, CardError
-from sdpfeas.families.lookup import BUILT_IN as FAMILIES
 from sdpfeas.families.lookup import find_family
 from sdpfeas.families.problem_cards import find_problem
 
@@ -40,10 +40,9 @@ def plant(name: str) -> None:
         Path(path).write_text(EVIL)
 
 
-SOLVERS = sorted(
-    {*BUILT_IN, *(p.stem for p in shipped_cards("solvers").iterdir() if p.suffix in (".toml", ".py"))}
-)
-PROBLEMS = sorted({*FAMILIES, "correlation", "lyapunov", "theta-cycle", "planted-mixed"})
+SHIPPED = {p.stem for p in shipped_cards("solvers").iterdir() if p.suffix in (".toml", ".py")}
+SOLVERS = sorted({*SOLVER_SHELF.built_in, *SHIPPED})
+PROBLEMS = sorted({*PROBLEM_SHELF.built_in, "correlation", "lyapunov", "theta-cycle", "planted-mixed"})
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -60,7 +59,7 @@ def test_shipped_problems_come_first(name: str) -> None:
     before = find_problem(name)
     plant(name)
     assert find_problem(name) == before
-    if name in FAMILIES:
+    if name in PROBLEM_SHELF.built_in:
         assert find_family(name) is before.family
     assert not Path("ran").exists()
 
@@ -111,7 +110,7 @@ def test_cards_in_the_folder_are_found_last() -> None:
 def test_entry_points_come_before_cards_and_after_what_ships(monkeypatch: Any) -> None:
     group, names = "sdpfeas.backends", ("mine", "clarabel", "paper")
     points = [EntryPoint(name, "sdpfeas.backends.scs:Scs", group) for name in names]
-    monkeypatch.setattr(finder, "entry_points", lambda group: points)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points)
     Path("solvers/mine.toml").write_text('backend = "admm"\n')
     assert [sf.find_solver(n).kind.name for n in ("mine", "clarabel", "paper")] == [
         "scs",

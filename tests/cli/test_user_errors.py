@@ -250,7 +250,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_what_cannot_be_written_is_refused_first(table: Path, refuses: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("sdpfeas.cli.wlda.read_samples", lambda *_: pytest.fail("read before refused"))
+    monkeypatch.setattr("sdpfeas.cli.library.read_samples", lambda *_: pytest.fail("read before refused"))
     refuses("written as .npz or .csv", "wlda", table, "--write", "W.foo")
     pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
     for name in ("x.foo", "plot", "x."):

@@ -8,8 +8,9 @@ from typing import Any
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
 from sdpfeas.harmless import in_figure
+from sdpfeas.study.choices import Clock
 from sdpfeas.study.report.charts import ERROR_FLOOR
-from sdpfeas.study.report.model import Clock, Scaling, StudyData
+from sdpfeas.study.report.model import Scaling, StudyData
 from sdpfeas.study.store import Store
 
 __all__ = ["write_figures"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sdpfeas.harmless import in_markdown
 from sdpfeas.io.text_tables import markdown_table
-from sdpfeas.study.report.model import Clock, MatrixCell, StudyData
+from sdpfeas.study.choices import Clock
+from sdpfeas.study.report.model import MatrixCell, StudyData
 from sdpfeas.study.report.words import format_time, headlines
 from sdpfeas.study.store import Store
 

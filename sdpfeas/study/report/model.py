@@ -7,11 +7,10 @@ import math
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from sdpfeas.study.cells import FAILED
+from sdpfeas.study.choices import FAILED, Clock
 from sdpfeas.study.stats import (
     Fit,
     GeometricMean,
@@ -23,7 +22,7 @@ from sdpfeas.study.stats import (
 )
 from sdpfeas.study.store import Store
 
-__all__ = ["Clock", "Group", "MatrixCell", "Scaling", "StudyData"]
+__all__ = ["Group", "MatrixCell", "Scaling", "StudyData"]
 
 
 DECIDED = ("feasible", "infeasible", "bracket")
@@ -32,18 +31,6 @@ DECIDED = ("feasible", "infeasible", "bracket")
 TELLING = 2.0
 
 Instance = tuple[str, int]
-
-
-class Clock(StrEnum):
-    """Which time counts: that on the wall, or that of the processor."""
-
-    wall = "wall"
-    processor = "processor"
-
-    @property
-    def other(self) -> Clock:
-        """The one that does not."""
-        return Clock.processor if self is Clock.wall else Clock.wall
 
 
 @dataclass(frozen=True)

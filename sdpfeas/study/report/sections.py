@@ -8,8 +8,9 @@ from typing import Any
 
 from sdpfeas import __version__
 from sdpfeas.harmless import in_html
+from sdpfeas.study.choices import Clock
 from sdpfeas.study.report.charts import accuracy_chart, profile_chart, scaling_chart
-from sdpfeas.study.report.model import Clock, Group, MatrixCell, StudyData
+from sdpfeas.study.report.model import Group, MatrixCell, StudyData
 from sdpfeas.study.report.svg import COLOURS, marker, series_style
 from sdpfeas.study.report.words import format_time, headlines
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from sdpfeas.study.report.model import Clock, Group, StudyData
+from sdpfeas.study.choices import Clock
+from sdpfeas.study.report.model import Group, StudyData
 
 __all__ = ["format_time", "headlines"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.study.cells import FAILED
+from sdpfeas.study.choices import FAILED
 from sdpfeas.wlda.paper.cells import NOT_RUN, PaperPlan
 from sdpfeas.wlda.paper.methods import EPSILON, TOLERANCE
 from sdpfeas.wlda.paper.published import PublishedError, PublishedTime, published_error, published_time

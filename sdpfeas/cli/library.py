@@ -1,0 +1,82 @@
+"""What the commands take from the library, imported when it is first asked for.
+
+A command says ``lib.solve`` and needs nothing but this module until it runs: help and completion are quick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sdpfeas.extras import on_demand
+
+if TYPE_CHECKING:
+    from sdpfeas.auditor.audit import audit
+    from sdpfeas.backends.registry import Solver, backends, describe, find_solver
+    from sdpfeas.cards.options import describe_options
+    from sdpfeas.cli.fitting import check_outputs, fitted, standardized, write_fit
+    from sdpfeas.cli.inputs import describe_problem, is_problem_file, load_member, load_problem
+    from sdpfeas.cli.optima import bracket_value
+    from sdpfeas.cli.progress import run_shown
+    from sdpfeas.families.base import ParametricFamily
+    from sdpfeas.families.lookup import family_names, find_family
+    from sdpfeas.families.problem_cards import ProblemCard, find_problem, problem_names
+    from sdpfeas.families.stored import SavedBracket, load_bracket, pack_bracket, unpack_bracket
+    from sdpfeas.io.results import SavedResult, load_result, save_result, unpack_result
+    from sdpfeas.io.tables import read_samples
+    from sdpfeas.problem.problem import FeasibilityProblem
+    from sdpfeas.search.bisection import bisect
+    from sdpfeas.search.solving import solve
+    from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
+    from sdpfeas.study.environment import describe_environment
+    from sdpfeas.study.export import write_table
+    from sdpfeas.study.plan import make_plan, problem_key
+    from sdpfeas.study.report import render_html, render_markdown
+    from sdpfeas.study.report.figures import write_figures
+    from sdpfeas.study.store import Store
+    from sdpfeas.testing import check_backend
+    from sdpfeas.verifier import decide, verify
+    from sdpfeas.verifier.results import Check, Result, Verdict
+    from sdpfeas.wlda.paper.cells import plan_targets
+    from sdpfeas.wlda.paper.figures import write_figure
+    from sdpfeas.wlda.paper.methods import find_method
+    from sdpfeas.wlda.paper.summary import summarise
+    from sdpfeas.wlda.paper.tables import plain, to_markdown, write_tables
+    from sdpfeas.wlda.paper.targets import LIMIT, QUICK_LIMIT, find_targets
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "sdpfeas.auditor.audit": ["audit"],
+            "sdpfeas.backends.registry": ["Solver", "backends", "describe", "find_solver"],
+            "sdpfeas.cards.options": ["describe_options"],
+            "sdpfeas.cli.fitting": ["check_outputs", "fitted", "standardized", "write_fit"],
+            "sdpfeas.cli.inputs": ["describe_problem", "is_problem_file", "load_member", "load_problem"],
+            "sdpfeas.cli.optima": ["bracket_value"],
+            "sdpfeas.cli.progress": ["run_shown"],
+            "sdpfeas.families.base": ["ParametricFamily"],
+            "sdpfeas.families.lookup": ["family_names", "find_family"],
+            "sdpfeas.families.problem_cards": ["ProblemCard", "find_problem", "problem_names"],
+            "sdpfeas.families.stored": ["SavedBracket", "load_bracket", "pack_bracket", "unpack_bracket"],
+            "sdpfeas.io.results": ["SavedResult", "load_result", "save_result", "unpack_result"],
+            "sdpfeas.io.tables": ["read_samples"],
+            "sdpfeas.problem.problem": ["FeasibilityProblem"],
+            "sdpfeas.search.bisection": ["bisect"],
+            "sdpfeas.search.solving": ["solve"],
+            "sdpfeas.study.engines": ["DaskEngine", "Engine", "JoblibEngine", "LocalEngine"],
+            "sdpfeas.study.environment": ["describe_environment"],
+            "sdpfeas.study.export": ["write_table"],
+            "sdpfeas.study.plan": ["make_plan", "problem_key"],
+            "sdpfeas.study.report": ["render_html", "render_markdown"],
+            "sdpfeas.study.report.figures": ["write_figures"],
+            "sdpfeas.study.store": ["Store"],
+            "sdpfeas.testing": ["check_backend"],
+            "sdpfeas.verifier": ["decide", "verify"],
+            "sdpfeas.verifier.results": ["Check", "Result", "Verdict"],
+            "sdpfeas.wlda.paper.cells": ["plan_targets"],
+            "sdpfeas.wlda.paper.figures": ["write_figure"],
+            "sdpfeas.wlda.paper.methods": ["find_method"],
+            "sdpfeas.wlda.paper.summary": ["summarise"],
+            "sdpfeas.wlda.paper.tables": ["plain", "to_markdown", "write_tables"],
+            "sdpfeas.wlda.paper.targets": ["LIMIT", "QUICK_LIMIT", "find_targets"],
+        },
+    )
