@@ -7,6 +7,7 @@ and numbers that a chain takes for what they were rounded from are read anew.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,10 @@ class Walk:
         if reading not in ("stored", "written", "meant"):
             raise NotProved(f"the reading {reading!r} is unknown to the auditor")
         self.question = question
+        #: How far bounds may be moved so that they agree, if they were meant to, ...
+        self.slack = rational(0)
+        #: ... and whether a step needs that.
+        self.moved = False
         if reading != "stored":
             self._read(problem, reading)
         self.faces: list[Any] = []
@@ -94,6 +99,7 @@ class Walk:
             ends.append(
                 [None if not math.isfinite(v) else rational(_bound(v, reading, slack)) for v in values]
             )
+            self.slack = max(self.slack, rational(slack if reading == "meant" else 0))
         question.bounds[:m] = list(zip(*ends, strict=True))
 
     def proved(self, verdict: str, steps: Any, point: Any) -> str:
@@ -102,7 +108,7 @@ class Walk:
             y = each(rational, given)
             if y.shape != (self.question.m,):
                 raise NotProved(f"step {k + 1} has another number of multipliers than there are rows")
-            if self.step(y, k + 1):
+            if self.step(y, k + 1, verdict == "feasible"):
                 if verdict == "infeasible" and k == len(steps) - 1:
                     return f"a chain of {k + 1} step(s) rules out every point"
                 raise NotProved("the chain comes to a contradiction, and goes on or claims another")
@@ -110,8 +116,8 @@ class Walk:
             raise NotProved("the chain comes to no contradiction")
         return self.on_face(point)
 
-    def step(self, y: np.ndarray, k: int) -> bool:
-        """Prove what one step says; True if it rules out every point."""
+    def step(self, y: np.ndarray, k: int, moves: bool) -> bool:
+        """Prove what one step says, by bounds that may be moved or not; True if it rules out every point."""
         question, gap = self.question, rational(0)
         bounds = list(question.bounds)
         for i, weight in enumerate(y):
@@ -123,6 +129,8 @@ class Walk:
                 raise NotProved(f"step {k}: the multiplier of row {i} has the sign of a missing bound")
             gap += weight * bound
             bounds[i] = (bound, bound)
+        if moves and gap != 0 and abs(gap) <= self.slack * sum(abs(y)):
+            self.moved, gap = True, rational(0)
         if gap < 0:
             raise NotProved(f"step {k}: its two sides have the wrong order")
         parts = question.blocks(product(question.matrix[: question.m].T, y))
@@ -159,12 +167,39 @@ class Walk:
         question.cuts = [0, *np.cumsum([math.prod(block.shape) for block in sets]).tolist()]
         question.matrix = np.concatenate([zeros(len(question.matrix), 0), *columns], axis=1)
         question.equal = np.array([None not in pair and pair[0] == pair[1] for pair in question.bounds])
+        with suppress(NotProved):
+            if not self.moved:
+                return self._held(sets, places)
+        if self.slack == 0:
+            return self._held(sets, places)
+        self._agree()
+        return self._held(sets, places) + ", after bounds were moved by a few roundings to agree"
+
+    def _held(self, sets: Any, places: Any) -> str:
         if sets:
-            return "on the last face of a chain, " + question.feasible(places)
-        ends = question.bounds
+            return "on the last face of a chain, " + self.question.feasible(places)
+        ends = self.question.bounds
         if any((low is not None and low > 0) or (high is not None and high < 0) for low, high in ends):
             raise NotProved("nothing but zero is left, and it misses a row")
         return "nothing but zero is left, and it meets every row"
+
+    def _agree(self) -> None:
+        """Move the bounds of equality rows to the nearest that some numbers meet.
+
+        A step of the chain has an ``A*y`` that vanishes on the last face, so its two sides then agree too.
+        """
+        question, equal = self.question, np.flatnonzero(self.question.equal)
+        matrix = question.matrix[equal]
+        right = np.array([question.bounds[i][0] for i in equal], dtype=object)
+        basis = matrix[:, reduced(matrix)[1]]
+        near = zeros(equal.size)
+        if basis.size:
+            table, _ = reduced(np.column_stack([product(basis.T, basis), product(basis.T, right)]))
+            near = product(basis, table[:, -1])
+        for i, value, old in zip(equal, near, right, strict=True):
+            if abs(value - old) > (self.slack if i < question.m else 0):
+                raise NotProved(f"the bound of row {i} is further from what other rows make it on the face")
+            question.bounds[i] = (value, value)
 
 
 def _bound(value: float, reading: str, slack: Fraction) -> Fraction:

@@ -330,10 +330,16 @@ def saturated(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 def solution(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
-    """Fractions ``z`` with ``matrix @ z = right``, any such; None if there are none. All are integers."""
+    """Fractions ``z`` with ``matrix @ z = right``, any such; None if there are none.
+
+    Both are integers; ``right`` is a vector or has one in each column.
+    """
+    width = matrix.shape[1]
     table, common, pivots = _echelon(np.column_stack([matrix, right]))
-    if matrix.shape[1] in pivots:
+    if pivots and pivots[-1] >= width:
         return None
-    out = np.full(matrix.shape[1], Fraction(0), dtype=object)
-    out[pivots] = [Fraction(int(v), common) for v in table[:, -1]]
-    return out
+    found = table[:, width:]
+    out = np.full((width, found.shape[1]), Fraction(0), dtype=object)
+    for k, line in zip(pivots, found, strict=True):
+        out[k] = [Fraction(int(v), common) for v in line]
+    return out[:, 0] if right.ndim == 1 else out

@@ -86,6 +86,24 @@ def test_readings():
         assert audit(problem, answer).finding is finding
 
 
+def test_bounds_are_moved_to_agree_and_no_further():
+    rows = np.array([[[1.0, 0, 0], [0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 1, 0], [0, 0, 1]]])
+    rows = np.concatenate([rows, rows[:1] + 3 * rows[1:], rows[1:] - rows[:1]])
+    chain, point = sf.Chain(([-1, 0, 0, 0],), "meant"), (np.diag([0, 0.4, np.pi / 4]),)
+    for off, finding in (
+        (0.0, Finding.CONFIRMED),
+        (1e-15, Finding.CONFIRMED),
+        (1e-13, Finding.NOT_CONFIRMED),
+    ):
+        value = 0.4 + np.pi / 4
+        bounds = [off / 2, value, 3 * value + off, value]
+        problem = sf.FeasibilityProblem([sf.PSD(3)], [rows], bounds, bounds)
+        answer = SavedResult("", "feasible", "rigorous", point, None, chain=chain, reading="meant")
+        assert audit(problem, answer).finding is finding
+        check = sf.verify(problem, sf.Claim(point=point, chain=chain), rigorous=True)
+        assert (check.verdict == "feasible") == (finding is Finding.CONFIRMED)
+
+
 @settings(max_examples=200)
 @given(
     st.one_of(

@@ -158,6 +158,47 @@ def test_signs_bounds_and_other_sets():
     assert "does not vanish" in sf.verify(box, sf.Claim(chain=sf.Chain(([-1],)))).reason
 
 
+def real_twin(seed: int) -> tuple[sf.FeasibilityProblem, tuple[np.ndarray, ...], sf.Chain]:
+    """A disguised problem of integer rows, with the bounds of a matrix of floats on its face."""
+    item = PlantedFaces.plant(
+        PlantedChainOptions(truth="face", length=2, n=6, rows=14, disguised=True, seed=seed)
+    )
+    assert item.point is not None
+    root = item.point[0] @ np.random.default_rng(seed).normal(size=(6, 6))
+    x = root @ root.T / 1e3
+    bounds = item.problem.apply((x,))
+    chain = sf.Chain(item.chain.steps, "meant")
+    return sf.FeasibilityProblem(item.problem.sets, item.problem.rows, bounds, bounds), (x,), chain
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_computed_bounds_are_moved_to_agree(seed):
+    problem, point, chain = real_twin(seed)
+    check = sf.verify(problem, sf.Claim(point=point, chain=chain), rigorous=True)
+    assert (check.verdict, check.reading) == (sf.Verdict.FEASIBLE, "meant")
+    assert "roundings" in check.reason
+    # As stored the two sides of every step differ, and a bound that is further off is not moved.
+    stored = sf.Claim(point=point, chain=sf.Chain(chain.steps))
+    assert sf.verify(problem, stored, rigorous=True).verdict is sf.Verdict.UNDECIDED
+    # All rows together, so that those which depend on others are off as well.
+    noise = np.random.default_rng(seed).normal(size=problem.m)
+    bounds = problem.lower + 1e-12 * np.max(np.abs(problem.lower)) * noise
+    off = sf.FeasibilityProblem(problem.sets, problem.rows, bounds, bounds)
+    assert sf.verify(off, sf.Claim(point=point, chain=chain), rigorous=True).verdict is sf.Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_that_may_be_moved_contradict_nothing(seed):
+    options = PlantedChainOptions(truth="weak", length=2, n=6, rows=7, disguised=True, seed=seed)
+    item = PlantedFaces.plant(options)
+    bounds = np.pi * item.problem.lower
+    problem = sf.FeasibilityProblem(item.problem.sets, item.problem.rows, bounds, bounds)
+    for count in range(len(item.chain) + 1):
+        chain = sf.Chain(item.chain.steps[:count], "meant")
+        claim = sf.Claim(chain=chain, point=(np.eye(6),))
+        assert sf.verify(problem, claim, rigorous=True).verdict is sf.Verdict.UNDECIDED
+
+
 @pytest.mark.parametrize("steps", ["no", 3, [[np.nan, 1]], [[np.inf, 1]], [["x", 1]], [3], [np.ones((1, 2))]])
 def test_malformed_chains_raise(steps):
     with pytest.raises(sf.ClaimError):

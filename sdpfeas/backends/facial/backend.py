@@ -13,7 +13,7 @@ from sdpfeas.backends.facial.search import Found, search
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.faces import FaceReduction, NotRepresentable, has_faces
+from sdpfeas.problem.reductions.faces import FaceReduction, NotReduced, has_faces
 from sdpfeas.problem.reductions.integral import readings
 from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
 from sdpfeas.verifier.results import Claim, Stop, Verdict
@@ -86,7 +86,7 @@ class Facial(FeasibilityBackend):
             return self._whole(problem, found, inquiry)
         try:
             reduction = found.faces.reduction
-        except NotRepresentable as error:
+        except NotReduced as error:
             return Claim(chain=found.chain, raw_status=f"{found.told}, but {error}", stop=Stop.NUMERICAL)
         if reduction is None:
             zero = found.faces.point(())

@@ -9,7 +9,7 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import limited
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.faces import FaceReduction, Faces, NotRepresentable, has_faces
+from sdpfeas.problem.reductions.faces import FaceReduction, Faces, NotReduced, has_faces
 from sdpfeas.problem.reductions.integral import readings
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.chains.words import tell
@@ -57,7 +57,7 @@ class Reduced:
         """The smaller problem with the ways back; None if none is left, or no double can hold its numbers."""
         try:
             return None if self.infeasible else self.faces.reduction
-        except NotRepresentable:
+        except NotReduced:
             return None
 
     def explain(self) -> str:

@@ -109,16 +109,12 @@ def _next(found: Found, deadline: Deadline, deep: bool) -> Step | None:
 def _candidates(
     table: Table, found: Found, deadline: Deadline, deep: bool
 ) -> Iterator[tuple[str, np.ndarray]]:
-    single = exposing(table)
-    if single is not None:
-        yield "rows", single
+    yield from (("rows", weights) for weights in exposing(table))
     if not deep or not any(found.faces.sizes):
         return
     if len(table.vectors) <= LARGEST_LATTICE:
         table = table.short()
-        single = exposing(table)
-        if single is not None:
-            yield "short combinations of rows", single
+        yield from (("short combinations of rows", weights) for weights in exposing(table))
     answer = deepest(table, deadline)
     if answer is None:
         return
@@ -126,7 +122,7 @@ def _candidates(
     found.smallest = depth < NOTHING
     if not found.smallest:
         found.hint = "a cone solver sees a smaller face, but no exact multipliers near its own expose one"
-        if not found.faces.rows.simple:
+        if not (found.faces.rows.simple or found.faces.rows.loose):
             found.hint = "numerically on a smaller face; of numbers that were rounded that proves nothing"
             return
         yield from (("an auxiliary problem", weights) for weights in exact_multipliers(table, shares))

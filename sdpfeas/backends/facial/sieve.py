@@ -44,10 +44,11 @@ def _exposes(block: BlockSet, part: FloatArray) -> bool:
     return part.ndim == 1 or bool(eigvalsh(part)[-1] <= SLIP * size)
 
 
-def exposing(table: Table) -> np.ndarray | None:
+def exposing(table: Table) -> list[np.ndarray]:
     """Multipliers, of the rows in integers, of all vectors of a table that lie in the cone up to their sign.
 
-    One that has a positive ``beta`` contradicts all points, and is returned alone. None if there is none.
+    They come added up, and one by one where some are no simple numbers, which may not be used everywhere. One
+    that has a positive ``beta`` contradicts all points, and is returned alone.
 
     Parameters
     ----------
@@ -59,18 +60,21 @@ def exposing(table: Table) -> np.ndarray | None:
     found = list[tuple[int, int]]()
     loose = ~np.any(flat != 0.0, axis=1) & np.any(table.vectors != 0, axis=1)
     for k in np.flatnonzero(loose):
-        beta = int(table.vectors[k, -1])
+        beta = table.beta(int(k))
+        if beta and table.faces.rows.loose:
+            continue
         for sign in (1, -1):
             # A row scaled to weigh one: thresholds are relative.
             if sign * beta >= 0 and _in_cone(table, sign * vectors[k]):
                 if beta:
-                    return np.asarray(sign * table.weights[k])
+                    return [sign * table.weights[k]]
                 found.append((int(k), sign))
                 break
-    if not found:
-        return None
-    total = sum(sign * table.weights[k] for k, sign in found)
-    return np.asarray(total)
+    single = [sign * table.weights[k] for k, sign in found]
+    if len(single) < 2:
+        return single
+    total = [np.sum(single, axis=0)]
+    return total if table.faces.rows.simple else total + single
 
 
 def _in_cone(table: Table, vector: FloatArray) -> bool:

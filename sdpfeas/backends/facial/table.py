@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from sdpfeas.numerics.integers import as_floats, identity, kernel, need_integers, product, saturated
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.faces import Faces
+from sdpfeas.problem.reductions.integral import Number
 
 __all__ = ["MatrixPart", "Table", "make_table"]
 
@@ -62,6 +64,8 @@ class Table:
         The columns of the rays; the last one is ``beta``.
     weights : ndarray
         The multipliers, of the rows in integers, that make each vector.
+    betas : ndarray
+        ``beta`` of each vector; where bounds are loose, the last ray is zero instead, and these fractions.
     """
 
     faces: Faces
@@ -70,6 +74,12 @@ class Table:
     parts: tuple[MatrixPart, ...]
     rays: slice
     weights: np.ndarray
+    betas: np.ndarray
+
+    def beta(self, k: int) -> Number:
+        """``beta`` of one vector; zero where loose bounds can be moved to make it so."""
+        value: Number = self.betas[k]
+        return 0 if self.faces.rows.vanishes(self.weights[k], value) else value
 
     def short(self) -> Table:
         """A table of short vectors that span the same space, with nothing left to vanish."""
@@ -80,9 +90,11 @@ class Table:
         else:
             combine = identity(d)
         need_integers("short combinations of rows", 4.0 * len(combine) ** 3 * math.sqrt(n + 1.0))
-        basis, weights, _ = saturated(product(combine, self.vectors))
-        made = product(weights, product(combine, self.weights))
-        return Table(self.faces, basis, np.zeros((len(basis), 0), dtype=object), self.parts, self.rays, made)
+        basis, weights, common = saturated(product(combine, self.vectors))
+        change = product(weights, combine)
+        made, betas = product(change, self.weights), change.dot(self.betas) / Fraction(common)
+        flat = np.zeros((len(basis), 0), dtype=object)
+        return Table(self.faces, basis, flat, self.parts, self.rays, made, betas)
 
     @cached_property
     def frames(self) -> dict[int, tuple[FloatArray, FloatArray]]:
@@ -111,6 +123,7 @@ class Table:
             out[:, start : start + part.side**2] = moved.reshape(len(vectors), -1)
             start += part.side**2
         out[:, start:] = vectors[:, self.rays]
+        out[:, -1] = [float(v) for v in self.betas]
         weight, other = np.linalg.norm(out[:, -1]), np.linalg.norm(out[:, :-1])
         out[:, -1] *= other / weight if weight > 0.0 and other > 0.0 else 1.0
         return out, as_floats(self.flat)
@@ -143,13 +156,14 @@ def make_table(faces: Faces) -> Table:
     signed = [k for k, (_, sign) in enumerate(variables) if sign]
     signs = np.zeros((count, len(signed)), dtype=object)
     signs[signed, np.arange(len(signed))] = [variables[k][1] for k in signed]
-    beta = np.zeros((count, 1), dtype=object)
-    beta[:, 0] = [faces.upper[i] if sign < 0 else faces.lower[i] for i, sign in variables]
+    betas = np.empty(count, dtype=object)
+    betas[:] = [faces.upper[i] if sign < 0 else faces.lower[i] for i, sign in variables]
+    beta = np.zeros((count, 1), dtype=object) if faces.rows.loose else betas[:, None]
     weights = np.zeros((count, faces.problem.m), dtype=object)
     weights[np.arange(count), [i for i, _ in variables]] = 1
     vectors = np.concatenate([*matrices, *lines, signs, beta], axis=1)
     loose = np.concatenate([np.zeros((count, 0), dtype=object), *flat], axis=1)
-    return Table(faces, vectors, loose, tuple(parts), slice(start, vectors.shape[1]), weights)
+    return Table(faces, vectors, loose, tuple(parts), slice(start, vectors.shape[1]), weights, betas)
 
 
 def _variables(faces: Faces) -> list[tuple[int, int]]:

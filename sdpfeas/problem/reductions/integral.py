@@ -2,7 +2,8 @@
 
 What a stored number stands for is a *reading*: ``stored``, the double itself; ``written``, the decimal or
 fraction it was rounded from; ``meant``, the same where bounds that were computed miss a simple fraction by a
-few roundings of the largest of them.
+few roundings of the largest of them. Where rows of simple numbers have bounds that are no simple fractions
+either, these bounds are *loose*: as meant they may be moved by a few roundings, so that they agree.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
@@ -20,7 +22,7 @@ from sdpfeas.numerics.written import written
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Rows
 
-__all__ = ["READINGS", "IntegralRows", "Reading", "integral_rows", "readings"]
+__all__ = ["READINGS", "IntegralRows", "Number", "Reading", "integral_rows", "readings"]
 
 Reading = Literal["stored", "written", "meant"]
 READINGS: tuple[Reading, ...] = ("stored", "written", "meant")
@@ -33,6 +35,9 @@ WHOLE = 2**50
 COMPUTED_DENOMINATOR = 1000
 #: ... and how far it may be off, in units of the last place of the largest bound.
 COMPUTED_ULPS = 32.0
+
+#: A bound: an integer, or a fraction if it is loose.
+Number = int | Fraction
 
 #: Positions in a block, and the integers there.
 Entries = tuple[np.ndarray, np.ndarray]
@@ -52,10 +57,13 @@ class IntegralRows:
     ----------
     scales : list of Fraction
         What every row was multiplied by.
-    lower, upper : list of int or None
-        Bounds of the rows, times that; None where there is none.
-    simple : bool
-        Whether every number is simple enough to have been meant.
+    lower, upper : list of int or Fraction or None
+        Bounds of the rows, times that; None where there is none. Fractions only where they are loose.
+    firm : list of bool
+        For every row, whether each of its numbers is simple enough to have been meant.
+    loose : bool
+        Whether bounds may be moved: as meant, where the rows are made of simple numbers and not all bounds
+        are simple.
     """
 
     def __init__(self, problem: FeasibilityProblem, reading: Reading) -> None:
@@ -63,32 +71,53 @@ class IntegralRows:
         stored = sum(rows.entries for rows in problem.rows if rows is not None)
         need_integers("the rows in integers", 40.0 * (stored + problem.m))
         read: Callable[[float], Fraction] = Fraction if reading == "stored" else written
-        self.simple = True
         ends = [self._bounds(values, read) for values in (problem.lower, problem.upper)]
         parts = [_fractions(rows, read, problem.m) for rows in problem.rows]
+        lines = zip(*parts, strict=True)
+        whole_rows = [all(_simple(v) for _, values in row for v in values) for row in lines]
+        bounded = [all(v is None or _simple(v) for v in pair) for pair in zip(*ends, strict=True)]
+        self.firm = [row and bound for row, bound in zip(whole_rows, bounded, strict=True)]
+        self.loose = reading == "meant" and all(whole_rows) and not all(bounded)
         self._entries: list[list[Entries]] = [[] for _ in problem.sets]
         self.scales: list[Fraction] = []
-        self.lower: list[int | None] = []
-        self.upper: list[int | None] = []
+        self.lower: list[Number | None] = []
+        self.upper: list[Number | None] = []
         for i in range(problem.m):
             row = [part[i] for part in parts]
             bounds = [end[i] for end in ends]
-            numbers = [v for _, values in row for v in values] + [v for v in bounds if v is not None]
-            self.simple = self.simple and all(_simple(v) for v in numbers)
+            numbers = [v for _, values in row for v in values]
+            numbers += [] if self.loose else [v for v in bounds if v is not None]
             common = math.lcm(*(v.denominator for v in numbers))
             divisor = math.gcd(*(v.numerator * (common // v.denominator) for v in numbers)) or 1
             scale = Fraction(common, divisor)
             self.scales.append(scale)
             for out, bound in zip((self.lower, self.upper), bounds, strict=True):
-                out.append(None if bound is None else int(bound * scale))
+                out.append(None if bound is None else bound * scale if self.loose else int(bound * scale))
             for b, (place, values) in enumerate(row):
                 whole = np.empty(len(values), dtype=object)
                 whole[:] = [int(v * scale) for v in values]
                 self._entries[b].append((place, whole))
 
+    @property
+    def simple(self) -> bool:
+        """Whether every number is simple enough to have been meant."""
+        return all(self.firm)
+
+    @cached_property
+    def slack(self) -> Fraction:
+        """How far a loose bound, of a row as it is, may be moved."""
+        return Fraction(max(_roundings(end) for end in (self.problem.lower, self.problem.upper)))
+
+    def vanishes(self, weights: np.ndarray, gap: Number) -> bool:
+        """Whether a sum of bounds is zero, or misses it by no more than loose ones may be moved."""
+        if not gap or not self.loose:
+            return not gap
+        used = np.flatnonzero(weights != 0)
+        moves = sum((abs(int(weights[i])) * self.scales[i] for i in used), Fraction(0))
+        return abs(Fraction(gap)) <= self.slack * moves
+
     def _bounds(self, values: np.ndarray, read: Callable[[float], Fraction]) -> list[Fraction | None]:
-        finite = values[np.isfinite(values)]
-        slack = COMPUTED_ULPS * math.ulp(float(np.max(np.abs(finite), initial=0.0))) if finite.size else 0.0
+        slack = _roundings(values)
 
         def one(value: float) -> Fraction | None:
             if not math.isfinite(value):
@@ -128,6 +157,12 @@ class IntegralRows:
                 place, values = entries[i]
                 total[place] = total[place] + values * weights[i]
             yield total.reshape(block.shape)
+
+
+def _roundings(values: np.ndarray) -> float:
+    """How far bounds that were computed may be off."""
+    finite = values[np.isfinite(values)]
+    return COMPUTED_ULPS * math.ulp(float(np.max(np.abs(finite)))) if finite.size else 0.0
 
 
 def _fractions(
@@ -174,7 +209,10 @@ def integral_rows(problem: FeasibilityProblem, reading: Reading) -> IntegralRows
 
 
 def readings(problem: FeasibilityProblem) -> Iterator[IntegralRows]:
-    """The readings of a problem that differ, those of simple numbers only; as stored if there is none."""
+    """The readings of a problem that differ, those of simple numbers only.
+
+    If there is none, as stored, and as meant if the bounds alone are no simple numbers.
+    """
     seen: list[IntegralRows] = []
     for reading in READINGS:
         rows = integral_rows(problem, reading)
@@ -183,6 +221,8 @@ def readings(problem: FeasibilityProblem) -> Iterator[IntegralRows]:
             yield rows
     if not seen:
         yield integral_rows(problem, "stored")
+        if (rows := integral_rows(problem, "meant")).loose:
+            yield rows
 
 
 def _same(a: IntegralRows, b: IntegralRows) -> bool:

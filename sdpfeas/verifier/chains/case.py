@@ -8,7 +8,7 @@ import numpy as np
 
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.faces import Faces, NotRepresentable
+from sdpfeas.problem.reductions.faces import Faces, NotReduced
 from sdpfeas.verifier.cases import PointCase
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.chains.replay import Refused, Walk, walk
@@ -27,7 +27,10 @@ LARGER = 50.0
 ABOUT = {
     "stored": "",
     "written": ", for the numbers as written (the decimals or fractions that the doubles were rounded from)",
-    "meant": ", for the numbers as meant (bounds that miss a simple fraction by a few roundings taken as it)",
+    "meant": (
+        ", for the numbers as meant (bounds that miss a simple fraction, or what other rows make of them on "
+        "the face, by a few roundings taken as that)"
+    ),
 }
 
 
@@ -138,7 +141,7 @@ class ChainCase:
     def _on_face(self, faces: Faces, point: Point, exact: bool) -> Check:
         try:
             reduction = faces.reduction
-        except NotRepresentable as error:
+        except NotReduced as error:
             return self._undecided(str(error))
         if reduction is None:
             return self._only_zero(faces)
@@ -174,9 +177,12 @@ class ChainCase:
 
     def _only_zero(self, faces: Faces) -> Check:
         """All that is left is zero."""
-        ends = zip(faces.lower, faces.upper, strict=True)
-        if not all((low is None or low <= 0) and (high is None or high >= 0) for low, high in ends):
-            return self._undecided("nothing but zero is left, and it misses a row")
+        rows = faces.rows
+        for low, high, scale in zip(faces.lower, faces.upper, rows.scales, strict=True):
+            # Bounds that are loose may be moved to zero.
+            slack = rows.slack * scale if rows.loose and low == high else 0
+            if not ((low is None or low <= slack) and (high is None or high >= -slack)):
+                return self._undecided("nothing but zero is left, and it misses a row")
         zero = tuple(np.zeros(block.shape) for block in self.problem.sets)
         reason = "nothing but zero is left, and it meets every row exactly" + ABOUT[self.chain.reading]
         found = Check(self.problem, Verdict.FEASIBLE, Proof.EXACT, 1.0, reason, point=zero, chain=self.chain)

@@ -38,7 +38,7 @@ class Step:
         Multipliers of the rows in integers.
     before, after : Faces
         The faces that it began with and leads to; the same where it contradicts all points.
-    gap : int
+    gap : Fraction
         ``beta(y)``: positive if no point is left.
     share : float
         The same relative to the size of its terms.
@@ -47,7 +47,7 @@ class Step:
     weights: np.ndarray
     before: Faces
     after: Faces
-    gap: int
+    gap: Fraction
     share: float
 
 
@@ -114,22 +114,28 @@ def expose(faces: Faces, weights: np.ndarray) -> Step:
         If they prove nothing.
     """
     problem = faces.problem
-    gap, size = 0, 0
+    rows = faces.rows
+    gap, size = Fraction(0), Fraction(0)
     for i in np.flatnonzero(weights != 0):
         bound = faces.lower[i] if weights[i] > 0 else faces.upper[i]
         if bound is None:
             raise Refused(f"the multiplier of row {problem.row_name(int(i))} has a forbidden sign")
-        gap += int(weights[i]) * bound
-        size += abs(int(weights[i]) * bound)
+        gap += int(weights[i]) * Fraction(bound)
+        size += abs(int(weights[i]) * Fraction(bound))
+    if rows.loose:
+        if not rows.vanishes(weights, gap):
+            raise Refused("bounds that may be moved contradict nothing")
+        gap = Fraction(0)
     if gap < 0:
         raise Refused("beta(y) is negative")
     bases = list(faces.bases)
     images = list(faces.images(weights))
     for b, (block, image) in enumerate(zip(problem.sets, images, strict=True)):
         bases[b] = _smaller(block, bases[b], image, f"block {problem.block_name(b)}")
-    if not faces.rows.simple:
+    # A step that is made of simple numbers only hangs on no other.
+    if not rows.loose and not all(rows.firm[i] for i in np.flatnonzero(weights != 0)):
         _require_robust(faces, weights, images, gap, size)
-    share = gap / size if size else 0.0
+    share = float(gap / size) if size else 0.0
     if gap > 0:
         return Step(weights, faces, faces, gap, share)
     lower, upper = list(faces.lower), list(faces.upper)
@@ -139,7 +145,7 @@ def expose(faces: Faces, weights: np.ndarray) -> Step:
     after = replace(faces, bases=tuple(bases), lower=tuple(lower), upper=tuple(upper))
     if after.sizes == faces.sizes and after.lower == faces.lower and after.upper == faces.upper:
         raise Refused("it leads to no smaller face")
-    return Step(weights, faces, after, 0, share)
+    return Step(weights, faces, after, gap, share)
 
 
 def _smaller(block: BlockSet, basis: np.ndarray | None, image: np.ndarray, what: str) -> np.ndarray | None:
@@ -163,7 +169,9 @@ def _smaller(block: BlockSet, basis: np.ndarray | None, image: np.ndarray, what:
     return short_rows(product(basis, found).T).T
 
 
-def _require_robust(faces: Faces, weights: np.ndarray, images: list[np.ndarray], gap: int, size: int) -> None:
+def _require_robust(
+    faces: Faces, weights: np.ndarray, images: list[np.ndarray], gap: Fraction, size: Fraction
+) -> None:
     """Refuse a step that hangs on the last digits of numbers that were rounded before they came here.
 
     What may be used are zeros: bounds that are zero, entries that are zero in every row that takes part. On
