@@ -6,7 +6,8 @@ moved a little: ``X - e·I`` in the cones instead of ``X``, and ``c + d·I`` ins
 deeper than ``e`` inside the original cones, ``c + A*y`` is further than ``d`` inside their polars, and both
 bounds hold although rounding leaves rows and multipliers a little off (Jansson, Chaykin and Keil, "Rigorous
 error bounds for the optimal value in semidefinite programming", SINUM 2007). What this costs is ``e·tr S``
-and ``d·tr X``, so e and d are chosen by the tolerance that is asked for.
+and ``d·tr X``, so e and d are chosen by the tolerance that is asked for. Iterates on the way to the solution
+are deep inside as well: the last of them that can be proved bounds what the others leave open.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ import scipy.sparse as sp
 from sdpfeas.backends.asking import ask_program
 from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.contract import FeasibilityBackend
-from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.backends.inquiry import Inquiry, Progress
 from sdpfeas.backends.registry import Solver, find_solver
-from sdpfeas.errors import BackendError, LimitError, ProblemError
+from sdpfeas.errors import BackendError, ClaimError, LimitError, ProblemError
 from sdpfeas.families.level_set import LevelSet
 from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.reductions.joined import join_split
 from sdpfeas.problem.rows import Sparse, Stacked
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.search.bisection import bisect
@@ -47,6 +49,9 @@ SHARES = (0.2, 0.45, 3.0, 50.0)
 
 #: An end is good enough if it is no further than this share of the tolerance from the value that was found.
 GOOD = 0.5
+
+#: Numbers in the iterates that are remembered.
+REMEMBERED = 20_000_000
 
 #: A value below this share of the terms it adds up is as good as zero.
 ZERO = 1e-6
@@ -131,10 +136,12 @@ def optimum(
     goal = objective if isinstance(objective, Objective) else Objective(tuple(objective))
     if problem.m == 0 and not problem.lmis:
         raise ProblemError("a problem without rows has no optimal value to look for")
+    joined = join_split(problem, goal.to_maximise(problem))
+    problem = joined.problem
     slacks = problem.slack_form
     inner = slacks.problem
     extra = [np.zeros(block.shape) for block in inner.sets[len(problem.sets) :]]
-    terms = (*goal.to_maximise(problem), *extra)
+    terms = (*joined.terms(goal.to_maximise(joined.original)), *extra)
     rows = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
     family = LevelSet(inner.sets, rows, inner.rows, inner.lower, inner.upper)
     search = Search(family, solver, tol, absolute_tol, time_limit, None, dict(options or {}))
@@ -155,7 +162,7 @@ def optimum(
     return Optimum(
         low,
         high,
-        None if bracket.point is None else slacks.point(bracket.point),
+        None if bracket.point is None else joined.point(slacks.point(bracket.point)),
         None if bracket.certificate is None else slacks.multipliers(bracket.certificate[1:]),
         goal.sense,
         bracket.closed,
@@ -223,6 +230,9 @@ Evidence = Callable[[Point | None, FloatArray | None], tuple[Point | None, Float
 class _Watch(Watch):
     """A watch on a program whose evidence has to be made into that of the family.
 
+    Earlier iterates of an interior-point method lie deeper inside than later ones. Where nothing that it ends
+    with can be proved, the last of them is looked for that can.
+
     Parameters
     ----------
     bracket : Bracket
@@ -234,6 +244,37 @@ class _Watch(Watch):
     def __init__(self, bracket: Bracket, evidence: Evidence) -> None:
         super().__init__(bracket, None)
         self._evidence = evidence
+        self._passed: list[tuple[Point | None, FloatArray | None]] = []
+        self._room = REMEMBERED
+
+    def __call__(self, progress: Progress) -> bool:
+        """Remember the candidates, and offer them if it is their turn."""
+        parts = [*(progress.point or ()), *([] if progress.certificate is None else [progress.certificate])]
+        self._room -= sum(part.size for part in parts)
+        if progress.gap is not None and self._room >= 0:
+            self._passed.append((progress.point, progress.certificate))
+        return super().__call__(progress)
+
+    def finish(self, claim: Claim) -> None:
+        """Offer what the solve ended with; then, for an end not yet proved, what it passed by."""
+        super().finish(claim)
+        if not math.isfinite(self._bracket.lower):
+            self._look_back(lambda point, _: self._bracket.offer_point(point), "lower")
+        if not math.isfinite(self._bracket.upper):
+            self._look_back(lambda _, y: self._bracket.offer_multipliers(y), "upper")
+
+    def _look_back(self, offer: Callable[[Point | None, FloatArray | None], None], end: str) -> None:
+        """Find the latest iterate that proves an end, by steps that double and then halve."""
+        late, early, step = len(self._passed), -1, 1
+        while late - early > 1:
+            k = max(late - step, 0) if early < 0 else (early + late) // 2
+            before = getattr(self._bracket, end)
+            with suppress(ClaimError, LimitError):
+                offer(*self._evidence(*self._passed[k]))
+            if getattr(self._bracket, end) != before:
+                early = k
+            else:
+                late, step = k, 2 * step
 
     def _offer(self, point: Point | None, y: FloatArray | None, recover: bool, both: bool = False) -> None:
         super()._offer(*self._evidence(point, y), recover, both)

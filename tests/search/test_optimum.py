@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import sdpfeas as sf
 from sdpfeas.cli import main
 from sdpfeas.problem.sets import BlockSet
+from sdpfeas.search import optimum as optimum_module
 
 SETS: dict[str, list[BlockSet]] = {
     "psd": [sf.PSD(4)],
@@ -173,3 +174,35 @@ def test_published_values(data_dir: Path, name: str, side: Any) -> None:
     # As many digits as are published, seven.
     assert found.lower - 1e-6 * abs(value) <= value <= found.upper + 1e-6 * abs(value), found
     assert found.converged
+
+
+def test_free_variables_that_were_split_are_joined() -> None:
+    """Split, they leave multipliers no interior, and the better end could not be proved."""
+    rng = np.random.default_rng(3)
+    problem, terms, value = planted_optimum(rng, SETS["free"], 3)
+    matrices, free = problem.rows[0], np.asarray(problem.rows[1].array)
+    kept = rng.normal(size=(3, 1))
+    rows = np.concatenate([free[:, :1], kept, -free[:, 1:], -free[:, :1], free[:, 1:]], axis=1)
+    split = sf.FeasibilityProblem([sf.PSD(3), sf.Nonneg(5)], [matrices, rows], problem.lower, problem.upper)
+    goal = (terms[0], np.array([terms[1][0], -100.0, -terms[1][1], -terms[1][0], terms[1][1]]))
+    found = sf.optimum(split, goal, 1e-6)
+    assert found.converged
+    assert found.lower - 1e-9 <= value <= found.upper + 1e-9
+    assert found.point is not None
+    assert found.point[1].min() >= 0.0
+    assert np.allclose(split.apply(found.point), split.lower, atol=1e-6)
+
+
+def test_an_end_is_proved_by_an_earlier_iterate_where_the_last_proves_nothing(monkeypatch: Any) -> None:
+    """Without programs that are moved into the interior, the iterates on the way have to do."""
+    monkeypatch.setattr(optimum_module, "SHARES", ())
+    rng = np.random.default_rng(11)
+    problem, terms, value = planted_optimum(rng, [sf.PSD(4), sf.Nonneg(2)], 3)
+    # The first row is the trace: what is added to it moves the value to zero, where no tolerance is met.
+    share = value / problem.lower[0]
+    shifted = tuple(c - share * g for c, g in zip(terms, problem.adjoint(np.eye(3)[0]), strict=True))
+    found = sf.optimum(problem, shifted, 1e-6, "spectral-ipm")
+    assert -1e-4 < found.lower <= found.upper < 1e-4
+    monkeypatch.setattr(optimum_module, "REMEMBERED", 0)
+    without = sf.optimum(problem, shifted, 1e-6, "spectral-ipm")
+    assert without.upper - without.lower == math.inf
