@@ -24,6 +24,7 @@ __all__ = [
     "read_file",
     "read_limit",
     "read_within",
+    "require_place",
     "require_room",
     "show_size",
     "writing",
@@ -160,6 +161,28 @@ def read_file(path: str | PathLike[str], each: int = 1) -> bytes:
     with Path(path).open("rb") as file:
         require_room(os.fstat(file.fileno()).st_size, "bytes", each=each)
         return read_within(file, each)
+
+
+def require_place(path: Path) -> None:
+    """Refuse a place where no file can be written.
+
+    Parameters
+    ----------
+    path : Path
+        The file that will be written.
+
+    Raises
+    ------
+    FileWriteError
+        With the reason.
+    """
+    if path.is_dir():
+        raise FileWriteError(f"{path}: cannot be written: it is a folder; name a file in it")
+    folder = path.parent
+    if not folder.is_dir():
+        raise FileWriteError(f"{path}: cannot be written: there is no folder {folder}")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise FileWriteError(f"{path}: cannot be written: permission denied")
 
 
 @contextmanager

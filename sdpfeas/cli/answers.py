@@ -111,7 +111,7 @@ def solve(
     For a family indexed by delta the answer is a bracket of the largest feasible delta: by one program where
     the solver is auto and the family has one, else by bisection.
     """
-    chosen = lib.find_solver(solver)
+    chosen = lib.named_solver(solver)
     if objective:
         undecided = EXIT_CODES[lib.Verdict.UNDECIDED] if exit_code else None
         settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})

@@ -100,10 +100,10 @@ def show(
         _show_problem(what, as_json)
         return
     try:
-        solver = lib.find_solver(what)
+        solver = lib.named_solver(what)
     except SdpfeasError as no_solver:
         try:
-            card = lib.find_problem(what)
+            card = lib.named_problem(what)
         except SdpfeasError as no_problem:
             if not Path(what).is_file():
                 raise CardError(f"{no_solver}; {no_problem}") from None
@@ -183,7 +183,7 @@ def check_backend(
     as_json: AsJson = False,
 ) -> None:
     """Run the conformance suite on a backend; exit code 1 if it does not conform."""
-    solver = lib.find_solver(name)
+    solver = lib.named_solver(name)
     with busy(f"checking {solver.name} …"):
         findings: list[Any] = lib.check_backend(solver, seed=seed)
     passed = all(finding.passed for finding in findings)

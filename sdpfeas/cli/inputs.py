@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sdpfeas.errors import OptionError, ProblemError
-from sdpfeas.families.problem_cards import find_problem
+from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.cards.located import located
+from sdpfeas.errors import BackendError, CardError, OptionError, ProblemError
+from sdpfeas.families.problem_cards import ProblemCard, find_problem
 from sdpfeas.io.formats import PROBLEM_FILES
 from sdpfeas.problem.problem import FeasibilityProblem
 
-__all__ = ["Loaded", "describe_problem", "is_problem_file", "load_member", "load_problem"]
+__all__ = [
+    "Loaded",
+    "describe_problem",
+    "is_problem_file",
+    "load_member",
+    "load_problem",
+    "named_problem",
+    "named_solver",
+]
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ def load_member(
         What was built, and its label.
     """
     wanted = member or {}
-    card = find_problem(spec)
+    card = named_problem(spec)
     if is_problem_file(spec):
         card = replace(card, side=_side(side))
     sources = [
@@ -65,6 +75,22 @@ def load_member(
             f"{spec} stands for {len(sources)} problems: {labels}{more}; pick one with --member"
         )
     return sources[0].build(seed), sources[0].label
+
+
+def named_problem(spec: str) -> ProblemCard:
+    """As :func:`find_problem`; what is wrong with a card is said with file and line."""
+    try:
+        return find_problem(spec)
+    except CardError as error:
+        raise CardError(located(error, spec)) from None
+
+
+def named_solver(spec: str) -> Solver:
+    """As :func:`find_solver`; what is wrong with a card is said with file and line."""
+    try:
+        return find_solver(spec)
+    except (BackendError, CardError) as error:
+        raise CardError(located(error, spec)) from None
 
 
 def _side(text: str) -> Literal["primal", "lmi"]:

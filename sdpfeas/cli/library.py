@@ -11,10 +11,17 @@ from sdpfeas.extras import on_demand
 
 if TYPE_CHECKING:
     from sdpfeas.auditor.audit import audit
-    from sdpfeas.backends.registry import Solver, backends, describe, find_solver
+    from sdpfeas.backends.registry import Solver, backends, describe
     from sdpfeas.cards.options import describe_options
     from sdpfeas.cli.fitting import check_outputs, fitted, standardized, write_fit
-    from sdpfeas.cli.inputs import describe_problem, is_problem_file, load_member, load_problem
+    from sdpfeas.cli.inputs import (
+        describe_problem,
+        is_problem_file,
+        load_member,
+        load_problem,
+        named_problem,
+        named_solver,
+    )
     from sdpfeas.cli.optima import bracket_value
     from sdpfeas.cli.progress import run_shown
     from sdpfeas.families.base import ParametricFamily
@@ -47,10 +54,17 @@ else:
         __name__,
         {
             "sdpfeas.auditor.audit": ["audit"],
-            "sdpfeas.backends.registry": ["Solver", "backends", "describe", "find_solver"],
+            "sdpfeas.backends.registry": ["Solver", "backends", "describe"],
             "sdpfeas.cards.options": ["describe_options"],
             "sdpfeas.cli.fitting": ["check_outputs", "fitted", "standardized", "write_fit"],
-            "sdpfeas.cli.inputs": ["describe_problem", "is_problem_file", "load_member", "load_problem"],
+            "sdpfeas.cli.inputs": [
+                "describe_problem",
+                "is_problem_file",
+                "load_member",
+                "load_problem",
+                "named_problem",
+                "named_solver",
+            ],
             "sdpfeas.cli.optima": ["bracket_value"],
             "sdpfeas.cli.progress": ["run_shown"],
             "sdpfeas.families.base": ["ParametricFamily"],

@@ -10,18 +10,21 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from sdpfeas import __version__
 from sdpfeas.backends.registry import Solver, backends, find_solver
+from sdpfeas.cards.finder import Shelf
+from sdpfeas.cards.located import located, raise_all
+from sdpfeas.cards.shelves import PROBLEMS, SOLVERS
 from sdpfeas.errors import SdpfeasError
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.families.problem_cards import ProblemMember, find_problem
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.search.isolation import source_of
-from sdpfeas.study.card_errors import located, raise_all
 from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow
 from sdpfeas.study.judging import judge
 from sdpfeas.study.question import CellQuestion
@@ -141,7 +144,8 @@ def make_plan(
     return Comparison(cells, settings, skipped, built)
 
 
-def _expand(specs: Sequence[str], what: str, errors: list[str]) -> list[str]:
+def _expand(specs: Sequence[str], what: str, errors: list[str], shelf: Shelf) -> list[str]:
+    """Names, paths, and what patterns match: files, else names that can be looked up."""
     out: list[str] = []
     for spec in (part.strip() for given in specs for part in given.split(",")):
         if not spec:
@@ -153,8 +157,9 @@ def _expand(specs: Sequence[str], what: str, errors: list[str]) -> list[str]:
         root = Path(pattern.anchor or ".")
         matches = root.glob(str(pattern.relative_to(pattern.anchor)))
         found = sorted((str(path) for path in matches if path.is_file()), key=_natural)
+        found = found or [name for name in shelf.names() if fnmatchcase(name, spec)]
         if not found:
-            errors.append(f"{spec}: no {what} matches")
+            errors.append(f"{spec}: no {what} matches; names that ship are matched without a folder")
         out.extend(found)
     if not out and not errors:
         errors.append(f"no {what} was given")
@@ -169,7 +174,7 @@ def _natural(path: str) -> list[Any]:
 def _plan_solvers(specs: Sequence[str], errors: list[str], skipped: dict[str, str]) -> list[PlannedSolver]:
     names = [
         name
-        for spec in _expand(specs, "solver", errors)
+        for spec in _expand(specs, "solver", errors, SOLVERS)
         for name in ([n for n, info in backends().items() if info.available] if spec == "all" else [spec])
     ]
     chosen: dict[str, PlannedSolver] = {}
@@ -230,7 +235,7 @@ def _plan_problems(
     specs: Sequence[str], seeds: list[int], built: OrderedDict[tuple[str, int], Any], errors: list[str]
 ) -> dict[int, list[PlannedProblem]]:
     sources: dict[str, ProblemMember] = {}
-    for spec in _expand(specs, "problem", errors):
+    for spec in _expand(specs, "problem", errors, PROBLEMS):
         try:
             found = list(find_problem(spec).members())
         except SdpfeasError as error:

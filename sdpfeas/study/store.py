@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from sdpfeas.errors import FileFormatError, StudyError, in_words
+from sdpfeas.files import require_place
 from sdpfeas.study.cells import Plan, ProblemRow, Record, SolverRow
 from sdpfeas.study.choices import Retry
 from sdpfeas.study.shown import Shown
@@ -80,10 +80,12 @@ class Store(Shown):
         If the file is something else, or of a newer version.
     """
 
-    def __init__(self, path: str | PathLike[str], *, readonly: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
         self.path = Path(path)
         if readonly and not self.path.is_file():
             raise FileFormatError(f"{path}: no such study")
+        if not readonly:
+            require_place(self.path)
         self._lock = threading.RLock()
         self.run_id: int | None = None
         try:
@@ -426,8 +428,7 @@ class Store(Shown):
 
     def evidence(self, key: str) -> bytes | None:
         """The kept evidence of a cell: the bytes of a result file."""
-        rows = self._rows("SELECT data FROM evidence WHERE cell = ?", (key,))
-        return rows[0]["data"] if rows else None
+        return next((r["data"] for r in self._rows("SELECT data FROM evidence WHERE cell = ?", (key,))), None)
 
 
 def _stored(value: Any) -> Any:
@@ -445,6 +446,5 @@ def _alive(run: sqlite3.Row) -> bool:
     with suppress(psutil.Error):
         process = psutil.Process(run["pid"])
         # The same number may belong to another process by now; its birth tells.
-        born = process.create_time()
-        return process.status() != psutil.STATUS_ZOMBIE and bool(abs(born - run["born"]) < 2.0)
+        return process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - run["born"]) < 2.0
     return False

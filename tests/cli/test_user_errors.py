@@ -20,6 +20,8 @@ import sdpfeas as sf
 from sdpfeas.cli import main
 from sdpfeas.errors import CardError
 from sdpfeas.io.results import load_result
+from sdpfeas.study.plan import make_plan
+from sdpfeas.study.settings import Settings
 
 STORED = Path(__file__).parents[1] / "study" / "stored"
 
@@ -113,6 +115,27 @@ def test_a_full_disk(yes: Path, refuses: Any) -> None:
 def test_no_such_folder(tmp_path: Path, yes: Path, refuses: Any, where: str) -> None:
     refuses(str(tmp_path), "solve", yes, "-o", tmp_path / where)
     refuses(str(tmp_path), "compare", "--solvers", "auto", "--problems", yes, "--out", tmp_path / where)
+
+
+def test_a_place_for_a_study_is_refused_in_words(tmp_path: Path, yes: Path, refuses: Any) -> None:
+    asked = ("compare", "--solvers", "auto", "--problems", yes, "--out")
+    refuses("it is a folder", *asked, tmp_path)
+    refuses(f"there is no folder {tmp_path / 'nowhere'}", *asked, tmp_path / "nowhere" / "x.db")
+
+
+def test_what_is_wrong_with_a_card_has_a_line(tmp_path: Path, yes: Path, refuses: Any) -> None:
+    problem, solver = tmp_path / "p.toml", tmp_path / "s.toml"
+    problem.write_text('family = "theta"\n[options]\nn = 5\nq = 7\n')
+    solver.write_text('backend = "scs"\n[options]\nqq = 1\n')
+    refuses(f"{problem}:4: ", "solve", problem)
+    refuses(f"{solver}:3: ", "solve", yes, "--solver", solver)
+
+
+def test_patterns_match_names_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where there are no cards
+    plan = make_plan(["clarabel-*"], ["theta-c*"], 1, Settings())
+    assert {cell.solver.name for cell in plan.cells} == {"clarabel-cvxpy", "clarabel-direct"}
+    assert {cell.problem.name for cell in plan.cells} == {"theta-cycle"}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything can be written to by root")
