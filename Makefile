@@ -20,7 +20,7 @@ export RAYON_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full truth docs dist clean clean-venv
+.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full truth docs api dist test-lowest clean clean-venv
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test-slow: $(READY) ## Run the slow tests
 test-deep: $(READY) ## Explore at random with Hypothesis, for a long time
 	HYPOTHESIS_PROFILE=deep $(PYTEST) -m "deep or hypothesis" -n $(WORKERS) --dist worksteal \
 	  --benchmark-disable --timeout=7200 $(ARGS)
+
+test-lowest: $(READY) ## Run the fast tests with the lowest versions that pyproject.toml allows
+	$(BIN)/python tests/dist/lowest.py -n $(WORKERS) --dist worksteal $(ARGS)
 
 fuzz: $(READY) ## Attack the verifier over all exponents, and audit 20,000 of its proofs (SDPFEAS_FUZZ, SDPFEAS_AUDITS)
 	$(PYTEST) -m slow -s --benchmark-disable --timeout=0 \
@@ -77,6 +80,9 @@ truth: $(READY) ## Ask every backend 500 problems of known truth; writes docs/tr
 docs: $(READY) ## Build the documentation site into site/; its examples are run
 	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d site/.doctrees docs site
 	$(BIN)/python tests/site/check_site.py site
+
+api: $(READY) ## Write tests/api.txt, the public interface as text, again
+	$(BIN)/python tests/test_api.py --write
 
 dist: $(READY) ## Build wheel and sdist, install each in a clean environment and test it there
 	$(BIN)/python tests/dist/check_dist.py

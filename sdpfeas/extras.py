@@ -26,7 +26,10 @@ EXTRAS = {
     "parquet": "pyarrow",
     "dask": "dask and distributed",
     "joblib": "joblib",
+    "solvers": "CVXOPT or SDPA",
 }
+#: Modules that backends ask for by name, with the extra that brings them.
+BROUGHT_BY = {"cvxopt": "solvers", "sdpap": "solvers"}
 
 
 @contextmanager

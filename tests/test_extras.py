@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+
+from sdpfeas.extras import EXTRAS
+
+ROOT = Path(__file__).resolve().parents[1]
 
 THREADS = """
 import sys, threading, time
@@ -49,3 +57,50 @@ def test_threads_may_ask_for_cvxpy_at_once() -> None:
         [sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=120, check=False
     )
     assert found.returncode == 0, found.stderr
+
+
+#: Without any extra; what the command line says is tested in tests/cli/test_user_errors.py.
+WITHOUT = """
+import json, sys
+for module in "flint sklearn matplotlib pyarrow dask distributed joblib cvxopt sdpap".split():
+    sys.modules[module] = None  # as if it were not installed, for `import` and for `find_spec`
+from pathlib import Path
+import numpy as np
+import sdpfeas as sf
+
+builder = sf.ProblemBuilder()
+builder.block("X", sf.PSD(2))
+builder.row("trace", {"X": np.eye(2)}, equal=1.0)
+builder.row("corner", {"X": [[0, 0.5], [0.5, 0]]}, lower=0.75)
+problem = builder.build()
+check = sf.verify(problem, sf.solve(problem), exact=True)
+assert (check.verdict, check.proof) == ("infeasible", "exact"), check
+
+def projections():
+    from sdpfeas.projections import FairPCA
+
+def solver(name):
+    return lambda: sf.solve(problem, Path(sys.argv[1]) / "solvers" / name)
+
+said = []
+for ask in (projections, solver("cvxopt.py"), solver("sdpa.py")):
+    try:
+        ask()
+    except sf.SdpfeasError as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+
+
+def test_without_extras_proofs_are_exact_and_what_is_missing_is_named() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", WITHOUT, ROOT], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    named = [re.findall(r"pip install 'sdpfeas\[(\w+)\]'", words) for words in json.loads(found.stdout)]
+    assert named == [["wlda"], ["solvers"], ["solvers"]]
+
+
+def test_every_extra_has_words_for_its_absence() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(EXTRAS) | {"exact"} == set(declared["optional-dependencies"]) - {"all", "test", "docs", "dev"}

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.cards.options import NoOptions, parse_options
 from sdpfeas.errors import BackendError
-from sdpfeas.extras import installed_version
+from sdpfeas.extras import BROUGHT_BY, installed_version
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.sets import KINDS, PSD, BlockSet, Free, Nonneg, SpectralBox
@@ -81,7 +81,9 @@ class FeasibilityBackend(ABC):
         """Whether the backend can run here, and if not why; imports nothing heavy."""
         missing = [module for module in cls.requires if find_spec(module) is None]
         if missing:
-            return False, f"needs {', '.join(missing)}, which is not installed"
+            extras = sorted({BROUGHT_BY[module] for module in missing if module in BROUGHT_BY})
+            remedy = f": pip install 'sdpfeas[{','.join(extras)}]'" if extras else ""
+            return False, f"needs {', '.join(missing)}, which is not installed{remedy}"
         return True, ""
 
     @classmethod
