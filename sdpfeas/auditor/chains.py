@@ -1,7 +1,8 @@
 """Chains of multipliers walked again: every point lies in a smaller face after each step.
 
 Faces are kept as rational bases, semidefinite matrices are told by the definite part that their rank leaves,
-and numbers that a chain takes for what they were rounded from are read anew.
+and numbers that a chain takes for what they were rounded from are read anew. The value of an LMI is a block
+of its own, tied to the others by rows; cones of vectors are images of semidefinite matrices.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Walk"]
 
+#: Most numbers in rows that are made here.
+LARGEST = 6_000_000
 #: A simple number: an integer times a power of two, or a fraction, whose parts are no larger.
 SIMPLE = 2**30
 #: Computed bounds are meant as fractions of at most this denominator, ...
@@ -69,8 +72,6 @@ class Walk:
     """
 
     def __init__(self, question: Question, problem: FeasibilityProblem, reading: str) -> None:
-        if question.lmis:
-            raise NotProved("chains are about rows and sets alone")
         if reading not in ("stored", "written", "meant"):
             raise NotProved(f"the reading {reading!r} is unknown to the auditor")
         self.question = question
@@ -78,8 +79,12 @@ class Walk:
         self.slack = rational(0)
         #: ... and whether a step needs that.
         self.moved = False
+        self.own, self.lmis = question.m, question.lmis
         if reading != "stored":
             self._read(problem, reading)
+        self._tie()
+        self.shown = list(question.sets)
+        self._lift()
         self.faces: list[Any] = []
         for block in question.sets:
             cone = block.low is not None and block.high is None and block.trace is None
@@ -93,22 +98,88 @@ class Walk:
             if rows is not None and rows.kind in ("dense", "sparse"):
                 part = question.matrix[:m, start:stop]
                 question.matrix[:m, start:stop] = each(lambda v: rational(read(float(v))), part)
+        constants = list[float]()
+        for lmi in self.lmis:
+            lmi.lines = each(lambda v: rational(read(float(v))), lmi.lines)
+            constants += [-float(lmi.constant[i]) for i, _ in _places(lmi)]
         ends = []
-        for values in (problem.lower.tolist(), problem.upper.tolist()):
+        for own in (problem.lower.tolist(), problem.upper.tolist()):
+            values = own + constants
             slack = ULPS * Fraction(math.ulp(max((abs(v) for v in values if math.isfinite(v)), default=0.0)))
             ends.append(
                 [None if not math.isfinite(v) else rational(_bound(v, reading, slack)) for v in values]
             )
             self.slack = max(self.slack, rational(slack if reading == "meant" else 0))
-        question.bounds[:m] = list(zip(*ends, strict=True))
+        question.bounds[:m] = [(low, high) for low, high in zip(*ends, strict=True)][:m]
+        values = iter(ends[0][m:])
+        for lmi in self.lmis:
+            for i, j in _places(lmi):
+                lmi.constant[i] = lmi.constant[j] = -next(values)
+
+    def _tie(self) -> None:
+        """Make the value of every LMI a block: rows say that it is that value, entry by entry."""
+        question, m = self.question, self.question.m
+        total = question.cuts[-1] + sum(lmi.constant.size for lmi in self.lmis)
+        count = sum(len(_places(lmi)) for lmi in self.lmis)
+        if count * total > LARGEST:
+            raise NotProved("too large for an audit of chains")
+        ties, right = zeros(count, total), list[Any]()
+        start = question.cuts[-1]
+        for lmi in self.lmis:
+            for i, j in _places(lmi):
+                row = ties[len(right)]
+                row[: question.cuts[-1]] = lmi.lines[:, i]
+                for k in (i, j):
+                    row[start + k] -= rational(1) / 2
+                right.append((-lmi.constant[i],) * 2)
+            start += lmi.constant.size
+        old = np.hstack([question.matrix, zeros(len(question.matrix), total - question.cuts[-1])])
+        question.matrix = np.vstack([old[:m], ties, old[m:]])
+        question.bounds = [*question.bounds[:m], *right, *question.bounds[m:]]
+        question.sets = [*question.sets, *(lmi.block for lmi in self.lmis)]
+        question.cuts = [0, *np.cumsum([math.prod(block.shape) for block in question.sets]).tolist()]
+        question.m, question.lmis = m + count, []
+
+    def _lift(self) -> None:
+        """Put semidefinite matrices in the place of cones of vectors: <a, x> is <image of a, X>."""
+        question, columns = self.question, list[np.ndarray]()
+        parts = np.split(question.matrix, question.cuts[1:-1], axis=1)
+        for b, (block, part) in enumerate(zip(question.sets, parts, strict=True)):
+            if block.cone:
+                if len(part) * block.side**2 > LARGEST:
+                    raise NotProved("too large for an audit of chains")
+                part = np.array([block.image(a).reshape(-1) for a in part], dtype=object)  # noqa: PLW2901
+                question.sets[b] = type(block)("PSD", block.side)
+            columns.append(part.reshape(len(question.matrix), -1))
+        question.matrix = np.concatenate(columns, axis=1)
+        question.cuts = [0, *np.cumsum([math.prod(block.shape) for block in question.sets]).tolist()]
+
+    def _multipliers(self, given: Any) -> np.ndarray:
+        """Multipliers of the rows: those of mirrored entries of an LMI belong to one of them."""
+        y = each(rational, given)
+        if y.shape != (self.own + sum(lmi.constant.size for lmi in self.lmis),):
+            raise NotProved("a step has another number of multipliers than there are rows and entries")
+        out, start = list(y[: self.own]), self.own
+        for lmi in self.lmis:
+            out += [y[start + i] + (y[start + j] if i != j else 0) for i, j in _places(lmi)]
+            start += lmi.constant.size
+        return np.array([*out, None], dtype=object)[:-1]
+
+    def _place(self, point: Any) -> list[np.ndarray]:
+        """A point in floating point, with values of LMIs and matrices behind cones."""
+        near = [each(float, np.asarray(x)).astype(float) for x in point]
+        if not all(np.isfinite(x).all() for x in near):
+            raise NotProved("the point is not finite")
+        x = each(rational, np.concatenate([part.reshape(-1) for part in near]))
+        if self.lmis and len(x) != len(self.lmis[0].lines):
+            raise NotProved("there is no point with one array per set")
+        near += [each(float, lmi.value(x)).astype(float) for lmi in self.lmis]
+        return [_behind(block, x) if block.cone else x for block, x in zip(self.shown, near, strict=True)]
 
     def proved(self, verdict: str, steps: Any, point: Any) -> str:
         """Prove a verdict by the steps, and by a point on the last face if there is one."""
         for k, given in enumerate(steps):
-            y = each(rational, given)
-            if y.shape != (self.question.m,):
-                raise NotProved(f"step {k + 1} has another number of multipliers than there are rows")
-            if self.step(y, k + 1, verdict == "feasible"):
+            if self.step(self._multipliers(given), k + 1, verdict == "feasible"):
                 if verdict == "infeasible" and k == len(steps) - 1:
                     return f"a chain of {k + 1} step(s) rules out every point"
                 raise NotProved("the chain comes to a contradiction, and goes on or claims another")
@@ -143,12 +214,11 @@ class Walk:
     def on_face(self, point: Any) -> str:
         """Prove that an exact solution lies on the face, at or next to a point."""
         question = self.question
-        if point is None or len(point) != len(question.sets):
+        if point is None or len(point) != len(self.shown) - len(self.lmis):
             raise NotProved("there is no point with one array per set")
         sets, columns, places = list[Any](), list[np.ndarray](), list[Any]()
         parts = np.split(question.matrix, question.cuts[1:-1], axis=1)
-        for block, face, part, x in zip(question.sets, self.faces, parts, point, strict=True):
-            near = each(float, np.asarray(x)).astype(float)
+        for block, face, part, near in zip(question.sets, self.faces, parts, self._place(point), strict=True):
             if face is None:
                 sets.append(block)
                 columns.append(part)
@@ -200,6 +270,23 @@ class Walk:
             if abs(value - old) > (self.slack if i < question.m else 0):
                 raise NotProved(f"the bound of row {i} is further from what other rows make it on the face")
             question.bounds[i] = (value, value)
+
+
+def _places(lmi: Any) -> list[tuple[int, int]]:
+    """Positions of the entries of an LMI that count, each with that of its mirror image."""
+    n = lmi.block.n
+    if not lmi.block.matrix:
+        return [(k, k) for k in range(n)]
+    return [(i * n + j, j * n + i) for i in range(n) for j in range(i, n)]
+
+
+def _behind(block: Any, x: np.ndarray) -> np.ndarray:
+    """A matrix whose image is near a member of a cone of vectors; of small rank on the boundary."""
+    if block.kind == "HermitianPSD":
+        return each(float, block.image(each(rational, x))).astype(float) / 2
+    t = max(float(x[0]), math.hypot(*x[1:]), math.ulp(0.0))
+    out = np.outer([t, *x[1:]], [t, *x[1:]]) / (2 * t)
+    return out + np.eye(len(x)) * (max(t - np.trace(out), 0.0) / len(x))
 
 
 def _bound(value: float, reading: str, slack: Fraction) -> Fraction:

@@ -26,6 +26,7 @@ import numpy as np
 
 from sdpfeas.families.family import Family
 from sdpfeas.numerics.integers import identity, integral, kernel, solution
+from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.sets import PSD, Free
 from sdpfeas.verifier.chains.chain import Chain
@@ -57,9 +58,9 @@ class PlantedChainOptions:
         What the rows are made of.
     disguised : bool
         Hide the structure.
-    side : {"primal", "lmi"}
+    side : {"primal", "lmi", "native"}
         Rows on a semidefinite matrix; or an affine matrix ``F0 + sum_i x_i F_i``, all that obey these rows,
-        which has to be semidefinite (integer rows only).
+        which has to be semidefinite (integer rows only), as a slack or as an LMI of the problem.
     seed : int
         Seed.
     """
@@ -70,7 +71,7 @@ class PlantedChainOptions:
     rows: int = 8
     numbers: Literal["integer", "float"] = "integer"
     disguised: bool = False
-    side: Literal["primal", "lmi"] = "primal"
+    side: Literal["primal", "lmi", "native"] = "primal"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class PlantedChainOptions:
             raise ValueError("n must be at least two more than length")
         if self.rows < self.length + 2:
             raise ValueError("rows must be at least two more than length")
-        if self.side == "lmi" and self.numbers == "float":
+        if self.side != "primal" and self.numbers == "float":
             raise ValueError("the side of LMIs needs integer rows")
         rest = self.n - self.length
         if self.numbers == "float" and self.rows - self.length > rest * (rest + 1) // 2:
@@ -131,8 +132,8 @@ class PlantedFaces(Family):
         plant = _plain(rng, options)
         if options.disguised:
             plant = (_mixed if options.numbers == "integer" else _shuffled)(rng, plant)
-        if options.side == "lmi":
-            return _as_lmi(rng, plant)
+        if options.side != "primal":
+            return _as_lmi(rng, plant, native=options.side == "native")
         rows, right = plant.matrices.astype(np.float64), plant.bounds.astype(np.float64)
         if options.numbers == "float":
             # What is zero stays so.
@@ -200,6 +201,13 @@ def _plain(rng: Generator, options: PlantedChainOptions) -> _Plant:
     return _Plant(matrices, base, steps, options.truth == "face")
 
 
+def _symmetric(entries: np.ndarray, n: int) -> np.ndarray:
+    """Symmetric matrix of floats from the entries on and above its diagonal."""
+    out = np.zeros((n, n))
+    out[np.triu_indices(n)] = entries.astype(np.float64)
+    return np.triu(out) + np.triu(out, 1).T
+
+
 def _put(matrix: np.ndarray, i: int, j: int, value: object) -> None:
     matrix[i, j] = matrix[j, i] = value
 
@@ -247,14 +255,22 @@ def _shuffled(rng: Generator, plant: _Plant) -> _Plant:
     return replace(plant, matrices=moved, base=plant.base[np.ix_(places, places)], steps=plant.steps[:, rows])
 
 
-def _as_lmi(rng: Generator, plant: _Plant) -> PlantedChain:
-    """All matrices that obey the rows, ``F0 + sum_i x_i F_i``, as a slack that has to be semidefinite."""
+def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedChain:
+    """All matrices that obey the rows, ``F0 + sum_i x_i F_i``, which have to be semidefinite."""
     n = plant.matrices.shape[1]
     i, j = np.triu_indices(n)
     twice = np.where(i == j, 1, 2).astype(object)
     moves = kernel(plant.matrices[:, i, j] * twice)
     x = -_integers(rng, (moves.shape[1],), 1)
     base = plant.base[i, j] - moves.dot(x)
+    # The multiplier of the slack is A*y of the rows that made it.
+    made = np.tensordot(plant.steps, plant.matrices, 1)
+    if native:
+        lmi = LMI(PSD(n), _symmetric(base, n), [np.array([_symmetric(move, n) for move in moves.T])])
+        problem = FeasibilityProblem([Free(moves.shape[1])], [None], [], [], lmis=[lmi])
+        point: Point | None = (x.astype(np.float64),) if plant.feasible else None
+        chain = Chain(tuple(-step.reshape(-1) for step in made))
+        return PlantedChain(problem, plant.feasible, chain, point)
     # Row (i, j) is X[i, j] less what x makes of it, times what makes its bound an integer.
     scale = np.array([Fraction(v).denominator for v in base], dtype=object)
     rows = np.zeros((i.size, n, n))
@@ -262,8 +278,6 @@ def _as_lmi(rng: Generator, plant: _Plant) -> PlantedChain:
     rows[np.arange(i.size), j, i] += 0.5 * scale.astype(np.float64)
     free, right = (-moves * scale[:, None]).astype(np.float64), (base * scale).astype(np.float64)
     problem = FeasibilityProblem([PSD(n), Free(moves.shape[1])], [rows, free], right, right)
-    # The multiplier of the slack is A*y of the rows that made it.
-    made = np.tensordot(plant.steps, plant.matrices, 1)[:, i, j] * twice
-    chain = Chain(tuple(y * Fraction(1) / scale for y in made))
+    chain = Chain(tuple(y * Fraction(1) / scale for y in made[:, i, j] * twice))
     point = (plant.base.astype(np.float64), x.astype(np.float64)) if plant.feasible else None
     return PlantedChain(problem, plant.feasible, chain, point)

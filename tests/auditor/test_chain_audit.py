@@ -15,7 +15,7 @@ from sdpfeas.io.results import SavedResult
 from sdpfeas.numerics.written import written
 
 KINDS = [("integer", "primal", True), ("integer", "primal", False), ("float", "primal", True)]
-KINDS.append(("integer", "lmi", True))
+KINDS += [("integer", "lmi", True), ("integer", "native", True)]
 
 
 def planted(truth, kind, seed):

@@ -23,8 +23,8 @@ def planted(draw: st.DrawFn, truths: tuple[str, ...] = TRUTHS) -> PlantedChain:
     """A problem with a planted chain, of every kind there is."""
     length = draw(st.integers(1, 5))
     n = length + draw(st.integers(2, 5))
-    side = draw(st.sampled_from(["primal", "lmi"]))
-    numbers = "integer" if side == "lmi" else draw(st.sampled_from(["integer", "float"]))
+    side = draw(st.sampled_from(["primal", "lmi", "native"]))
+    numbers = "integer" if side != "primal" else draw(st.sampled_from(["integer", "float"]))
     options = PlantedChainOptions(
         truth=draw(st.sampled_from(truths)),
         length=length,
@@ -69,11 +69,12 @@ def test_corrupted_chains_are_refused(item, data):
     elif how == "too long":
         chain = sf.Chain((*steps, steps[-1]))
     else:
-        # The bound that makes the contradiction is another.
+        # The bound that makes the contradiction, or the constant, is another.
         chain = item.chain
         bounds = np.array(problem.lower)
-        bounds[steps[-1] != 0] = 0.0
-        problem = sf.FeasibilityProblem(problem.sets, problem.rows, bounds, bounds)
+        bounds[steps[-1][: problem.m] != 0] = 0.0
+        lmis = [sf.LMI(lmi.set, 0.0 * lmi.constant, lmi.coefficients) for lmi in problem.lmis]
+        problem = sf.FeasibilityProblem(problem.sets, problem.rows, bounds, bounds, lmis=lmis)
     assert sf.verify(problem, sf.Claim(chain=chain), rigorous=True).verdict is sf.Verdict.UNDECIDED
 
 
@@ -89,7 +90,7 @@ def test_every_step_of_a_weak_chain_is_needed(item, data):
 @settings(max_examples=25)
 @given(planted(("face",)), st.data())
 def test_no_chain_makes_a_feasible_problem_infeasible(item, data):
-    m = item.problem.m
+    m = item.problem.multiplier_count
     numbers = st.sampled_from([-2, -1, 0, 0, 0, 1, Fraction(1, 3)])
     extra = data.draw(st.lists(st.lists(numbers, min_size=m, max_size=m), max_size=3))
     place = data.draw(st.integers(0, len(item.chain)))
@@ -240,6 +241,7 @@ def test_ten_thousand_planted_chains(item):
     if verdict is sf.Verdict.UNDECIDED:
         # On a small face rows of floats may be dependent but for rounding; nothing else is left open.
         assert item.truth is sf.Verdict.FEASIBLE
+        assert not item.problem.lmis
         assert not integral_rows(item.problem, "stored").simple
     else:
         assert verdict is item.truth

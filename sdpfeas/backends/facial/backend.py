@@ -5,17 +5,19 @@ Where a chain of multipliers leads to a contradiction, that is the answer. No wa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sdpfeas.backends.asking import ask
-from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.facial.search import Found, search
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.faces import FaceReduction, NotReduced, has_faces
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.faces import FaceReduction, NotReduced
 from sdpfeas.problem.reductions.integral import readings
-from sdpfeas.problem.sets import PSD, Free, Nonneg, SpectralBox
+from sdpfeas.problem.reductions.rows_only import RowsOnly, has_faces, rows_only
+from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 
 __all__ = ["Facial", "FacialOptions"]
@@ -47,52 +49,68 @@ class Facial(FeasibilityBackend):
     """Facial reduction: proves weak infeasibility, and feasibility on a face, by chains of multipliers."""
 
     name = "facial"
-    sets = frozenset({PSD, Nonneg, Free, SpectralBox})
+    sets = ALL_SETS
+    lmis = True
     Options = FacialOptions
 
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
         """Whether the problem is small enough to be written out in integers."""
         fine, why = super().accepts(problem)
         if fine and not self.takes(problem):
-            return False, "too many numbers, or other cones, to look for faces of"
+            return False, "too many numbers to look for faces of, or factors that would have to be rounded"
         return fine, why
 
     @staticmethod
     def takes(problem: FeasibilityProblem) -> bool:
         """Whether chains are about such a problem, and it is small enough to be written out in integers."""
-        numbers = sum(rows.entries for rows in problem.rows if rows is not None)
-        return has_faces(problem) and numbers <= LARGEST
+        parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
+        # In rows alone an LMI has a row for every entry, on a slack and on all blocks.
+        slacks = sum(lmi.set.entries**2 for lmi in problem.lmis)
+        cones = sum(block.n**2 for block in problem.sets if block.shadow_of is not None)
+        numbers = sum(rows.entries for rows in parts if rows is not None) + slacks + problem.m * cones
+        return numbers <= LARGEST and has_faces(problem)
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a chain, then for a point where it leads; see :class:`FeasibilityBackend`."""
         claim = Claim(raw_status="no smaller face found", stop=Stop.STALLED)
-        for rows in readings(problem):
+        posed = rows_only(problem)
+        for rows in readings(posed.problem):
+            if not has_faces(problem, rows.reading):
+                continue
             if inquiry.deadline.expired:
                 return Claim(raw_status=claim.raw_status, stop=Stop.TIME_LIMIT)
             found = search(rows, inquiry.deadline, deep=not self.options.sieve)
-            claim = self._after(problem, found, inquiry)
+            chain = Chain(tuple(map(posed.back, found.chain.steps)), found.chain.reading)
+            claim = self._after(posed, found, chain, inquiry)
             if inquiry.over:
                 break
         return claim
 
-    def _after(self, problem: FeasibilityProblem, found: Found, inquiry: Inquiry) -> Claim:
+    def _after(self, posed: RowsOnly, found: Found, chain: Chain, inquiry: Inquiry) -> Claim:
         """Answer the question that a chain leaves."""
         if found.contradiction:
-            inquiry.offer(chain=found.chain)
-            return Claim(chain=found.chain, raw_status=f"infeasible: {found.told}")
-        if not len(found.chain):
+            inquiry.offer(chain=chain)
+            return Claim(chain=chain, raw_status=f"infeasible: {found.told}")
+        if not len(chain):
             if not self.options.whole:
                 return Claim(raw_status=found.told, stop=Stop.STALLED)
-            return self._whole(problem, found, inquiry)
+            return self._whole(posed.original, found, inquiry)
         try:
             reduction = found.faces.reduction
         except NotReduced as error:
-            return Claim(chain=found.chain, raw_status=f"{found.told}, but {error}", stop=Stop.NUMERICAL)
+            return Claim(chain=chain, raw_status=f"{found.told}, but {error}", stop=Stop.NUMERICAL)
         if reduction is None:
-            zero = found.faces.point(())
-            inquiry.offer(zero, chain=found.chain)
-            return Claim(point=zero, chain=found.chain, raw_status=f"only zero is left: {found.told}")
-        return self._on_face(reduction, found, inquiry)
+            zero = posed.point(found.faces.point(()))
+            inquiry.offer(zero, chain=chain)
+            return Claim(point=zero, chain=chain, raw_status=f"only zero is left: {found.told}")
+        whole = posed.then(reduction)
+        claim = Claim(chain=chain, raw_status=found.told, stop=Stop.STALLED)
+        for said, stop, point in self._on_face(reduction, inquiry):
+            back = None if point is None else whole.point(point)
+            claim = Claim(point=back, chain=chain, raw_status=f"{found.told}; there {said}", stop=stop)
+            if back is not None and inquiry.offer(back, chain=chain):
+                break
+        return claim
 
     def _whole(self, problem: FeasibilityProblem, found: Found, inquiry: Inquiry) -> Claim:
         claim = Claim(raw_status=found.told, stop=Stop.STALLED)
@@ -102,25 +120,21 @@ class Facial(FeasibilityBackend):
                 break
         return claim
 
-    def _on_face(self, reduction: FaceReduction, found: Found, inquiry: Inquiry) -> Claim:
+    def _on_face(
+        self, reduction: FaceReduction, inquiry: Inquiry
+    ) -> Iterator[tuple[str, Stop, Point | None]]:
+        """What backends say about the problem on the face, why they stopped, and the points they have."""
         smaller = reduction.problem
-        claim = Claim(chain=found.chain, raw_status=found.told, stop=Stop.STALLED)
         for name in self._names():
             # An inquiry of its own: only a point on the face is evidence about the problem.
             inner = Inquiry(smaller, deadline=inquiry.deadline, rigorous=True)
             answer = ask(find_solver(name).make(), smaller, inner)
             check = inner.settle(answer)
             point = answer.point if check.verdict is not Verdict.FEASIBLE else check.point
-            said = f"{found.told}; there {name}: {answer.raw_status or answer.stop}"
-            claim = Claim(chain=found.chain, raw_status=said, stop=answer.stop)
-            if point is not None:
-                whole = reduction.point(smaller.point(point))
-                claim = Claim(point=whole, chain=found.chain, raw_status=said, stop=answer.stop)
-                if inquiry.offer(whole, chain=found.chain):
-                    break
+            said = f"{name}: {answer.raw_status or answer.stop}"
+            yield said, answer.stop, None if point is None else smaller.point(point)
             if inquiry.deadline.expired:
                 break
-        return claim
 
     def _names(self) -> list[str]:
         return [name.strip() for name in self.options.ask.split(",") if name.strip()]

@@ -9,8 +9,10 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import limited
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.faces import FaceReduction, Faces, NotReduced, has_faces
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.faces import Faces, NotReduced
 from sdpfeas.problem.reductions.integral import readings
+from sdpfeas.problem.reductions.rows_only import RowsOnly, has_faces, rows_only
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.chains.words import tell
 
@@ -44,8 +46,11 @@ class Reduced:
 
     @property
     def sizes(self) -> tuple[tuple[int, int], ...]:
-        """Size of every block before and after."""
-        return tuple(zip((block.n for block in self.original.sets), self.faces.sizes, strict=True))
+        """Size of every block before and after, then of the values of the LMIs.
+
+        Second-order and Hermitian cones count as the semidefinite matrices that they are shadows of.
+        """
+        return tuple(zip((block.n for block in self.faces.problem.sets), self.faces.sizes, strict=True))
 
     @property
     def regular(self) -> bool:
@@ -53,12 +58,17 @@ class Reduced:
         return not len(self.chain) and self.smallest
 
     @property
-    def reduction(self) -> FaceReduction | None:
+    def reduction(self) -> Reduction | None:
         """The smaller problem with the ways back; None if none is left, or no double can hold its numbers."""
         try:
-            return None if self.infeasible else self.faces.reduction
+            found = None if self.infeasible else self.faces.reduction
         except NotReduced:
             return None
+        return found if found is None or found.original is self.original else self._posed.then(found)
+
+    @property
+    def _posed(self) -> RowsOnly:
+        return rows_only(self.original)
 
     def explain(self) -> str:
         """Say in words what was found."""
@@ -75,7 +85,7 @@ def reduce(problem: FeasibilityProblem, *, time_limit: float | None = None) -> R
     Parameters
     ----------
     problem : FeasibilityProblem
-        A problem of PSD, Nonneg and Free blocks and boxes; Free blocks and boxes stay whole.
+        Any problem whose numbers can be posed in rows alone; Free blocks and boxes stay whole.
     time_limit : float, optional
         Seconds.
 
@@ -87,15 +97,17 @@ def reduce(problem: FeasibilityProblem, *, time_limit: float | None = None) -> R
     Raises
     ------
     ProblemError
-        If the problem has LMIs or cones of another kind.
+        If rows on cones or coefficients of LMIs are stored as factors.
     """
     if not isinstance(problem, FeasibilityProblem):
         raise ProblemError(f"reduce needs a FeasibilityProblem, got {type(problem).__name__}")
     if not has_faces(problem):
         raise ProblemError(
-            "reduce takes PSD, Nonneg, Free and SpectralBox blocks, and no LMIs: pose these as rows"
+            "reduce takes LMIs and cones with dense or sparse coefficients only: factors would be rounded"
         )
     deadline = Deadline(time_limit)
     with limited(deadline):
-        found = search(next(readings(problem)), deadline)
-    return Reduced(problem, found.chain, found.faces, found.contradiction, found.smallest)
+        posed = rows_only(problem)
+        found = search(next(readings(posed.problem)), deadline)
+    chain = Chain(tuple(map(posed.back, found.chain.steps)), found.chain.reading)
+    return Reduced(problem, chain, found.faces, found.contradiction, found.smallest)

@@ -120,7 +120,7 @@ class Table:
         for part in self.parts:
             inverse = np.linalg.inv(self.frames[part.block][1])
             moved = inverse.T @ part.matrices(vectors) @ inverse
-            out[:, start : start + part.side**2] = moved.reshape(len(vectors), -1)
+            out[:, start : start + part.side**2] = moved.reshape(len(vectors), part.side**2)
             start += part.side**2
         out[:, start:] = vectors[:, self.rays]
         out[:, -1] = [float(v) for v in self.betas]

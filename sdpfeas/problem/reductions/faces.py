@@ -33,18 +33,13 @@ from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.integral import IntegralRows, Number
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 
-__all__ = ["FaceReduction", "Faces", "NotReduced", "has_faces"]
+__all__ = ["FaceReduction", "Faces", "NotReduced"]
 
 
 class NotReduced(ProblemError):
     """The problem on a face cannot be made: no double can hold its numbers, or loose bounds disagree."""
-
-
-def has_faces(problem: FeasibilityProblem) -> bool:
-    """Whether a problem is made of rows and of sets whose faces are known here, or that stay whole."""
-    return not problem.lmis and all(type(s) in (PSD, Nonneg, Free, SpectralBox) for s in problem.sets)
 
 
 @dataclass(frozen=True)

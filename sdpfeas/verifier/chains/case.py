@@ -9,6 +9,7 @@ import numpy as np
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.faces import Faces, NotReduced
+from sdpfeas.problem.reductions.rows_only import rows_only
 from sdpfeas.verifier.cases import PointCase
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.chains.replay import Refused, Walk, walk
@@ -86,8 +87,9 @@ class ChainCase:
         tolerances: Tolerances,
     ) -> None:
         for k, step in enumerate(chain.steps):
-            if step.shape != (problem.m,):
-                raise ClaimError(f"step {k} of the chain has {step.size} multipliers for {problem.m} rows")
+            if step.shape != (problem.multiplier_count,):
+                what = f"{problem.m} rows" + " and the entries of the LMIs" * bool(problem.lmis)
+                raise ClaimError(f"step {k} of the chain has {step.size} multipliers for {what}")
         self.problem, self.chain = problem, chain
         self.point = None if point is None else problem.point(point)
         self.repair, self.tolerances = repair, tolerances
@@ -146,7 +148,7 @@ class ChainCase:
         if reduction is None:
             return self._only_zero(faces)
         smaller = reduction.problem
-        place = faces.coordinates(point)
+        place = faces.coordinates(rows_only(self.problem).start_point(point))
         reasons = []
         for mode in [Proof.EXACT] if exact else [Proof.RIGOROUS, Proof.EXACT]:
             if mode is Proof.RIGOROUS:
@@ -162,6 +164,7 @@ class ChainCase:
 
     def _granted(self, faces: Faces, mode: Proof, place: Point, found: Outcome) -> Check:
         on_face = place if found.evidence is None else found.evidence
+        posed = rows_only(self.problem)
         return Check(
             self.problem,
             Verdict.FEASIBLE,
@@ -169,8 +172,8 @@ class ChainCase:
             found.margin,
             f"on a face of the sets, {found.reason}" + ABOUT[self.chain.reading],
             found.repairs,
-            point=self.problem.point(faces.point(on_face)),
-            rational=None if found.rational is None else faces.point(found.rational),
+            point=self.problem.point(posed.point(faces.point(on_face))),
+            rational=None if found.rational is None else posed.rational_point(faces.point(found.rational)),
             chain=self.chain,
             reading=Reading(self.chain.reading),
         )

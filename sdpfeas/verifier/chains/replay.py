@@ -10,8 +10,9 @@ import numpy as np
 from sdpfeas.numerics.integers import need_integers, negative_kernel, product, short_rows
 from sdpfeas.numerics.linalg import eigvalsh
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.faces import Faces, has_faces
+from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integral import integral_rows
+from sdpfeas.problem.reductions.rows_only import has_faces, rows_only
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.chains.chain import Chain
 
@@ -73,25 +74,28 @@ class Walk:
 
 
 def walk(problem: FeasibilityProblem, chain: Chain) -> Walk:
-    """Walk a chain whose steps have one multiplier per row.
+    """Walk a chain whose steps have one multiplier per row, and then one per entry of every LMI.
+
+    The faces it leads to are those of the problem in rows alone.
 
     Raises
     ------
     Refused
         If a step proves nothing.
     """
-    if not has_faces(problem):
-        raise Refused("a chain is about rows and sets without other cones or affine constraints")
+    if not has_faces(problem, chain.reading):
+        raise Refused("a chain is about sets whose faces are known, and numbers that none of its rows rounds")
     for k, y in enumerate(chain.steps):
         if max((max(v.numerator.bit_length(), v.denominator.bit_length()) for v in y), default=0) > MOST_BITS:
             raise Refused(f"step {k + 1}: its numbers are too long")
-    rows = integral_rows(problem, chain.reading)
+    posed = rows_only(problem)
+    rows = integral_rows(posed.problem, chain.reading)
     done = Walk(Faces.whole(rows))
     for k, y in enumerate(chain.steps):
         if done.contradiction:
             raise Refused(f"step {k + 1} comes after a contradiction")
         try:
-            step = expose(done.faces, rows.weights(y))
+            step = expose(done.faces, rows.weights(posed.forth(y)))
         except Refused as refusal:
             raise Refused(f"step {k + 1}: {refusal}") from None
         done = Walk(step.after, (*done.steps, step))

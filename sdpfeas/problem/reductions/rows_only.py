@@ -1,0 +1,185 @@
+"""The same problem in rows alone, over sets whose faces are known, in the same numbers.
+
+LMIs get slacks, second-order and Hermitian cones become the shadows of semidefinite matrices that they are. A
+chain of multipliers is mapped both ways in fractions, so that it says the same about either problem.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.shadows import Shadows, cast_shadows
+from sdpfeas.problem.reductions.slack import Slack, with_slacks
+from sdpfeas.problem.rows import Rows, Sparse, as_sparse
+from sdpfeas.problem.rows.flat import matrix_of
+from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
+
+__all__ = ["RowsOnly", "has_faces", "rows_only", "slack_rows"]
+
+#: Sets whose faces are known, or that stay whole.
+KNOWN: tuple[type[BlockSet], ...] = (PSD, Nonneg, Free, SpectralBox)
+
+#: Ways to store rows whose numbers are those of the rows.
+PLAIN = ("dense", "sparse")
+
+
+class RowsOnly(Reduction):
+    """A problem in rows alone; see the module.
+
+    Parameters
+    ----------
+    original : FeasibilityProblem
+        The problem.
+    slack : Slack
+        The problem with slacks for its LMIs.
+    shadows : Shadows
+        That one with semidefinite matrices in place of other cones.
+    """
+
+    def __init__(self, original: FeasibilityProblem, slack: Slack, shadows: Shadows) -> None:
+        self.original, self.problem = original, shadows.problem
+        self._slack, self._shadows = slack, shadows
+
+    def point(self, point: Point) -> Point:
+        """Shadows of the matrices, without the slacks."""
+        return self._slack.point(self._shadows.point(point))
+
+    def start_point(self, point: Point) -> Point:
+        """Values of the LMIs as slacks, and matrices behind the shadows."""
+        return self._shadows.start_point(self._slack.start_point(point))
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Those of the entries of every LMI, on both sides of the diagonal."""
+        return self._slack.multipliers(y)
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """The entries on and above the diagonal."""
+        return self._slack.start_multipliers(y)
+
+    def rational_point(self, point: Point) -> Point | None:
+        """A point of fractions; None where it would have to be rounded."""
+        return self._slack.point(point) if self._shadows.original is self._shadows.problem else None
+
+    def forth(self, y: np.ndarray) -> np.ndarray:
+        """Multipliers of the problem, in fractions, as those of the rows here."""
+        out, start = [*y[: self.original.m]], self.original.m
+        for lmi in self.original.lmis:
+            part = y[start : start + lmi.set.entries].reshape(lmi.set.shape)
+            start += lmi.set.entries
+            out += list(part) if part.ndim == 1 else [_both(part, i, j) for i, j in _above(lmi)]
+        made = np.empty(len(out), dtype=object)
+        made[:] = out
+        return made
+
+    def back(self, y: np.ndarray) -> np.ndarray:
+        """Multipliers of the rows here, in fractions, as those of the problem."""
+        parts, start = [y[: self.original.m]], self.original.m
+        for lmi in self.original.lmis:
+            count = lmi.set.entries if not lmi.set.matrix else lmi.set.n * (lmi.set.n + 1) // 2
+            part = y[start : start + count]
+            start += count
+            if lmi.set.matrix:
+                whole = np.empty(lmi.set.shape, dtype=object)
+                for v, (i, j) in zip(part, _above(lmi), strict=True):
+                    whole[i, j] = whole[j, i] = Fraction(v) if i == j else Fraction(v) / 2
+                part = whole.reshape(-1)
+            parts.append(part)
+        return np.concatenate(parts)
+
+
+def _above(lmi: LMI) -> list[tuple[int, int]]:
+    i, j = np.triu_indices(lmi.set.n)
+    return list(zip(i.tolist(), j.tolist(), strict=True))
+
+
+def _both(part: np.ndarray, i: int, j: int) -> Fraction:
+    """Multiplier of an entry that stands on both sides of the diagonal."""
+    return Fraction(part[i, j]) if i == j else Fraction(part[i, j]) + Fraction(part[j, i])
+
+
+def slack_rows(problem: FeasibilityProblem) -> list[int]:
+    """For every row of the problem in rows alone after its own, the LMI that it comes from."""
+    counts = [len(_above(lmi)) if lmi.set.matrix else lmi.set.entries for lmi in problem.lmis]
+    return [j for j, count in enumerate(counts) for _ in range(count)]
+
+
+def has_faces(problem: FeasibilityProblem, reading: str = "stored") -> bool:
+    """Whether a problem can be posed in rows alone, in the same numbers, over sets whose faces are known.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    reading : {"stored", "written", "meant"}
+        What its numbers stand for: the rows of Hermitian matrices mix them, which only doubles survive.
+    """
+    sets = [*problem.sets, *(lmi.set for lmi in problem.lmis)]
+    if not all(type(block) in (*KNOWN, SecondOrder, HermitianPSD) for block in sets):
+        return False
+    if reading != "stored" and any(type(block) is HermitianPSD for block in sets):
+        return False
+    parts = [rows for lmi in problem.lmis for rows in lmi.coefficients]
+    pairs = list(zip(problem.sets, problem.rows, strict=True))
+    parts += [rows for block, rows in pairs if type(block) not in KNOWN or problem.lmis]
+    if not all(rows is None or rows.kind in PLAIN for rows in parts):
+        return False
+    mixed = [rows for block, rows in pairs if type(block) is HermitianPSD]
+    # Of the LMIs, it is their slacks that would be mixed: minus ones.
+    return all(rows is None or _exact_halves(rows) for rows in mixed)
+
+
+def _exact_halves(rows: Rows) -> bool:
+    """Whether half the sums and differences of mirrored entries are doubles."""
+    array = matrix_of(rows).toarray()
+    side = math.isqrt(array.shape[-1])
+    own = array.reshape(-1, side, side) / 2
+    if not np.array_equal(2.0 * own, array.reshape(own.shape)):
+        return False
+    for other in (own.transpose(0, 2, 1), -own.transpose(0, 2, 1)):
+        total = own + other
+        rest = total - own
+        if np.any((own - (total - rest)) + (other - rest)):
+            return False
+    return True
+
+
+def _sparse(rows: Rows, block: BlockSet, m: int) -> Rows:
+    return Sparse(as_sparse(rows, block, m), block.n, block.matrix)
+
+
+def rows_only(problem: FeasibilityProblem) -> RowsOnly:
+    """Pose a problem in rows alone; made once.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        One that :func:`has_faces`.
+
+    Raises
+    ------
+    ProblemError
+        If it is no such problem.
+    """
+    found = problem.__dict__.get("_rows_only")
+    if found is None:
+        if not has_faces(problem):
+            raise ProblemError("the problem cannot be posed in rows alone without rounding")
+        plain = problem
+        if problem.lmis:
+            # Rows of one kind, so that those of the LMIs are stored with them.
+            pairs = zip(problem.sets, problem.rows, strict=True)
+            rows = [r if r is None else _sparse(r, block, problem.m) for block, r in pairs]
+            names = problem.row_names, problem.block_names
+            plain = FeasibilityProblem(problem.sets, rows, problem.lower, problem.upper, *names, problem.lmis)
+        slack = with_slacks(plain)
+        found = RowsOnly(problem, slack, cast_shadows(slack.problem, KNOWN))
+        problem.__dict__["_rows_only"] = found
+    return found
