@@ -66,7 +66,7 @@ def test_nothing_is_decided(length: int) -> None:
                 assert check.reason
 
 
-@pytest.mark.parametrize("length", LENGTHS[:3])
+@pytest.mark.parametrize("length", [*LENGTHS[:2], pytest.param(LENGTHS[2], marks=pytest.mark.slow)])
 def test_exact_mode_is_about_the_numbers_as_they_are(length: int) -> None:
     proved = 0
     for weak in family(length):
