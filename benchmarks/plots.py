@@ -34,7 +34,7 @@ MARKERS = dict(zip(COLOURS, "oDsv^<PX", strict=True))
 ALL_DIMENSIONS = (*BY_DIMENSION, *(synthetic(10, d) for c, d, *_ in SIZES if c == 10 and d > 2000))
 ALL_CLASSES = (*BY_CLASSES, *(synthetic(c, 100) for c, d, *_ in SIZES if d == 100))
 
-#: Where a line through the times begins: below, a step is Python.
+#: Where a line through the times begins, if there are enough of them: below, a step is Python.
 CLASSES_FROM = 10
 
 
@@ -102,8 +102,10 @@ def _growth(results: Results, problems: tuple[str, ...], size: str, least: int) 
 def _series(axes: Axes, contestant: str, cells: list[Contest], size: str, least: int) -> None:
     colour = COLOURS[contestant]
     done = [cell for cell in cells if cell.cpu is not None and not cell.capped]
-    fit = power_law(done, size, least)
-    label = _short(contestant) + ("" if fit is None else f"\nslope {fit.slope:.2f} from {least}")
+    fit = power_law(done, size, least) or power_law(done, size)
+    label = _short(contestant)
+    if fit is not None:
+        label += f"\nslope {fit.slope:.2f} from {fit.sizes[0]:.0f}"
     x, y = [getattr(cell, size) for cell in done], [cell.cpu for cell in done]
     axes.plot(x, y, MARKERS[contestant], ls="-", lw=0.8, color=colour, ms=5, label=label)
     if fit is not None:

@@ -39,7 +39,7 @@ def paper(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="table1 … table6, fig1 … fig3, visual, waveform, letters, or all.",
+            help="table1 … table6, fig1 … fig3, visual, waveform, letters, umist, or all.",
             autocompletion=completion.targets,
         ),
     ],

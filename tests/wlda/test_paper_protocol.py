@@ -122,7 +122,7 @@ def test_labels_of_different_tasks_differ():
 
 def test_targets_are_those_of_the_paper():
     names = {"table1", "table2", "table3", "table4", "table5", "table6", "fig1", "fig2", "fig3", "visual"}
-    assert names | {"waveform", "letters"} == set(TARGETS)
+    assert names | {"waveform", "letters", "umist"} == set(TARGETS)
     assert [target.name for target in find_targets("all")] == list(TARGETS)
     assert {column.runs for column in TARGETS["table1"].columns} == {30}
     assert [c.runs for c in TARGETS["table3"].columns] == [5, 10, 5, 10, 10, 5, 5, 10, 10]

@@ -11,4 +11,5 @@ TARGET_NAMES = (
     "visual",
     "waveform",
     "letters",
+    "umist",
 )

@@ -149,7 +149,7 @@ _TABLE3 = (
     _images("yale", "Yale", "yale", 0.7, 50, 10),
     _images("pie", "PIE", "pie", 0.8, 60, 5, 0, 40),
     _images("umist", "UMist", "umist", 0.3, 100, 10),
-    _images("coil20", "Coil20", "coil20", 0.4, 100, 10),
+    replace(_images("coil20", "Coil20", "coil20", 0.4, 100, 10), fewer={"zhang-socp": 1}),
     _images("coil30", "Coil30", "coil30", 0.5, 80, 5),
     _images("aloi", "ALOI", "aloi", 0.5, 100, 5),
     _images("ba1", "BA1", "alphadigits", 0.3, 80, 10, 0, 10),
@@ -214,6 +214,14 @@ def _letters() -> tuple[Column, ...]:
     ranges = {"A–O": 10, "F–T": 15, "L–Z": 21}
     return tuple(
         _images("ba2", title, "alphadigits", 0.3, 80, 10, first, 15) for title, first in ranges.items()
+    )
+
+
+def _photographs() -> tuple[Column, ...]:
+    # Our file has 19 photographs of everybody, the paper's more of some: 174 to train on in all.
+    return tuple(
+        _images("umist", f"{count} a person", "umist", share, 100, 10)
+        for count, share in ((6, 0.3), (9, 0.45))
     )
 
 
@@ -304,6 +312,13 @@ TARGETS: dict[str, Target] = {
             "BA2 with other letters",
             ("euclidean", "lda", "lmnn", "olda", "wlda"),
             _letters(),
+            beside="table3",
+        ),
+        Target(
+            "umist",
+            "UMist with more photographs to train on",
+            ("euclidean", "lda", "lmnn", "olda", "wlda"),
+            _photographs(),
             beside="table3",
         ),
     )
