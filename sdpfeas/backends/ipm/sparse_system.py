@@ -15,8 +15,11 @@ __all__ = ["SparseSystem"]
 #: What is added to the diagonal, relative to it: pivots stay positive, and refinement makes up for it.
 REGULARISATION = 1e-13
 
-#: Steps of refinement.
-REFINEMENTS = 2
+#: What is taken from the empty corner, relative to what elimination puts there: then no pivoting is needed.
+CORNER = 1e-8
+
+#: Steps of refinement, at the most; and the share to which one has to shrink what is left.
+REFINEMENTS, SHRINKS = 5, 0.3
 
 
 class SparseSystem:
@@ -37,7 +40,8 @@ class SparseSystem:
         extra = REGULARISATION * np.where(diagonal > 0.0, diagonal, largest)
         whole, moved = schur, schur + sp.diags_array(extra)
         if columns.shape[1]:
-            corner = sp.diags_array(np.full(columns.shape[1], -REGULARISATION / largest))
+            weights = 1.0 / np.where(diagonal > 0.0, diagonal, largest)
+            corner = sp.diags_array(-CORNER * (columns.power(2).T @ weights + 1.0 / largest))
             whole = sp.block_array([[schur, columns], [columns.T, None]], format="csc")
             moved = sp.block_array([[moved, columns], [columns.T, corner]], format="csc")
         self._whole = whole
@@ -45,7 +49,7 @@ class SparseSystem:
             self._factor = scipy.sparse.linalg.splu(
                 sp.csc_array(moved),
                 permc_spec="MMD_AT_PLUS_A",
-                diag_pivot_thresh=0.0 if not columns.shape[1] else 0.1,
+                diag_pivot_thresh=0.0,
                 options={"SymmetricMode": True},
             )
         except RuntimeError as error:
@@ -55,6 +59,15 @@ class SparseSystem:
         """Solve for one right-hand side, with refinement."""
         rhs = np.concatenate([r1, r2])
         found = self._factor.solve(rhs)
+        left = rhs - self._whole @ found
+        size = float(np.linalg.norm(left))
         for _ in range(REFINEMENTS):
-            found = found + self._factor.solve(rhs - self._whole @ found)
+            better = found + self._factor.solve(left)
+            left = rhs - self._whole @ better
+            last, size = size, float(np.linalg.norm(left))
+            if not size < last:
+                break
+            found = better
+            if size > SHRINKS * last:
+                break
         return found[: self._m], found[self._m :]
