@@ -114,7 +114,12 @@ for words in {QUICK!r}:
 
 
 def test_completion_knows_solvers_cards_and_targets() -> None:
-    assert completed("sdpfeas solve --solver cla") == ["clarabel", "clarabel-cvxpy", "clarabel-direct"]
+    assert completed("sdpfeas solve --solver cla") == [
+        "clarabel",
+        "clarabel-cvxpy",
+        "clarabel-direct",
+        "clarabel-plain",
+    ]
     assert completion.problems("wlda-ir") == ["wlda-iris"]
     assert completion.things("theta-") == ["theta-cycle"]
     assert completion.listed_solvers("scs,dual-l") == ["scs,dual-lbfgs"]

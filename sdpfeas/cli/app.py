@@ -14,6 +14,7 @@ import typer
 from sdpfeas import __version__
 from sdpfeas.cli.answers import register as add_answers
 from sdpfeas.cli.audits import register as add_audits
+from sdpfeas.cli.board import register as add_board
 from sdpfeas.cli.console import err
 from sdpfeas.cli.data import register as add_data
 from sdpfeas.cli.discover import register as add_discover
@@ -53,7 +54,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for add in (add_discover, add_answers, add_audits, add_studies, add_wlda, add_paper, add_new, add_data):
+COMMANDS = (
+    add_discover,
+    add_answers,
+    add_audits,
+    add_studies,
+    add_wlda,
+    add_paper,
+    add_new,
+    add_data,
+    add_board,
+)
+for add in COMMANDS:
     add(app)
 
 

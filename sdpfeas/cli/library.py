@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem
     from sdpfeas.search.bisection import bisect
     from sdpfeas.search.solving import solve
+    from sdpfeas.study.board.auditing import audit_rounds
+    from sdpfeas.study.board.model import BoardData
+    from sdpfeas.study.board.plan import CARDS, plan_board
+    from sdpfeas.study.board.site import write_site
     from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
     from sdpfeas.study.environment import describe_environment
     from sdpfeas.study.export import write_table
@@ -76,6 +80,10 @@ else:
             "sdpfeas.problem.problem": ["FeasibilityProblem"],
             "sdpfeas.search.bisection": ["bisect"],
             "sdpfeas.search.solving": ["solve"],
+            "sdpfeas.study.board.auditing": ["audit_rounds"],
+            "sdpfeas.study.board.model": ["BoardData"],
+            "sdpfeas.study.board.plan": ["CARDS", "plan_board"],
+            "sdpfeas.study.board.site": ["write_site"],
             "sdpfeas.study.engines": ["DaskEngine", "Engine", "JoblibEngine", "LocalEngine"],
             "sdpfeas.study.environment": ["describe_environment"],
             "sdpfeas.study.export": ["write_table"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sdpfeas.study.settings import Settings
@@ -137,10 +138,13 @@ class Plan(ABC, Generic[C]):
         The cells.
     settings : Settings
         What they run under.
+    skipped : mapping
+        What was asked for and cannot run here, with the reason.
     """
 
     cells: Sequence[C]
     settings: Settings
+    skipped: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def trial(self, cell: C) -> Trial:

@@ -268,10 +268,15 @@ def _plan_problem(
     whole = isinstance(made, FeasibilityProblem)
     kind, shown = ("problem", made) if whole else ("family", made.at(PROBES[1] * made.unit))
     key = problem_key(made)
-    size = max(block.n for block in shown.sets)
+    blocks = [*shown.sets, *(lmi.set for lmi in shown.lmis)]
+    # Of an LMI the matrix counts, and not how many numbers it depends on.
+    size = max(block.n for block in ([b for b in blocks if b.matrix] if shown.lmis else []) or blocks)
     summary = ", ".join(f"{block.kind}({block.n})" for block in shown.sets[:6])
     if len(shown.sets) > 6:
         summary += f", … ({len(shown.sets)} blocks)"
+    if shown.lmis:
+        listed = ", ".join(f"{lmi.set.kind}({lmi.set.n})" for lmi in shown.lmis[:6])
+        summary += f"; LMIs in {listed}" + ", …" * (len(shown.lmis) > 6)
     return PlannedProblem(
         key=key,
         label=source.label,

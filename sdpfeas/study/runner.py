@@ -81,7 +81,8 @@ class Runner:
             If the database or the engine was lost, or cells are left for another reason.
         """
         again = None if retry is None else Retry(retry)
-        self.store.begin_run(self.plan, command, describe_environment(), again)
+        where = {**describe_environment(), "skipped": dict(self.plan.skipped)}
+        self.store.begin_run(self.plan, command, where, again)
         done: list[str] = []
         seats = min(self.engine.jobs, max(self.store.open_cells().get("pending", 0), 1))
         serving = [_Activity(self._failing, self._serve, done) for _ in range(seats)]

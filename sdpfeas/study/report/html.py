@@ -13,7 +13,7 @@ from sdpfeas.study.report.model import StudyData
 from sdpfeas.study.report.sections import TABLE, page_body
 from sdpfeas.study.store import Store
 
-__all__ = ["render_html"]
+__all__ = ["asset", "document", "render_html"]
 
 #: Characters of a log shown in the report; the database holds more.
 LOG_LIMIT = 6000
@@ -59,18 +59,37 @@ def render_html(store: Store, clock: Clock = Clock.wall) -> str:
     """
     data = StudyData(store, clock)
     other = StudyData(store, clock.other)
-    assets = files("sdpfeas.study.report") / "assets"
     body = page_body(data, other)
+    return document(
+        data.path.stem,
+        f"<style>\n{asset('report.css')}</style>\n",
+        f'{body}<dialog id="detail" aria-label="Cell"></dialog>\n',
+        f'<script type="application/json" id="data">{_embedded(_payload(data))}</script>\n'
+        f"<script>\n{asset('page.js')}{asset('report.js')}</script>\n",
+    )
+
+
+def asset(name: str) -> str:
+    """The text of a style sheet or script that pages share."""
+    return (files("sdpfeas.study.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def document(title: str, head: str, body: str, scripts: str) -> str:
+    """A whole page.
+
+    Parameters
+    ----------
+    title : str
+        What stands in the title of the window.
+    head, body, scripts : str
+        Styles, what a reader sees, and what makes it move.
+    """
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
-        f"<title>sdpfeas · {in_html(data.path.stem)}</title>\n"
-        f"<style>\n{(assets / 'report.css').read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
-        f"{body}"
-        '<dialog id="detail" aria-label="Cell"></dialog><div id="tip" role="status" hidden></div>\n'
-        f'<script type="application/json" id="data">{_embedded(_payload(data))}</script>\n'
-        f"<script>\n{(assets / 'report.js').read_text(encoding='utf-8')}</script>\n</body>\n</html>\n"
+        f"<title>sdpfeas · {in_html(title)}</title>\n{head}</head>\n<body>\n"
+        f'{body}<div id="tip" role="status" hidden></div>\n{scripts}</body>\n</html>\n'
     )
 
 

@@ -14,7 +14,7 @@ from sdpfeas.study.report.model import Group, MatrixCell, StudyData
 from sdpfeas.study.report.svg import COLOURS, marker, series_style
 from sdpfeas.study.report.words import format_time, headlines
 
-__all__ = ["TABLE", "page_body"]
+__all__ = ["TABLE", "page_body", "profiles", "run_facts", "section", "short", "strong", "swatch"]
 
 #: Up to so many problem cards, each has a ranking of its own; beyond, a table says who wins where.
 CARDS_WITH_BARS = 6
@@ -53,15 +53,17 @@ def page_body(data: StudyData, other: StudyData) -> str:
     data, other : StudyData
         The study, by the clock that counts and by the other one.
     """
-    rest = (_matrix, _profiles, _scaling, _accuracy, _cells, _about)
+    rest = (_matrix, profiles, _scaling, _accuracy, _cells, _about)
     return _header(data) + _summary(data) + _rankings(data, other) + "".join(part(data) for part in rest)
 
 
-def _strong(name: str) -> str:
+def strong(name: str) -> str:
+    """A name that stands out."""
     return f"<strong>{in_html(name)}</strong>"
 
 
-def _section(anchor: str, title: str, lead: str, body: str) -> str:
+def section(anchor: str, title: str, lead: str, body: str) -> str:
+    """A section of a page: anchor, title, a paragraph or none, and what follows."""
     text = f'<p class="lead">{lead}</p>' if lead else ""
     return f'<section id="{anchor}"><h2>{in_html(title)}</h2>{text}{body}</section>\n'
 
@@ -110,13 +112,14 @@ def _summary(data: StudyData) -> str:
         tile(f"{len(data.conflicts):,}", "verified verdicts in conflict", "bad" if data.conflicts else ""),
         tile(f"{failed:,}", "failed cells", "warn" if failed else ""),
     ]
-    lines = "".join(f"<li>{line}</li>" for line in headlines(data, _strong))
-    return _section(
+    lines = "".join(f"<li>{line}</li>" for line in headlines(data, strong))
+    return section(
         "summary", "Summary", "", f'<div class="tiles">{"".join(tiles)}</div><ul class="news">{lines}</ul>'
     )
 
 
-def _swatch(index: int) -> str:
+def swatch(index: int) -> str:
+    """How the n-th solver is drawn in charts."""
     colour, shape, dash = series_style(index)
     return (
         '<svg class="swatch" viewBox="0 0 26 12" aria-hidden="true">'
@@ -133,7 +136,7 @@ def _legend(data: StudyData, notes: dict[str, str] | None = None) -> str:
         note = f"<small>{notes[solver]}</small>" if notes and notes[solver] else ""
         items.append(
             f'<button type="button" class="key" data-series="{in_html(solver)}" aria-pressed="true">'
-            f"{_swatch(index)}{in_html(solver)}{note}</button>"
+            f"{swatch(index)}{in_html(solver)}{note}</button>"
         )
     return f'<div class="legend">{"".join(items)}</div>'
 
@@ -150,7 +153,7 @@ def _rankings(data: StudyData, other: StudyData) -> str:
         for each in (data, other)
     )
     tools = f'<div class="tools" role="group" aria-label="Which time counts">{keys}</div>'
-    return _section("ranking", "Ranking", "", tools + parts)
+    return section("ranking", "Ranking", "", tools + parts)
 
 
 def _ranking(data: StudyData) -> str:
@@ -176,7 +179,7 @@ def _bars(data: StudyData, group: Group) -> str:
         own, charges = data.log_shares(solver, group)
         charged = f'<span class="charged">{mean.charged} charged</span>' if mean.charged else ""
         rows.append(
-            f'<tr><th scope="row">{_swatch(order[solver])}{in_html(solver)}</th>'
+            f'<tr><th scope="row">{swatch(order[solver])}{in_html(solver)}</th>'
             f'<td class="n">{solved}<small>/{group.instances}</small></td><td class="barcell"><div '
             'class="track">'
             f'<i style="width:{100 * own / full:.2f}%;background:var(--s{order[solver] % COLOURS})"></i>'
@@ -202,7 +205,7 @@ def _winners(data: StudyData) -> str:
         ahead = "alone" if lead is None else f"{lead:.2f} ×" if lead < 100 else f"{lead:.0f} ×"
         rows.append(
             f'<tr><th scope="row">{in_html(group.name)}</th>'
-            f"<td>{_swatch(order[solver])}{in_html(solver)}</td>"
+            f"<td>{swatch(order[solver])}{in_html(solver)}</td>"
             f'<td class="n">{solved}<small>/{group.instances}</small></td>'
             f'<td class="n">{format_time(mean.value)}</td><td class="n">{ahead}</td></tr>'
         )
@@ -239,7 +242,7 @@ def _matrix(data: StudyData) -> str:
         f'<div class="scroll{tall}"><table class="matrix"><thead><tr><th></th>'
         f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
-    return _section("verdicts", "Verdicts", lead, table + _lies(data))
+    return section("verdicts", "Verdicts", lead, table + _lies(data))
 
 
 def _lies(data: StudyData) -> str:
@@ -255,9 +258,9 @@ def _lies(data: StudyData) -> str:
         )
         rows.append(
             f'<tr data-cell="{in_html(cell["key"])}" tabindex="0">'
-            f'<th scope="row">{_swatch(order[cell["solver"]])}{in_html(cell["solver"])}</th>'
+            f'<th scope="row">{swatch(order[cell["solver"]])}{in_html(cell["solver"])}</th>'
             f"<td>{in_html(cell['problem'])}, seed {cell['seed']}</td>"
-            f"<td><q>{in_html(_short(cell['raw_status']))}</q>, that is "
+            f"<td><q>{in_html(short(cell['raw_status']))}</q>, that is "
             f'<span class="chip {cell["claimed"]}">{cell["claimed"]}</span></td>'
             f'<td><span class="chip {truth}">{truth}</span> by {in_html(shown)}</td></tr>'
         )
@@ -268,7 +271,8 @@ def _lies(data: StudyData) -> str:
     )
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """As much of a raw status as fits into a line."""
     return text if len(text) <= STATUS_LENGTH else f"{text[: STATUS_LENGTH - 1]}…"
 
 
@@ -300,7 +304,14 @@ def _matrix_cell(cell: MatrixCell | None) -> str:
     )
 
 
-def _profiles(data: StudyData) -> str:
+def profiles(data: StudyData) -> str:
+    """The section with performance profiles.
+
+    Parameters
+    ----------
+    data : StudyData
+        The study.
+    """
     lead = (
         "Performance profiles (Dolan and Moré): the share of instances a solver decides within a "
         "factor of the "
@@ -309,7 +320,7 @@ def _profiles(data: StudyData) -> str:
     )
     notes = {s: f"{p.wins:.0%} fastest, {p.solved:.0%} decided" for s, p in data.profiles.items()}
     chart = f'<figure class="card" data-chart="profiles">{profile_chart(data)}{_legend(data, notes)}</figure>'
-    return _section("profiles", "Performance profiles", lead, chart)
+    return section("profiles", "Performance profiles", lead, chart)
 
 
 def _scaling(data: StudyData) -> str:
@@ -319,9 +330,7 @@ def _scaling(data: StudyData) -> str:
         "out where the interval of the exponent, beside the name, is wider than 2)."
     )
     if not data.scalings:
-        return _section(
-            "scaling", "Scaling", "Nothing to fit: this takes at least three different sizes.", ""
-        )
+        return section("scaling", "Scaling", "Nothing to fit: this takes at least three different sizes.", "")
     figures = []
     for scaling in data.scalings:
         notes = dict.fromkeys(scaling.points, "")
@@ -331,7 +340,7 @@ def _scaling(data: StudyData) -> str:
             f'<figure class="card" data-chart="scaling"><h3>{in_html(scaling.name)}</h3>'
             f"{scaling_chart(data, scaling)}{_legend(data, notes)}</figure>"
         )
-    return _section("scaling", "Scaling", lead, f'<div class="cards charts">{"".join(figures)}</div>')
+    return section("scaling", "Scaling", lead, f'<div class="cards charts">{"".join(figures)}</div>')
 
 
 def _accuracy(data: StudyData) -> str:
@@ -343,12 +352,12 @@ def _accuracy(data: StudyData) -> str:
         "left is faster; what is exactly zero lies on the bottom line. Click a mark for its cell."
     )
     if not data.accuracy:
-        return _section("accuracy", "Accuracy against time", "No evidence to measure.", "")
+        return section("accuracy", "Accuracy against time", "No evidence to measure.", "")
     notes = dict.fromkeys(data.accuracy, "")
     chart = (
         f'<figure class="card" data-chart="accuracy">{accuracy_chart(data)}{_legend(data, notes)}</figure>'
     )
-    return _section("accuracy", "Accuracy against time", lead, chart)
+    return section("accuracy", "Accuracy against time", lead, chart)
 
 
 def _cells(data: StudyData) -> str:
@@ -376,11 +385,17 @@ def _cells(data: StudyData) -> str:
         f'<div class="scroll tall"><table class="cells" id="cell-table"><thead><tr>{head}</tr></thead>'
         "<tbody></tbody></table></div>"
     )
-    return _section("cells", "Cells", "Every cell; click a row for its log and explanation.", tools + table)
+    return section("cells", "Cells", "Every cell; click a row for its log and explanation.", tools + table)
 
 
-def _about(data: StudyData) -> str:
-    parts = []
+def run_facts(data: StudyData) -> str:
+    """Where and how the last run was made.
+
+    Parameters
+    ----------
+    data : StudyData
+        The study.
+    """
     for run in data.runs[-1:]:
         environment = json.loads(run["environment"])
         settings = json.loads(run["settings"])
@@ -396,14 +411,19 @@ def _about(data: StudyData) -> str:
             "runs": f"{len(data.runs)}",
         }
         body = "".join(f"<dt>{name}</dt><dd>{in_html(str(text))}</dd>" for name, text in rows.items())
-        parts.append(f'<dl class="card facts">{body}</dl>')
+        return f'<dl class="card facts">{body}</dl>'
+    return ""
+
+
+def _about(data: StudyData) -> str:
+    parts = [run_facts(data)]
     solvers = [
         (row["name"], row["card"] or _options(row), f"{row['backend']} {row['version']}")
         for row in data.solver_rows
     ]
     problems = [(p["label"], p["card"], p["summary"]) for p in data.problem_rows]
     parts += [_texts("Solvers", solvers), _texts("Problems", problems)]
-    return _section("about", "About this study", "", "".join(parts)) + "</main>\n"
+    return section("about", "About this study", "", "".join(parts)) + "</main>\n"
 
 
 def _texts(title: str, rows: list[tuple[str, str, str]]) -> str:

@@ -1,0 +1,195 @@
+"""The second half of a board: evidence is audited, by code that shares nothing with the verifier.
+
+An audit is a cell of a study like any other: run in a worker under limits, stored, and not run again. It is
+about a problem and the solver whose evidence is proved again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sdpfeas import __version__
+from sdpfeas.auditor import audit as auditor
+from sdpfeas.families.problem_cards import find_problem
+from sdpfeas.io.results import unpack_result
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.study.board.problems import slug
+from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow
+from sdpfeas.study.plan import digest
+from sdpfeas.study.report.model import StudyData
+from sdpfeas.study.settings import Settings
+from sdpfeas.study.store import Store
+from sdpfeas.trials.trial import End, Run, Trial
+
+__all__ = ["AuditPlan", "AuditQuestion", "answer", "audit_rounds"]
+
+#: Proofs that may be audited, those first that are quickest to repeat.
+PROOFS = ("exact", "rigorous")
+
+
+@dataclass(frozen=True)
+class AuditQuestion:
+    """What an audit is about.
+
+    Attributes
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    evidence : bytes
+        The content of a result file.
+    verdict : str
+        What the study says was granted.
+    """
+
+    problem: FeasibilityProblem
+    evidence: bytes
+    verdict: str
+
+
+def answer(question: AuditQuestion, start: Callable[..., None]) -> tuple[str, str | None, str]:
+    """Audit: the finding, what the auditor proved, and the reason; the target of a trial.
+
+    Parameters
+    ----------
+    question : AuditQuestion
+        The question.
+    start : callable
+        Starts the clock.
+    """
+    start()
+    found = auditor.audit(
+        question.problem, replace(unpack_result(question.evidence), verdict=question.verdict)
+    )
+    return found.finding.value, found.proved, found.reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audited(ProblemRow):
+    """A problem with evidence about it."""
+
+    evidence: bytes = field(repr=False)
+    verdict: str
+
+    @property
+    def content(self) -> str:
+        """Hash of the evidence."""
+        return hashlib.sha256(self.evidence).hexdigest()
+
+
+AuditCell = Cell[SolverRow, Audited]
+
+
+@dataclass
+class AuditPlan(Plan[AuditCell]):
+    """Audits to be made.
+
+    Attributes
+    ----------
+    cells : list of Cell
+        One per piece of evidence.
+    settings : Settings
+        What they run under.
+    folder : Path
+        Where the cards of the problems lie.
+    """
+
+    cells: list[AuditCell]
+    settings: Settings
+    folder: Path
+
+    def trial(self, cell: AuditCell) -> Trial:
+        """Prove the evidence again."""
+        card = find_problem(self.folder / f"{slug(cell.problem.label)}.toml")
+        problem = next(card.members()).build(cell.seed)
+        question = AuditQuestion(problem, cell.problem.evidence, cell.problem.verdict)  # type: ignore[arg-type]
+        target = f"{__name__}:answer"
+        return Trial(target, pickle.dumps(question), self.settings.limits)
+
+    def judge(self, cell: AuditCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
+        """Store the finding as a status, and what is proved as the verdict."""
+        about: dict[str, Any] = {
+            "claimed": cell.problem.verdict,
+            "info": json.dumps({"evidence": cell.problem.content}),
+            "solve_time": run.wall_time,
+            "cpu_time": run.cpu_time,
+            "peak_memory": run.peak_memory,
+            "log": run.log,
+        }
+        if run.end is not End.DONE:
+            return Record(outcome=run.end.value, reason=run.detail or run.end.value, **about), None
+        finding, proved, reason = run.value
+        verdict, proof = proved or "undecided", "exact" if proved else None
+        words = f"{finding.upper()}\n{reason}"
+        about |= {"raw_status": finding, "reason": reason, "explanation": words}
+        return Record(outcome="done", verdict=verdict, proof=proof, **about), None
+
+
+def audit_rounds(study: Store, audits: Store, folder: Path, settings: Settings) -> Iterator[AuditPlan]:
+    """Plans to be run one after the other, until everything proved is confirmed or cannot be.
+
+    Each looks at what the one before has come to: of the evidence about a problem the next piece is audited
+    until one is confirmed. Where verdicts contradict each other, all of it is.
+
+    Parameters
+    ----------
+    study, audits : Store
+        The study, and where its audits are stored.
+    folder : Path
+        Where the cards of the problems lie.
+    settings : Settings
+        What audits run under.
+    """
+    data = StudyData(study)
+    waiting = _candidates(study, data)
+    in_conflict = {problem for problem, _ in data.conflicts}
+    while waiting:
+        cells = []
+        for problem, row in waiting.items():
+            count = len(row) if problem in in_conflict else 1
+            cells += [_cell(study, data, candidate, settings) for candidate in row[:count]]
+            del row[:count]
+        yield AuditPlan(cells, settings, folder)
+        done = {cell["key"]: cell for cell in audits.cells(texts=False)}
+        confirmed = {
+            cell.problem.label for cell in cells if done.get(cell.key, {}).get("raw_status") == "confirmed"
+        }
+        waiting = {problem: row for problem, row in waiting.items() if row and problem not in confirmed}
+
+
+def _candidates(study: Store, data: StudyData) -> dict[str, list[dict[str, Any]]]:
+    """By problem the cells with evidence that proves something, what is quickest to audit first."""
+    out: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for cell in data.cells:
+        if cell["decided"] and cell["kept"] and cell["proof"] in PROOFS:
+            out[cell["problem"]].append(cell)
+    for row in out.values():
+        row.sort(key=lambda cell: (PROOFS.index(cell["proof"]), len(study.evidence(cell["key"]) or b"")))
+    return dict(out)
+
+
+def _cell(study: Store, data: StudyData, about: dict[str, Any], settings: Settings) -> AuditCell:
+    evidence = study.evidence(about["key"]) or b""
+    row = next(row for row in data.problem_rows if row["label"] == about["problem"])
+    kept = ("key", "label", "name", "kind", "rows", "size", "summary", "card")
+    known = {name: row[name] for name in kept}
+    problem = Audited(**known, parameters={}, evidence=evidence, verdict=about["verdict"])
+    code = inspect.getsource(auditor)
+    identity = {
+        "auditor": __version__,
+        "code": hashlib.sha256(code.encode()).hexdigest(),
+        "of": about["solver"],
+    }
+    solver = SolverRow(
+        key=digest(identity), name=about["solver"], backend="auditor", version=__version__,
+        options={}, source=auditor.__name__, card="",
+    )  # fmt: skip
+    key = digest([solver.key, row["key"], problem.content, problem.verdict, settings.plain()])
+    return Cell(key, solver, problem, about["seed"])

@@ -1,0 +1,263 @@
+"""What a board says: the truth about every problem, and where every solver stands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from sdpfeas.io.results import unpack_result
+from sdpfeas.study.board.problems import SETS, set_of
+from sdpfeas.study.choices import Clock
+from sdpfeas.study.report.model import StudyData
+from sdpfeas.study.store import Store
+
+__all__ = ["SIZES", "BoardData", "Standing", "Truth", "size_of"]
+
+#: Classes of sizes by the side of the largest block: the largest side, and the name.
+SIZES = ((10, "up to 10"), (30, "11 to 30"), (100, "31 to 100"), (10**9, "above 100"))
+
+
+class Standing(StrEnum):
+    """Where the raw status of a solver stands against what is proved."""
+
+    right = "right"
+    lied = "lied"
+    silent = "undecided"
+    open = "open"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is proved about a problem.
+
+    Attributes
+    ----------
+    verdict, proof : str
+        The verdict and how it was granted.
+    solver : str
+        Whose evidence it is.
+    cell : str
+        The cell that holds it.
+    reason, audit : str
+        How the verifier proved it, and how the auditor did.
+    reading : str
+        Which numbers it is about: ``"stored"``, or ``"written"`` or ``"meant"`` for those they were rounded
+        from.
+    """
+
+    verdict: str
+    proof: str
+    solver: str
+    cell: str
+    reason: str
+    audit: str
+    reading: str
+
+
+def size_of(cell: dict[str, Any]) -> str:
+    """The class of sizes a cell belongs to."""
+    return next(name for largest, name in SIZES if cell["size"] <= largest)
+
+
+class BoardData:
+    """All answers of a board, against the truth.
+
+    A verdict is a truth on a board if its evidence was granted a rigorous or exact proof by the verifier and
+    confirmed by the auditor, and nothing contradicts it.
+
+    Parameters
+    ----------
+    study, audits : Store
+        The study, with its evidence, and the audits of that.
+    """
+
+    def __init__(self, study: Store, audits: Store) -> None:
+        self.data = StudyData(study, Clock.processor)
+        self.contradictions: list[str] = []
+        self.truths: dict[str, Truth] = {}
+        #: Problems with a proof of the verifier that no audit confirms, and what the audits say.
+        self.unaudited: dict[str, str] = {}
+        self._judge(study, audits)
+        for cell in self.data.cells:
+            cell["standing"] = self._standing(cell)
+            cell["set"] = set_of(cell["problem"])
+            cell["size class"] = size_of(cell)
+
+    # ------------------------------------------------------------ truth
+
+    def _judge(self, study: Store, audits: Store) -> None:
+        answers = {(cell["problem"], cell["solver"]): cell for cell in self.data.cells}
+        findings: dict[str, list[tuple[dict[str, Any], dict[str, Any], bytes]]] = {}
+        for found in audits.cells():
+            own = answers.get((found["problem"], found["solver"]))
+            evidence = None if own is None else study.evidence(own["key"])
+            if own is None or evidence is None or found["state"] != "done":
+                continue
+            # An audit of other evidence, or of another verdict, is about an answer that is gone.
+            audited = json.loads(found["info"] or "{}").get("evidence")
+            if audited == hashlib.sha256(evidence).hexdigest() and found["claimed"] == own["verdict"]:
+                findings.setdefault(found["problem"], []).append((own, found, evidence))
+        for problem in self.data.problems:
+            self._settle(problem, findings.get(problem, []))
+
+    def _settle(self, problem: str, findings: list[tuple[dict[str, Any], dict[str, Any], bytes]]) -> None:
+        """The truth about a problem, if there is one and no other."""
+        row = [cell for cell in self.data.cells if cell["problem"] == problem and cell["decided"]]
+        for own, found, _ in findings:
+            if found["raw_status"] == "refuted":
+                self.contradictions.append(
+                    f"{problem}: the verifier grants {own['verdict']} to {own['solver']}, "
+                    f"and the auditor proves {found['verdict']}"
+                )
+        if len({cell["verdict"] for cell in row}) > 1:
+            told = ", ".join(f"{cell['solver']} {cell['verdict']} ({cell['proof']})" for cell in row)
+            self.contradictions.append(f"{problem}: the verifier granted both verdicts: {told}")
+        if any(line.startswith(f"{problem}: ") for line in self.contradictions):
+            return
+        confirmed = [entry for entry in findings if entry[1]["raw_status"] == "confirmed"]
+        if confirmed:
+            own, found, evidence = confirmed[0]
+            chain = unpack_result(evidence).chain
+            reading = "stored" if chain is None else chain.reading
+            self.truths[problem] = Truth(
+                own["verdict"],
+                own["proof"],
+                own["solver"],
+                own["key"],
+                own["reason"],
+                found["reason"],
+                reading,
+            )
+        elif row:
+            said = [
+                f"{found['raw_status'] or found['outcome']}: {found['reason']}" for _, found, _ in findings
+            ]
+            self.unaudited[problem] = "; ".join(said) or "not audited yet"
+
+    def _standing(self, cell: dict[str, Any]) -> Standing:
+        claimed = cell["claimed"]
+        if claimed not in ("feasible", "infeasible"):
+            return Standing.silent
+        truth = self.truths.get(cell["problem"])
+        if truth is None:
+            return Standing.open
+        if claimed == truth.verdict:
+            return Standing.right
+        # A solver is given the numbers as stored; a truth about others makes no liar of it.
+        return Standing.lied if truth.reading == "stored" else Standing.open
+
+    # ------------------------------------------------------------ counts
+
+    def count(self, cells: Iterable[dict[str, Any]]) -> Counter[str]:
+        """How often each standing comes out, and how many cells are proved by evidence of their own."""
+        out: Counter[str] = Counter()
+        for cell in cells:
+            out[cell["standing"].value] += 1
+            out["proved"] += bool(cell["decided"])
+            out["failed"] += bool(cell["failed"])
+            out["cells"] += 1
+        return out
+
+    def of(self, solver: str) -> list[dict[str, Any]]:
+        """The cells of a solver."""
+        return [cell for cell in self.data.cells if cell["solver"] == solver]
+
+    def about(self, problem: str) -> list[dict[str, Any]]:
+        """The cells about a problem."""
+        return [cell for cell in self.data.cells if cell["problem"] == problem]
+
+    def by(
+        self, key: Callable[[dict[str, Any]], str], names: Iterable[str]
+    ) -> dict[str, dict[str, Counter[str]]]:
+        """Counts by group and solver, for the groups that have cells."""
+        out: dict[str, dict[str, Counter[str]]] = {}
+        for name in names:
+            group = [cell for cell in self.data.cells if key(cell) == name]
+            if group:
+                out[name] = {
+                    solver: self.count(cell for cell in group if cell["solver"] == solver)
+                    for solver in self.data.solvers
+                }
+        return out
+
+    @cached_property
+    def by_set(self) -> dict[str, dict[str, Counter[str]]]:
+        """Counts by set and solver."""
+        return self.by(lambda cell: cell["set"], SETS)
+
+    @cached_property
+    def by_size(self) -> dict[str, dict[str, Counter[str]]]:
+        """Counts by size and solver."""
+        return self.by(lambda cell: cell["size class"], [name for _, name in SIZES])
+
+    @cached_property
+    def overall(self) -> dict[str, Counter[str]]:
+        """Counts by solver."""
+        return {solver: self.count(self.of(solver)) for solver in self.data.solvers}
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Solvers that were not installed, with the reason, as of the last run."""
+        if not self.data.runs:
+            return {}
+        found = json.loads(self.data.runs[-1]["environment"]).get("skipped", {})
+        return {str(name): str(why) for name, why in found.items()}
+
+    # ------------------------------------------------------------ words
+
+    def headlines(self, show: Callable[[str], str] = str) -> list[str]:
+        """The board in sentences.
+
+        Parameters
+        ----------
+        show : callable
+            Makes of a name what stands for it in the medium.
+        """
+        total = len(self.data.problems)
+        out = [f"Of {total} problems, the truth of {len(self.truths)} is proved and audited."]
+        liars = {name: count["lied"] for name, count in self.overall.items() if count["lied"]}
+        if liars:
+            listed = ", ".join(f"{show(name)} {number}" for name, number in sorted(liars.items(), key=_most))
+            out.append(f"{sum(liars.values())} raw statuses say the opposite of what is proved: {listed}.")
+        else:
+            out.append("No raw status says the opposite of what is proved.")
+        honest = [show(name) for name in self.overall if name not in liars]
+        if liars and honest:
+            out.append(f"No such status from {', '.join(honest)}.")
+        best = max(self.overall.items(), key=lambda item: item[1]["proved"], default=None)
+        if best is not None and best[1]["proved"]:
+            out.append(
+                f"Most answers with a proof: {show(best[0])}, {best[1]['proved']} of {best[1]['cells']}."
+            )
+        if self.unaudited:
+            out.append(
+                f"{len(self.unaudited)} more are proved by the verifier and not confirmed by the auditor."
+            )
+        if self.skipped:
+            out.append(f"Not installed: {', '.join(show(name) for name in self.skipped)}.")
+        if self.data.missing:
+            out.append(f"{self.data.missing} cells are not computed yet: the board is unfinished.")
+        if self.contradictions:
+            out.insert(0, f"{len(self.contradictions)} CONTRADICTIONS between proofs: one of them is wrong.")
+        return out
+
+    def plain(self) -> dict[str, Any]:
+        """The board as plain data."""
+        return {
+            "problems": len(self.data.problems),
+            "truths": {problem: truth.verdict for problem, truth in self.truths.items()},
+            "solvers": {name: dict(count) for name, count in self.overall.items()},
+            "skipped": self.skipped,
+            "missing": self.data.missing,
+            "contradictions": self.contradictions,
+        }
+
+
+def _most(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]
