@@ -17,7 +17,8 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.families.roots import EXACT, Root
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
-from sdpfeas.verifier.repair import repaired_certificates, repaired_points
+from sdpfeas.verifier.certificate_repair import repaired_certificates
+from sdpfeas.verifier.repair import repaired_points
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
 from sdpfeas.verifier.tolerances import Tolerances
 

@@ -1,4 +1,4 @@
-"""Corrections that make equality rows hold exactly: for points, and for certificates on Free blocks.
+"""Corrections that make equality rows hold exactly.
 
 A point that misses its equality rows a little has an exact solution next to it when the rows are
 independent and the point is deeper inside its sets than the least correction is long. The same argument
@@ -8,7 +8,7 @@ gives an exact certificate next to one that misses ``(A*y)_b = 0`` on a Free blo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,27 +16,30 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import (
     TINY,
     inflate,
-    norm_upper,
     product_up,
     sqrt_upper,
     sum_up,
 )
-from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
-from sdpfeas.problem.reductions.scaling import power_of_two
+from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.rows.arrays import EMPTY
-from sdpfeas.problem.rows.columns import column_sizes, dense_columns, vector_columns
-from sdpfeas.verifier.gram import CAUTION, ScaledGram, need_gram
+from sdpfeas.problem.rows.columns import column_sizes, vector_columns
+from sdpfeas.problem.rows.flat import matrix_of
+from sdpfeas.verifier.gram import CAUTION, Gram, ScaledGram, need_gram
+from sdpfeas.verifier.metric import only_stored
+from sdpfeas.verifier.sparse_gram import SparseGram
 
-__all__ = ["MAX_DENSE_ROWS", "CorrectionSystem", "FreeColumns", "Movable", "correction_systems"]
+__all__ = ["MAX_DENSE_ROWS", "MOST_DENSE_ROWS", "CorrectionSystem", "Movable", "correction_systems"]
 
-#: More equality rows than this are only handled where their Gram matrix is diagonal.
+#: More equality rows than this are taken as sparse ones where they are, ...
 MAX_DENSE_ROWS = 3000
+
+#: ... and more than this only where they are.
+MOST_DENSE_ROWS = 6000
 
 
 @dataclass(frozen=True)
@@ -92,21 +95,21 @@ class Share:
     def __init__(self, part: Movable) -> None:
         self._units, own = part.rows.units()
         self.reach = math.frexp(part.reach)[1]
-        self._weight = np.ldexp(part.weight, -self.reach)
+        self.weight = np.ldexp(part.weight, -self.reach)
         self.exponents = np.where(own == EMPTY, EMPTY, own + self.reach)
         self.depth = self._units.gram_depth + self._units.n + 8
 
     @property
     def _vector(self) -> bool:
-        return self._weight.ndim == 1
+        return self.weight.ndim == 1
 
     def add_gram(self, total: FloatArray, scale: FloatArray) -> None:
         """Add the inner products of the rows, each row times a number, to a matrix."""
         if self._vector:
-            columns = vector_columns(self._units) @ sp.diags_array(self._weight)
+            columns = vector_columns(self._units) @ sp.diags_array(self.weight)
             found, square = columns @ columns.T, 1.0
         else:
-            units, square = self._units, float(self._weight) ** 2
+            units, square = self._units, float(self.weight) ** 2
             found = units.sparse_gram() if isinstance(units, Sparse) else units.gram()
         if sp.issparse(found):
             coo = found.tocoo()
@@ -115,17 +118,22 @@ class Share:
         else:
             total += square * found * scale[:, None] * scale
 
+    def vectors(self, scale: FloatArray) -> Any:
+        """The rows written out, each times a number, in units of how far the block may move."""
+        stored = sp.diags_array(scale) @ sp.csr_array(matrix_of(self._units))
+        return stored @ sp.diags_array(self.weight) if self._vector else stored * float(self.weight)
+
     @property
     def squares(self) -> FloatArray:
         """Squared norms of the rows, of a block with one weight."""
-        return float(self._weight) ** 2 * self._units.norms() ** 2
+        return float(self.weight) ** 2 * self._units.norms() ** 2
 
     @property
     def sizes(self) -> FloatArray:
         """Upper bounds of the norms of the rows, signs taken away from all terms."""
         if not self._vector:
-            return product_up(self._units.norms_upper, float(self._weight))
-        weighted = column_sizes(self._units) @ sp.diags_array(self._weight)
+            return product_up(self._units.norms_upper, float(self.weight))
+        weighted = column_sizes(self._units) @ sp.diags_array(self.weight)
         squares = np.asarray((weighted * weighted).sum(axis=1)).ravel()
         # Squares that underflow are made up for; a row of nothing else is as good as empty.
         squares = np.where(self.exponents == EMPTY, 0.0, squares + self._units.n * TINY)
@@ -133,7 +141,7 @@ class Share:
 
     def along_identity(self) -> tuple[FloatArray, float]:
         """Inner products of the rows with the identity, and its own with itself."""
-        n, square = self._units.n, float(self._weight) ** 2
+        n, square = self._units.n, float(self.weight) ** 2
         return square * self._units.enclose_apply(np.eye(n))[0], square * n
 
 
@@ -158,11 +166,9 @@ class CorrectionSystem:
         self._diagonal = diagonal
 
     @cached_property
-    def _gram(self) -> ScaledGram:
+    def _gram(self) -> Gram:
         """Gram matrix of the equality rows, each block in units of how far it may move."""
         size = self.m + len(self._traced)
-        if not self._diagonal:
-            need_gram([part.rows for part in self.parts], size)
         exponents = np.full(size, EMPTY)
         trace = self.m
         for part in self.parts:
@@ -170,6 +176,12 @@ class CorrectionSystem:
             if part.trace is not None:
                 exponents[trace] = part.share.reach
                 trace += 1
+        if size > MAX_DENSE_ROWS and not self._diagonal and all(only_stored(p.rows) for p in self.parts):
+            sparse = self._sparse_gram(exponents)
+            if sparse.fits or size > MOST_DENSE_ROWS:
+                return sparse
+        if not self._diagonal:
+            need_gram([part.rows for part in self.parts], size)
         if self._diagonal:
             (part,) = self.parts
             return ScaledGram.of(part.share.squares, part.share.sizes, exponents, part.share.depth)
@@ -190,6 +202,21 @@ class CorrectionSystem:
                 trace += 1
         return ScaledGram.of(gram, sizes, exponents, depth + len(self.parts) + 8)
 
+    def _sparse_gram(self, exponents: np.ndarray) -> SparseGram:
+        head, trace, blocks = slice(0, self.m), self.m, []
+        for part in self.parts:
+            scale = np.ldexp(1.0, part.share.exponents - exponents[head])
+            own = part.share.vectors(scale)
+            below = sp.csr_array((len(self._traced), own.shape[1]))
+            if part.trace is not None:
+                places = np.arange(part.rows.n) * (part.rows.n + 1)
+                along = np.full(places.size, float(part.share.weight))
+                at = (along, (np.full(places.size, trace - self.m), places))
+                below = sp.csr_array(at, shape=below.shape)
+                trace += 1
+            blocks.append(sp.vstack([own, below], format="csr"))
+        return SparseGram(sp.hstack(blocks, format="csr"), exponents)
+
     def correction_upper(self, residual: FloatArray) -> float:
         """Bound of the least correction, in units of the depth, that makes every equality row hold.
 
@@ -201,10 +228,14 @@ class CorrectionSystem:
         off = np.array([part.trace_off for part in self._traced], dtype=np.float64)
         return self._gram.shortest_upper(np.concatenate([residual, off]))
 
-    def drift_upper(self, upper_norms: FloatArray) -> FloatArray:
+    def drift_upper(self, problem: FeasibilityProblem) -> FloatArray:
         """Bound of how far a unit correction moves each row of the problem."""
-        moved = (product_up(part.reach, upper_norms[part.block]) for part in self.parts)
-        return sum_up(np.zeros(upper_norms.shape[1]), *moved)
+        moved = (product_up(part.reach, problem.upper_norms[part.block]) for part in self.parts)
+        return sum_up(np.zeros(problem.m), *moved)
+
+    def starts(self, point: Point) -> dict[int, FloatArray]:
+        """How far the points that corrections start from are from the given one: not at all."""
+        return {}
 
     @property
     def usable(self) -> bool:
@@ -256,12 +287,17 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
         if part.trace is None and isinstance(part.weight, float) and _disjoint(part.rows):
             yield CorrectionSystem([part], index.size, diagonal=True)
             break
-    if index.size <= MAX_DENSE_ROWS:
+    if index.size <= MAX_DENSE_ROWS or (movable and _sparse_enough(movable, index.size)):
         yield CorrectionSystem(movable, index.size)
         depths = [part.weight for part in movable if isinstance(part.weight, float)]
         if len(movable) > 1 and depths:
             # Very unequal weights can ruin the condition of the system that they were meant to help.
             yield CorrectionSystem([part.capped(min(depths)) for part in movable], index.size)
+
+
+def _sparse_enough(parts: list[Movable], m: int) -> bool:
+    """Whether many rows are stored entry by entry, or not too many for a dense Gram matrix."""
+    return m <= MOST_DENSE_ROWS or all(only_stored(part.rows) for part in parts)
 
 
 def _disjoint(rows: Rows) -> bool:
@@ -270,117 +306,3 @@ def _disjoint(rows: Rows) -> bool:
         return False
     counts = np.bincount(rows.array.indices, minlength=1)
     return bool(np.max(counts) <= 1)
-
-
-class FreeColumns:
-    """The columns of all Free blocks, on which ``A*y`` has to vanish exactly.
-
-    Multipliers are corrected in proportion to what they may move by: one that is bound to a sign by its own
-    size, so that a correction shorter than one keeps the sign, any other by the largest there is.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    y : ndarray
-        The multipliers.
-    """
-
-    def __init__(self, problem: FeasibilityProblem, y: FloatArray) -> None:
-        self._problem = problem
-        self._y = y
-        self._parts = [
-            rows
-            for block, rows in zip(problem.sets, problem.rows, strict=True)
-            if block.free and rows is not None
-        ]
-        enclosed = [rows.enclose_adjoint(y) for rows in self._parts]
-        #: Upper bounds of |A*y| on the free entries.
-        self.residual = np.concatenate([inflate(np.abs(g) + e, 4) for g, e in enclosed] or [np.zeros(0)])
-
-    @cached_property
-    def weight(self) -> FloatArray:
-        """How far each multiplier may move."""
-        problem, size = self._problem, np.abs(self._y)
-        signed = np.isinf(problem.lower) | np.isinf(problem.upper)
-        unit = power_of_two(problem.norms)
-        return np.where(signed, size, float(np.max(size / unit, initial=0.0)) * unit)
-
-    @property
-    def exact(self) -> bool:
-        """Whether ``A*y`` vanishes exactly as it is."""
-        return not self.residual.any()
-
-    @cached_property
-    def _units(self) -> tuple[list[Rows], list[FloatArray], int]:
-        """The parts in units, what each row of them is to be multiplied by (at most one), and an exponent."""
-        both = [rows.units() for rows in self._parts]
-        mantissa, power = np.frexp(self.weight)
-        powers = [np.where(self.weight == 0.0, EMPTY, own + power) for _, own in both]
-        largest = max(int(np.max(p)) for p in powers)
-        return [rows for rows, _ in both], [np.ldexp(mantissa, p - largest) for p in powers], largest
-
-    def _weighted(self, kind: Callable[[Rows], Any]) -> Any:
-        """Side by side, the columns of all parts in units, each row times what its multiplier may move by."""
-        rows, scales, _ = self._units
-        blocks = [kind(part) for part in rows]
-        if all(sp.issparse(block) for block in blocks):
-            parts = [sp.diags_array(s) @ block for s, block in zip(scales, blocks, strict=True)]
-            return sp.hstack(parts, format="csr")
-        return np.hstack([s[:, None] * dense_columns(block) for s, block in zip(scales, blocks, strict=True)])
-
-    @cached_property
-    def _columns(self) -> Any:
-        return self._weighted(vector_columns)
-
-    @cached_property
-    def _gram(self) -> ScaledGram:
-        """Gram matrix of the weighted columns."""
-        count = float(self._columns.shape[1])
-        # Sparse columns seldom meet; what they cost is the matrix that comes out.
-        numbers = float(self._columns.size)
-        work = (
-            Work(numbers=20.0 * numbers)
-            if sp.issparse(self._columns)
-            else Work(products=2.0 * numbers * count)
-        )
-        need("the Gram matrix of the free columns", *work, memory=64.0 * count**2)
-        rows, _, largest = self._units
-        sizes = self._weighted(column_sizes)
-        depth = self._problem.m + 8 + max(part.gram_depth for part in rows)
-        overlap = inflate(dense_columns(sizes.T @ sizes), depth)
-        norms = np.sqrt(inflate(np.diagonal(overlap), 4))
-        exponents = np.full(norms.size, largest)
-        return ScaledGram.of(dense_columns(self._columns.T @ self._columns), norms, exponents, depth, overlap)
-
-    def correction_upper(self) -> float:
-        """Bound of the least correction, in units of ``weight``, that makes ``A*y`` vanish exactly."""
-        return 0.0 if self.exact else self._gram.shortest_upper(self.residual)
-
-    def correct(self) -> FloatArray:
-        """Return multipliers corrected so that ``A*y`` vanishes up to rounding."""
-        y = np.array(self._y)
-        if not self._gram.usable:
-            return y
-        for _ in range(2):
-            g = np.concatenate([rows.adjoint(y) for rows in self._parts])
-            y = y - self.weight * np.ldexp(self._columns @ self._gram.combination(g), self._units[2])
-        return y
-
-    def bound_norm(self) -> float:
-        """Bound of how far a unit correction moves ``beta``."""
-        return norm_upper(product_up(self.weight, largest_bound(self._problem)))
-
-    def row_norm(self, b: int) -> float:
-        """Bound of how far a unit correction moves ``A*y`` on block ``b``."""
-        return norm_upper(product_up(self.weight, self._problem.upper_norms[b]))
-
-    def moves(self, b: int) -> np.ndarray:
-        """Which entries of ``A*y`` on block ``b`` a correction may move.
-
-        The others provably stay as they are: no row touches them whose multiplier may move.
-        """
-        rows = self._problem.rows[b]
-        assert rows is not None
-        # Not ``> 0``: what is not a number proves nothing.
-        return rows.magnitude_adjoint_upper(self.weight) != 0.0

@@ -8,6 +8,7 @@ whatever the smallest entries lose.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -30,7 +31,7 @@ from sdpfeas.numerics.rounding import (
 )
 from sdpfeas.problem.rows import Rows
 
-__all__ = ["ScaledGram", "need_gram"]
+__all__ = ["Gram", "ScaledGram", "need_gram"]
 
 #: Share of a computed smallest eigenvalue that is asked of its proof; the rest is left to rounding.
 CAUTION = 0.5
@@ -49,8 +50,44 @@ def need_gram(parts: list[Rows], size: int) -> None:
     need("the Gram matrix of the equality rows", *work, memory=32.0 * float(size) ** 2)
 
 
+class Gram(ABC):
+    """Inner products of vectors, each times a power of two such that its norm is about one."""
+
+    #: The power of two each vector was multiplied by.
+    exponents: np.ndarray
+
+    @property
+    @abstractmethod
+    def usable(self) -> bool:
+        """Whether the matrix could be computed at all."""
+
+    @property
+    @abstractmethod
+    def smallest_lower(self) -> float:
+        """Proven lower bound of the smallest eigenvalue; zero if none is proven to be positive."""
+
+    @abstractmethod
+    def combination(self, target: FloatArray) -> FloatArray:
+        """Weights of the vectors whose combination has given inner products, in plain arithmetic."""
+
+    def shortest_upper(self, target: FloatArray) -> float:
+        """Bound of the shortest vector with given inner products; infinity if there may be none.
+
+        Parameters
+        ----------
+        target : ndarray
+            Upper bounds of the magnitudes of the inner products with the vectors as they were.
+        """
+        if not target.any():
+            return 0.0
+        if not self.smallest_lower > 0.0:
+            return math.inf
+        root = math.nextafter(math.sqrt(self.smallest_lower), 0.0)
+        return float(quotient_up(norm_upper(shift_up(target, self.exponents)), root))
+
+
 @dataclass(frozen=True)
-class ScaledGram:
+class ScaledGram(Gram):
     """Inner products of vectors, each times a power of two such that its norm is about one.
 
     Attributes
@@ -123,21 +160,6 @@ class ScaledGram:
         bound = CAUTION * smallest(self.matrix)
         proven = bound > 0.0 and definite(self.matrix, shift=float(sum_up(bound, self.error)))
         return bound if proven else 0.0
-
-    def shortest_upper(self, target: FloatArray) -> float:
-        """Bound of the shortest vector with given inner products; infinity if there may be none.
-
-        Parameters
-        ----------
-        target : ndarray
-            Upper bounds of the magnitudes of the inner products with the vectors as they were.
-        """
-        if not target.any():
-            return 0.0
-        if not self.smallest_lower > 0.0:
-            return math.inf
-        root = math.nextafter(math.sqrt(self.smallest_lower), 0.0)
-        return float(quotient_up(norm_upper(shift_up(target, self.exponents)), root))
 
     @cached_property
     def _inverse(self) -> FloatArray:

@@ -8,9 +8,9 @@ import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, sign_violation
+from sdpfeas.verifier.certificate_repair import repaired_certificates
 from sdpfeas.verifier.equality import MAX_DENSE_ROWS
 from sdpfeas.verifier.lmis import LmiMultipliers
-from sdpfeas.verifier.repair import repaired_certificates
 from sdpfeas.verifier.tolerances import Tolerances
 
 __all__ = ["repaired_multipliers"]
@@ -36,9 +36,11 @@ def repaired_multipliers(
     if not np.isfinite(y).all() or not y.any():
         return
     y = y / float(np.max(np.abs(y)))
-    moved = None if sign_violation(problem, y).any() else LmiMultipliers(problem, y).corrected()
-    if moved is not None and np.isfinite(moved).all() and not sign_violation(problem, moved).any():
-        yield moved, ("made A*y vanish on the free blocks",)
+    given = None if sign_violation(problem, y).any() else LmiMultipliers(problem, y)
+    for metric in (False, True):
+        moved = None if given is None else given.corrected(metric=metric)
+        if moved is not None and np.isfinite(moved).all() and not sign_violation(problem, moved).any():
+            yield moved, ("made A*y vanish on the free blocks",)
     slacks = problem.slack_form
     if slacks.problem.m <= MAX_DENSE_ROWS:
         for z, said in repaired_certificates(slacks.problem, slacks.start_multipliers(y), tolerances):

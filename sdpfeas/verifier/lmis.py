@@ -29,6 +29,7 @@ from sdpfeas.problem.rows.columns import dense_columns, vector_columns
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality import MAX_DENSE_ROWS, CorrectionSystem, Movable
 from sdpfeas.verifier.gram import CAUTION
+from sdpfeas.verifier.metric import MET, Entrywise, MetricSystem, Rooted, metric_part, only_stored
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.tolerances import Tolerances
 
@@ -74,7 +75,7 @@ class LmiMultipliers:
     """
 
     def __init__(self, problem: FeasibilityProblem, y: FloatArray) -> None:
-        self.problem = problem
+        self.problem, self.flat = problem, y
         self.rows, self.own = problem.split(y)
         self._free = [b for b, block in enumerate(problem.sets) if block.free]
 
@@ -102,8 +103,16 @@ class LmiMultipliers:
     @cached_property
     def residual(self) -> FloatArray:
         """Upper bounds of what is left on the free entries."""
-        both = [self.enclose(b) for b in self._free]
-        return np.concatenate([np.zeros(0), *(inflate(np.abs(g) + e, 4) for g, e in both)])
+        return np.concatenate([np.zeros(0), *(inflate(np.abs(g) + e, 4) for g, e in self._left)])
+
+    @cached_property
+    def _left(self) -> list[Enclosed]:
+        return [self.enclose(b) for b in self._free]
+
+    @property
+    def met(self) -> bool:
+        """Whether the free entries vanish as well as floating point can make them."""
+        return all(bool(np.all(np.abs(g) <= MET * e)) for g, e in self._left)
 
     @cached_property
     def _columns(self) -> Any | None:
@@ -111,7 +120,7 @@ class LmiMultipliers:
         parts = []
         for b in self._free:
             rows, width = self.problem.rows[b], self.problem.sets[b].n
-            if rows is not None and not all(isinstance(leaf, (Dense, Sparse)) for leaf in _plain(rows)):
+            if rows is not None and not only_stored(rows):
                 return None
             parts.append(sp.csr_array((self.problem.m, width)) if rows is None else vector_columns(rows))
         if all(sp.issparse(part) for part in parts):
@@ -168,6 +177,27 @@ class LmiMultipliers:
             return None
         return CorrectionSystem(parts, index.size), index
 
+    def metric_system(self) -> tuple[MetricSystem, np.ndarray] | None:
+        """As :meth:`system`, every matrix in its own metric; None if nothing is proved of it."""
+        proved = self.depths()
+        parts, index = self._movable(
+            [
+                1.0 if w is None and lmi.set.matrix else w
+                for w, lmi in zip(proved, self.problem.lmis, strict=True)
+            ]
+        )
+        if index.size > MAX_DENSE_ROWS:
+            return None
+        found: list[Entrywise | Rooted] = []
+        for part in parts:
+            target = self.problem.lmis[part.block].set if part.block < len(proved) else None
+            if target is not None and target.matrix and target.cone:
+                rooted = metric_part(part.block, target, self.own[part.block], part.rows)
+                found += [] if rooted is None else [rooted]
+            else:
+                found.append(Entrywise(part.block, part.rows, part.weight))
+        return (MetricSystem(found, index.size), index) if found else None
+
     def depths(self) -> list[float | FloatArray | None]:
         """How far the multiplier of every LMI may move and is proved to stay where it has to be."""
         out: list[float | FloatArray | None] = []
@@ -175,14 +205,22 @@ class LmiMultipliers:
             out.append(norm_upper(own) or 1.0 if lmi.set.bounded else lmi.set.room(own, CAUTION))
         return out
 
-    def corrected(self) -> FloatArray | None:
-        """Multipliers for which ``A*y + B*Y`` vanishes on Free blocks up to rounding, if any are found."""
+    def corrected(self, *, metric: bool = False) -> FloatArray | None:
+        """Multipliers for which ``A*y + B*Y`` vanishes on Free blocks up to rounding, if any are found.
+
+        Parameters
+        ----------
+        metric : bool
+            Whether matrices are moved in their own metric; for those in the interior.
+        """
         sizes: list[float | FloatArray | None] = []
         for lmi, own in zip(self.problem.lmis, self.own, strict=True):
             largest = float(np.max(np.abs(own)))
             whole = np.maximum(own, 1e-3 * largest) if lmi.set.entrywise else largest
             sizes.append(whole if largest > 0.0 else None)
-        found = self.system(sizes) if self.residual.any() else None
+        found: tuple[CorrectionSystem | MetricSystem, np.ndarray] | None = None
+        if self.residual.any():
+            found = self.metric_system() if metric else self.system(sizes)
         if found is None or not found[0].usable:
             return None
         system, index = found
@@ -199,11 +237,6 @@ def _flat(evidence: Point) -> FloatArray:
     return np.concatenate([rows, *(part.reshape(-1) for part in own)])
 
 
-def _plain(rows: Rows) -> list[Rows]:
-    """The parts of stacked rows."""
-    return [leaf for part in rows.parts for leaf in _plain(part)] if isinstance(rows, Stacked) else [rows]
-
-
 def prove_lmi_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances) -> Outcome:
     """Prove that multipliers of rows and LMIs, or exact ones next to them, rule out every point.
 
@@ -217,34 +250,18 @@ def prove_lmi_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances
         Only ``snap`` is used.
     """
     given = LmiMultipliers(problem, y)
-    local, parts, moved = 0.0, dict[int, Movable](), np.zeros(problem.m)
+    local, parts, moved = 0.0, dict[int, Movable | Entrywise | Rooted](), np.zeros(problem.m)
     if given.residual.any():
-        found = given.system(given.depths())
-        if found is None:
-            return refuse("A*y does not vanish on the free blocks, and no multiplier can be moved provably")
-        system, index = found
-        local = system.correction_upper(given.residual[index])
-        if not math.isfinite(local):
-            return refuse(
-                "A*y does not vanish on the free blocks, and their columns are not provably independent"
-            )
-        size = norm_upper(y)
-        far = any(local * part.reach > tolerances.snap * size for part in system.parts)
-        if far or not local < 1.0:
-            return refuse(
-                "A*y does not vanish on the free blocks: an exact certificate may be "
-                f"{local:.3g} of the distance to the boundary away"
-            )
+        moving = _correction(given, tolerances)
+        if isinstance(moving, Outcome):
+            return moving
+        system, local = moving
         parts = {part.block: part for part in system.parts}
         if len(problem.lmis) in parts:
             moved = given.weight
     terms = problem.beta_terms(y)
     slips = [norm_upper(product_up(moved, largest_bound(problem)))]
-    slips += [
-        norm_upper(product_up(np.abs(lmi.constant), parts[j].weight))
-        for j, lmi in enumerate(problem.lmis)
-        if j in parts
-    ]
+    slips += [_constant_slip(lmi, parts[j]) for j, lmi in enumerate(problem.lmis) if j in parts]
     slip = product_up(local, sum_up(0.0, *slips)) if local else 0.0
     beta = sum_lower(terms, float(sum_up(slip, terms.size * TINY)))
     total, scale = 0.0, float(np.sum(np.abs(terms)))
@@ -278,8 +295,42 @@ def prove_lmi_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances
     return Outcome(True, margin, f"{near} rule out every point: rows and LMIs contradict each other")
 
 
+def _constant_slip(lmi: LMI, part: Movable | Entrywise | Rooted) -> float:
+    """Bound of how far a unit step of the multiplier moves its product with the constant."""
+    coarse = norm_upper(product_up(np.abs(lmi.constant), part.weight))
+    return min(coarse, part.slope(lmi.constant)) if isinstance(part, Rooted) else coarse
+
+
+def _correction(
+    given: LmiMultipliers, tolerances: Tolerances
+) -> tuple[CorrectionSystem | MetricSystem, float] | Outcome:
+    """What is moved to make the equations of Free blocks hold, and how far; or why that is not proved."""
+    refused = refuse("A*y does not vanish on the free blocks, and no multiplier can be moved provably")
+    size = norm_upper(given.flat)
+    for make in (lambda: given.system(given.depths()), given.metric_system):
+        found = make()
+        if found is None:
+            continue
+        system, index = found
+        local = system.correction_upper(given.residual[index])
+        if not math.isfinite(local):
+            refused = refuse(
+                "A*y does not vanish on the free blocks, and their columns are not provably independent"
+            )
+        elif not local < 1.0 or not (
+            given.met or all(local * part.reach <= tolerances.snap * size for part in system.parts)
+        ):
+            refused = refuse(
+                "A*y does not vanish on the free blocks: an exact certificate may be "
+                f"{local:.3g} of the distance to the boundary away"
+            )
+        else:
+            return system, local
+    return refused
+
+
 def _block_slip(
-    problem: FeasibilityProblem, b: int, local: float, moved: FloatArray, parts: dict[int, Movable]
+    problem: FeasibilityProblem, b: int, local: float, moved: FloatArray, parts: dict[int, Any]
 ) -> tuple[float, np.ndarray]:
     """Bound of how far a correction moves ``A*y + B*Y`` on a block, and which entries it may move."""
     block, rows = problem.sets[b], problem.rows[b]

@@ -8,6 +8,7 @@ that is what :mod:`sdpfeas.verifier.repair` is for.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -23,14 +24,22 @@ from sdpfeas.numerics.rounding import (
     sum_up,
 )
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
-from sdpfeas.verifier.equality import CorrectionSystem, FreeColumns, correction_systems
+from sdpfeas.verifier.equality import CorrectionSystem, correction_systems
+from sdpfeas.verifier.free_columns import FreeColumns
 from sdpfeas.verifier.lmis import lmi_margin, lmi_slip, prove_lmi_certificate
+from sdpfeas.verifier.metric import MET, MetricSystem, metric_system
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.tolerances import Tolerances
 
 __all__ = ["prove_certificate", "prove_point"]
 
 DEFAULTS = Tolerances()
+
+#: Row values, their radii, and the size of their terms.
+Enclosed = tuple[FloatArray, FloatArray, FloatArray]
+
+#: Equality rows that are missed by more than this, relative to their terms, need a repair and no finer proof.
+PLAUSIBLE = 1e-7
 
 
 def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances = DEFAULTS) -> Outcome:
@@ -58,12 +67,28 @@ def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     if not all(np.isfinite(part).all() for both in lmis for part in both):
         return refuse("the values of the LMIs overflow")
     best = refuse("the point could not be placed in its sets")
-    for system in correction_systems(problem, point):
-        outcome = _prove_with(problem, point, (value, radius, size), lmis, system, tolerances)
+    enclosed = value, radius, size
+    for system in _systems(problem, point, enclosed):
+        outcome = _prove_with(problem, point, enclosed, lmis, system, tolerances)
         if outcome.proven:
             return outcome
         best = outcome
     return best
+
+
+def _systems(
+    problem: FeasibilityProblem, point: Point, enclosed: Enclosed
+) -> Iterator[CorrectionSystem | MetricSystem]:
+    """Ways to correct equality rows, the cheapest first."""
+    yield from correction_systems(problem, point)
+    index = np.flatnonzero(problem.equality)
+    value, radius, size = (part[index] for part in enclosed)
+    missed = np.abs(value - problem.lower[index]) > PLAUSIBLE * (size + np.abs(problem.lower[index])) + radius
+    if missed.any():
+        return
+    system = metric_system(problem, point)
+    if system is not None:
+        yield system
 
 
 def _without_slips(x: FloatArray, snap: float) -> FloatArray:
@@ -88,9 +113,9 @@ def enclose_rows(problem: FeasibilityProblem, point: Point) -> tuple[FloatArray,
 def _prove_with(
     problem: FeasibilityProblem,
     point: Point,
-    enclosed: tuple[FloatArray, FloatArray, FloatArray],
+    enclosed: Enclosed,
     lmis: list[tuple[FloatArray, FloatArray]],
-    system: CorrectionSystem,
+    system: CorrectionSystem | MetricSystem,
     tolerances: Tolerances,
 ) -> Outcome:
     value, radius, terms = enclosed
@@ -105,6 +130,10 @@ def _prove_with(
             return refuse(f"block {problem.block_name(b)} is not provably in its set")
         moved[b] = eta
         drift = sum_up(drift, product_up(problem.upper_norms[b], eta))
+    for b, apart in system.starts(point).items():
+        rows = problem.rows[b]
+        moved[b] = norm_upper(apart)
+        drift = drift if rows is None else sum_up(drift, rows.magnitude_apply_upper(apart))
     local = 0.0
     if equal.any():
         off = np.abs(value[equal] - problem.lower[equal])
@@ -118,13 +147,14 @@ def _prove_with(
                 f"({local:.3g} times)"
             )
         size = max(norm_upper(x) for x in point)
-        if any(local * part.reach > tolerances.snap * size for part in system.parts):
+        met = bool(np.all(off <= MET * radius[equal]))
+        if not met and any(local * part.reach > tolerances.snap * size for part in system.parts):
             return refuse(
                 f"the equality rows are missed by more than {tolerances.snap:g} of the size of the point"
             )
-        drift = sum_up(drift, product_up(local, system.drift_upper(problem.upper_norms)))
+        drift = sum_up(drift, product_up(local, system.drift_upper(problem)))
         for part in system.parts:
-            moved[part.block] = product_up(part.weight, local)
+            moved[part.block] = sum_up(moved[part.block], product_up(part.weight, local))
     slack = np.minimum(difference_down(value, problem.lower), difference_down(problem.upper, value))
     left = difference_down(slack, sum_up(radius, drift))[~equal]
     if not np.all(left >= 0.0):
@@ -178,7 +208,7 @@ def prove_certificate(
         return refuse(
             "A*y does not vanish on the free blocks, and no certificate for which it does is provably near"
         )
-    if not shift <= min(tolerances.snap, 0.5):
+    if not shift <= (0.5 if free.met else min(tolerances.snap, 0.5)):
         return refuse(
             "A*y does not vanish on the free blocks: "
             f"an exact certificate may be {shift:.3g} of the size away"

@@ -224,7 +224,10 @@ def test_singular_evidence_is_proved_in_rational_arithmetic(seed):
         y = scale * item.certificate + noise * rng.normal(size=16)
         check = sf.verify(item.problem, sf.Claim(certificate=y), rigorous=True)
         assert check.verdict == item.truth, check.reason
-        if noise and check.proof == sf.Proof.RIGOROUS:
+        if not noise:
+            check = sf.verify(item.problem, sf.Claim(certificate=y), exact=True)
+            assert check.verdict == item.truth, check.reason
+        elif check.proof == sf.Proof.RIGOROUS:
             continue  # there may be others next to it that are not singular
         assert check.proof == sf.Proof.EXACT
         y = check.rational.reshape(4, 4)

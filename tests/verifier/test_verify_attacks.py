@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 import sdpfeas as sf
 from sdpfeas.problem.rows import Combined, Dense
-from sdpfeas.verifier.equality import FreeColumns
+from sdpfeas.verifier.free_columns import FreeColumns
 
 MODES = (
     {},

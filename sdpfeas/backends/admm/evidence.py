@@ -14,7 +14,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.rows import Rows, Sparse, Stacked
 from sdpfeas.problem.rows.columns import vector_columns
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.equality import FreeColumns
+from sdpfeas.verifier.free_columns import FreeColumns
 
 __all__ = ["Cleaner", "Equations"]
 

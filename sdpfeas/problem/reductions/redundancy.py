@@ -1,4 +1,4 @@
-"""Equality rows that follow from others, exactly: found in floating point, checked in integers, dropped.
+"""Equality rows that follow from others, exactly: found in floating point or modulo a prime, then checked.
 
 A row follows from others if it is a combination of them and, where a set prescribes a trace, of identities,
 and its bound is the same combination of theirs. If the bound is another one, the rows contradict each other,
@@ -16,6 +16,7 @@ from functools import reduce
 import numpy as np
 import scipy.linalg
 
+from sdpfeas.numerics.dependence import combinations
 from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -35,11 +36,18 @@ SMALL_PIVOT = 1e-12
 #: Denominators of the coefficients that are tried, and how close a coefficient must be to its fraction.
 DENOMINATORS, CLOSE = (1, 60, 5040), 1e-6
 
+#: Weights below this are rounding, where rows have a size of about one.
+NEGLIGIBLE = 1e-9
+
 #: Entries of rows that are looked at in integers, at the most: a few seconds.
 MOST_TERMS = 3_000_000
 
 #: Numbers that can be written in the time of one operation with integers of any length.
 NUMBERS = 400.0
+
+
+#: A row, the combination of others that it is, and the multiples of identities that are left.
+Following = tuple[int, dict[int, Fraction], dict[int, Fraction]]
 
 
 @dataclass(frozen=True)
@@ -121,11 +129,7 @@ def _independent_rows(problem: FeasibilityProblem) -> Independent:
     contradiction = None
     whole = _Integers(problem)
     with np.errstate(all="ignore"):
-        seen = screen(problem)
-        for k, weights in () if seen is None else _candidates(seen):
-            sums = whole.identities(k, weights)
-            if sums is None:
-                continue
+        for k, weights, sums in _found(problem, whole):
             terms = [Fraction(problem.lower[k])]
             terms += [-weight * Fraction(problem.lower[j]) for j, weight in weights.items()]
             terms += [-t * Fraction(problem.sets[b].trace or 0.0) for b, t in sums.items()]
@@ -142,6 +146,26 @@ def _independent_rows(problem: FeasibilityProblem) -> Independent:
     kept = np.setdiff1d(np.arange(problem.m), np.array(list(dropped), dtype=np.int64))
     smaller = problem.select_rows(kept) if dropped else problem
     return Independent(problem, smaller, contradiction, kept, dropped)
+
+
+def _found(problem: FeasibilityProblem, whole: _Integers) -> Iterator[Following]:
+    """Rows that follow from others, checked: with the combination, and what is left of it as identities."""
+    index = np.flatnonzero(problem.equality)
+    if index.size > MAX_ROWS:
+        yield from whole.eliminated(index.tolist())
+        return
+    seen = screen(problem)
+    open_: dict[int, set[int]] = {}
+    for k, near, weights in () if seen is None else _candidates(seen):
+        sums = None if weights is None else whole.identities(k, weights)
+        if weights is not None and sums is not None:
+            yield k, weights, sums
+        else:
+            open_[k] = near
+    if open_:
+        # No simple fractions: look at these rows, and at those that have a part in them.
+        others = set().union(*open_.values()) - set(open_)
+        yield from whole.eliminated([*sorted(others), *open_], len(others))
 
 
 # ---------------------------------------------------------------- in floating point
@@ -207,8 +231,8 @@ def screen(problem: FeasibilityProblem) -> Screen | None:
     return Screen(index, parts, exponents, gram, kept)
 
 
-def _candidates(seen: Screen) -> Iterator[tuple[int, dict[int, Fraction]]]:
-    """Rows that may follow from others, each with the combination that it may be."""
+def _candidates(seen: Screen) -> Iterator[tuple[int, set[int], dict[int, Fraction] | None]]:
+    """Rows that may follow from others, which these are, and the combination if it is a simple one."""
     rest = np.setdiff1d(np.arange(seen.index.size), seen.kept)
     if rest.size == 0:
         return
@@ -223,18 +247,18 @@ def _candidates(seen: Screen) -> Iterator[tuple[int, dict[int, Fraction]]]:
     for k, row in zip(rest, weights, strict=True):
         if not np.isfinite(row).all():
             continue
-        for most in DENOMINATORS:
-            simple = _simple(row, most)
-            if simple is not None:
-                yield (
-                    int(seen.index[k]),
-                    {
-                        int(seen.index[seen.kept[p]]): w
-                        * Fraction(2) ** int(seen.exponents[k] - seen.exponents[seen.kept[p]])
-                        for p, w in simple.items()
-                    },
-                )
-                break
+        near = {int(seen.index[seen.kept[p]]) for p in np.flatnonzero(np.abs(row) > NEGLIGIBLE)}
+        simple = next((found for most in DENOMINATORS if (found := _simple(row, most)) is not None), None)
+        exact = (
+            None
+            if simple is None
+            else {
+                int(seen.index[seen.kept[p]]): w
+                * Fraction(2) ** int(seen.exponents[k] - seen.exponents[seen.kept[p]])
+                for p, w in simple.items()
+            }
+        )
+        yield int(seen.index[k]), near, exact
 
 
 def _simple(weights: FloatArray, most: int) -> dict[int, Fraction] | None:
@@ -277,6 +301,37 @@ class _Integers:
             ]
             self._read[i] = whole, bits
         return self._read[i]
+
+    def eliminated(self, index: list[int], first: int = 0) -> Iterator[Following]:
+        """Rows among some that follow from the others, the first ones being kept."""
+        problem = self._problem
+        entries = sum(r.entries / r.m for r in problem.rows if r is not None)
+        if entries * len(index) > self._left:
+            return
+        starts = np.cumsum([0, *(block.entries for block in problem.sets)])
+        eyes = [
+            {int(starts[b]) + int(k): 1 for k in np.flatnonzero(block.identity().reshape(-1))}
+            for b, block in enumerate(problem.sets)
+            if block.trace is not None
+        ]
+        rows = [
+            {int(starts[b]) + k: v for b, part in enumerate(self._row(i)[0]) for k, v in part.items()}
+            for i in index
+        ]
+        found = combinations([*eyes, *rows], len(eyes) + first, int(self._left))
+        for place, weights in () if found is None else found.items():
+            if place < len(eyes):
+                continue  # an identity is no row
+            k = index[place - len(eyes)]
+            scaled = {
+                index[j - len(eyes)]: w
+                * Fraction(2) ** (self._row(index[j - len(eyes)])[1] - self._row(k)[1])
+                for j, w in weights.items()
+                if j >= len(eyes)
+            }
+            sums = self.identities(k, scaled)
+            if sums is not None:
+                yield k, scaled, sums
 
     def identities(self, k: int, weights: dict[int, Fraction]) -> dict[int, Fraction] | None:
         """What is left of row ``k`` without a combination of others, as multiples of identities.

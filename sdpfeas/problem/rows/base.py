@@ -221,6 +221,12 @@ class Rows(ABC):
         rounding = product_up(gamma(depth), inflate(product(argument), depth + 4))
         return sum_up(rounding, self._underflow(product, depth, argument))
 
+    def magnitude_apply_upper(self, x: FloatArray) -> FloatArray:
+        """Proven bound of ``<|A_i|, x>`` for ``x >= 0``; zero only where no term is."""
+        depth = self.depths[0]
+        lost = self._underflow(self.magnitude_apply, depth, x)
+        return sum_up(inflate(self.magnitude_apply(x), depth), lost)
+
     def magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
         """Proven entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``; zero only where no term is."""
         depth = self.depths[1]

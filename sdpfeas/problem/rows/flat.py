@@ -15,7 +15,7 @@ from sdpfeas.problem.rows.low_rank import LowRank
 from sdpfeas.problem.rows.pairwise import PairwiseDifference
 from sdpfeas.problem.rows.sparse import Sparse
 
-__all__ = ["matrix_of"]
+__all__ = ["matrix_of", "sizes_of"]
 
 
 def matrix_of(rows: Rows) -> Any:
@@ -34,6 +34,22 @@ def matrix_of(rows: Rows) -> Any:
         return sp.csr_array(sp.vstack([matrix_of(part) for part in rows.parts], format="csr"))
     assert isinstance(rows, Combined)
     return sp.csr_array(rows.coefficients @ matrix_of(rows.base))
+
+
+def sizes_of(rows: Rows) -> Any:
+    """Entrywise bound of the numbers that add up to ``matrix_of``; cancellation does not shrink it."""
+    if isinstance(rows, (Dense, Sparse)):
+        return abs(matrix_of(rows))
+    if isinstance(rows, PairwiseDifference):
+        return sp.csr_array(_squares(np.abs(rows.differences())))
+    if isinstance(rows, LowRank):
+        owner = (np.abs(rows.signs), (rows.owner, np.arange(rows.owner.size)))
+        pick = sp.csr_array(owner, shape=(rows.m, rows.owner.size))
+        return sp.csr_array(pick @ sp.csr_array(_squares(np.abs(rows.factors))))
+    if isinstance(rows, Stacked):
+        return sp.csr_array(sp.vstack([sizes_of(part) for part in rows.parts], format="csr"))
+    assert isinstance(rows, Combined)
+    return sp.csr_array(abs(rows.coefficients) @ sizes_of(rows.base))
 
 
 def _squares(vectors: FloatArray) -> FloatArray:
