@@ -15,7 +15,7 @@ bounds of the support functions, those of the sets of LMIs at ``-Y`` included.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -38,7 +38,7 @@ from sdpfeas.auditor.arithmetic import (
     shortest,
     zeros,
 )
-from sdpfeas.auditor.chains import Walk
+from sdpfeas.auditor.chains import Walk, read
 
 if TYPE_CHECKING:
     from sdpfeas.io.results import SavedResult
@@ -49,6 +49,8 @@ __all__ = ["Audit", "Finding", "NotProved", "audit", "prove"]
 #: Most numbers in rows, most equality rows, largest side of a matrix: with python-flint, and with fractions.
 LARGEST, LARGEST_SLOW = (6_000_000, 600, 400), (2_000, 12, 12)
 INSIDE = Fraction(1, 2**80)  # share of the room in a set by which a block outside is moved into it
+Read = Callable[[float], Any]  # what a stored number stands for
+READINGS: dict[str, Read] = {"stored": rational, "written": lambda value: rational(read(value))}
 Row = tuple[np.ndarray, np.ndarray]  # positions in a block, and the numbers there
 
 
@@ -79,25 +81,27 @@ def audit(problem: FeasibilityProblem, answer: SavedResult) -> Audit:
             walk = Walk(Question(problem), problem, chain.reading)
             why = walk.proved(answer.verdict, chain.steps, answer.point)
             return Audit(Finding.CONFIRMED, answer.verdict, why)
-    if answer.verdict not in evidence or answer.reading != "stored":
-        return Audit(Finding.NOT_CONFIRMED, None, "the answer claims nothing about the numbers as stored")
+    if answer.verdict not in evidence or answer.reading not in READINGS:
+        return Audit(
+            Finding.NOT_CONFIRMED, None, "the answer claims nothing about numbers as stored or written"
+        )
     own = evidence[answer.verdict] if answer.rational is None else answer.rational
     claimed = answer.proof in ("rigorous", "exact")
     try:
-        why = prove(problem, answer.verdict, () if own is None else own)
+        why = prove(problem, answer.verdict, () if own is None else own, answer.reading)
         return Audit(Finding.CONFIRMED if claimed else Finding.NUMERIC, answer.verdict, why)
     except NotProved as missing:
         why = str(missing)
     (opposite,) = {"feasible", "infeasible"} - {answer.verdict}
     for other in (evidence[opposite], None):
         with suppress(NotProved):
-            return Audit(Finding.REFUTED, opposite, prove(problem, opposite, other))
+            return Audit(Finding.REFUTED, opposite, prove(problem, opposite, other, answer.reading))
     return Audit(Finding.NOT_CONFIRMED if claimed else Finding.NUMERIC, None, why)
 
 
-def prove(problem: FeasibilityProblem, verdict: str, evidence: Any) -> str:
+def prove(problem: FeasibilityProblem, verdict: str, evidence: Any, reading: str = "stored") -> str:
     """Prove a verdict and say how, or raise NotProved; without evidence by middles of sets or equations."""
-    question = Question(problem)
+    question = Question(problem, reading)
     if verdict == "feasible":
         middle = [np.eye(block.n) if block.matrix else np.ones(block.n) for block in problem.sets]
         return question.feasible(middle if evidence is None else evidence)
@@ -107,11 +111,11 @@ def prove(problem: FeasibilityProblem, verdict: str, evidence: Any) -> str:
 class Block:
     """One set: ``low <= X <= high`` with a trace, by eigenvalues or entries; None where there is no bound."""
 
-    def __init__(self, kind: str, n: int = 0, side: int = 0, **ends: Any) -> None:
+    def __init__(self, kind: str, n: int = 0, side: int = 0, read: Read = rational, **ends: Any) -> None:
         if kind not in ("PSD", "Nonneg", "Free", "SpectralBox", "SecondOrder", "HermitianPSD"):
             raise NotProved(f"the set {kind!r} is unknown to the auditor")
         low = None if kind == "Free" else ends.get("lower", 0.0)
-        known: Any = (None if v is None else rational(v) for v in (low, ends.get("upper"), ends.get("trace")))
+        known: Any = (None if v is None else read(v) for v in (low, ends.get("upper"), ends.get("trace")))
         self.low, self.high, self.trace = known
         self.kind, self.n, self.matrix = kind, n or side**2, kind in ("PSD", "SpectralBox")
         self.cone = kind in ("SecondOrder", "HermitianPSD")
@@ -197,7 +201,7 @@ class Block:
         return self.low * g.trace() + width * sum(map(lambda v, share: v * share, diagonal, picked))
 
 
-def expand(rows: Any, width: int) -> Iterator[Row]:
+def expand(rows: Any, width: int, read: Read = rational) -> Iterator[Row]:
     """Every row on one block, from what its storage kind stores."""
     _, arrays, children = rows.state()
 
@@ -214,23 +218,23 @@ def expand(rows: Any, width: int) -> Iterator[Row]:
 
     def sparse() -> Iterator[Row]:
         for a, b in pairwise(arrays["indptr"].tolist()):
-            yield arrays["indices"][a:b], each(rational, arrays["data"][a:b])
+            yield arrays["indices"][a:b], each(read, arrays["data"][a:b])
 
     if rows.kind == "dense":
-        yield from ((np.flatnonzero(row), each(rational, row[row != 0.0])) for row in arrays["array"])
+        yield from ((np.flatnonzero(row), each(read, row[row != 0.0])) for row in arrays["array"])
     elif rows.kind == "sparse":
         yield from sparse()
     elif rows.kind == "low-rank":
-        factors, weights = each(rational, arrays["factors"]), each(rational, arrays["signs"])
+        factors, weights = each(read, arrays["factors"]), each(read, arrays["signs"])
         for i in range(rows.m):
             yield collect(outer(factors[k], weights[k]) for k in np.flatnonzero(arrays["owner"] == i))
     elif rows.kind == "pairwise-difference":
-        means = each(rational, arrays["means"])
+        means = each(read, arrays["means"])
         yield from (outer(a - b, 1) for i, a in enumerate(means) for b in means[i + 1 :])
     elif rows.kind == "stacked":
-        yield from (row for child in children for row in expand(child, width))
+        yield from (row for child in children for row in expand(child, width, read))
     elif rows.kind == "combined":
-        parts = list(expand(children[0], width))
+        parts = list(expand(children[0], width, read))
         for place, weights in sparse():
             yield collect((parts[k][0], parts[k][1] * w) for k, w in zip(place, weights, strict=True))
     else:
@@ -249,13 +253,16 @@ def numbers(values: Any, shape: tuple[int, ...]) -> np.ndarray:
 class Inequality:
     """An LMI: where its values lie, its constant, and a line of coefficients for every entry of a point."""
 
-    def __init__(self, lmi: Any, blocks: list[Block]) -> None:
+    def __init__(self, lmi: Any, blocks: list[Block], read: Read) -> None:
         sizes = [math.prod(block.shape) for block in blocks]
-        self.block, self.constant = Block(**lmi.set.spec()), each(rational, lmi.constant.reshape(-1))
+        self.block = Block(**lmi.set.spec(), read=read)
+        self.constant = each(read, lmi.constant.reshape(-1))
         self.lines = zeros(sum(sizes), self.constant.size)
         starts = np.cumsum([0, *sizes])
         for rows, block, size, start in zip(lmi.coefficients, blocks, sizes, starts, strict=False):
-            for i, (place, values) in enumerate([] if rows is None else expand(rows, self.constant.size)):
+            for i, (place, values) in enumerate(
+                [] if rows is None else expand(rows, self.constant.size, read)
+            ):
                 self.lines[start + i, place] = values
             whole = self.lines[start : start + size].reshape(-1, *self.block.shape)
             if self.block.matrix and (whole != whole.transpose(0, 2, 1)).any():
@@ -272,8 +279,9 @@ class Inequality:
 class Question:
     """A stored problem in rational numbers, traces as rows of their own, and the proofs about it."""
 
-    def __init__(self, problem: FeasibilityProblem) -> None:
-        self.m, self.sets = problem.m, [Block(**block.spec()) for block in problem.sets]
+    def __init__(self, problem: FeasibilityProblem, reading: str = "stored") -> None:
+        read = READINGS[reading]
+        self.m, self.sets = problem.m, [Block(**block.spec(), read=read) for block in problem.sets]
         self.cuts = [0, *np.cumsum([math.prod(block.shape) for block in self.sets]).tolist()]
         traces = sum(block.trace is not None for block in self.sets)
         side, equal = (
@@ -286,10 +294,10 @@ class Question:
         if np.any(np.array((numbers_held, equal, side)) > (LARGEST if arithmetic.flint else LARGEST_SLOW)):
             raise NotProved(f"too large for an audit{'' if arithmetic.flint else ' without python-flint'}")
         ends = zip(problem.lower.tolist(), problem.upper.tolist(), strict=True)
-        self.bounds = [tuple(rational(v) if math.isfinite(v) else None for v in pair) for pair in ends]
+        self.bounds = [tuple(read(v) if math.isfinite(v) else None for v in pair) for pair in ends]
         self.matrix = zeros(self.m + traces, self.cuts[-1])
         for block, rows, (start, stop) in zip(self.sets, problem.rows, pairwise(self.cuts), strict=True):
-            for i, (place, values) in enumerate([] if rows is None else expand(rows, stop - start)):
+            for i, (place, values) in enumerate([] if rows is None else expand(rows, stop - start, read)):
                 self.matrix[i, place + start] = values
             if block.trace is not None:
                 self.matrix[len(self.bounds), start : stop : block.n + 1] = rational(1)
@@ -297,7 +305,7 @@ class Question:
             square = self.matrix[:, start:stop].reshape(-1, *block.shape)
             if block.matrix and (square != square.transpose(0, 2, 1)).any():
                 raise NotProved("the rows are not symmetric")
-        self.lmis = [Inequality(lmi, self.sets) for lmi in problem.lmis]
+        self.lmis = [Inequality(lmi, self.sets, read) for lmi in problem.lmis]
         self.equal = np.array([low == high for low, high in self.bounds], dtype=bool)
 
     def blocks(self, x: np.ndarray) -> Iterator[tuple[Block, np.ndarray]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import planted
 import pytest
 import scipy.sparse as sp
 import strategies
-from auditing import audited
+from auditing import audited, saved
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -289,3 +290,55 @@ def test_every_proof_of_a_small_problem_is_confirmed(data: st.DataObject) -> Non
             if check.verdict is not sf.Verdict.UNDECIDED:
                 found = audited(check)
                 assert found.finding is Finding.CONFIRMED, (check.explain(), found)
+
+
+# ---------------------------------------------------------------- numbers as written
+
+
+def tenths(bound: float) -> sf.FeasibilityProblem:
+    """x11 = .1, x22 = .2 and their sum: as stored they disagree with .3, as written they do not."""
+    rows = np.array([np.diag([1.0, 0.0]), np.diag([0.0, 1.0]), np.eye(2)])
+    bounds = [0.1, 0.2, bound]
+    return sf.FeasibilityProblem([sf.PSD(2)], [rows], bounds, bounds)
+
+
+def test_answers_as_written_are_audited_as_written() -> None:
+    point = (np.diag([0.1, 0.2]),)
+    written = sf.verify(tenths(0.3), sf.Claim(point=point), exact=True, reading="written")
+    assert written.verdict is sf.Verdict.FEASIBLE
+    found = audited(written)
+    assert (found.finding, found.proved) == (Finding.CONFIRMED, "feasible"), found.reason
+    stored = sf.verify(tenths(0.3), sf.Claim(point=point), exact=True)
+    assert stored.verdict is sf.Verdict.INFEASIBLE
+    assert audited(stored).finding is Finding.CONFIRMED
+    # The same answers, said to be about the other numbers.
+    for check, other in ((written, "stored"), (stored, "written")):
+        found = audit(check.problem, replace(saved(check), reading=other))
+        assert found.finding in (Finding.REFUTED, Finding.NOT_CONFIRMED)
+    twin = sf.verify(
+        tenths(0.4), sf.Claim(certificate=np.array([-1.0, -1.0, 1.0])), exact=True, reading="written"
+    )
+    assert twin.verdict is sf.Verdict.INFEASIBLE
+    assert audited(twin).finding is Finding.CONFIRMED
+    lie = replace(saved(twin), verdict="feasible", point=point, rational=None)
+    assert audit(twin.problem, lie).finding is Finding.REFUTED
+
+
+def test_sets_lmis_and_factors_are_read_as_written() -> None:
+    """A third and a tenth in every place where numbers are stored."""
+    third = 1.0 / 3.0
+    box = sf.SpectralBox(3, 0.0, third, trace=1.0)  # as written there is one member, as stored none
+    alone = sf.FeasibilityProblem([box], [None], [], [])
+    lmi = sf.LMI(sf.Nonneg(2), [-0.3, 0.3], [np.array([[1.0, -1.0], [1.0, -1.0]])])
+    below = sf.FeasibilityProblem([sf.Nonneg(2)], [np.eye(2)], [0.1, 0.2], [0.1, 0.2], lmis=[lmi])
+    factors = sf.LowRank([np.array([third, 0.0])], [np.array([9.0])])
+    ones = sf.FeasibilityProblem([sf.PSD(2)], [factors], [1.0], [1.0])
+    cases = (
+        (alone, (third * np.eye(3),)),
+        (below, (np.array([0.1, 0.2]),)),
+        (ones, (np.diag([1.0, 0.0]),)),
+    )
+    for problem, point in cases:
+        check = sf.verify(problem, sf.Claim(point=point), exact=True, reading="written")
+        assert check.verdict is sf.Verdict.FEASIBLE, check.reason
+        assert audited(check).finding is Finding.CONFIRMED
