@@ -109,11 +109,11 @@ class Dsdp(FeasibilityBackend):
         whole = bool(problem.lmis) or any(block.free for block in problem.sets)
         posed: _Posed = _AsPoint(problem) if whole else _AsMultipliers(problem)
         claim = self._ask(posed, self.options.tolerance)
-        if "claimed" in claim.info or inquiry.offer(claim.point, claim.certificate):
+        if claim.stop is Stop.FINISHED or inquiry.offer(claim.point, claim.certificate):
             return claim
         # A ray is easier to prove from inside its cone, and a wide gap is what keeps it there.
         inner = self._ask(posed, math.sqrt(self.options.tolerance))
-        return inner if "claimed" in inner.info or inner.certificate is not None else claim
+        return claim if inner.stop is Stop.NUMERICAL else inner
 
     def _ask(self, posed: _Posed, tolerance: float) -> Claim:
         """Ask for a gap."""
@@ -138,7 +138,7 @@ class Dsdp(FeasibilityBackend):
             raw,
             Stop.FINISHED if claimed else Stop.STALLED,
             None,
-            {"form": posed.name, **({"claimed": claimed} if claimed else {})},
+            {"form": posed.name, "claimed": claimed or "undecided"},
         )
 
     def _run(self, posed: _Posed, tolerance: float) -> tuple[str, FloatArray, FloatArray]:

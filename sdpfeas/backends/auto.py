@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sdpfeas.backends.asking import ask, ask_program
+from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.facial.backend import Facial
 from sdpfeas.backends.facial.sieve import promising
@@ -36,6 +37,9 @@ EARLY = 0.2
 
 #: Ends that more time would not change.
 THOROUGH = (Stop.FINISHED, Stop.STALLED, Stop.NUMERICAL, Stop.ITERATION_LIMIT)
+
+#: What a claim says that claims nothing.
+NO_WORD = {"claimed": "undecided"}
 
 #: Above this many multiply-adds per Newton system the interior-point method is no longer first.
 DENSE_WORK = 5e10
@@ -90,12 +94,15 @@ class Auto(FeasibilityBackend):
             share = _share(inquiry, backend, waiting=place < len(queue) - 1, ended=ended)
             if share is not None and share <= 0.0:
                 said = f"{last.raw_status}; nothing more is likely to help"
-                last = replace(last, raw_status=said, stop=Stop.STALLED)
+                last = replace(last, raw_status=said, stop=Stop.STALLED, info={**last.info, **NO_WORD})
                 break
             claim = ask(backend, problem, inquiry.within(share))
             ended[backend.name] = claim.stop
             tried.append(f"{backend.name}: {claim.raw_status or claim.stop}")
-            last = replace(claim, raw_status="; ".join(tried), info={**claim.info, "tried": list(tried)})
+            # What was tried in vain before says nothing about what the last one found.
+            word = claimed_verdict(claim)
+            info = {**claim.info, **NO_WORD} if word is None else {**claim.info, "claimed": word.value}
+            last = replace(claim, raw_status="; ".join(tried), info={**info, "tried": list(tried)})
             flat = flat or (curved and bool(claim.info.get("flat")))
             held.append(claim)
             # A numeric verdict has to wait: there may be a proof on a face.

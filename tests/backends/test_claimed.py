@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
+import sdpfeas as sf
 from sdpfeas.backends.claimed import claimed_verdict
+from sdpfeas.families.chains import PlantedFaces
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 
 ONE = np.ones(1)
@@ -69,3 +71,11 @@ def test_a_point_that_was_found_needs_no_margin():
 )
 def test_without_a_word_the_evidence_counts_if_it_is_of_one_kind(claim, expected):
     assert claimed_verdict(claim) is expected
+
+
+def test_auto_speaks_by_the_last_it_asked():
+    """What was tried in vain before is part of its words, and not of what it claims."""
+    problem = PlantedFaces.make(truth="weak", disguised=True, length=2, n=8, rows=8, seed=0)
+    result = sf.solve(problem, "auto")
+    assert "no further progress" in result.raw_status
+    assert result.verdict is claimed_verdict(result.claim) is Verdict.INFEASIBLE
