@@ -91,7 +91,9 @@ class Auto(FeasibilityBackend):
             if tried and inquiry.deadline.expired:
                 last = replace(last, stop=Stop.TIME_LIMIT)
                 break
-            share = _share(inquiry, backend, waiting=place < len(queue) - 1, ended=ended)
+            # Where there is no interior nobody waits behind the search for faces.
+            waiting = place < len(queue) - 1 and not flat
+            share = _share(inquiry, backend, waiting=waiting, ended=ended)
             if share is not None and share <= 0.0:
                 said = f"{last.raw_status}; nothing more is likely to help"
                 last = replace(last, raw_status=said, stop=Stop.STALLED, info={**last.info, **NO_WORD})

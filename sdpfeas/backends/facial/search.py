@@ -82,7 +82,7 @@ def search(rows: IntegralRows, deadline: Deadline, *, deep: bool = True) -> Foun
         try:
             step = _next(found, deadline, deep)
         except (LimitError, OverflowError, np.linalg.LinAlgError) as error:
-            found.said.append(f"stopped: {error}")
+            found.hint = f"stopped: {error}" + (f"; {found.hint}" if found.hint else "")
             break
         if step is None:
             break
