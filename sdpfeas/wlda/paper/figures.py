@@ -91,10 +91,11 @@ def _curve(axes: Any, summary: TargetSummary, method: str, places: list[int], st
 
 
 def _pictures(figure_class: Any, summary: TargetSummary, store: Store) -> Any:
-    """Projected samples: a row for each method, a column for each data set."""
+    """Projected samples: a row for each method, a column for each data set; of one data set all in a row."""
     methods, places = summary.target.methods, summary.places
-    figure = figure_class(figsize=(3.2 * len(places), 2.8 * len(methods)), layout="constrained")
-    grid = figure.subplots(len(methods), len(places), squeeze=False)
+    high, wide = (1, len(methods)) if len(places) == 1 else (len(methods), len(places))
+    figure = figure_class(figsize=(3.2 * wide, 2.8 * high), layout="constrained")
+    grid = figure.subplots(high, wide, squeeze=False).reshape(len(methods), len(places))
     for row, method in zip(grid, methods, strict=True):
         for axes, place in zip(row, places, strict=True):
             entry = summary.entries[method, place]
