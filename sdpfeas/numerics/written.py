@@ -81,14 +81,16 @@ def _odd_part(number: int) -> int:
 
 def _simplest(value: float) -> Fraction | None:
     """Fraction of smallest denominator that rounds to a positive number; None if it is not simple."""
-    middle = Fraction(value)
-    low = (middle + Fraction(math.nextafter(value, 0.0))) / 2
-    high = (middle + Fraction(math.nextafter(value, math.inf))) / 2
+    # The ends of what rounds to it, in units that make them integers: this is asked of every number.
+    ends = [float(value), math.nextafter(value, 0.0), math.nextafter(value, math.inf)]
+    unit = 2 * max(Fraction(end).denominator for end in ends)
+    middle, below, above = (int(Fraction(end) * unit) for end in ends)
+    low, low_unit, high, high_unit = (middle + below) // 2, unit, (middle + above) // 2, unit
     # Convergents of the interval: both ends have the same quotients until a simpler number fits between.
     p, q, before_p, before_q = 1, 0, 0, 1
     while True:
-        quotient = math.ceil(low)
-        inside = quotient <= high
+        quotient = -(-low // low_unit)
+        inside = quotient * high_unit <= high
         if not inside:
             quotient -= 1
         p, before_p = quotient * p + before_p, p
@@ -99,4 +101,9 @@ def _simplest(value: float) -> Fraction | None:
             found = Fraction(p, q)
             # The ends themselves round to even, which may be elsewhere.
             return found if float(found) == value else None
-        low, high = 1 / (high - quotient), 1 / (low - quotient)
+        low, low_unit, high, high_unit = (
+            high_unit,
+            high - quotient * high_unit,
+            low_unit,
+            low - quotient * low_unit,
+        )

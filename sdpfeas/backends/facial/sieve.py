@@ -8,6 +8,7 @@ from sdpfeas.backends.facial.table import Table
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray, eigvalsh
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.sets import BlockSet
 
 __all__ = ["exposing", "promising"]
@@ -25,13 +26,34 @@ def promising(problem: FeasibilityProblem) -> bool:
     entries = sum(block.entries for block in problem.sets)
     if problem.lmis or not 0 < zero.size * entries <= FIRST_LOOK:
         return False
+    signs = _signs(problem)
     for i in zero:
         unit = np.zeros(problem.m)
         for sign, bound in ((1.0, problem.lower[i]), (-1.0, problem.upper[i])):
             unit[i] = sign
-            if bound == 0.0 and all(map(_exposes, problem.sets, problem.adjoint(unit))):
+            possible = bound == 0.0 and signs[sign][i]
+            if possible and all(map(_exposes, problem.sets, problem.adjoint(unit))):
                 return True
     return False
+
+
+def _signs(problem: FeasibilityProblem) -> dict[float, np.ndarray]:
+    """Rows that may be non-positive with a multiplier of a sign, as far as their diagonals tell."""
+    able = {sign: np.ones(problem.m, dtype=bool) for sign in (1.0, -1.0)}
+    for block, rows in zip(problem.sets, problem.rows, strict=True):
+        if not isinstance(rows, Sparse) or not block.cone:
+            continue
+        coo = rows.array.tocoo()
+        row, place = coo.coords
+        line = (place % (block.n + 1) == 0) if block.matrix else np.ones(place.size, dtype=bool)
+        for sign, fine in able.items():
+            fine[row[line & (sign * coo.data > 0.0)]] = False
+        # Nothing but entries off the diagonal is indefinite.
+        counts = (np.bincount(row[which & (coo.data != 0.0)], minlength=problem.m) for which in (line, ~line))
+        on, off = counts
+        for fine in able.values():
+            fine[(off > 0) & (on == 0)] = False
+    return able
 
 
 def _exposes(block: BlockSet, part: FloatArray) -> bool:
