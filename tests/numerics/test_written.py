@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sdpfeas.numerics.written import written
+from sdpfeas.numerics.written import is_simple, written
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -87,3 +87,18 @@ def _odd(value: Fraction) -> int:
     if value.denominator & (value.denominator - 1):
         return 2**60
     return top // (top & -top) if top else 0
+
+
+def test_fractions_are_simple_if_somebody_wrote_them() -> None:
+    for value in (
+        Fraction(1, 3),
+        Fraction(1, 10),
+        Fraction(-7),
+        Fraction(3, 2**40),
+        Fraction(123456789, 10**7),
+    ):
+        assert is_simple(value)
+        assert is_simple(float(value))
+    # What doubles hold of them, products of these, and what is too large for a double.
+    for value in (Fraction(0.1), Fraction(1.0 / 3.0), Fraction(0.1) ** 2, Fraction(10) ** 400 + 1):
+        assert not is_simple(value)

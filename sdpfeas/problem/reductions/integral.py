@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from sdpfeas.numerics.integers import need_integers
-from sdpfeas.numerics.written import written
+from sdpfeas.numerics.written import is_simple, written
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Rows
 
@@ -27,10 +27,6 @@ __all__ = ["READINGS", "IntegralRows", "Number", "Reading", "integral_rows", "re
 Reading = Literal["stored", "written", "meant"]
 READINGS: tuple[Reading, ...] = ("stored", "written", "meant")
 
-#: Numbers whose odd part is no larger, or whose numerator times denominator is not, may have been meant.
-SIMPLE = 2**30
-#: Integers up to this size were meant: few doubles are integers by chance.
-WHOLE = 2**50
 #: Largest denominator of a bound that was computed, ...
 COMPUTED_DENOMINATOR = 1000
 #: ... and how far it may be off, in units of the last place of the largest bound.
@@ -74,8 +70,8 @@ class IntegralRows:
         ends = [self._bounds(values, read) for values in (problem.lower, problem.upper)]
         parts = [_fractions(rows, read, problem.m) for rows in problem.rows]
         lines = zip(*parts, strict=True)
-        whole_rows = [all(_simple(v) for _, values in row for v in values) for row in lines]
-        bounded = [all(v is None or _simple(v) for v in pair) for pair in zip(*ends, strict=True)]
+        whole_rows = [all(is_simple(v) for _, values in row for v in values) for row in lines]
+        bounded = [all(v is None or is_simple(v) for v in pair) for pair in zip(*ends, strict=True)]
         self.firm = [row and bound for row, bound in zip(whole_rows, bounded, strict=True)]
         self.loose = reading == "meant" and all(whole_rows) and not all(bounded)
         self._entries: list[list[Entries]] = [[] for _ in problem.sets]
@@ -186,17 +182,6 @@ def _fractions(
         place = np.flatnonzero(row != 0)
         out.append((place, list(row[place])))
     return out
-
-
-def _simple(value: Fraction) -> bool:
-    """Whether a number is a short decimal, a simple fraction or an integer."""
-    if value.denominator == 1 and abs(value.numerator) <= WHOLE:
-        return True
-    top, bottom = abs(value.numerator), value.denominator
-    for prime in (2, 5):
-        while bottom % prime == 0:
-            bottom //= prime
-    return (top // (top & -top or 1)) * bottom <= SIMPLE
 
 
 def integral_rows(problem: FeasibilityProblem, reading: Reading) -> IntegralRows:
