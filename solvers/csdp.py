@@ -4,7 +4,8 @@ The problem is written to an SDPA file without an objective, ``csdp`` runs on it
 it ends or its time is up, and its solution file and exit code are read back. A linear matrix inequality is
 handed over as one; every other problem gets slack variables, and its Free blocks are split in two.
 
-No warm start, no callback, and nothing to show when it had to be killed.
+No warm start, no callback, and nothing to show when it had to be killed. Its processor time counts in a study
+as if it ran in the process that asks it.
 """
 
 from __future__ import annotations

@@ -42,6 +42,11 @@ def hoard(size: int, start: Any) -> None:
     del hoard
 
 
+def let_work(loops: int, start: Any) -> None:
+    start()
+    subprocess.run([sys.executable, "-S", "-c", f"for _ in range({loops}): pass"], check=True)
+
+
 def die(how: int, start: Any) -> None:
     start()
     if how < 0:

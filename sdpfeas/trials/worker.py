@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import pickle
+import resource
 import sys
 import time
 from contextlib import suppress
@@ -31,12 +32,18 @@ def framed(message: object) -> bytes:
     return len(data).to_bytes(HEADER, "little") + data
 
 
+def _processor_time() -> float:
+    """Processor seconds of this process and of those it started and waited for: a solver may be a program."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 class _Clock:
     """What a trial calls when it is set up."""
 
     def __init__(self, replies: BinaryIO, mark: bytes) -> None:
         self._replies, self._mark = replies, mark
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
+        self._wall, self._cpu = time.perf_counter(), _processor_time()
 
     def __call__(self, limit: float | None = None, **facts: Any) -> None:
         _flush()
@@ -45,11 +52,11 @@ class _Clock:
             os.write(1, self._mark)
         self._replies.write(framed(("start", limit, facts)))
         self._replies.flush()
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
+        self._wall, self._cpu = time.perf_counter(), _processor_time()
 
     def spent(self) -> tuple[float, float, int]:
         """Seconds, processor seconds and peak memory since the start."""
-        return time.perf_counter() - self._wall, time.process_time() - self._cpu, peak_memory()
+        return time.perf_counter() - self._wall, _processor_time() - self._cpu, peak_memory()
 
 
 def main(jobs: BinaryIO, replies: BinaryIO, mark: bytes) -> None:

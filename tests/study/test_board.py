@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -15,7 +16,9 @@ from typing import Any
 
 import pytest
 from study_tools import run, start, write_backend
+from typer.testing import CliRunner
 
+from sdpfeas.cli.app import app
 from sdpfeas.study.board.catalogue import DataSet, Held, State
 from sdpfeas.study.board.model import BoardData, Standing
 from sdpfeas.study.board.problems import SETS, board_problems, slug
@@ -331,6 +334,8 @@ def test_pages_are_whole_and_stay_at_home(tmp_path: Path) -> None:
     assert "<script>alert" not in text
     assert "<b>&" not in text
     assert (first.parent / "problems" / "generated-p.npz").read_bytes() == b"evidence"
+    tables = (first.parent / "board.md").read_text()
+    assert re.search(r"\| good +\| +1 \| +1 \| +0 \| +1 \| +0 \| +1 \|", tables)
 
 
 @pytest.mark.slow
@@ -376,3 +381,23 @@ def test_pages_in_a_browser(
     assert "liar" in page.title()
     assert trouble == []
     page.close()
+
+
+@pytest.mark.slow
+def test_every_truth_of_a_board_made_elsewhere() -> None:
+    """Every truth of the board that SDPFEAS_BOARD names is audited by the command, from its files alone."""
+    named = os.environ.get("SDPFEAS_BOARD")
+    if not named:
+        pytest.skip("SDPFEAS_BOARD names no board")
+    one, two = (Store(Path(named) / f"{name}.db", readonly=True) for name in ("study", "audits"))
+    with one, two:
+        data = BoardData(one, two)
+    assert data.truths
+    assert data.contradictions == []
+    wrong = []
+    for problem in data.truths:
+        place = Path(named) / "site" / "problems" / slug(problem)
+        found = CliRunner().invoke(app, ["audit", f"{place}.toml", f"{place}.npz"])
+        if found.exit_code != 0:
+            wrong.append((problem, found.output))
+    assert wrong == []

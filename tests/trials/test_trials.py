@@ -65,6 +65,13 @@ def test_an_answer_comes_back(seat: Seat) -> None:
     assert seat.run(trial("threads")).value == "11"
 
 
+def test_processor_time_of_programs_counts(seat: Seat) -> None:
+    """A solver may be a program of its own; what it computes is not free."""
+    run = seat.run(trial("let_work", 4_000_000))
+    assert run.cpu_time is not None
+    assert run.cpu_time > 0.03
+
+
 def test_a_worker_serves_trials_of_a_kind(seat: Seat) -> None:
     first = seat.run(trial("whoami")).value
     assert seat.run(trial("whoami")).value == first

@@ -25,7 +25,7 @@ MEANINGS = {
     Standing.right: "the raw status says what is proved",
     Standing.lied: "the raw status says the opposite of what is proved",
     Standing.silent: "no claim: undecided, out of time, failed",
-    Standing.open: "a claim, and nothing is proved to hold it against",
+    Standing.open: "a claim, and nothing is proved of the numbers given",
 }
 
 #: The order in which standings are drawn.
@@ -69,8 +69,8 @@ def _solver_link(board: BoardData, solver: str, up: str) -> str:
     return f'{swatch(index)}<a href="{up}solvers/{slug(solver)}.html">{in_html(solver)}</a>'
 
 
-def _problem_link(problem: str, up: str) -> str:
-    return f'<a href="{up}problems/{slug(problem)}.html">{in_html(problem)}</a>'
+def _problem_link(problem: str, up: str, name: str = "") -> str:
+    return f'<a href="{up}problems/{slug(problem)}.html">{in_html(name or problem)}</a>'
 
 
 def _track(count: Mapping[str, int]) -> str:
@@ -262,8 +262,7 @@ MARKS = {Standing.right: "✓", Standing.lied: "✗", Standing.silent: "?", Stan
 
 def _problem_row(board: BoardData, problem: str) -> str:
     answers = {cell["solver"]: cell for cell in board.about(problem)}
-    truth = board.truths.get(problem)
-    shown = _chip(truth.verdict) if truth else _chip("undecided", "not proved")
+    shown = _truth_chip(board, problem)
     cells = []
     for solver in board.data.solvers:
         cell = answers.get(solver)
@@ -277,7 +276,8 @@ def _problem_row(board: BoardData, problem: str) -> str:
             f'<td class="{standing.name}{own}" data-tip="{in_html(short(told))}">'
             f"<b>{MARKS[standing]}</b><small>{format_time(cell['time'])}</small></td>"
         )
-    return f'<tr><th scope="row">{_problem_link(problem, "")}</th><td>{shown}</td>{"".join(cells)}</tr>'
+    name = _problem_link(problem, "", problem.partition("/")[2])
+    return f'<tr><th scope="row">{name}</th><td>{shown}</td>{"".join(cells)}</tr>'
 
 
 def _about(board: BoardData) -> str:
@@ -340,7 +340,9 @@ def solver_page(board: BoardData, solver: str) -> str:
         issues,
         _answers(board, failures, "failures", "Where it decided nothing", "No claim, and no evidence."),
         _answers(board, unproved, "unproved", "Right without a proof", "Its evidence proves nothing here."),
-        _answers(board, open_, "open", "Claims that nobody proved", "Nothing to hold them against."),
+        _answers(
+            board, open_, "open", "Claims that nobody proved", "Nothing is proved of the numbers given."
+        ),
         _answers(board, silent, "silent", "Proved without a word", "Its evidence is better than its word."),
     ]
     return _page(solver, "../", "".join(parts))
@@ -366,7 +368,9 @@ def _answers(board: BoardData, cells: Sequence[dict[str, Any]], anchor: str, tit
 
 def _truth_chip(board: BoardData, problem: str) -> str:
     truth = board.truths.get(problem)
-    return _chip(truth.verdict) if truth else _chip("undecided", "not proved")
+    if truth is None:
+        return _chip("undecided", "not proved")
+    return _chip(truth.verdict, truth.verdict + f" as {truth.reading}" * (truth.reading != "stored"))
 
 
 # ---------------------------------------------------------------- a problem

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from sdpfeas.files import writing
+from sdpfeas.study.board.markdown import render_board
 from sdpfeas.study.board.model import BoardData
 from sdpfeas.study.board.pages import overview, problem_page, solver_page
 from sdpfeas.study.board.problems import slug
@@ -17,7 +18,7 @@ __all__ = ["write_site"]
 
 
 def write_site(board: BoardData, study: Store, folder: Path, *, evidence: bool = True) -> Path:
-    """Write all pages, and the evidence behind every truth, and return the first page.
+    """Write all pages, the tables as text, and the evidence behind every truth; return the first page.
 
     Parameters
     ----------
@@ -49,6 +50,7 @@ def write_site(board: BoardData, study: Store, folder: Path, *, evidence: bool =
             path = place.with_name(f"{place.name}.npz")
             with writing(path):
                 path.write_bytes(kept)
+    _write(folder / "board.md", render_board(board))
     first = folder / "index.html"
     _write(first, overview(board))
     return first
