@@ -20,7 +20,7 @@ export RAYON_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full truth docs api dist test-lowest clean clean-venv
+.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full truth docs api dist test-lowest coverage mutate clean clean-venv
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,14 @@ test-deep: $(READY) ## Explore at random with Hypothesis, for a long time
 test-lowest: $(READY) ## Run the fast tests with the lowest versions that pyproject.toml allows
 	$(BIN)/python tests/dist/lowest.py -n $(WORKERS) --dist worksteal $(ARGS)
 
+coverage: $(READY) ## Say which branches of problem, verifier and search the fast tests never take
+	$(PYTEST) -m "not slow and not deep" -n $(WORKERS) --benchmark-disable --cov=sdpfeas.problem --cov=sdpfeas.verifier \
+	  --cov=sdpfeas.search --cov-branch --cov-report=term-missing:skip-covered \
+	  tests/problem tests/verifier tests/search tests/auditor tests/io $(ARGS)
+
+mutate: $(READY) ## Change the code that proves things here and there; list what no test noticed
+	$(BIN)/python tests/mutants.py $(ARGS)
+
 fuzz: $(READY) ## Attack the verifier over all exponents, and audit 20,000 of its proofs (SDPFEAS_FUZZ, SDPFEAS_AUDITS)
 	$(PYTEST) -m slow -s --benchmark-disable --timeout=0 \
 	  tests/verifier/test_fuzz_range.py tests/auditor/test_many_verdicts.py $(ARGS)
@@ -80,6 +88,7 @@ truth: $(READY) ## Ask every backend 500 problems of known truth; writes docs/tr
 docs: $(READY) ## Build the documentation site into site/; its examples are run
 	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d site/.doctrees docs site
 	$(BIN)/python tests/site/check_site.py site
+	$(BIN)/python tests/site/look.py site $(ARGS)
 
 api: $(READY) ## Write tests/api.txt, the public interface as text, again
 	$(BIN)/python tests/test_api.py --write

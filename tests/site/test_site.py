@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from check_site import complaints
+from look import look
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+README = DOCS.parent / "README.md"
 PAGES = [DOCS / "start.md", *sorted((DOCS / "howto").glob("*.md"))]
 
 
@@ -16,7 +18,7 @@ def snippets(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", filter(snippets, (README, *PAGES)), ids=lambda page: page.stem)
 def test_snippets_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {"__name__": "snippet"}
     for code in snippets(page):
@@ -38,3 +40,16 @@ def test_the_check_of_the_site_finds_what_is_wrong(tmp_path: Path) -> None:
     assert complaints(tmp_path) == ["index.html: a.png leads nowhere"]
     page.write_text('<script src="https://example.org/x.js"></script><link href="//example.org/x.css">')
     assert len(complaints(tmp_path)) == 2
+
+
+def test_the_look_at_the_site_finds_what_is_wrong(tmp_path: Path) -> None:
+    page = tmp_path / "index.html"
+    page.write_text("<article><p>fine</p></article>")
+    found = look(tmp_path)
+    if found is None:
+        pytest.skip("no browser: install Debian's chromium to run this test")
+    assert found == []
+    page.write_text('<article><p style="width: 2000px; color: #999; background: #aaa">wide</p></article>')
+    words = look(tmp_path) or []
+    assert sum("wider than the window" in each for each in words) == 3
+    assert sum("contrast" in each for each in words) == 3
