@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import _check_sample_weight
 
 from sdpfeas.families import WLDA
 from sdpfeas.numerics.linalg import FloatArray
@@ -137,7 +138,7 @@ class WorstCaseLDA(ProvenProjection):
         self.refine = refine
         self.time_limit = time_limit
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> WorstCaseLDA:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> WorstCaseLDA:
         """Find the projection.
 
         Parameters
@@ -146,8 +147,14 @@ class WorstCaseLDA(ProvenProjection):
             Samples, shape (n_samples, n_features).
         y : array_like
             One label a sample.
+        sample_weight : array_like, optional
+            How much each sample counts in means and scatters: 2 is a sample that is there twice, 0 one that
+            is not there.
         """
         samples, index = self.checked_samples(X, y)
+        weights = None
+        if sample_weight is not None:
+            samples, index, weights = self._weighted(samples, index, sample_weight)
         lone = self.classes_[np.bincount(index) == 1]
         if lone.size:
             names = ", ".join(map(str, lone[:5])) + (", …" if lone.size > 5 else "")
@@ -159,19 +166,40 @@ class WorstCaseLDA(ProvenProjection):
             formulation=self.formulation,
             scatter=self.scatter,
             shrinkage=self.shrinkage,
+            weights=weights,
         )
         found = bisect(family, self.solver, self.tol, time_limit=self.time_limit)
         self.notes_ = family.notes
         for message, category in _warnings(family, found):
             warnings.warn(message, category, stacklevel=2)
         self.take_bracket(found)
-        classes = geometry.from_data(samples, index, scatter=self.scatter, shrinkage=self.shrinkage)
+        classes = geometry.from_data(
+            samples, index, scatter=self.scatter, shrinkage=self.shrinkage, weights=weights
+        )
         degenerate = family.vacuous or math.isinf(found.lower)
         criterion = Criterion(classes, ROUNDING if degenerate else 0.0, bounded=math.isfinite(found.lower))
         # Rounding a vacuous Z leaves the null space of the scatters, where some means agree.
         refine = (self.refine or family.vacuous) and math.isfinite(found.lower)
-        self._take_projection(criterion, _rounded(family, found), samples, refine)
+        spread = (samples - self.mean_) * (1.0 if weights is None else np.sqrt(weights)[:, None])
+        self._take_projection(criterion, _rounded(family, found), spread, refine)
         return self
+
+    def _weighted(
+        self, samples: FloatArray, index: np.ndarray, sample_weight: ArrayLike
+    ) -> tuple[FloatArray, np.ndarray, FloatArray]:
+        """The samples that count, their classes and weights; means are weighted, too."""
+        weights = _check_sample_weight(sample_weight, samples, dtype=np.float64)
+        if np.any(weights < 0.0):
+            raise ValueError("sample_weight holds negative numbers; 0 leaves a sample out")
+        keep = weights > 0.0
+        samples, index, weights = samples[keep], index[keep], weights[keep]
+        gone = np.setdiff1d(np.arange(self.classes_.size), index)
+        if gone.size:
+            raise ValueError(f"no sample of class {self.classes_[gone[0]]} has a positive weight")
+        self.mean_ = np.average(samples, axis=0, weights=weights)
+        own = [index == g for g in range(self.classes_.size)]
+        self.means_ = np.array([np.average(samples[k], axis=0, weights=weights[k]) for k in own])
+        return samples, index, weights
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The class whose mean is nearest in the projection, sample by sample.
@@ -216,9 +244,7 @@ class WorstCaseLDA(ProvenProjection):
         """
         return plot_projection(self, self.transform(X), np.asarray(y))
 
-    def _take_projection(
-        self, criterion: Criterion, W: FloatArray, samples: FloatArray, refine: bool
-    ) -> None:
+    def _take_projection(self, criterion: Criterion, W: FloatArray, spread: FloatArray, refine: bool) -> None:
         A, _ = np.linalg.qr(criterion.basis.T @ W)
         self.rounded_ratio_ = self.ratio_ = criterion.ratio(A)
         if refine:
@@ -229,7 +255,7 @@ class WorstCaseLDA(ProvenProjection):
         pair = int(np.argmin(distances))
         self.worst_pair_ = (self.classes_[criterion.first[pair]], self.classes_[criterion.second[pair]])
         self.worst_class_ = self.classes_[int(np.argmax(scatters))]
-        self.components_ = principal_axes(criterion.basis @ A, samples - self.mean_).T
+        self.components_ = principal_axes(criterion.basis @ A, spread).T
 
 
 def _warnings(family: WLDA, found: BisectionResult) -> Iterator[tuple[str, type[Warning]]]:

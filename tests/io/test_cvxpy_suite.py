@@ -21,10 +21,6 @@ QUICK = {
 }
 
 
-#: Not decided yet: dependent equations that no elimination of ours finds. It must not be wrong either.
-OPEN = {"extension 3 0.5"}
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in CASES]
 )
@@ -32,8 +28,6 @@ def test_decided_right(name: str) -> None:
     constraints, feasible, conflict = CASES[name]()
     problem = cp.Problem(cp.Minimize(0), constraints)
     result = sf.solve(problem, time_limit=60)
-    if name in OPEN and result.verdict == "undecided":
-        pytest.xfail(result.reason)
     assert result.verdict == ("feasible" if feasible else "infeasible"), result.explain()
     if feasible:
         assert max(float(np.max(c.violation())) for c in constraints) <= 1e-6

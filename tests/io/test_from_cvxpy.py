@@ -161,9 +161,9 @@ def test_repeated_equations_are_taken_once() -> None:
     H = cp.Variable((3, 3), hermitian=True)
     root = np.arange(9.0).reshape(3, 3) + 1j * np.ones((3, 3))
     problem = asked(root @ root.conj().T == H, H >> 0)
-    # 6 real and 3 imaginary parts; the real matrix of side 6 is an LMI
+    # 6 real and 3 imaginary parts
     assert sf.from_cvxpy(problem).m == 9
-    assert kinds(sf.from_cvxpy(problem)) == ["Free(9)", "LMI PSD(6)"]
+    assert kinds(sf.from_cvxpy(problem)) == ["HermitianPSD(9)"]
     x = cp.Variable()
     contradiction = sf.from_cvxpy(asked(x == 1, x == 2, x == 1, -x == -1))
     assert contradiction.m == 2

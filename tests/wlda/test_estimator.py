@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from sdpfeas.errors import ProblemError
 from sdpfeas.wlda import WorstCaseLDA
 from sdpfeas.wlda.criterion import Criterion
 from sdpfeas.wlda.data import prepared
@@ -382,3 +383,28 @@ def test_numbers_in_an_object_array_and_lists_work():
     expected = WorstCaseLDA().fit(X, Y)
     for data in (X.astype(object), X.tolist()):
         np.testing.assert_allclose(WorstCaseLDA().fit(data, Y.tolist()).delta_, expected.delta_, rtol=2e-3)
+
+
+def test_weights_count_samples() -> None:
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(40, 3)), np.repeat([0, 1, 2, 3], 10)
+    X += 2.0 * rng.normal(size=(4, 3))[y]
+    counts = rng.integers(0, 4, size=40)
+    weighted = WorstCaseLDA(n_components=2, tol=1e-6).fit(X, y, sample_weight=counts)
+    repeated = WorstCaseLDA(n_components=2, tol=1e-6).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    plain = WorstCaseLDA(n_components=2, tol=1e-6).fit(X, y)
+    assert weighted.delta_ == pytest.approx(repeated.delta_, rel=1e-5)
+    assert weighted.delta_ != pytest.approx(plain.delta_, rel=1e-3)
+    assert weighted.proven_
+    np.testing.assert_allclose(weighted.means_, repeated.means_)
+    assert weighted.score(X, y) == repeated.score(X, y)
+
+
+def test_weights_that_are_refused() -> None:
+    X, y = np.random.default_rng(8).normal(size=(12, 2)), np.repeat([0, 1, 2], 4)
+    with pytest.raises(ValueError, match="negative"):
+        WorstCaseLDA().fit(X, y, sample_weight=np.linspace(-1.0, 1.0, 12))
+    with pytest.raises(ValueError, match="no sample of class 1 has a positive weight"):
+        WorstCaseLDA().fit(X, y, sample_weight=(y != 1).astype(float))
+    with pytest.raises(ProblemError, match="goes with no weights"):
+        WorstCaseLDA(shrinkage="auto").fit(X, y, sample_weight=np.ones(12))

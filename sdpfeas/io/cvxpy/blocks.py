@@ -7,61 +7,21 @@ back. All of that is exact: no coefficient is rounded.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.io.cvxpy.canonical import CanonicalForm
+from sdpfeas.io.cvxpy.cones import Cone, hermitian, second_order, semidefinite
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Sparse
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
+from sdpfeas.problem.sets import BlockSet, Free, Nonneg
 
 __all__ = ["Blocks"]
-
-
-@dataclass(frozen=True)
-class _Cone:
-    """Rows of a canonical form that are ``view @ vec(X)`` for a member ``X`` of a cone."""
-
-    block: BlockSet
-    rows: np.ndarray
-    view: Any
-
-    @property
-    def spread(self) -> Any:
-        """What turns the rows, a triangle, into the whole matrix."""
-        n = self.block.n
-        j, i = np.triu_indices(n)
-        place, off = np.arange(i.size), i != j
-        rows = np.concatenate([i * n + j, (j * n + i)[off]])
-        columns = np.concatenate([place, place[off]])
-        return sp.csr_array((np.ones(rows.size), (rows, columns)), shape=(n * n, self.rows.size))
-
-    def member(self, entries: FloatArray) -> FloatArray:
-        """What is seen as these entries."""
-        return (self.spread @ entries).reshape(self.block.shape) if self.block.matrix else entries
-
-    def multiplier(self, z: FloatArray) -> FloatArray:
-        """The multiplier of a matrix, where these are those of the rows."""
-        twice = np.full(z.size, 0.5)
-        j, i = np.triu_indices(self.block.n)
-        twice[i == j] = 1.0
-        return self.member(twice * z)
-
-
-def _semidefinite(rows: np.ndarray) -> _Cone:
-    n = (math.isqrt(8 * rows.size + 1) - 1) // 2
-    j, i = np.triu_indices(n)  # of the lower triangle, column by column
-    return _Cone(PSD(n), rows, _symmetric(n, np.arange(i.size), i, j))
-
-
-def _second_order(rows: np.ndarray) -> _Cone:
-    return _Cone(SecondOrder(rows.size), rows, sp.eye_array(rows.size, format="csr"))
 
 
 def _said_before(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int]:
@@ -122,15 +82,6 @@ class _Ties:
         return variable, same
 
 
-def _symmetric(n: int, rows: np.ndarray, i: np.ndarray, j: np.ndarray) -> Any:
-    """Rows that add up entries of a symmetric matrix, themselves symmetric."""
-    halves = np.full(2 * i.size, 0.5)
-    return sp.csr_array(
-        (halves, (np.concatenate([rows, rows]), np.concatenate([i * n + j, j * n + i]))),
-        shape=(int(rows[-1]) + 1, n * n),
-    )
-
-
 class Blocks:
     """The blocks of a canonical form.
 
@@ -149,9 +100,10 @@ class Blocks:
         self._free = np.ones(matrix.shape[1], dtype=bool)
         self._sets: list[BlockSet] = []
         self._back: list[Any] = []
-        self._slacks: list[_Cone] = []
-        self._parts: list[tuple[_Cone | None, np.ndarray, FloatArray]] = []
-        self._taken: list[np.ndarray] = []
+        self._slacks: list[Cone] = []
+        self._lmis: list[Cone] = []
+        self._parts: list[tuple[Cone | None, np.ndarray, FloatArray]] = []
+        self._taken: list[Cone] = []
         self._equal = np.zeros(b.size, dtype=bool)
         self._equal[form.zero] = True
         self._kept = np.ones(b.size, dtype=bool)
@@ -163,37 +115,43 @@ class Blocks:
         self._factor[single] = matrix.data[matrix.indptr[:-1][single]]
         cones = []
         # Matrices of variables come first: they have the most to lose as slacks.
-        for cone in (*map(_semidefinite, form.semidefinite), *map(_second_order, form.second_order)):
-            if self._is_variable(cone.rows):
+        for cone in self._cones(form, hermitian_too=lmis):
+            if self._is_variable(cone):
                 cones.append(cone)
             else:
-                self._slacks.append(cone)
+                whole = lmis and cone.as_lmi
+                (self._lmis if whole else self._slacks).append(cone)
                 self._equal[cone.rows] = True
-                if lmis and cone.block.matrix:
-                    self._kept[cone.rows] = False
+                self._kept[cone.rows] = not whole
         signs = self._signed_variables(form.nonneg)
         (rest,) = np.nonzero(self._free)
-        self._lmis = [cone for cone in self._slacks if lmis and cone.block.matrix]
-        self._slacks = [cone for cone in self._slacks if not (lmis and cone.block.matrix)]
         used = np.zeros(matrix.shape[1], dtype=bool)
         used[matrix[self._asked].indices] = True
         if not used.any():  # nothing is asked of anything, but a problem needs a block
             used[:] = True
         for cone in cones:
-            columns = self._only[cone.rows]
+            columns = self._only[cone.first]
             if used[columns].any():
-                self._add(cone.block, columns, -1.0 / self._factor[cone.rows], cone)
-                self._taken.append(cone.rows)
-        signs = signs[used[self._only[signs]]]
+                self._add(cone.block, columns, -1.0 / self._factor[cone.first], cone)
+                self._taken.append(cone)
+        signs = self._signs = signs[used[self._only[signs]]]
         if signs.size:
             self._add(Nonneg(signs.size), self._only[signs], -np.sign(self._factor[signs]))
-            self._taken.append(signs)
         rest = rest[used[rest]]
         if rest.size:
             self._add(Free(rest.size), rest, np.ones(rest.size))
 
-    def _is_variable(self, rows: np.ndarray) -> bool:
+    @staticmethod
+    def _cones(form: CanonicalForm, *, hermitian_too: bool) -> Iterator[Cone]:
+        """The cones of a form, matrices first."""
+        for rows in form.semidefinite:
+            found = hermitian(form.matrix, form.b, rows) if hermitian_too else None
+            yield semidefinite(rows) if found is None else found
+        yield from map(second_order, form.second_order)
+
+    def _is_variable(self, cone: Cone) -> bool:
         """Whether a cone is made of variables that are in no other block; they are taken then."""
+        rows = cone.first
         columns, factors = self._only[rows], self._factor[rows]
         if np.any(columns < 0) or np.any(self._b[rows]) or not np.all(self._free[columns]):
             return False
@@ -201,7 +159,7 @@ class Blocks:
         exact = (parts == 0.5) & (np.abs(exponents) < 16)  # to divide by
         if not np.all(exact) or np.unique(columns).size < columns.size:
             return False
-        self._kept[rows] = False
+        self._kept[cone.rows] = False
         self._free[columns] = False
         return True
 
@@ -217,7 +175,7 @@ class Blocks:
         return np.array(taken, dtype=int)
 
     def _add(
-        self, block: BlockSet, columns: np.ndarray, factors: FloatArray, cone: _Cone | None = None
+        self, block: BlockSet, columns: np.ndarray, factors: FloatArray, cone: Cone | None = None
     ) -> None:
         """Add a block some variables are made of: ``x[columns] = factors · view``."""
         view = None if cone is None else cone.view
@@ -250,7 +208,7 @@ class Blocks:
         kept = self._kept
         matrix, b = self._matrix[kept], self._b[kept]
         rows = [
-            Sparse(matrix @ back, block.n, block.shape == (block.n, block.n))
+            Sparse.sound(matrix @ back, block.n, block.matrix)
             for block, back in zip(self._sets, self._back, strict=True)
         ]
         place = np.cumsum(kept) - 1
@@ -262,12 +220,12 @@ class Blocks:
         sets = [*self._sets, *(cone.block for cone in self._slacks)]
         return FeasibilityProblem(sets, rows, lower, b, lmis=[self._lmi(cone) for cone in self._lmis])
 
-    def _lmi(self, cone: _Cone) -> LMI:
+    def _lmi(self, cone: Cone) -> LMI:
         """A cone of the canonical form as an LMI; its coefficients are entries of the form, not rounded."""
-        spread, matrix = cone.spread, self._matrix[cone.rows]
-        constant = (spread @ self._b[cone.rows]).reshape(cone.block.shape)
-        parts = [sp.csr_array(-(spread @ (matrix @ back)).T) for back in self._back]
-        own = [part if part.nnz else None for part in parts]
+        spread, matrix = cone.spread, self._matrix[cone.first]
+        constant = (spread @ self._b[cone.first]).reshape(cone.block.shape)
+        parts = [-(spread @ (matrix @ back)).T for back in self._back]
+        own = [Sparse.sound(part, cone.block.n, cone.block.matrix) if part.nnz else None for part in parts]
         return LMI(cone.block, constant, [*own, *(None for _ in self._slacks)])
 
     def back(self) -> tuple[Any, ...]:
@@ -298,14 +256,15 @@ class Blocks:
         m = int(self._kept.sum())
         z[self._kept], at = -y[:m], m
         for cone in self._lmis:
-            z[cone.rows] = cone.spread.T @ y[at : at + cone.block.entries]
+            z[cone.rows] = cone.row_multipliers(y[at : at + cone.block.entries])
             at += cone.block.entries
-        if self._taken:
-            taken = np.concatenate(self._taken)
-            z[taken] = -(self._matrix.T @ z)[self._only[taken]] / self._factor[taken]
+        left = -(self._matrix.T @ z)
+        for cone in self._taken:
+            z[cone.rows] = cone.shared(left[self._only[cone.first]] / self._factor[cone.first])
+        z[self._signs] = left[self._only[self._signs]] / self._factor[self._signs]
         return z
 
     def multipliers(self, z: FloatArray) -> FloatArray:
         """Multipliers of the rows of the problem, from those of the canonical form."""
-        own = [np.ravel(cone.multiplier(z[cone.rows])) for cone in self._lmis]
+        own = [cone.multiplier(z[cone.rows]) for cone in self._lmis]
         return np.concatenate([-z[self._kept], *own])

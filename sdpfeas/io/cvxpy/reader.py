@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.numerics.linalg import FloatArray
+
 __all__ = ["reader"]
 
 
@@ -38,6 +43,15 @@ def reader(answer: Callable[[dict[str, Any], Any, dict[str, Any]], Any] | None =
         def cite(self, data: Any) -> str:
             return ""
 
+        def apply(self, problem: Any) -> Any:
+            """As cvxpy's own; where only constraints are asked for, without its general way to get there."""
+            bounds = (problem.lower_bounds, problem.upper_bounds, problem.lb_tensor, problem.ub_tensor)
+            plain = problem.P is None and problem.A.shape[1] == 1 and all(bound is None for bound in bounds)
+            if answer is not None or problem.total_param_size or not plain:
+                return super().apply(problem)
+            matrix, b = _stuffed(problem)
+            return {"param_prob": problem, "A": matrix, "b": b}, {self.VAR_ID: problem.x.id}
+
         def solve_via_data(
             self, data: Any, warm_start: bool, verbose: bool, solver_opts: Any, solver_cache: Any = None
         ) -> Any:
@@ -49,3 +63,32 @@ def reader(answer: Callable[[dict[str, Any], Any, dict[str, Any]], Any] | None =
             return solution(inverse_data)
 
     return Reader()
+
+
+def _stuffed(program: Any) -> tuple[Any, FloatArray]:
+    """``A`` and ``b`` of a cone program without parameters, ``b - A x`` in its cones.
+
+    cvxpy keeps both in one column, entry by entry, the constants last: equations with the opposite sign, and
+    of second-order cones all bounds before what they bound.
+    """
+    m, n = program.constr_size, program.x.size
+    stored = sp.coo_array(program.A)
+    at, data = stored.coords[0].astype(np.int64), stored.data
+    place, sign = np.arange(m), -np.ones(m)
+    start = 0
+    for constraint in program.constraints:
+        size, kind = constraint.size, type(constraint).__name__
+        if kind == "Zero":
+            sign[start : start + size] = 1.0
+        elif kind == "SOC":
+            cones = constraint.args[0].size
+            length = size // max(cones, 1)
+            rows = np.arange(start, start + size).reshape(cones, length)
+            place[start : start + size] = np.concatenate([rows[:, 0], rows[:, 1:].ravel()])
+        start += size
+    column, row = np.divmod(at, max(m, 1))
+    data = data * sign[row]
+    own = column < n
+    b = np.zeros(m)
+    np.add.at(b, place[row[~own]], -data[~own])
+    return sp.csr_array((data[own], (place[row[own]], column[own])), shape=(m, n)), b

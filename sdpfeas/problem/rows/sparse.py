@@ -62,6 +62,21 @@ class Sparse(Rows):
             csr = self._symmetric(csr)
         self._csr = frozen_csr(csr)
 
+    @classmethod
+    def sound(cls, array: Any, n: int, matrix: bool = True) -> Sparse:
+        """Rows that are symmetric as they were made; only what arithmetic can spoil is checked.
+
+        Parameters
+        ----------
+        array, n, matrix
+            As for the class; every entry of the array is there once.
+        """
+        frame = object.__new__(cls)
+        frame.n, frame.matrix = int(n), bool(matrix)
+        csr = array.tocsr()
+        csr.sort_indices()
+        return frame._derived(csr)
+
     def _derived(self, csr: Any) -> Sparse:
         """Rows made from these by taking some, or multiplying them: still symmetric, each entry once."""
         out = object.__new__(Sparse)

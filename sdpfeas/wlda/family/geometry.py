@@ -259,7 +259,12 @@ def _column_sizes(stack: FloatArray) -> FloatArray:
 
 
 def from_data(
-    X: ArrayLike, y: ArrayLike, *, scatter: Scatter = "mean", shrinkage: float | str | None = None
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    scatter: Scatter = "mean",
+    shrinkage: float | str | None = None,
+    weights: FloatArray | None = None,
 ) -> ClassScatter:
     """Class means and scatters of labelled samples.
 
@@ -278,8 +283,14 @@ def from_data(
     shrinkage : float, "auto" or None
         Shrink every scatter towards a multiple of the identity of the range: by this share, or by that of
         Ledoit and Wolf.
+    weights : ndarray, optional
+        How often every sample counts, a positive number.
     """
     data, index, labels = _checked_data(X, y)
+    weighted = weights is not None
+    if weighted and shrinkage == "auto":
+        raise ProblemError("shrinkage='auto' counts samples, so it goes with no weights; give a share")
+    weights = np.ones(index.size) if weights is None else weights
     largest = float(np.max(np.abs(data), initial=0.0))
     scale = _power(largest)
     raw, data = data, data * scale
@@ -296,9 +307,10 @@ def from_data(
     span, rank = row_space(data, _column_sizes(data))
     if rank < data.shape[1]:
         data, basis = data @ span, basis @ span
-    counts = np.bincount(index)
-    means = np.array([data[index == g].mean(axis=0) for g in range(labels.size)])
-    factors = tuple(data[index == g] - means[g] for g in range(labels.size))
+    counts = np.bincount(index, weights)
+    parts = [(data[index == g], weights[index == g]) for g in range(labels.size)]
+    means = np.array([np.average(p, axis=0, weights=w if weighted else None) for p, w in parts])
+    factors = tuple((p - m) * np.sqrt(w)[:, None] for (p, w), m in zip(parts, means, strict=True))
     factors = tuple(np.zeros((0, f.shape[1])) if f.shape[0] == 1 else f for f in factors)
     covariances = None
     if shrinkage is not None:
@@ -309,13 +321,15 @@ def from_data(
     elif scatter == "mean":
         factors = tuple(f / np.sqrt(n) for f, n in zip(factors, counts, strict=True))
     out = ClassScatter(means, factors, covariances, basis, scale, labels)
-    independent = shrinkage is None and rank == index.size - 1 and affinely_independent(whole)
+    proper = not weighted and shrinkage is None  # of samples with weights nothing exact is known
+    independent = proper and rank == index.size - 1 and affinely_independent(whole)
     same = out.equal_means()
-    coincident = equal_exactly(raw, index, same) if np.unique(same).size < same.size else None
+    equal = not weighted and np.unique(same).size < same.size
+    coincident = equal_exactly(raw, index, same) if equal else None
     still = None
     if shrinkage is None and rank == basis.shape[1] == int(varies.sum()):
-        parts = (raw[index == g][:, varies] for g in range(labels.size))
-        still = np.all([(part == part[0]).all(axis=0) for part in parts], axis=0)
+        given = (raw[index == g][:, varies] for g in range(labels.size))
+        still = np.all([(part == part[0]).all(axis=0) for part in given], axis=0)
     return replace(out, independent=independent, coincident=coincident, still=still)
 
 

@@ -148,6 +148,7 @@ class WLDA(ParametricFamily):
         formulation: Formulation = "compact",
         scatter: geometry.Scatter = "mean",
         shrinkage: float | str | None = None,
+        weights: FloatArray | None = None,
     ) -> WLDA:
         """Build the family from labelled samples.
 
@@ -167,6 +168,8 @@ class WLDA(ParametricFamily):
         shrinkage : float, "auto" or None
             Shrink every class scatter towards the multiple of the identity (of the range of the total
             scatter) that has its trace: by this share, or by that of Ledoit and Wolf.
+        weights : ndarray, optional
+            How often every sample counts, a positive number.
 
         Raises
         ------
@@ -175,7 +178,7 @@ class WLDA(ParametricFamily):
         """
         if scatter not in ("mean", "sum"):
             raise ProblemError(f"scatter must be 'mean' or 'sum', got {scatter!r}")
-        classes = geometry.from_data(X, y, scatter=scatter, shrinkage=shrinkage)
+        classes = geometry.from_data(X, y, scatter=scatter, shrinkage=shrinkage, weights=weights)
         return cls(classes, n_components, formulation)
 
     @classmethod
