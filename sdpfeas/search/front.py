@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -43,7 +43,8 @@ def _taking_models(
         ask = of_models if is_model(problem) else driver
         return ask(problem, *arguments, **settings)
 
-    return asked
+    # The first argument may be named, which ParamSpec cannot say.
+    return cast("Callable[Concatenate[Asked | cp.Problem, P], Answer]", asked)
 
 
 solve = _taking_models(solving.solve, solve_model)
