@@ -1,59 +1,110 @@
 """What solvers say about problems without interior, beside what is proved: the table of docs/faces.md.
 
-Run as ``python benchmarks/faces.py FOLDER [SOLVER ...]`` with a folder of Liu and Pataki's SeDuMi files.
-Every file is asked, and the feasible twin of a weak one: the bounds shifted to a point on its smallest face.
+Run as ``python benchmarks/faces.py FOLDER [SOLVER ...] [--every K] [--limit SECONDS]`` with a folder of Liu
+and Pataki's SeDuMi files. Every file is asked (or every K-th of each kind), and two feasible twins of each weak
+one: the bounds are those of a point on its smallest face, made of integers or of floats. Solvers that are not
+installed are left out. All of them answer a problem one after the other, in processor time.
 """
 
 from __future__ import annotations
 
-import sys
-import time
+import argparse
+import os
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 import sdpfeas as sf
 from sdpfeas.backends.claimed import claimed_verdict
+from sdpfeas.backends.registry import find_solver
 
-SOLVERS = ("clarabel", "scs", "solvers/csdp.py", "auto")
-LIMIT = 20.0
+HERE = Path(__file__).resolve().parents[1] / "solvers"
+SOLVERS = ("auto", "clarabel", "scs", *(str(HERE / f"{name}.py") for name in ("csdp", "sdpa", "cvxopt")))
 
 
-def twin(problem: sf.FeasibilityProblem) -> sf.FeasibilityProblem:
-    """The same rows, with bounds that a matrix of integers on the smallest face meets."""
+def twins(problem: sf.FeasibilityProblem, seed: int) -> Iterator[tuple[str, sf.FeasibilityProblem]]:
+    """The same rows, with bounds that a matrix on the smallest face meets."""
+    rng = np.random.default_rng(seed)
     faces = sf.reduce(problem).faces
-    point = faces.point(tuple(np.eye(size) for size in faces.sizes))
-    bounds = problem.apply(point)
-    return sf.FeasibilityProblem(problem.sets, problem.rows, bounds, bounds)
+    roots = {
+        "integer": [rng.integers(-3, 4, (size, size + 1)).astype(np.float64) for size in faces.sizes],
+        "float": [rng.normal(size=(size, size)) for size in faces.sizes],
+    }
+    for numbers, parts in roots.items():
+        bounds = problem.apply(faces.point(tuple(root @ root.T for root in parts)))
+        yield numbers, sf.FeasibilityProblem(problem.sets, problem.rows, bounds, bounds)
 
 
-def main(folder: Path, solvers: tuple[str, ...]) -> None:
-    """Print a line for every solver and kind of file: what was claimed, what is proved, how long it took."""
-    asked: dict[str, list[sf.FeasibilityProblem]] = defaultdict(list)
+def collect(folder: Path, every: int) -> dict[str, list[sf.FeasibilityProblem]]:
+    """Read the problems, by kind; those of 10 and of 20 rows together."""
+    files: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(folder.glob("*.mat")):
-        kind = path.stem.rsplit("_", 3)[0].replace("_", ", ")
-        problem = sf.read_sedumi(path, side="primal")
-        asked[kind].append(problem)
-        if kind.startswith("weak"):
-            asked[kind.replace("weak", "feasible twin")].append(twin(problem))
-    print("| problems | solver | says feasible | says infeasible | proved | wrong | seconds |")
-    print("|---|---|---|---|---|---|---|")
-    for kind, problems in asked.items():
+        files[path.stem.rsplit("_", 1)[0]].append(path)
+    asked: dict[str, list[sf.FeasibilityProblem]] = defaultdict(list)
+    for name, paths in files.items():
+        truth, shape = name.split("_")[:2]
+        for seed, path in enumerate(paths[::every]):
+            problem = sf.read_sedumi(path, side="primal")
+            asked[f"{'weakly' if truth == 'weak' else 'strongly'} infeasible, {shape}"].append(problem)
+            if truth == "weak":
+                for numbers, twin in twins(problem, seed):
+                    asked[f"feasible twins, {numbers}, {shape}"].append(twin)
+    return asked
+
+
+def processor_time() -> float:
+    """Seconds of this process and of those it started and waited for: CSDP is one."""
+    return sum(os.times()[:4])
+
+
+class Score:
+    """What one solver did on one kind of problems."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, int] = defaultdict(int)
+        self.granted: dict[str, int] = defaultdict(int)
+        self.times: list[float] = []
+
+    def ask(self, problem: sf.FeasibilityProblem, solver: str, limit: float) -> None:
+        """Ask, and take the time."""
+        begin = processor_time()
+        result = sf.solve(problem, solver, time_limit=limit)
+        self.times.append(processor_time() - begin)
+        claim = claimed_verdict(result.claim)
+        self.said["nothing" if claim is None else claim.value] += 1
+        self.granted[result.verdict.value] += 1
+
+    def line(self, right: str) -> str:
+        """Cells of the table."""
+        (other,) = {"feasible", "infeasible"} - {right}
+        proved = f"{self.granted[right]} of {len(self.times)}"
+        cells = [self.said["feasible"], self.said["infeasible"], proved, self.granted[other]]
+        times = f"{np.median(self.times):.2f} | {max(self.times):.2f}"
+        return " | ".join([*map(str, cells), times])
+
+
+def main() -> None:
+    """Print a line for every solver and kind of problems: what was said, what is proved, how long it took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("solvers", nargs="*", default=SOLVERS)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=20.0)
+    given = parser.parse_args()
+    solvers = [name for name in given.solvers if find_solver(name).make().available()[0]]
+    print("| problems | solver | says feasible | says infeasible | proved | wrong | median s | longest s |")
+    print("|---|---|---|---|---|---|---|---|")
+    for kind, problems in collect(given.folder, given.every).items():
+        scores = {solver: Score() for solver in solvers}
+        for problem in problems:
+            for solver, score in scores.items():
+                score.ask(problem, solver, given.limit)
         right = "feasible" if kind.startswith("feasible") else "infeasible"
-        for solver in solvers:
-            said, proved, wrong, times = defaultdict(int), 0, 0, []
-            for problem in problems:
-                begin = time.process_time()
-                result = sf.solve(problem, solver, time_limit=LIMIT)
-                times.append(time.process_time() - begin)
-                claim = claimed_verdict(result.claim)
-                said["nothing" if claim is None else claim.value] += 1
-                proved += result.verdict == right
-                wrong += result.verdict not in (right, "undecided")
-            counts = f"{said['feasible']} | {said['infeasible']} | {proved} of {len(problems)} | {wrong}"
-            print(f"| {kind} | {solver} | {counts} | {np.median(times):.2f} |", flush=True)
+        for solver, score in scores.items():
+            print(f"| {kind} | {Path(solver).stem} | {score.line(right)} |", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), tuple(sys.argv[2:]) or SOLVERS)
+    main()

@@ -28,8 +28,8 @@ TOLERANCE = 1e-12
 #: Depth, relative to the trace, below which no vector is in the cone.
 NOTHING = -1e-5
 
-#: Share of its estimated cost that the solver takes where all there is are a few dense blocks: 0.1 to 0.2.
-DENSE = 0.3
+#: Share of its estimated cost that the solver takes where all there is are a few dense blocks: 0.07 to 0.1.
+DENSE = 0.12
 
 #: Directions smaller than this, relative to the largest, are none.
 RANK = 1e-10
