@@ -1,7 +1,7 @@
 """What solvers say about problems without interior, beside what is proved: the table of docs/faces.md.
 
 Run as ``python benchmarks/faces.py FOLDER [SOLVER ...] [--every K] [--limit SECONDS]`` with a folder of Liu
-and Pataki's SeDuMi files. Every file is asked (or every K-th of each kind), and two feasible twins of each weak
+and Pataki's SeDuMi files. Every file (or every K-th of a kind) is asked, and two feasible twins of each weak
 one: the bounds are those of a point on its smallest face, made of integers or of floats. Solvers that are not
 installed are left out. All of them answer a problem one after the other, in processor time.
 """
