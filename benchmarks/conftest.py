@@ -13,6 +13,8 @@ import os
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
+import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,9 @@ PROBLEMS = ("wlda-iris", "wlda-wine-std", "theta-cycle", "planted-mixed")
 
 PLAN = pytest.StashKey[Comparison]()
 
+#: When everything has to be over, on the monotonic clock.
+UNTIL = pytest.StashKey[float]()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("sdpfeas", "cards to time")
@@ -42,10 +47,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--full", action="store_true", help="all problems, peers up to 120 s; else the short set")
     group.addoption("--cap", type=float, metavar="S", help="seconds a peer may take (60; full: 120)")
     group.addoption("--results", type=Path, metavar="DIR", help="where cells are kept (benchmarks/results)")
+    group.addoption("--minutes", type=float, metavar="M", help="begin nothing after so many minutes, and end")
     group.addoption("--resume", action="store_true", help="measure only what is not there yet")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[UNTIL] = time.monotonic() + 60.0 * (config.getoption("--minutes") or math.inf)
     solvers = config.getoption("--solver") or SOLVERS
     problems = config.getoption("--problem") or PROBLEMS
     try:
@@ -53,6 +60,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[PLAN] = make_plan(solvers, problems, 1, settings)
     except SdpfeasError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.monotonic() > item.config.stash[UNTIL]:
+        pytest.skip("the time is up; --resume goes on")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -102,7 +114,7 @@ def laboratory(pytestconfig: pytest.Config) -> Laboratory:
 
     preset = Caps() if pytestconfig.getoption("--full") else Caps(cap=60.0, own_cap=300.0)
     cap = pytestconfig.getoption("--cap") or preset.cap
-    caps = Caps(cap, preset.own_cap, preset.memory)
+    caps = Caps(cap, preset.own_cap, preset.memory, pytestconfig.stash[UNTIL])
     return Laboratory(_folder(pytestconfig), caps, resume=pytestconfig.getoption("--resume"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -154,6 +155,9 @@ def test_nothing_is_measured_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     stored = json.loads((tmp_path / lab.FILE).read_text())
     assert {"cpu", "versions", "threads", "date"} <= set(stored["machine"])
     assert len(stored["cells"]) == 3
+    late = lab.Laboratory(tmp_path, lab.Caps(until=time.monotonic() + 1e-3), resume=False)
+    assert late.measure(synthetic(3, 4), "clarabel").cap == 1.0  # what is left, and time to begin
+    assert counter.read_text() == "xxxxxx"
 
 
 @pytest.mark.slow
