@@ -84,6 +84,11 @@ def test_the_interface_is_as_written_down() -> None:
     assert interface() == SNAPSHOT.read_text(encoding="utf-8"), "run `make api`, and say so in the changelog"
 
 
+def test_the_changelog_begins_with_this_version() -> None:
+    changes = (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## \[(.*?)\]", changes, re.MULTILINE)[0] == sf.__version__
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     page = (DOCS / "reference.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"\.\. auto\w+:: sdpfeas\.(\w+)$", page, re.MULTILINE))

@@ -20,21 +20,21 @@ PICTURED = ("index", "start", "mathematics", "examples/portfolio", "examples/ind
 
 #: How far the page sticks out of the window, and the least contrast of its paragraphs (WCAG).
 MEASURE = """() => {
-  const shine = text => {
-    const [r, g, b] = text.match(/[0-9.]+/g).slice(0, 3).map(v => v / 255)
+  const parts = text => text.match(/[0-9.]+/g).map(Number);
+  const shine = colour => {
+    const [r, g, b] = colour.slice(0, 3).map(v => v / 255)
       .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const behind = e => {
-    for (; e; e = e.parentElement) {
-      const colour = getComputedStyle(e).backgroundColor;
-      if (!/, 0\\)$|transparent/.test(colour)) return colour;
-    }
-    return "rgb(255, 255, 255)";
+  const behind = e => {  // layers that one can see through, down to one that is opaque
+    const [r, g, b, share = 1] = e ? parts(getComputedStyle(e).backgroundColor) : [255, 255, 255];
+    if (share === 1) return [r, g, b];
+    const below = behind(e.parentElement);
+    return [r, g, b].map((v, k) => share * v + (1 - share) * below[k]);
   };
   let contrast = 21;
   for (const e of document.querySelectorAll("article p, article li, article td, article h1, article h2")) {
-    const [a, b] = [shine(getComputedStyle(e).color), shine(behind(e))];
+    const [a, b] = [shine(parts(getComputedStyle(e).color)), shine(behind(e))];
     contrast = Math.min(contrast, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
   }
   return [document.documentElement.scrollWidth - window.innerWidth, contrast];
