@@ -35,11 +35,11 @@ from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.joined import join_split
-from sdpfeas.problem.rows import Sparse, Stacked
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.search.bisection import bisect
 from sdpfeas.search.bracket import Bracket, Watch
 from sdpfeas.search.driver import Search
+from sdpfeas.search.optimum_lmis import LmiLevels, are_lmis_alone
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["Optimum", "optimum"]
@@ -142,13 +142,20 @@ def optimum(
     inner = slacks.problem
     extra = [np.zeros(block.shape) for block in inner.sets[len(problem.sets) :]]
     terms = (*joined.terms(goal.to_maximise(joined.original)), *extra)
-    rows = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
-    family = LevelSet(inner.sets, rows, inner.rows, inner.lower, inner.upper)
+    family: LevelSet
+    if are_lmis_alone(problem):
+        family = LmiLevels(problem, terms[: len(problem.sets)])
+    else:
+        rows = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
+        family = LevelSet(inner.sets, rows, inner.rows, inner.lower, inner.upper)
     search = Search(family, solver, tol, absolute_tol, time_limit, None, dict(options or {}))
     if not search.backend.maximises:
         raise BackendError(f"backend {search.backend.name!r} takes no objective")
     with search.working():
-        programs = _dual_programs(search, problem, terms) or _Programs(search, inner, terms)
+        if isinstance(family, LmiLevels):
+            programs = _Programs(search, family.dual, family.dual_terms, family.evidence)
+        else:
+            programs = _Programs(search, inner, terms)
         reason = programs.run()
     bracket = search.bracket
     if not bracket.closed and not search.deadline.expired and isinstance(search.backend, Auto):
@@ -191,37 +198,6 @@ def _by_levels(search: Search, reason: str) -> str:
     if found.certificate is not None and found.upper < bracket.upper:
         bracket.upper, bracket.certificate = found.upper, found.certificate
     return found.reason
-
-
-def _dual_programs(search: Search, problem: FeasibilityProblem, terms: Point) -> _Programs | None:
-    """Of LMIs in free variables alone, the dual: it has their matrices as variables and no slacks.
-
-    ``max c'x`` over ``F(x)`` in cones is ``min <Y, F(0)>`` over ``<F_i, Y> = -c_i``; its multipliers are -x.
-    """
-    cones = all(block.free for block in problem.sets) and all(lmi.set.cone for lmi in problem.lmis)
-    if not problem.lmis or problem.m or not cones:
-        return None
-    rows = []
-    for lmi in problem.lmis:
-        parts = [
-            Sparse(sp.csr_array((block.n, lmi.set.entries)), lmi.set.n, lmi.set.matrix)
-            if part is None
-            else part
-            for part, block in zip(lmi.coefficients, problem.sets, strict=True)
-        ]
-        rows.append(parts[0] if len(parts) == 1 else Stacked(parts))
-    right = -np.concatenate(terms[: len(problem.sets)])
-    dual = FeasibilityProblem([lmi.set for lmi in problem.lmis], rows, right, right)
-    slacks, cuts = problem.slack_form, np.cumsum([block.n for block in problem.sets])[:-1]
-
-    def evidence(point: Point | None, y: FloatArray | None) -> tuple[Point | None, FloatArray | None]:
-        placed = None if y is None else slacks.start_point(tuple(np.split(-y, cuts)))
-        if point is None:
-            return placed, None
-        flat = slacks.start_multipliers(np.concatenate([part.reshape(-1) for part in point]))
-        return placed, search.family.program_multipliers(flat)
-
-    return _Programs(search, dual, tuple(-lmi.constant for lmi in problem.lmis), evidence)
 
 
 Evidence = Callable[[Point | None, FloatArray | None], tuple[Point | None, FloatArray | None]]

@@ -14,9 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
+from sdpfeas.backends.inquiry import Progress
 from sdpfeas.cli import main
+from sdpfeas.families.proofs import Bound
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.search import optimum as optimum_module
+from sdpfeas.search.bracket import Bracket
 
 SETS: dict[str, list[BlockSet]] = {
     "psd": [sf.PSD(4)],
@@ -193,16 +196,23 @@ def test_free_variables_that_were_split_are_joined() -> None:
     assert np.allclose(split.apply(found.point), split.lower, atol=1e-6)
 
 
-def test_an_end_is_proved_by_an_earlier_iterate_where_the_last_proves_nothing(monkeypatch: Any) -> None:
-    """Without programs that are moved into the interior, the iterates on the way have to do."""
-    monkeypatch.setattr(optimum_module, "SHARES", ())
-    rng = np.random.default_rng(11)
-    problem, terms, value = planted_optimum(rng, [sf.PSD(4), sf.Nonneg(2)], 3)
-    # The first row is the trace: what is added to it moves the value to zero, where no tolerance is met.
-    share = value / problem.lower[0]
-    shifted = tuple(c - share * g for c, g in zip(terms, problem.adjoint(np.eye(3)[0]), strict=True))
-    found = sf.optimum(problem, shifted, 1e-6, "spectral-ipm")
-    assert -1e-4 < found.lower <= found.upper < 1e-4
-    monkeypatch.setattr(optimum_module, "REMEMBERED", 0)
-    without = sf.optimum(problem, shifted, 1e-6, "spectral-ipm")
-    assert without.upper - without.lower == math.inf
+@pytest.mark.parametrize("last", range(9))
+def test_an_end_is_proved_by_the_latest_iterate_that_can(last: int) -> None:
+    """Iterates get better and lie less deep: of those that were passed the best provable one is found."""
+
+    class Family:
+        def prove_lower(self, point: Any, above: float) -> Bound | None:
+            return Bound(float(point[0][0]), point) if point[0][0] <= last else None
+
+        def prove_upper(self, *_: Any) -> None:
+            return None
+
+        def recovered_points(self, *_: Any) -> list[Any]:
+            return []
+
+    bracket = Bracket(Family(), 1e-6, 1e-9)  # type: ignore[arg-type]
+    watch = optimum_module._Watch(bracket, lambda point, y: (point, y))
+    for k in range(9):
+        watch(Progress(k, 0.0, (np.array([float(k)]),), np.ones(1), gap=1.0))
+    watch.finish(sf.Claim())
+    assert (bracket.lower, bracket.upper) == (last, math.inf)
