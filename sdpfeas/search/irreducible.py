@@ -11,12 +11,17 @@ from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.traced import Part
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.verifier.results import Result, Verdict
+from sdpfeas.verifier import decide
+from sdpfeas.verifier.results import Check, Claim, Result, Verdict
 
-__all__ = ["irreducible", "shares"]
+__all__ = ["contradiction", "evidence", "irreducible", "shares"]
 
 #: A constraint with less than this share in a certificate is rounding, and is not listed.
 LEAST_SHARE = 1e-9
+
+
+#: How much more than the next a step of a chain is made to weigh when steps are added up.
+WEIGHTS = (1.0, 16.0, 256.0, 65536.0)
 
 
 def shares(form: CvxpyForm, z: FloatArray) -> list[tuple[Part, float]]:
@@ -43,6 +48,49 @@ def shares(form: CvxpyForm, z: FloatArray) -> list[tuple[Part, float]]:
     total = sum(weight for _, weight in found) or 1.0
     found = [(part, weight / total) for part, weight in found if weight > LEAST_SHARE * total]
     return sorted(found, key=lambda each: -each[1])
+
+
+def evidence(blocks: Blocks, check: Check) -> FloatArray | None:
+    """Multipliers of a canonical form that prove it infeasible; None without such a proof.
+
+    A chain of several steps has no multipliers that do it at once: what comes back then are the sizes of
+    those of all its steps, which tell the constraints that have a part in it.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        The form as blocks.
+    check : Check
+        What was proved of their problem.
+    """
+    if check.verdict is not Verdict.INFEASIBLE:
+        return None
+    whole = contradiction(check)
+    if whole is not None:
+        return blocks.row_multipliers(whole)
+    steps = () if check.chain is None else check.chain.steps
+    found = [np.abs(blocks.row_multipliers(step.astype(float))) for step in steps]
+    return np.sum([z / (float(np.max(z)) or 1.0) for z in found], axis=0) if found else None
+
+
+def contradiction(check: Check) -> FloatArray | None:
+    """Multipliers that rule out every point at once: a certificate, or the steps of a chain added up.
+
+    There are none where infeasibility is weak; then a chain is all there is.
+
+    Parameters
+    ----------
+    check : Check
+        What was proved.
+    """
+    if check.certificate is not None or check.chain is None or check.verdict is not Verdict.INFEASIBLE:
+        return check.certificate
+    *before, last = (step.astype(float) for step in check.chain.steps)
+    for weight in WEIGHTS if before else WEIGHTS[:1]:
+        total = sum((step * weight ** (len(before) - k) for k, step in enumerate(before)), last)
+        if decide(check.problem, Claim(certificate=total)).verdict is Verdict.INFEASIBLE:
+            return np.asarray(total)
+    return None
 
 
 def irreducible(
@@ -95,9 +143,9 @@ def _multipliers(
     if not keep.any():
         return None
     blocks = Blocks(form.canonical.selected(keep))
-    check = ask(blocks.problem()).check
-    if check.verdict is not Verdict.INFEASIBLE or check.certificate is None:
+    found = evidence(blocks, ask(blocks.problem()).check)
+    if found is None:
         return None
     z = np.zeros(keep.size)
-    z[keep] = blocks.row_multipliers(check.certificate)
+    z[keep] = found
     return z

@@ -18,7 +18,7 @@ from sdpfeas.io.cvxpy import CvxpyForm, convert
 from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.traced import Part, spoken
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.search.irreducible import irreducible, shares
+from sdpfeas.search.irreducible import contradiction, evidence, irreducible, shares
 from sdpfeas.search.loosening import Loosening, loosenings
 from sdpfeas.search.solving import solve
 from sdpfeas.verifier import verify
@@ -81,15 +81,16 @@ class ModelCheck(Check):
         sets : bool
             Makes no difference: what attributes of variables say is always listed.
         """
-        if self.verdict is not Verdict.INFEASIBLE or self.certificate is None:
-            return []
         assert self.form is not None
-        form, z = self.form, self.form.blocks.row_multipliers(self.certificate)
+        form, z = self.form, evidence(self.form.blocks, self)
+        if z is None:
+            return []
         parts = shares(form, z)
         if prune and self.ask is not None:
             z = irreducible(form, [part for part, _ in parts], self.ask, z)
             parts = shares(form, z)
-        duals = form.canonical.invert_duals(z)
+        # Of a longer chain there are no dual values: its multipliers work one after the other.
+        duals = {} if contradiction(self) is None else form.canonical.invert_duals(z)
         return [self._entry(part, share, duals) for part, share in parts]
 
     def _entry(self, part: Part, share: float, duals: dict[int, Any]) -> ConstraintConflict:
@@ -120,9 +121,11 @@ class ModelCheck(Check):
         time_limit : float, optional
             Seconds in all.
         """
-        if self.verdict is not Verdict.INFEASIBLE or self.certificate is None or self.form is None:
+        assert self.form is not None
+        z = evidence(self.form.blocks, self)
+        if z is None:
             return []
-        parts = shares(self.form, self.form.blocks.row_multipliers(self.certificate))
+        parts = shares(self.form, z)
         return loosenings(self.form, [part for part, _ in parts[:limit]], tol, Deadline(time_limit))
 
     def explain(self, *, prune: bool = False, limit: int = 10) -> str:
@@ -181,9 +184,10 @@ class ModelResult(Result):
 
     def multiplier(self, row: Any) -> Any:
         """The dual value of a constraint, by the constraint, its label, or as it is written."""
-        if self.certificate is None:
-            raise ClaimError(f"there are no multipliers: the verdict is {self.verdict}")
-        duals = self.form.duals(self.certificate)
+        whole = contradiction(self.check)
+        if whole is None:
+            raise ClaimError(f"there are no multipliers: the verdict is {self.verdict}, {self.reason}")
+        duals = self.form.duals(whole)
         for constraint, dual in duals.items():
             if constraint is row or (isinstance(row, str) and row in (constraint.label, spoken(constraint))):
                 return dual
@@ -246,10 +250,12 @@ def _assign(check: ModelCheck, form: CvxpyForm) -> None:
     """Set values and dual values, as cvxpy does when it is told a status."""
     if check.verdict is Verdict.FEASIBLE and check.point is not None:
         form.assign(check.point)
-    elif check.verdict is Verdict.INFEASIBLE and check.certificate is not None:
+    elif check.verdict is Verdict.INFEASIBLE:
         for variable in form.original.variables():
             variable.save_value(None)
-        form.assign_duals(check.certificate)
+        whole = contradiction(check)
+        if whole is not None:
+            form.assign_duals(whole)
 
 
 def _claim_there(form: CvxpyForm, deadline: Deadline) -> tuple[Claim, str]:

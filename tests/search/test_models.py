@@ -11,6 +11,7 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.io.cvxpy import convert
+from sdpfeas.io.cvxpy.traced import spoken
 
 
 def model(least: float) -> tuple[cp.Problem, dict[str, Any]]:
@@ -59,7 +60,7 @@ def test_an_infeasible_model_names_its_constraints() -> None:
     assert [e.weight for e in entries] == sorted((e.weight for e in entries), reverse=True)
     small = result.conflict(prune=True)
     names = {entry.name for entry in small}
-    assert names == {"budget", "level <= X[0, 0] + t", "t <= 0.5", "X >> 0 (PSD of the variable)"}
+    assert names == {"budget", "X[0, 0] + t >= level", "t <= 0.5", "X >> 0 (PSD of the variable)"}
     by_name = {entry.name: entry for entry in small}
     assert by_name["budget"].constraint is parts["constraints"][0]
     assert by_name["X >> 0 (PSD of the variable)"].variable is parts["X"]
@@ -235,3 +236,35 @@ def test_objectives_are_bracketed() -> None:
     assert sf.optimum(middle).lower <= 1.5 <= sf.optimum(middle).upper
     with pytest.raises(sf.ProblemError, match="constant"):
         sf.optimum(cp.Problem(cp.Minimize(0), [x >= 0]))
+
+
+@pytest.mark.parametrize("rows", ["weak", "unstable"])
+def test_a_chain_has_a_conflict_too(rows: str) -> None:
+    if rows == "weak":
+        X = cp.Variable((2, 2), PSD=True, name="X")
+        constraints = [(X[0, 0] <= 0).set_label("corner"), (X[0, 1] >= 1).set_label("side"), X[1, 1] <= 9]
+        expected = {"corner", "side", "X >> 0 (PSD of the variable)"}
+    else:
+        P, A = cp.Variable((2, 2), symmetric=True), np.array([[0.1, 1.0], [0.0, -1.0]])
+        constraints = [(P >> np.eye(2)).set_label("P"), (A.T @ P + P @ A << 0).set_label("decay")]
+        expected = {"P", "decay"}
+    result = sf.solve(cp.Problem(cp.Minimize(0), constraints))
+    assert (result.verdict, result.certificate) == ("infeasible", None)
+    assert {entry.name for entry in result.conflict(prune=True)} == expected
+    assert "conflicting constraints" in result.check.explain()
+
+
+def test_constraints_are_named_as_written() -> None:
+    x, X = cp.Variable(3, name="x"), cp.Variable((2, 2), name="X", hermitian=True)
+    A = np.arange(6.0).reshape(2, 3) + 0.25
+    spoken_of = {
+        cp.sum(x) >= 1: "sum(x) >= 1.0",
+        cp.sum(cp.reshape(x, (3, 1), order="F"), axis=0) <= 1: "sum(reshape(x, (3, 1), F), axis=0) <= 1.0",
+        A @ x == [1, 2]: "[…] @ x == [1. 2.]",
+        cp.trace(X) == 1: "trace(X) == 1.0",
+        cp.norm(x - 1) <= 2: "norm(x - 1.0) <= 2.0",
+        cp.geo_mean(x) >= 1: "geo_mean(x) >= 1.0",
+        cp.partial_trace(X, (2, 1), 1) == np.eye(2): "([[1.0 0.0] [0.0 1.0]] @ X @ [[1.0 0.0] [0.0 1.0]]) ==",
+    }
+    for constraint, words in spoken_of.items():
+        assert spoken(constraint).startswith(words), spoken(constraint)
