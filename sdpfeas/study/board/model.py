@@ -227,7 +227,7 @@ class BoardData:
             out.append(f"{sum(liars.values())} raw statuses say the opposite of what is proved: {listed}.")
         else:
             out.append("No raw status says the opposite of what is proved.")
-        honest = [show(name) for name in self.overall if name not in liars]
+        honest = [show(name) for name, count in self.overall.items() if count["cells"] and not count["lied"]]
         if liars and honest:
             out.append(f"No such status from {', '.join(honest)}.")
         best = max(self.overall.items(), key=lambda item: item[1]["proved"], default=None)
