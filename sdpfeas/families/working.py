@@ -21,7 +21,7 @@ __all__ = ["Part", "WorkingRows"]
 #: A row is taken in if its slack, relative to its level, is below this multiple of the gap ...
 NEAR = 0.3
 #: ... but no more than the first of these, and no less than the second.
-WIDEST, NARROWEST = 0.03, 2e-3
+WIDEST, NARROWEST = 0.01, 2e-3
 
 #: Rows are only asked for again if some slack is below this share of that margin; one more row is not worth
 #: a new system.
@@ -29,7 +29,7 @@ URGENT = 0.5
 
 #: Rows are left out if their slack exceeds this many margins and their weight is below this share of the
 #: mean.
-FAR, IDLE = 4.0, 0.1
+FAR, IDLE = 2.0, 0.1
 
 #: Leaving rows out is worth a new system if it is this share of all.
 WORTH = 0.3

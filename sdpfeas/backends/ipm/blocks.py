@@ -76,8 +76,8 @@ class Block(ABC):
         """Image of ``A*y``."""
 
     @abstractmethod
-    def schur(self, q: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """``A H^-1 A*``, and one row ``A H^-1 q`` for every image q."""
+    def schur(self, q: Sequence[FloatArray], *, rough: bool = False) -> tuple[FloatArray, FloatArray]:
+        """``A H^-1 A*``, in single precision if that will do, and one row ``A H^-1 q`` for every image q."""
 
     @abstractmethod
     def invert(self, g: FloatArray) -> FloatArray:
@@ -219,10 +219,10 @@ class MatrixBlock(Block):
         """Image of ``A*y``."""
         return np.zeros(self.x.shape) if self._rows is None else self._rows.adjoint(y)
 
-    def schur(self, q: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def schur(self, q: Sequence[FloatArray], *, rough: bool = False) -> tuple[FloatArray, FloatArray]:
         """Sum up the scaled Gram matrix."""
         assert self._rows is not None
-        return scaled_gram(self._rows, self._kernel, q)
+        return scaled_gram(self._rows, self._kernel, q, rough=rough)
 
     def invert(self, g: FloatArray) -> FloatArray:
         """Divide by the diagonal of H."""
@@ -339,7 +339,7 @@ class NonnegBlock(Block):
         """``A*y`` itself."""
         return self.adjoint(y)
 
-    def schur(self, q: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def schur(self, q: Sequence[FloatArray], *, rough: bool = False) -> tuple[FloatArray, FloatArray]:
         """``A diag(x / u) A'``."""
         assert self.rows is not None
         mixed = np.array([self.rows.apply(self.invert(part)) for part in q])

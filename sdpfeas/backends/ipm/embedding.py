@@ -24,6 +24,10 @@ __all__ = ["Embedding"]
 #: How often a step that left a cone is tried again, and how much shorter.
 RETRIES, SHORTER = 5, 0.8
 
+#: Newton systems of at least so many rows are summed up in single precision while the gap, relative to the
+#: objective, is above this, and steps are no shorter than that.
+MANY_ROWS, ROUGH, SHORT = 250, 3e-4, 0.3
+
 
 @dataclass(frozen=True)
 class _Sized:
@@ -66,7 +70,17 @@ class Embedding(Iterate):
         length = self._propose(min(1.0, self._pace.boundary * limit))
         self._move(length)
         self.iteration += 1
+        self._short = length < SHORT
         return length
+
+    @property
+    def _rough(self) -> bool:
+        """Whether the Newton system may be summed up in single precision: far from the end, with many rows.
+
+        What it is solved for is always computed in full, so that errors of a step are mended by the next.
+        """
+        far = self.mu * self.degree > ROUGH * abs(self.primal_value) > 0.0
+        return far and self.m >= MANY_ROWS and not self._short
 
     def _factorise(self) -> None:
         self._v_low, self._v_high = self.s / self.p, self.t / self.q
@@ -91,7 +105,7 @@ class Embedding(Iterate):
             if block.rows is not None:
                 known = [self._stationarity[k], self._costs[k]]
                 known += [] if block.size_gradient is None else [block.size_gradient]
-                part, after = block.schur(known)
+                part, after = block.schur(known, rough=self._rough)
                 schur[_square(index)] += part
                 self._after_stationarity[index] += after[0]
                 self._after_cost[index] += after[1]

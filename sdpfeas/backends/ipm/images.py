@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -46,8 +47,12 @@ class Image(ABC):
         """``sum_i y_i T A_i T'``."""
 
     @abstractmethod
-    def strip(self, start: int, stop: int, out: FloatArray) -> None:
+    def strip(self, start: int, stop: int, out: Any) -> None:
         """Write rows ``start:stop`` and columns from ``start`` on of every image."""
+
+    def rough(self, scale: FloatArray) -> Image | None:
+        """Return the images times a scale, in single precision; None if there is no such thing."""
+        return None
 
 
 def image_of(rows: Rows, transform: FloatArray) -> Image:
@@ -65,7 +70,7 @@ def image_of(rows: Rows, transform: FloatArray) -> Image:
 
 
 def scaled_gram(
-    image: Image, kernel: FloatArray | None, extra: Sequence[FloatArray] = ()
+    image: Image, kernel: FloatArray | None, extra: Sequence[FloatArray] = (), *, rough: bool = False
 ) -> tuple[FloatArray, FloatArray]:
     """Gram matrix of images in the inner product of a block.
 
@@ -77,6 +82,8 @@ def scaled_gram(
         The matrix K; None for all ones.
     extra : sequence of ndarray
         More matrices in the coordinates of the block.
+    rough : bool
+        Whether single precision will do for the images; it takes half the time.
 
     Returns
     -------
@@ -86,7 +93,9 @@ def scaled_gram(
         One row for each extra matrix: its inner products with the images.
     """
     leaves, coefficients = image.expand()
-    products = _products(leaves, kernel, extra, image.n)
+    products = _rough_products(leaves, kernel, extra, image.n) if rough else None
+    if products is None:
+        products = _products(leaves, kernel, extra, image.n)
     m = products.shape[0] - len(extra)
     known = list(zip(leaves, coefficients, strict=True))
     if all(c is None or _only_scales(c) for c in coefficients):
@@ -130,6 +139,32 @@ def _products(
     return out
 
 
+def _rough_products(
+    leaves: Sequence[Image], kernel: FloatArray | None, extra: Sequence[FloatArray], n: int
+) -> FloatArray | None:
+    """As :func:`_products`, with images in single precision; None if there is no such thing."""
+    # Traces bound the entries of semidefinite images: nothing overflows, and only what is nothing underflows.
+    scales = [leaf.apply(np.eye(n)) for leaf in leaves]
+    if not all(np.isfinite(scale).all() and np.all(scale > 0.0) for scale in scales):
+        return None
+    found = [leaf.rough(1.0 / scale) for leaf, scale in zip(leaves, scales, strict=True)]
+    images = [leaf for leaf in found if leaf is not None]
+    if len(images) < len(found):
+        return None
+    m = sum(leaf.m for leaf in leaves)
+    size = m + len(extra)
+    out = np.zeros((size, size))
+    out[:m, :m] = _by_strips(images, np.zeros((0, n)), kernel, (), n, np.float32)[0]
+    scale = np.concatenate(scales)
+    out[:m, :m] *= scale[:, None]
+    out[:m, :m] *= scale
+    for k, matrix in enumerate(extra):
+        weighed = matrix if kernel is None else matrix / kernel
+        out[m + k, :m] = np.concatenate([leaf.apply(weighed) for leaf in leaves])
+        out[:m, m + k] = out[m + k, :m]
+    return out
+
+
 def mirrored(weight: FloatArray) -> FloatArray:
     """Weigh a strip, in place: entries right of its diagonal block stand for their mirror images too.
 
@@ -148,15 +183,16 @@ def _by_strips(
     kernel: FloatArray | None,
     extra: Sequence[FloatArray],
     n: int,
+    kind: type[np.floating[Any]] = np.float64,
 ) -> tuple[FloatArray, FloatArray]:
     """Gram matrix of images and extra matrices X, and the forms ``M (X / K) M'`` of the means."""
     m, c = sum(leaf.m for leaf in leaves), means.shape[0]
     size = m + len(extra)
-    gram, forms = np.zeros((size, size)), np.zeros((size, c, c))
+    gram, forms = np.zeros((size, size), dtype=kind), np.zeros((size, c, c))
     width = max(1, min(n, STRIP_SIZE // max(size * n, 1)))
     for start in range(0, n, width):
         stop = min(start + width, n)
-        strip = np.empty((size, stop - start, n - start))
+        strip = np.empty((size, stop - start, n - start), dtype=kind)
         place = 0
         for leaf in leaves:
             leaf.strip(start, stop, strip[place : place + leaf.m])
@@ -164,7 +200,7 @@ def _by_strips(
         for out, matrix in zip(strip[m:], extra, strict=True):
             out[:] = matrix[start:stop, start:]
         weight = np.ones(strip.shape[1:]) if kernel is None else 1.0 / np.sqrt(kernel[start:stop, start:])
-        strip *= mirrored(weight)
+        strip *= mirrored(weight).astype(kind, copy=False)
         flat = strip.reshape(size, -1)
         gram += flat @ flat.T
         if c:
@@ -243,6 +279,7 @@ class _LowRank(Image):
         counts = np.bincount(rows.owner, minlength=rows.m)
         self._slices = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]))]
         self._rank_one = bool(np.all(counts == 1))
+        self._factors, self._signs = rows.factors, rows.signs
 
     def apply(self, x: FloatArray) -> FloatArray:
         return self._rows.apply(x)
@@ -251,13 +288,21 @@ class _LowRank(Image):
         return self._rows.adjoint(y)
 
     def strip(self, start: int, stop: int, out: FloatArray) -> None:
-        factors = self._rows.factors[:, start:]
-        left = factors[:, : stop - start] * self._rows.signs[:, None]
+        factors = self._factors[:, start:]
+        left = factors[:, : stop - start] * self._signs[:, None]
         if self._rank_one:
             np.multiply(left[:, :, None], factors[:, None, :], out=out)
             return
         for k, place in enumerate(self._slices):
             np.matmul(left[place].T, factors[place], out=out[k])
+
+    def rough(self, scale: FloatArray) -> Image:
+        """Return the images times a scale, in single precision."""
+        out = copy(self)
+        root = np.sqrt(scale)[self._rows.owner, None]
+        out._factors = (self._factors * root).astype(np.float32)
+        out._signs = self._signs.astype(np.float32)
+        return out
 
 
 class _Full(Image):
@@ -277,6 +322,12 @@ class _Full(Image):
         stacked = rows.array.reshape((rows.m * rows.n, rows.n)).tocsr()
         half = (stacked @ transform.T).reshape(rows.m, rows.n, rows.n)
         return np.asarray(transform @ half)
+
+    def rough(self, scale: FloatArray) -> Image:
+        """Return the images times a scale, in single precision."""
+        out = copy(self)
+        out._images = (self._images * scale[:, None, None]).astype(np.float32)
+        return out
 
     # Few rows are faster by their images, many by the rows themselves.
     def apply(self, x: FloatArray) -> FloatArray:

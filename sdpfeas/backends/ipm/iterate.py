@@ -93,6 +93,8 @@ class Iterate:
         self._make_rows(problem, lower, upper, primal, dual)
         self.tau, self.kappa = 1.0, primal * dual
         self.iteration = 0
+        #: Whether the last step was a short one.
+        self._short = False
         #: What kept the method from going on, if it says so.
         self.words = ""
         self.ds, self.dp = np.zeros_like(self.s), np.zeros_like(self.p)

@@ -28,7 +28,7 @@ FEW_PAIRS = 800
 
 #: Pairs to begin with: those closer than so many times the closest, but at least and at most so many times
 #: the dimension; and classes within this share of the widest.
-CLOSE, LEAST, MOST = 1.5, 2, 6
+CLOSE, LEAST, MOST = 2.0, 4, 8
 WIDE = 0.5
 
 
