@@ -18,7 +18,7 @@ from contest import compete
 from laboratory import Laboratory
 from results import Lines
 from targets import SIZES
-from wlda_problems import synthetic
+from wlda_problems import Size, size_of
 
 import sdpfeas as sf
 
@@ -39,10 +39,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "limits" not in metafunc.fixturenames:
         return
     full = metafunc.config.getoption("--full")
-    sizes = [size for size in SIZES if full or (size[0] <= SHORT_UP_TO[0] and size[1] <= SHORT_UP_TO[1])]
-    cells = [(synthetic(c, d), "ours" if tol == 1e-6 else "ours-1e-3", more) for c, d, tol, *more in sizes]
+    sizes = [size for size in SIZES if full or _is_short(size_of(size[0]))]
+    cells = [(problem, "ours" if tol == 1e-6 else "ours-1e-3", more) for problem, tol, *more in sizes]
     ids = [f"{problem}-{contestant}" for problem, contestant, _ in cells]
     metafunc.parametrize(("problem", "contestant", "limits"), cells, ids=ids)
+
+
+def _is_short(size: Size) -> bool:
+    return size.classes <= SHORT_UP_TO[0] and size.dimension <= SHORT_UP_TO[1]
 
 
 def test_sizes(

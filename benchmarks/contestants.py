@@ -54,7 +54,7 @@ class Contestant:
     title : str
         What it is called there.
     run : callable
-        From samples and labels to the answer.
+        From samples, labels and, where it is given, the final dimension to the answer.
     implied_by : str, optional
         A contestant that does a part of the same work: if that one hits the cap, this one would too.
     cap : float
@@ -62,12 +62,12 @@ class Contestant:
     """
 
     title: str
-    run: Callable[[np.ndarray, np.ndarray], Found]
+    run: Callable[..., Found]
     implied_by: str | None = None
     cap: float = math.inf
 
 
-def _one_shot(tol: float) -> Callable[[np.ndarray, np.ndarray], Found]:
+def _one_shot(tol: float) -> Callable[..., Found]:
     def search(family: Any) -> Any:
         import sdpfeas as sf
 
@@ -76,7 +76,7 @@ def _one_shot(tol: float) -> Callable[[np.ndarray, np.ndarray], Found]:
     return _family_search(search)
 
 
-def _bisection(backend: str, tol: float = 1e-3) -> Callable[[np.ndarray, np.ndarray], Found]:
+def _bisection(backend: str, tol: float = 1e-3) -> Callable[..., Found]:
     def search(family: Any) -> Any:
         import sdpfeas as sf
 
@@ -91,12 +91,12 @@ def _as_published(family: Any) -> Any:
     return sf.bisect(family, "paper", tol=1e-3, lower=0.0, mode="paper")
 
 
-def _family_search(search: Callable[[Any], Any], **options: Any) -> Callable[[np.ndarray, np.ndarray], Found]:
-    def run(X: np.ndarray, y: np.ndarray) -> Found:
+def _family_search(search: Callable[[Any], Any], **options: Any) -> Callable[..., Found]:
+    def run(X: np.ndarray, y: np.ndarray, components: int | None = None) -> Found:
         import sdpfeas as sf
 
         begin = time.perf_counter()
-        family = sf.families.WLDA.from_data(X, y, **options)
+        family = sf.families.WLDA.from_data(X, y, components, **options)
         built = time.perf_counter()
         found = search(family)
         solve = time.perf_counter() - built
@@ -119,7 +119,7 @@ def _finite(end: float) -> float | None:
     return float(end) if math.isfinite(end) else None
 
 
-def _cvxpy(solver: str, **options: Any) -> Callable[[np.ndarray, np.ndarray], Found]:
+def _cvxpy(solver: str, **options: Any) -> Callable[..., Found]:
     def run(X: np.ndarray, y: np.ndarray) -> Found:
         from peers import run_cvxpy
 
@@ -138,7 +138,7 @@ def _cvxpy(solver: str, **options: Any) -> Callable[[np.ndarray, np.ndarray], Fo
     return run
 
 
-def _scs(eps: float) -> Callable[[np.ndarray, np.ndarray], Found]:
+def _scs(eps: float) -> Callable[..., Found]:
     return _cvxpy("SCS", eps_abs=eps, eps_rel=eps)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from contestants import CONTESTANTS, OURS, PROFILE
 from results import Results
 from targets import SIZES
-from wlda_problems import BY_CLASSES, BY_DIMENSION, PROFILED, WLDA, size_of, synthetic
+from wlda_problems import BY_CLASSES, BY_DIMENSION, PROFILED, WLDA, size_of
 
 __all__ = ["SERIES", "TAKEN_APART", "full_cells", "in_turn", "not_measured", "turn", "used_up"]
 
@@ -30,8 +30,8 @@ FILES_TURN, LAST_TURN = 1, 7
 
 def full_cells() -> Iterator[tuple[str, str]]:
     """All cells of a full run, by problem and contestant; some of them twice."""
-    for classes, dimension, tol, _, _ in SIZES:
-        yield synthetic(classes, dimension), "ours" if tol == 1e-6 else "ours-1e-3"
+    for problem, tol, _, _ in SIZES:
+        yield problem, "ours" if tol == 1e-6 else "ours-1e-3"
     yield from ((problem, contestant) for contestant in SERIES for problem in (*BY_DIMENSION, *BY_CLASSES))
     yield from ((problem, PROFILE + contestant) for contestant in TAKEN_APART for problem in PROFILED)
     yield from ((problem, contestant) for problem in WLDA for contestant in CONTESTANTS)

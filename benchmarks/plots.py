@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from plan import SERIES
 from results import Contest, Lines, Results
-from targets import FILE_LEAST, SIZES, SLOPE_FROM, power_law
-from wlda_problems import BY_CLASSES, BY_DIMENSION, WLDA, size_of, synthetic
+from targets import FILE_LEAST, ONCE, SIZES, SLOPE_FROM, power_law
+from wlda_problems import BY_CLASSES, BY_DIMENSION, WLDA, size_of
 
 __all__ = ["ALL_CLASSES", "ALL_DIMENSIONS", "draw"]
 
@@ -31,8 +31,10 @@ COLOURS = {
 MARKERS = dict(zip(COLOURS, "oDsv^<PX", strict=True))
 
 #: The two series with the sizes beyond them that ours alone is asked.
-ALL_DIMENSIONS = (*BY_DIMENSION, *(synthetic(10, d) for c, d, *_ in SIZES if c == 10 and d > 2000))
-ALL_CLASSES = (*BY_CLASSES, *(synthetic(c, 100) for c, d, *_ in SIZES if d == 100))
+LARGE = [problem for problem, *_ in (*SIZES, *ONCE)]
+ALL_DIMENSIONS = (*BY_DIMENSION, *(p for p in LARGE if size_of(p).dimension > 2000))
+# With more classes than dimensions there is nothing to choose unless the final dimension is given.
+ALL_CLASSES = (*BY_CLASSES, *(p for p in LARGE if size_of(p).components is not None))
 
 #: Where a line through the times begins, if there are enough of them: below, a step is Python.
 CLASSES_FROM = 10

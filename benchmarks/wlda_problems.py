@@ -19,11 +19,14 @@ class Size:
     ----------
     classes, dimension, samples : int
         The three numbers.
+    components : int, optional
+        Final dimension; None for one less than the classes, or all dimensions.
     """
 
     classes: int
     dimension: int
     samples: int
+    components: int | None = None
 
 
 #: How the data sets are prepared, and what comes out.
@@ -37,15 +40,17 @@ DATA: dict[str, tuple[dict[str, Any], Size]] = {
 SEED = 2015
 
 
-def synthetic(classes: int, dimension: int) -> str:
+def synthetic(classes: int, dimension: int, components: int | None = None) -> str:
     """Name of the synthetic problem of a size.
 
     Parameters
     ----------
     classes, dimension : int
         The size.
+    components : int, optional
+        Final dimension. Without it there is nothing to choose where classes outnumber dimensions.
     """
-    return f"synthetic-{classes}-{dimension}"
+    return f"synthetic-{classes}-{dimension}" + ("" if components is None else f"-r{components}")
 
 
 #: The seven problems that decide, and those of the short set.
@@ -75,11 +80,12 @@ def size_of(name: str) -> Size:
     """
     if name in DATA:
         return DATA[name][1]
-    match = re.fullmatch(r"synthetic-(\d+)-(\d+)", name)
+    match = re.fullmatch(r"synthetic-(\d+)-(\d+)(?:-r(\d+))?", name)
     if match is None:
-        raise ValueError(f"no problem is called {name!r}; known: {', '.join(DATA)}, synthetic-C-D")
+        raise ValueError(f"no problem is called {name!r}; known: {', '.join(DATA)}, synthetic-C-D[-rR]")
     classes, dimension = int(match[1]), int(match[2])
-    return Size(classes, dimension, max(2 * dimension, 4 * classes))
+    components = None if match[3] is None else int(match[3])
+    return Size(classes, dimension, max(2 * dimension, 4 * classes), components)
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
