@@ -21,12 +21,13 @@ from sdpfeas.families.descent import REFINE_ROUNDS, Oracle, refine
 from sdpfeas.families.fantope_subspace import LeastSubspaces, least_program
 from sdpfeas.families.roots import EXACT, NO_ROOT, Root
 from sdpfeas.families.subspaces import LARGE, MANY
-from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix, symmetrize
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import UNIT
 from sdpfeas.problem.problem import Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, as_rows
 from sdpfeas.problem.sets import SpectralBox
+from sdpfeas.problem.sets.base import Maximiser
 from sdpfeas.problem.validation import finite_number, float_array, require_finite
 
 __all__ = ["FantopeMaxMin", "FantopeOptions"]
@@ -100,7 +101,7 @@ class FantopeMaxMin(ParametricFamily):
         if rows is None or rows.m == 0:
             raise ProblemError("a minimum needs at least one matrix")
         self._terms = rows
-        self._last: tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]] | None = None
+        self._last: tuple[FloatArray, Maximiser] | None = None
         self._offsets = np.zeros(rows.m) if offsets is None else float_array(offsets, "offsets")
         if self._offsets.shape != (rows.m,):
             raise ProblemError(f"offsets must have {rows.m} entries, got shape {self._offsets.shape}")
@@ -145,16 +146,15 @@ class FantopeMaxMin(ParametricFamily):
         total = float(np.sum(y))
         if not total > 0.0:
             return NO_ROOT
-        lam, weights, _ = self._priced(y)
-        delta = (float(lam @ weights) - float(self._offsets @ y)) / total
-        size = self._box.nuclear_radius * float(np.max(np.abs(lam))) + float(np.abs(self._offsets) @ y)
+        best = self._priced(y)
+        delta = (float(best.lam @ best.weights) - float(self._offsets @ y)) / total
+        size = self._box.nuclear_radius * best.size + float(np.abs(self._offsets) @ y)
         return Root(delta, 64.0 * self._box.n * UNIT * size / total)
 
-    def _priced(self, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Eigenvalues of the weighted sum, those of the best Z for it, and eigenvectors; the last is kept."""
+    def _priced(self, y: FloatArray) -> Maximiser:
+        """The best Z for the weighted sum; the last is kept."""
         if self._last is None or not np.array_equal(self._last[0], y):
-            lam, vec = eigh(self._terms.adjoint(y))
-            self._last = np.array(y), (lam, self._box.maximiser_spectrum(lam), vec)
+            self._last = np.array(y), self._box.maximiser(self._terms.adjoint(y))
         return self._last[1]
 
     def initial_multipliers(self) -> list[FloatArray]:
@@ -164,8 +164,8 @@ class FantopeMaxMin(ParametricFamily):
 
     def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
         """Return the projector on the leading eigenvectors of the weighted sum."""
-        _, weights, vec = self._priced(np.maximum(y, 0.0))
-        return [(spectral_matrix(vec, weights),)]
+        best = self._priced(np.maximum(y, 0.0))
+        return [(self._box.compose(best.frame, best.weights),)]
 
     def refine(
         self, points: list[Point], multipliers: list[FloatArray], tol: float
@@ -174,8 +174,8 @@ class FantopeMaxMin(ParametricFamily):
         base = min((float(np.min(self.values(point))) for point in points), default=0.0) - LIFT * self.unit
 
         def price(u: FloatArray, w: FloatArray, near: float) -> tuple[float, FloatArray]:
-            _, weights, vec = self._priced(u)
-            return self.root(u).delta - base, spectral_matrix(vec, weights)
+            best = self._priced(u)
+            return self.root(u).delta - base, self._box.compose(best.frame, best.weights)
 
         oracle = Oracle(lambda z: self.values((z,)) - base, lambda z: np.ones(1), price)
         weights = [(y, np.ones(1)) for y in multipliers]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sdpfeas.families.lines import column
-from sdpfeas.families.subspaces import Subspaces, leading_pairs, lifted, spanned
-from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.families.subspaces import SPARE, Subspaces, lifted, spanned
+from sdpfeas.numerics.linalg import FloatArray, leading_pairs, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
@@ -36,7 +36,7 @@ class LeastSubspaces(Subspaces):
     def first(self) -> FloatArray:
         """Return the principal directions of the sum of all matrices."""
         return spanned(
-            leading_pairs(self._terms.adjoint(np.full(self._terms.m, 1.0 / self._terms.m)), self.r)[1]
+            leading_pairs(self._terms.adjoint(np.full(self._terms.m, 1.0 / self._terms.m)), self.r + SPARE)[1]
         )
 
     def program(self, basis: FloatArray) -> ConicProgram:
@@ -56,12 +56,12 @@ class LeastSubspaces(Subspaces):
         """Drop what has the wrong sign."""
         return np.maximum(y, 0.0)
 
-    def ahead(self, y: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
+    def ahead(self, y: FloatArray, basis: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
         """Find the leading eigenvectors of the weighted sum."""
         u = self.multipliers(y)
         u = u / u.sum()
         attained = float(np.min(self._small.apply(matrix) - self._offsets))
-        lam, vec = leading_pairs(self._terms.adjoint(u), self.r)
+        lam, vec = leading_pairs(self._terms.adjoint(u), self.r + SPARE)
         return attained, float(np.sum(lam[-self.r :])) - float(self._offsets @ u), vec
 
 

@@ -137,14 +137,14 @@ def _terms(
     for block, a, b in zip(sets, fixed, slope, strict=True):
         if block.free:
             continue
+        if block.bounded:
+            best = block.maximiser(a - delta * b)
+            value += float(best.lam @ best.weights)
+            change -= float(best.weights @ block.coefficients(best.frame, b))
+            size += block.nuclear_radius * best.size
+            continue
         lam, frame = block.decompose(a - delta * b)
         slopes = -block.coefficients(frame, b)
-        if block.bounded:
-            weights = block.maximiser_spectrum(lam)
-            value += float(lam @ weights)
-            change += float(weights @ slopes)
-            size += block.nuclear_radius * float(np.max(np.abs(lam)))
-            continue
         k = int(np.argmax(lam))
         scale, depth = float(np.max(np.abs(a)) + abs(delta) * np.max(np.abs(b))) * block.n, block.n
         if block.entrywise:

@@ -11,16 +11,16 @@ has to be.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
-import scipy.linalg
 
-from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import Point
 from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.rows.arrays import frozen
 
-__all__ = ["LARGE", "MANY", "Subspaces", "leading_pairs", "lifted", "spanned"]
+__all__ = ["LARGE", "MANY", "SPARE", "Subspaces", "davidson_pairs", "lifted", "spanned"]
 
 #: From this side on, with at least this many times as many dimensions as directions, subspaces are worth it.
 LARGE, MANY = 250, 6
@@ -28,12 +28,15 @@ LARGE, MANY = 250, 6
 #: Directions beyond those of the optimum that every round adds.
 SPARE = 5
 
+#: Steps of Davidson's method at most.
+DAVIDSON_STEPS = 12
+
 #: A subspace is cut back to the directions in use when it is this many times as large as they are.
 CROWDED = 12
 
-#: By this share, times the dimension, matrices are moved towards the middle of the box: above what rounding
-#: makes of their eigenvalues, below what a ratio notices.
-INWARDS = 1e-12
+#: By this share times the dimension, or by the other times its square, matrices are moved towards the middle
+#: of the box: above what rounding makes of their eigenvalues, below what a ratio notices.
+INWARDS, FURTHER_INWARDS = 1e-12, 1e-15
 
 #: Weight in a point above which a direction is in use.
 USED = 1e-4
@@ -71,15 +74,17 @@ class Subspaces(ABC):
         """Return multipliers of the family from those of the last program."""
 
     @abstractmethod
-    def ahead(self, y: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
+    def ahead(self, y: FloatArray, basis: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
         """Look beyond the subspace.
 
         Parameters
         ----------
         y : ndarray
             Multipliers of the last program.
+        basis : ndarray
+            Its basis.
         matrix : ndarray
-            The matrix they came with.
+            The matrix they came with, in the coordinates of the basis.
 
         Returns
         -------
@@ -123,10 +128,10 @@ def lifted(basis: FloatArray, matrix: FloatArray, r: float) -> FloatArray:
         The trace.
     """
     n = basis.shape[0]
-    share = INWARDS * n
+    share = max(INWARDS, FURTHER_INWARDS * n) * n
     out = symmetrize((1.0 - share) * (basis @ matrix @ basis.T))
     out[np.diag_indices(n)] += (r - float(np.trace(out))) / n
-    return out
+    return frozen(out)
 
 
 def spanned(columns: FloatArray) -> FloatArray:
@@ -134,18 +139,47 @@ def spanned(columns: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.qr(columns)[0])
 
 
-def leading_pairs(matrix: FloatArray, r: int) -> tuple[FloatArray, FloatArray]:
-    """The r largest eigenvalues of a symmetric matrix and a few more, ascending, with eigenvectors.
+def davidson_pairs(
+    multiply: Callable[[FloatArray], FloatArray],
+    soften: Callable[[FloatArray], FloatArray],
+    basis: FloatArray,
+    count: int,
+    enough: Callable[[FloatArray], float],
+) -> tuple[FloatArray, FloatArray, float]:
+    """Largest eigenvalues of a symmetric operator, ascending, with eigenvectors: Davidson's method.
 
     Parameters
     ----------
-    matrix : ndarray
-        The matrix.
-    r : int
+    multiply : callable
+        Applies the operator to columns.
+    soften : callable
+        Applies something near the inverse of minus the operator, positive definite.
+    basis : ndarray
+        Orthonormal columns to begin with, at least as many as are asked for.
+    count : int
         How many.
+    enough : callable
+        From the eigenvalues: what they may be short of in all.
+
+    Returns
+    -------
+    eigenvalues, eigenvectors : ndarray
+        As far as they were found.
+    short : float
+        About what all eigenvalues together are still short of.
     """
-    n = matrix.shape[0]
-    need("a few eigenvectors", cubes=0.5 * float(n) ** 3)
-    first = max(n - r - SPARE, 0)
-    lam, vec = scipy.linalg.eigh(matrix, subset_by_index=(first, n - 1))
-    return lam, vec
+    image = multiply(basis)
+    for step in range(DAVIDSON_STEPS + 1):
+        lam, vec = np.linalg.eigh(symmetrize(basis.T @ image))
+        lam, vec = lam[-count:], vec[:, -count:]
+        found = basis @ vec
+        residual = image @ vec - found * lam
+        towards = soften(residual)
+        short = float(np.vdot(residual, towards))
+        if step == DAVIDSON_STEPS or short <= enough(lam):
+            break
+        towards -= basis @ (basis.T @ towards)
+        fresh = spanned(towards)
+        fresh = spanned(fresh - basis @ (basis.T @ fresh))  # twice is enough
+        basis, image = np.hstack([basis, fresh]), np.hstack([image, multiply(fresh)])
+    return lam, found, short

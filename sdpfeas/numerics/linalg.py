@@ -67,8 +67,8 @@ def eigvalsh(matrix: FloatArray) -> FloatArray:
     return lam if info == 0 else scipy.linalg.eigvalsh(matrix, driver="ev", check_finite=False)
 
 
-def leading(matrix: FloatArray, count: int) -> FloatArray:
-    """Eigenvectors of the largest eigenvalues of a symmetric matrix, as columns, the very largest last.
+def leading_pairs(matrix: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Largest eigenvalues of a symmetric matrix, ascending, with eigenvectors as columns.
 
     Raises
     ------
@@ -76,12 +76,14 @@ def leading(matrix: FloatArray, count: int) -> FloatArray:
         As for :func:`eigh`.
     """
     n = matrix.shape[0]
+    count = min(count, n)
     if n < PARTIAL_SIZE or 3 * count > n:
-        return eigh(matrix)[1][:, n - count :]
-    need("an eigendecomposition", cubes=0.5 * float(n) ** 3)
+        lam, vec = eigh(matrix)
+        return lam[n - count :], vec[:, n - count :]
+    need("a few eigenvectors", cubes=0.5 * float(n) ** 3)
     _require_finite(matrix)
-    vec: FloatArray = scipy.linalg.eigh(matrix, subset_by_index=(n - count, n - 1), check_finite=False)[1]
-    return vec
+    lam, vec = scipy.linalg.eigh(matrix, subset_by_index=(n - count, n - 1), check_finite=False)
+    return lam, vec
 
 
 def cholesky(matrix: FloatArray) -> FloatArray:

@@ -24,6 +24,7 @@ from sdpfeas.problem.reductions.lifting import Lift, lift
 from sdpfeas.problem.reductions.scaling import Scaling, scale_rows
 from sdpfeas.problem.reductions.slack import Slack, with_slacks
 from sdpfeas.problem.rows import Rows, as_rows
+from sdpfeas.problem.rows.arrays import is_frozen
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.stored import load_problem, save_problem
 from sdpfeas.problem.validation import RowError, float_array, listed, row_index
@@ -237,6 +238,10 @@ class FeasibilityProblem:
         out = []
         for b, (part, block) in enumerate(zip(parts, self.sets, strict=True)):
             given = block.coordinates(part, exact=False)
+            mirrored = is_frozen(given) and (not block.matrix or np.array_equal(given, given.T))
+            if mirrored and given.shape == block.shape:
+                out.append(given)  # nobody can change it, so no copy of what may be large
+                continue
             array = _claim_array(given, f"block {self.block_name(b)} of the point", block.shape)
             out.append(block.symmetrize(array))
         return tuple(out)

@@ -14,7 +14,8 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows import PairwiseDifference
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.wlda.family import geometry
-from sdpfeas.wlda.family.geometry import RANK_TOLERANCE, ClassScatter
+from sdpfeas.wlda.family.geometry import ClassScatter
+from sdpfeas.wlda.family.row_space import RANK_TOLERANCE
 
 __all__ = ["Whitened"]
 

@@ -54,7 +54,7 @@ def by_subspaces(search: Search, spaces: Subspaces) -> Claim:
             if inner.point is None or inner.certificate is None:
                 break
             matrix = spaces.matrix(inner.point)
-            attained, upper, directions = spaces.ahead(inner.certificate, matrix)
+            attained, upper, directions = spaces.ahead(inner.certificate, basis, matrix)
             gap = relative_gap(attained, upper)
             if gap <= promising:
                 promising = AGAIN * gap

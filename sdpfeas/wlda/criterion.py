@@ -9,7 +9,8 @@ import scipy.linalg
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows.pairwise import pair_indices
-from sdpfeas.wlda.family.geometry import RANK_TOLERANCE, ClassScatter
+from sdpfeas.wlda.family.geometry import ClassScatter
+from sdpfeas.wlda.family.row_space import RANK_TOLERANCE
 from sdpfeas.wlda.refine import soft_maximum
 
 __all__ = ["ROUNDING", "Criterion"]

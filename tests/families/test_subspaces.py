@@ -8,8 +8,8 @@ import pytest
 import sdpfeas as sf
 from sdpfeas.families import WLDA, FantopeMaxMin
 from sdpfeas.families import fantope as fantopes
-from sdpfeas.families.subspaces import lifted
-from sdpfeas.problem.rows import LowRank, PairwiseDifference
+from sdpfeas.families.subspaces import davidson_pairs, lifted
+from sdpfeas.problem.rows import LowRank, PairwiseDifference, low_rank
 from sdpfeas.verifier.results import Claim, Verdict
 from sdpfeas.wlda.family import wlda as wldas
 
@@ -117,3 +117,35 @@ def test_five_hundred_dimensions() -> None:
     X, y = samples(0, 10, 500, 1000)
     family = WLDA.from_data(X, y)
     assert_proven(family, sf.bisect(family, tol=1e-6))
+
+
+def test_davidson_finds_leading_eigenvectors() -> None:
+    rng = np.random.default_rng(0)
+    n, lam = 60, np.concatenate([[3.0, 2.0, 1.0], -np.geomspace(0.5, 1e3, 57)])
+    q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    matrix = (q * lam) @ q.T
+    near = np.linalg.inv((q * np.maximum(-lam, 0.5)) @ q.T + 0.05 * np.eye(n))
+    start = np.linalg.qr(rng.standard_normal((n, 8)))[0]
+    values, vectors, short = davidson_pairs(
+        lambda v: matrix @ v, lambda v: near @ v, start, 4, lambda found: 1e-10
+    )
+    assert short <= 1e-10
+    assert np.allclose(values[-3:], [1.0, 2.0, 3.0], rtol=1e-6)
+    assert np.allclose(matrix @ vectors[:, -3:], vectors[:, -3:] * values[-3:], atol=1e-3)
+
+
+def test_factors_in_strips_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    rows = LowRank([rng.standard_normal((k, 6)) for k in (3, 1, 4)], [[1, -1, 2], [-3], [1, 1, 1, 1]])
+    dense = np.array([rows.adjoint(unit) for unit in np.eye(3)])
+    x, y = rng.standard_normal((6, 6)), np.array([1.0, -2.0, 0.5])
+    x = x + x.T
+    for strip in (100, 3):
+        monkeypatch.setattr(low_rank, "STRIP", strip)
+        assert np.allclose(rows.apply(x), np.einsum("kij,ij->k", dense, x))
+        for w in (y, np.abs(y), -np.abs(y)):
+            total = rows.adjoint(w)
+            assert np.allclose(total, np.einsum("k,kij->ij", w, dense))
+            assert np.array_equal(total, total.T)
+        assert np.all(rows.magnitude_adjoint(np.abs(y)) >= np.abs(rows.adjoint(y)) - 1e-12)
+        assert np.all(rows.magnitude_apply(np.abs(x)) >= np.abs(rows.apply(x)) - 1e-12)

@@ -18,10 +18,18 @@ from sdpfeas.problem.validation import RowError, float_array, require_doubles
 Read = Callable[[float], Fraction]
 
 
+#: Numbers that are looked at in one go: an array may fill most of the memory.
+LOOK = 4_000_000
+
+
 def value_range(array: FloatArray) -> tuple[float, float]:
     """Smallest non-zero and largest magnitude."""
-    size = np.abs(array)
-    return float(np.min(size, initial=np.inf, where=size > 0.0)), float(np.max(size, initial=0.0))
+    least, most, flat = np.inf, 0.0, array.reshape(-1)
+    for start in range(0, flat.size, LOOK):
+        size = np.abs(flat[start : start + LOOK])
+        least = min(least, float(np.min(size, initial=np.inf, where=size > 0.0)))
+        most = max(most, float(np.max(size)))
+    return least, most
 
 
 #: Exponent of nothing at all, below that of any number or product of numbers.
@@ -50,8 +58,22 @@ def longest_row(matrix: Any) -> int:
     return int(np.max(np.diff(matrix.indptr), initial=0))
 
 
+def is_frozen(array: Any) -> bool:
+    """Whether an array is what :func:`frozen` returns: read-only, contiguous, its own, without -0.0."""
+    return bool(
+        isinstance(array, np.ndarray)
+        and array.dtype == np.float64
+        and array.flags.c_contiguous
+        and not array.flags.writeable
+        and array.base is None
+        and not np.any(np.signbit(array) & (array == 0.0))
+    )
+
+
 def frozen(array: FloatArray) -> FloatArray:
-    """Contiguous, read-only copy."""
+    """Contiguous, read-only copy; the array itself if it is one."""
+    if is_frozen(array):
+        return array
     # Adding zero turns -0.0 into 0.0, so that equal data hash equally.
     out = np.ascontiguousarray(array + 0.0)
     out.setflags(write=False)

@@ -13,7 +13,7 @@ import numpy as np
 
 from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.rounding import TINY, gamma, inflate, product_up, sum_up
+from sdpfeas.numerics.rounding import TINY, gamma, in_strips, inflate, product_up, sum_up
 from sdpfeas.problem.rows.arrays import Read, value_range
 from sdpfeas.problem.validation import RowError, row_index
 
@@ -218,8 +218,12 @@ class Rows(ABC):
 
     def _radius(self, product: Product, depth: int, argument: FloatArray) -> FloatArray:
         """Error bound of sums with a factor from ``argument`` in every term; ``product`` adds magnitudes."""
-        rounding = product_up(gamma(depth), inflate(product(argument), depth + 4))
-        return sum_up(rounding, self._underflow(product, depth, argument))
+        lost = self._underflow(product, depth, argument)
+
+        def rounding(total: FloatArray, less: FloatArray | float) -> FloatArray:
+            return sum_up(product_up(gamma(depth), inflate(total, depth + 4)), less)
+
+        return in_strips(rounding, product(argument), lost)
 
     def magnitude_apply_upper(self, x: FloatArray) -> FloatArray:
         """Proven bound of ``<|A_i|, x>`` for ``x >= 0``; zero only where no term is."""

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.rounding import TINY, gamma, inflate, product_up, sum_up
+from sdpfeas.numerics.rounding import TINY, gamma, in_strips, inflate, product_up, sum_radius, sum_up
 from sdpfeas.problem.rows.arrays import (
     EMPTY,
     Read,
@@ -199,14 +199,13 @@ class Stacked(Rows):
 
     def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``adjoint`` with a proven radius for every entry."""
-        total, radius, size = np.zeros(self.shape), np.zeros(self.shape), np.zeros(self.shape)
-        for part, weights in zip(self.parts, np.split(y, self._splits), strict=True):
+        (first, some), *others = zip(self.parts, np.split(y, self._splits), strict=True)
+        total, radius = first.enclose_adjoint(some)
+        for part, weights in others:
             value, error = part.enclose_adjoint(weights)
-            total += value
-            size += np.abs(value)
-            radius = sum_up(radius, error)
-        k = len(self.parts) + 2
-        return total, sum_up(radius, product_up(gamma(k), inflate(size, k)))
+            value += total
+            total, radius = value, in_strips(sum_radius, radius, error, value)
+        return total, radius
 
     def magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
         """Proven bound of the sum of the magnitudes with weights ``w >= 0``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,11 +15,14 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
-from sdpfeas.problem.rows.arrays import EMPTY, Read, fractions, frozen
+from sdpfeas.problem.rows.arrays import EMPTY, Read, fractions, frozen, is_frozen
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import float_array, listed, require_finite, row_index
 
 __all__ = ["LowRank"]
+
+#: Factors that are multiplied at a time: products of all of them would take as much memory again.
+STRIP = 1024
 
 
 class LowRank(Rows):
@@ -85,7 +88,9 @@ class LowRank(Rows):
         m : int
             Number of rows.
         """
-        all_factors, all_signs = float_array(factors, "factors"), float_array(signs, "signs")
+        settled = isinstance(factors, np.ndarray) and is_frozen(factors)
+        all_factors: FloatArray = factors if settled else float_array(factors, "factors")  # type: ignore[assignment]
+        all_signs = float_array(signs, "signs")
         owners = row_index(owner, m)
         if all_factors.ndim != 2 or not all_signs.shape == owners.shape == all_factors.shape[:1]:
             raise ProblemError(
@@ -130,7 +135,8 @@ class LowRank(Rows):
 
     def _norms_upper(self) -> FloatArray:
         """Sum of the norms of the rank-one parts of every row."""
-        lengths = norms_upper(self._factors)
+        parts = range(0, max(self._factors.shape[0], 1), STRIP)
+        lengths = np.concatenate([norms_upper(self._factors[k : k + STRIP]) for k in parts])
         sizes = self._sum_by_row(product_up(np.abs(self._signs), lengths, lengths))
         return inflate(sizes, self.depths[0])
 
@@ -172,33 +178,27 @@ class LowRank(Rows):
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row."""
-        # One triangle of a symmetric matrix is enough, at half the cost of a full product.
-        half = np.array(x)
-        half.flat[:: self.n + 1] *= 0.5
-        product = scipy.linalg.blas.dtrmm(2.0, half.T, self._factors.T, lower=0)
-        return self._sum_by_row(self._signs * np.einsum("nk,kn->k", product, self._factors))
+        return self._sum_by_row(self._signs * _forms(self._factors, x))
 
     def stable_apply(self, x: FloatArray) -> FloatArray:
-        """Inner products with every row, without cancelling more than the rows do."""
-        quadratic = np.einsum("kn,kn->k", self._factors @ x, self._factors)
-        return self._sum_by_row(self._signs * quadratic)
+        """Inner products with every row: every term of it once, so nothing cancels but what the rows do."""
+        return self.apply(x)
 
     def adjoint(self, y: FloatArray) -> FloatArray:
         """Weighted sum of the rows."""
         weights = self._signs * y[self._owner]
-        root = np.sqrt(np.abs(weights))[:, None] * self._factors
         # A product of a matrix with its own transpose costs half and is symmetric by itself.
         if not np.any(weights < 0.0):
-            return root.T @ root
+            return _squares(self._factors, weights)
         if not np.any(weights > 0.0):
-            return -(root.T @ root)
-        plus, minus = root[weights > 0.0], root[weights < 0.0]
-        return plus.T @ plus - minus.T @ minus
+            out = _squares(self._factors, -weights)
+            return np.negative(out, out=out)
+        plus, minus = weights > 0.0, weights < 0.0
+        return _squares(self._factors[plus], weights[plus]) - _squares(self._factors[minus], -weights[minus])
 
     def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """Weighted sum of the rows, without cancelling more than they do."""
-        weights = self._signs * y[self._owner]
-        return symmetrize((self._factors.T * weights) @ self._factors)
+        """Weighted sum of the rows: every term of it once."""
+        return self.adjoint(y)
 
     def _plain_norms(self) -> FloatArray:
         starts = np.searchsorted(self._owner, np.arange(self.m + 1))
@@ -257,16 +257,50 @@ class LowRank(Rows):
 
     def magnitude_apply(self, x: FloatArray) -> FloatArray:
         """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
-        size = np.abs(self._factors)
-        return self._sum_by_row(np.abs(self._signs) * np.einsum("kn,kn->k", size @ x, size))
+        return self._sum_by_row(np.abs(self._signs) * _forms(self._factors, x, np.abs))
 
     def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
         """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
-        size = np.abs(self._factors)
-        return (size.T * (np.abs(self._signs) * w[self._owner])) @ size
+        return _squares(self._factors, np.abs(self._signs) * w[self._owner], np.abs)
 
     @property
     def depths(self) -> tuple[int, int]:
-        """Chained roundings in one entry of the stable products."""
+        """Chained roundings in one entry of the stable products; roots of weights count too."""
         most = int(np.max(np.bincount(self._owner, minlength=self.m), initial=0))
-        return 2 * self.n + most + 4, self._owner.size + 5
+        return 2 * self.n + most + 4, self._owner.size + 10
+
+
+def _forms(
+    factors: FloatArray, x: FloatArray, of: Callable[[FloatArray], FloatArray] | None = None
+) -> FloatArray:
+    """``f' x f`` for every factor; one triangle of a symmetric matrix is enough, at half the cost."""
+    half = np.array(x)
+    half.flat[:: x.shape[0] + 1] *= 0.5
+    out = np.empty(factors.shape[0])
+    for start in range(0, factors.shape[0], STRIP):
+        part = factors[start : start + STRIP]
+        part = part if of is None else of(part)
+        product = scipy.linalg.blas.dtrmm(2.0, half.T, part.T, lower=0)
+        out[start : start + STRIP] = np.einsum("nk,kn->k", product, part)
+    return out
+
+
+def _squares(
+    factors: FloatArray, weights: FloatArray, of: Callable[[FloatArray], FloatArray] | None = None
+) -> FloatArray:
+    """``sum_k w_k f_k f_k'`` for weights that are not negative, exactly symmetric."""
+    n, out = factors.shape[1], None
+    for start in range(0, max(factors.shape[0], 1), STRIP):
+        root = np.sqrt(weights[start : start + STRIP])[:, None] * factors[start : start + STRIP]
+        root = root if of is None else of(root)
+        if factors.shape[0] <= STRIP:
+            return np.asarray(root.T @ root)
+        out = np.zeros((n, n), order="F") if out is None else out
+        out = scipy.linalg.blas.dsyrk(1.0, root.T, beta=1.0, c=out, lower=1, overwrite_c=1)
+    assert out is not None
+    for start in range(0, n, STRIP):
+        stop = min(start + STRIP, n)
+        block = np.tril(out[start:stop, start:stop])
+        out[start:stop, start:stop] = block + np.tril(block, -1).T
+        out[start:stop, stop:] = out[stop:, start:stop].T
+    return np.asarray(out.T)

@@ -23,10 +23,33 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import norm_upper
 
-__all__ = ["BlockSet", "Frame"]
+__all__ = ["BlockSet", "Frame", "Maximiser"]
 
 #: What turns eigenvalues into an array: eigenvectors (complex ones, of Hermitian matrices), or nothing.
 Frame = Any
+
+
+@dataclass(frozen=True)
+class Maximiser:
+    """Where a linear function is largest on a bounded set.
+
+    Attributes
+    ----------
+    lam : ndarray
+        Eigenvalues of the function, or those that count.
+    weights : ndarray
+        Eigenvalues of the member, in the same order.
+    frame
+        What belongs to both.
+    size : float
+        About the largest magnitude of all eigenvalues of the function.
+    """
+
+    lam: FloatArray
+    weights: FloatArray
+    frame: Frame
+    size: float
+
 
 #: No array could hold a larger block.
 LARGEST_SIDE = 2**31 - 1
@@ -237,6 +260,11 @@ class BlockSet(ABC):
         """
         lam, frame = self.decompose(self.symmetrize(x))
         return self.compose(frame, self.project_spectrum(lam))
+
+    def maximiser(self, g: FloatArray) -> Maximiser:
+        """Where the inner product with ``g`` is largest; of a bounded set."""
+        lam, frame = self.decompose(g)
+        return Maximiser(lam, self.maximiser_spectrum(lam), frame, float(np.max(np.abs(lam), initial=0.0)))
 
     def support(self, g: FloatArray) -> float:
         """Largest inner product of ``g`` with a member; may be infinity."""

@@ -70,7 +70,7 @@ class MatrixSet(BlockSet):
         depth = share * (smallest(symmetrize(x)) if alone else self.depth(x))
         return depth if depth > 0.0 and self.proves_inside(x, depth) else None
 
-    def proves_inside(self, x: FloatArray, room: float = 0.0) -> bool:
+    def proves_inside(self, x: FloatArray, room: float = 0.0, *, graded: bool = True) -> bool:
         """Prove that all eigenvalues of ``x`` are further than ``room`` from the bounds.
 
         Parameters
@@ -79,11 +79,22 @@ class MatrixSet(BlockSet):
             Exactly symmetric matrix.
         room : float
             Non-negative distance.
+        graded : bool
+            As for :func:`~sdpfeas.numerics.rounding.definite`.
         """
         size = float(np.max(np.abs(np.diagonal(x)))) + sum(abs(shift) for _, shift in self.slacks)
         # Rounding of the diagonal shift is covered by moving the bound inwards by a few units.
         slip = float(sum_up(product_up(16.0 * UNIT, size), room))
-        eye = self.identity()
         return all(
-            definite(sign * x + shift * eye, shift=slip if shift else room) for sign, shift in self.slacks
+            definite(_slack(x, sign, shift), shift=slip if shift else room, graded=graded)
+            for sign, shift in self.slacks
         )
+
+
+def _slack(x: FloatArray, sign: float, shift: float) -> FloatArray:
+    """``sign·x + shift·I``."""
+    if sign == 1.0 and shift == 0.0:
+        return x
+    out = sign * x
+    out[np.diag_indices(x.shape[0])] += shift
+    return out

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.largest_sum import largest_sum_upper
+from sdpfeas.numerics.linalg import FloatArray, leading_pairs
 from sdpfeas.numerics.rounding import (
     TINY,
     eigenvalue_enclosure,
@@ -25,6 +26,7 @@ from sdpfeas.numerics.rounding import (
     sum_upper,
     symmetric_norm_upper,
 )
+from sdpfeas.problem.sets.base import Maximiser
 from sdpfeas.problem.sets.matrices import MatrixSet
 from sdpfeas.problem.validation import finite_number
 
@@ -177,6 +179,16 @@ class SpectralBox(MatrixSet):
             weights[self.n - whole - 1] = self.rank - whole
         return self.lower + (self.upper - self.lower) * weights
 
+    def maximiser(self, g: FloatArray) -> Maximiser:
+        """Where the inner product with ``g`` is largest; the leading eigenvectors do, if no other counts."""
+        if self.lower != 0.0 or not self.trace:
+            return super().maximiser(g)
+        weights = self.maximiser_spectrum(np.zeros(self.n))
+        weights = weights[weights > 0.0]
+        lam, vec = leading_pairs(g, weights.size)
+        size = float(np.max(np.sqrt(np.einsum("ij,ij->i", g, g))))
+        return Maximiser(lam, weights, vec, max(size, float(np.max(np.abs(lam), initial=0.0))))
+
     def threshold(self, lam: FloatArray) -> float:
         """Eigenvalue where the trace runs out; zero without a trace."""
         return 0.0 if self.trace is None else float(np.sort(lam)[::-1][min(int(self.rank), self.n - 1)])
@@ -208,6 +220,11 @@ class SpectralBox(MatrixSet):
         missed = 0.0 if self.trace is None else _sum_missed(target, self.trace)
         return float(sum_up(off, product_up(error, sqrt_upper(self.n)), missed))
 
+    def proves_inside(self, x: FloatArray, room: float = 0.0, *, graded: bool = True) -> bool:
+        """Prove it as for any other set, or of the matrix as a whole: few of its eigenvalues may be large."""
+        whole = super().proves_inside(x, room, graded=False)
+        return whole or (graded and super().proves_inside(x, room))
+
     def proves_near(self, x: FloatArray, error: FloatArray, slip: float) -> bool:
         """Prove that all matrices near ``x`` are between the bounds; a trace has to be met by ``x`` alone."""
         if not error.any() and slip == 0.0:
@@ -217,7 +234,12 @@ class SpectralBox(MatrixSet):
     def support_upper(
         self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
     ) -> tuple[float, float]:
-        """Support of an enclosed spectrum; see :meth:`BlockSet.support_upper`."""
+        """By a few leading eigenvectors and a Cholesky factor, or else by all eigenvalues."""
+        if self.lower == 0.0 and self.upper == 1.0 and self.trace is not None and self.trace < self.n:
+            found, largest = largest_sum_upper(g, self.trace)
+            if math.isfinite(found):
+                off = product_up(self.trace, sum_up(symmetric_norm_upper(error), slip))
+                return float(sum_up(found, off)), self.trace * largest
         lam, _, radius = eigenvalue_enclosure(g)
         bound = self.spectral_radius
         total = inflate(np.sum(np.abs(lam)), self.n)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdpfeas.numerics.linalg import FloatArray, leading
+from sdpfeas.numerics.linalg import FloatArray, leading_pairs
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.sets import SpectralBox
 
@@ -48,7 +48,7 @@ def balanced_weights(
     top = box.maximiser_spectrum(np.arange(1.0, box.n + 1.0))
     count = int(np.count_nonzero(top))
     for k in range(rounds):
-        vec = leading(pairs.adjoint(u) - delta * scatters.adjoint(w), count)
+        _, vec = leading_pairs(pairs.adjoint(u) - delta * scatters.adjoint(w), count)
         z = (vec * top[-count:]) @ vec.T
         means, spreads = pairs.apply(z), scatters.apply(z)
         if not (np.max(means) > 0.0 and np.max(spreads) > 0.0):

@@ -12,9 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from sdpfeas.wlda.family.geometry import RANK_TOLERANCE, ClassScatter
+from sdpfeas.wlda.family.geometry import ClassScatter
 from sdpfeas.wlda.family.nullspace import NullSpace, split
 from sdpfeas.wlda.family.provable import JUDGED, separated_exactly
+from sdpfeas.wlda.family.row_space import RANK_TOLERANCE
 
 __all__ = ["Analysis", "analyse", "scale_caveat", "unbounded"]
 

@@ -23,16 +23,9 @@ from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
 from sdpfeas.problem.validation import require_symmetric
 from sdpfeas.wlda.family.provable import affinely_independent, equal_exactly
+from sdpfeas.wlda.family.row_space import RANK_TOLERANCE, column_sizes, row_space
 
 __all__ = ["ClassScatter", "from_data", "from_scatter"]
-
-#: Singular values below this, relative to the largest and with every feature scaled to size one, count as
-#: zero. Far above rounding, far below anything measured.
-RANK_TOLERANCE = 1e-10
-
-#: A Cholesky factor tells at once that all singular values are above this share of the largest possible one;
-#: the square root of rounding is what it can tell.
-PLAINLY_FULL = 1e-5
 
 #: Means closer than this, relative to the spread of the data, count as equal.
 EQUAL_TOLERANCE = 1e-12
@@ -120,7 +113,7 @@ class ClassScatter:
     def feature_powers(self) -> FloatArray:
         """Powers of two that bring the spread of the data in every coordinate near one."""
         centred = self.means - self.means.mean(axis=0)
-        return power_of_two(_column_sizes(np.concatenate([*self.factors, centred])))
+        return power_of_two(column_sizes(*self.factors, centred))
 
     def stretched(self, powers: FloatArray) -> ClassScatter:
         """Return the same with every coordinate multiplied by a power of two; the basis stays as it is."""
@@ -145,6 +138,12 @@ class ClassScatter:
     def scatter_rows(self) -> Rows:
         """Return one row a class: low-rank where that is the smaller description, else dense."""
         if self.covariances is None and sum(f.shape[0] for f in self.factors) < self.c * self.k:
+            counts = [f.shape[0] for f in self.factors]
+            if all(counts):
+                owner = np.repeat(np.arange(self.c), counts)
+                stack = self._stack
+                stack = stack if stack.shape[0] == owner.size else stack[: owner.size]
+                return LowRank.from_stacked(stack, np.ones(owner.size), owner, self.c)
             return LowRank([f if f.shape[0] else np.zeros((1, self.k)) for f in self.factors])
         return Dense(self.dense())
 
@@ -166,21 +165,30 @@ class ClassScatter:
         ndarray
             Shape (k, k); the number of leading columns that span the range is :meth:`within_rank`.
         """
-        return self._within[0]
+        span, rank = self._within
+        if span is None or rank == 0:
+            return np.eye(self.k)
+        return np.asarray(scipy.linalg.qr(span)[0])
 
     def within_rank(self) -> int:
         """Dimension of the range of all scatters together."""
         return self._within[1]
 
     @cached_property
-    def _within(self) -> tuple[FloatArray, int]:
-        stack = np.concatenate([*self.factors, np.zeros((1, self.k))])
-        total = np.concatenate([stack, self.means - self.means.mean(axis=0)])
-        span, rank = row_space(stack, _column_sizes(total))
-        if rank == 0:
-            return np.eye(self.k), 0
-        q, _ = scipy.linalg.qr(span)
-        return np.asarray(q), rank
+    def _within(self) -> tuple[FloatArray | None, int]:
+        """Basis of the range of all scatters, and its dimension; None if that is everything."""
+        centred = self.means - self.means.mean(axis=0)
+        span, rank = row_space(self._stack, column_sizes(self._stack, centred))
+        return (None if rank == self.k else span), rank
+
+    @property
+    def _stack(self) -> FloatArray:
+        """All factors, one below the other; themselves where they are parts of one array."""
+        whole = self.factors[0].base
+        rows = sum(f.shape[0] for f in self.factors)
+        if whole is not None and whole.shape == (rows, self.k) and all(f.base is whole for f in self.factors):
+            return whole
+        return np.concatenate([*self.factors, np.zeros((1, self.k))])
 
     def merged_means(self, groups: np.ndarray) -> ClassScatter:
         """Return the same with one common mean for the classes of each group."""
@@ -201,7 +209,7 @@ class ClassScatter:
         """
         if size is None:
             centred = self.means - self.means.mean(axis=0)
-            size = _column_sizes(np.concatenate([*self.factors, centred]))
+            size = column_sizes(*self.factors, centred)
         tolerance = EQUAL_TOLERANCE if start == 0 else RANK_TOLERANCE
         scaled = (self.means / size)[:, start:]
         groups = np.arange(self.c)
@@ -210,52 +218,6 @@ class ClassScatter:
             for j in np.flatnonzero(apart <= tolerance):
                 groups[groups == groups[i]] = groups[j]
         return groups
-
-
-def row_space(stack: FloatArray, size: FloatArray) -> tuple[FloatArray, int]:
-    """Orthonormal basis of the row space of a stack of vectors, judged with coordinates scaled by ``size``.
-
-    Parameters
-    ----------
-    stack : ndarray
-        Vectors, one a row.
-    size : ndarray
-        Positive size of every coordinate.
-
-    Returns
-    -------
-    basis : ndarray
-        Shape (coordinates, rank).
-    rank : int
-        Its number of columns.
-    """
-    scaled = stack / size
-    if _plainly_full(scaled):
-        return np.eye(stack.shape[1]), stack.shape[1]
-    _, singular, right = scipy.linalg.svd(scaled, full_matrices=False, lapack_driver="gesdd")
-    # Scaled like this a stack whose every entry is rounding must not pass for data.
-    rank = int(np.sum(singular > RANK_TOLERANCE * max(float(singular[0]), 1.0))) if singular.size else 0
-    if rank == 0:
-        return np.zeros((stack.shape[1], 0)), 0
-    # The row space of (stack / size)·diag(size) is spanned by the scaled right vectors.
-    q, _ = scipy.linalg.qr(size[:, None] * right[:rank].T, mode="economic")
-    return np.asarray(q), rank
-
-
-def _plainly_full(stack: FloatArray) -> bool:
-    """Whether columns of norm at most one are so far from dependent that no singular value is in doubt."""
-    if stack.shape[0] < stack.shape[1]:
-        return False
-    gram = stack.T @ stack
-    gram[np.diag_indices_from(gram)] -= PLAINLY_FULL**2 * stack.shape[1]
-    return bool(scipy.linalg.lapack.dpotrf(gram, lower=1)[1] == 0)
-
-
-def _column_sizes(stack: FloatArray) -> FloatArray:
-    largest = np.max(np.abs(stack), axis=0, initial=0.0)
-    largest = np.where(largest > 0.0, largest, 1.0)
-    size = largest * np.sqrt(np.sum((stack / largest) ** 2, axis=0))  # squares neither under- nor overflow
-    return np.where(size > 0.0, size, 1.0)
 
 
 def from_data(
@@ -286,43 +248,52 @@ def from_data(
     weights : ndarray, optional
         How often every sample counts, a positive number.
     """
-    data, index, labels = _checked_data(X, y)
+    raw, index, labels = _checked_data(X, y)
     weighted = weights is not None
     if weighted and shrinkage == "auto":
         raise ProblemError("shrinkage='auto' counts samples, so it goes with no weights; give a share")
     weights = np.ones(index.size) if weights is None else weights
-    largest = float(np.max(np.abs(data), initial=0.0))
-    scale = _power(largest)
-    raw, data = data, data * scale
-    whole = data
+    scale = _power(max(float(np.max(raw)), -float(np.min(raw))))
+    low, high = raw.min(axis=0) * scale, raw.max(axis=0) * scale
     # Rounding of the mean would make a constant feature look like a tiny one.
-    spread = data.max(axis=0) - data.min(axis=0)
-    varies = spread > 8.0 * np.finfo(float).eps * np.max(np.abs(data), axis=0)
+    varies = high - low > 8.0 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
     if not varies.any():
         raise ProblemError("every feature is constant: there is nothing to discriminate by")
-    data = data[:, varies] - data[:, varies].mean(axis=0)
-    further = _power(float(np.max(np.abs(data))))
-    data, scale = data * further, scale * further
+    # Samples may fill most of the memory: from here on they are changed in place.
+    data = raw[:, varies]
+    data *= scale
+    data -= data.mean(axis=0)
+    further = _power(max(float(np.max(data)), -float(np.min(data))))
+    data *= further
     basis = np.eye(varies.size)[:, varies]
-    span, rank = row_space(data, _column_sizes(data))
+    span, rank = row_space(data, column_sizes(data))
     if rank < data.shape[1]:
         data, basis = data @ span, basis @ span
+    del span
     counts = np.bincount(index, weights)
     parts = [(data[index == g], weights[index == g]) for g in range(labels.size)]
     means = np.array([np.average(p, axis=0, weights=w if weighted else None) for p, w in parts])
-    factors = tuple((p - m) * np.sqrt(w)[:, None] for (p, w), m in zip(parts, means, strict=True))
-    factors = tuple(np.zeros((0, f.shape[1])) if f.shape[0] == 1 else f for f in factors)
+    del parts
+    order = np.argsort(index, kind="stable")
+    data = np.ascontiguousarray(data[order])
+    data -= means[index[order]]
+    if weighted:
+        data *= np.sqrt(weights[order])[:, None]
+    if shrinkage is None and scatter == "mean":
+        data /= np.sqrt(counts)[index[order], None]
+    data += 0.0  # no negative zeros
+    data.setflags(write=False)
+    factors = tuple(np.split(data, np.cumsum(np.bincount(index))[:-1]))
+    factors = tuple(f[:0] if f.shape[0] == 1 else f for f in factors)
     covariances = None
     if shrinkage is not None:
         covariances = _shrunk(factors, counts, shrinkage)
         if scatter == "sum":
             covariances = covariances * counts[:, None, None]
         factors = tuple(_factor(s) for s in covariances)
-    elif scatter == "mean":
-        factors = tuple(f / np.sqrt(n) for f, n in zip(factors, counts, strict=True))
-    out = ClassScatter(means, factors, covariances, basis, scale, labels)
+    out = ClassScatter(means, factors, covariances, basis, scale * further, labels)
     proper = not weighted and shrinkage is None  # of samples with weights nothing exact is known
-    independent = proper and rank == index.size - 1 and affinely_independent(whole)
+    independent = proper and rank == index.size - 1 and affinely_independent(raw * scale)
     same = out.equal_means()
     equal = not weighted and np.unique(same).size < same.size
     coincident = equal_exactly(raw, index, same) if equal else None
@@ -368,7 +339,7 @@ def from_scatter(means: ArrayLike, covariances: ArrayLike, *, labels: Any = None
     stack = np.concatenate([*factors, centres])
     if not stack.any():
         raise ProblemError("all means are equal and all scatters zero: there is nothing to discriminate by")
-    span, rank = row_space(stack, _column_sizes(stack))
+    span, rank = row_space(stack, column_sizes(stack))
     basis = np.eye(d)
     out = ClassScatter(centres, factors, scatters, basis, scale, named, coincident=coincident, still=still)
     return out if rank == d else out.rotated(span)
@@ -429,7 +400,7 @@ def _real(values: ArrayLike, what: str, ndim: int) -> FloatArray:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":
             raise TypeError(f"dtype {array.dtype}")
-        array = np.array(array, dtype=np.float64)
+        array = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ProblemError(f"{what} must be a real array: {error}") from None
     if array.ndim != ndim or array.size == 0:

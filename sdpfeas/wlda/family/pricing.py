@@ -27,6 +27,9 @@ Weights = tuple[FloatArray, FloatArray]
 #: Accuracy of a ratio in column generation, as a share of the tolerance.
 PRICED = 1e-3
 
+#: Up to this side the last two matrices are kept, since they are often asked for again.
+KEPT = 2000
+
 
 @dataclass(frozen=True)
 class _Last:
@@ -90,7 +93,8 @@ class Pricing:
             return known.found
         fixed, slope = self._pairs.adjoint(unit[0]), self._scatters.adjoint(unit[1])
         root = certificate_root((self._box,), (fixed,), (slope,), 0.0, 0.0, near, accuracy=accuracy)
-        self._last = _Last(unit, accuracy, (root, fixed, slope))
+        if self._box.n <= KEPT:
+            self._last = _Last(unit, accuracy, (root, fixed, slope))
         return root, fixed, slope
 
     def price(
@@ -109,8 +113,8 @@ class Pricing:
         """
         root, fixed, slope = self._root((u, w), max(near, 0.0), accuracy)
         delta = root.delta if math.isfinite(root.delta) else near
-        lam, vec = eigh(fixed - delta * slope)
-        return root.delta, spectral_matrix(vec, self._box.maximiser_spectrum(lam))
+        best = self._box.maximiser(fixed - delta * slope)
+        return root.delta, self._box.compose(best.frame, best.weights)
 
     def suggested(self, weights: Weights, near: float = 0.0) -> FloatArray | None:
         """Return the matrix on which weights come closest to being attained, if they rule out any ratio.

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.families.subspaces import Subspaces, leading_pairs, lifted, spanned
+from sdpfeas.families.subspaces import SPARE, Subspaces, davidson_pairs, lifted, spanned
 from sdpfeas.families.working import WorkingRows
-from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.linalg import FloatArray, leading_pairs, symmetrize
 from sdpfeas.problem.problem import Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, Stacked
@@ -22,6 +22,9 @@ __all__ = ["RatioSubspaces"]
 
 #: The scatter of all classes is shifted by this share of its mean eigenvalue before it is inverted.
 SHIFT = 1e-8
+
+#: Leading eigenvalues may be short of this share of their sum, or of this share of the ratio, in its terms.
+SHORT, SHORTEST = 0.1, 1e-8
 
 
 class RatioSubspaces(Subspaces):
@@ -66,22 +69,23 @@ class RatioSubspaces(Subspaces):
 
     def first(self) -> FloatArray:
         """Return what the class means span, as they are and as the classical analysis turns them."""
-        within = self._within(np.full(self._scatters.m, 1.0 / self._scatters.m))
-        shift = SHIFT * float(np.trace(within)) / self._box.n
-        factor = scipy.linalg.cho_factor(within + shift * np.eye(self._box.n))
-        turned = scipy.linalg.cho_solve(factor, self._centred.T)
-        columns = [turned, self._centred.T]
+        columns = [scipy.linalg.cho_solve(self._factor, self._centred.T), self._centred.T]
         if self.r >= self._centred.shape[0]:
-            columns.append(leading_pairs(-within, self.r)[1])  # means alone span too little
+            within = self._scatters.adjoint(self._equal)
+            columns.append(leading_pairs(-within, self.r + SPARE)[1])  # means alone span too little
         return spanned(np.hstack(columns))
 
-    def _within(self, w: FloatArray) -> FloatArray:
-        """``sum_k w_k S_k``; a product of a matrix with itself takes half the work of one with another."""
-        rows = self._scatters
-        if isinstance(rows, LowRank) and np.all(rows.signs == 1.0) and np.all(w >= 0.0):
-            half = rows.factors * np.sqrt(w)[rows.owner, None]
-            return np.asarray(half.T @ half)
-        return rows.adjoint(w)
+    @property
+    def _equal(self) -> FloatArray:
+        return np.full(self._scatters.m, 1.0 / self._scatters.m)
+
+    @cached_property
+    def _factor(self) -> tuple[FloatArray, bool]:
+        """Cholesky factor of the scatter of all classes, shifted a little."""
+        within = self._scatters.adjoint(self._equal)
+        within[np.diag_indices(self._box.n)] += SHIFT * float(np.trace(within)) / self._box.n
+        factor, lower = scipy.linalg.cho_factor(within.T, lower=True, overwrite_a=True, check_finite=False)
+        return factor, bool(lower)
 
     def program(self, basis: FloatArray) -> ConicProgram:
         """Return the one program on the span of orthonormal columns."""
@@ -135,17 +139,50 @@ class RatioSubspaces(Subspaces):
         """Join the weights of the pairs and of the classes."""
         return self._join(*self._weights(y))
 
-    def ahead(self, y: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
+    def ahead(self, y: FloatArray, basis: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
         """Find the leading eigenvectors of what the weights add up to at the ratio attained."""
         assert self._small is not None
         u, w = self._weights(y)
         u, w = u / u.sum(), w / w.sum()
         attained = self._small.ratio(matrix)
         self._last = u, w, attained
-        within = self._within(w)
-        lam, vec = leading_pairs(self._pairs.adjoint(u) - attained * within, self.r)
+        within, apart = self._scattered(w), self._apart(u)
+        level = float(np.vdot(within(basis), basis @ matrix))
+
+        def enough(lam: FloatArray) -> float:
+            return max(SHORT * float(np.sum(lam[-self.r :])), SHORTEST * attained * level)
+
+        lam, vec, short = np.zeros(0), basis, np.inf
+        if attained > 0.0 and basis.shape[1] >= self.r + SPARE:
+            lam, vec, short = davidson_pairs(
+                lambda v: apart(v) - attained * within(v),
+                lambda v: np.asarray(scipy.linalg.cho_solve(self._factor, v)) / attained,
+                basis,
+                self.r + SPARE,
+                enough,
+            )
+        if not short <= enough(lam):
+            lam, vec = leading_pairs(
+                self._pairs.adjoint(u) - attained * self._scatters.adjoint(w), self.r + SPARE
+            )
+            short = 0.0
         best = vec[:, -self.r :]
-        slope = float(np.vdot(best, within @ best))
+        slope = float(np.vdot(best, within(best)))
         # A step of Newton's method from the left: short of the root by less than its length.
-        upper = attained + max(float(np.sum(lam[-self.r :])), 0.0) / slope if slope > 0.0 else np.inf
-        return attained, upper, vec
+        above = max(float(np.sum(lam[-self.r :])), 0.0) + short
+        return attained, attained + above / slope if slope > 0.0 else np.inf, vec
+
+    def _scattered(self, w: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Multiplication with ``sum_k w_k S_k``, which is not formed where factors do."""
+        rows = self._scatters
+        if isinstance(rows, LowRank):
+            weights = (rows.signs * w[rows.owner])[:, None]
+            return lambda v: np.asarray(rows.factors.T @ (weights * (rows.factors @ v)))
+        within = rows.adjoint(w)
+        return lambda v: np.asarray(within @ v)
+
+    def _apart(self, u: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Multiplication with ``sum_ij u_ij S_ij``."""
+        i, j = self._pair_index[u > 0.0].T
+        apart, weights = self._means[i] - self._means[j], u[u > 0.0, None]
+        return lambda v: np.asarray(apart.T @ (weights * (apart @ v)))
