@@ -5,6 +5,7 @@ Every planted problem has a twin next to it whose truth is the opposite: grantin
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -348,3 +349,72 @@ def test_what_takes_too_long_is_left_out() -> None:
         check = sf.verify(problem, sf.Claim(point=(x,)), rigorous=True)
     assert check.verdict is sf.Verdict.UNDECIDED
     assert "out of time" in check.reason
+
+
+# ---------------------------------------------------------------- points that the rows determine, exactly
+
+
+def determined(rng: np.random.Generator, kind: str):
+    """A set, coordinates and rows that leave one point, exactly known; whether it is a member; and the point.
+
+    It is a member, or none, by a hair. Rows are integer combinations of coordinates, badly conditioned at
+    will, in a basis that is scaled by powers of two.
+    """
+    big = int(2 ** rng.integers(2, 20))
+    a, b = (int(v) for v in rng.integers(1, big + 1, 2))
+    root = math.isqrt(a * b)
+    off = int(rng.integers(-1, 2))
+    if kind == "psd":
+        block, values = sf.PSD(2), [a, b, root + off]
+        member = values[2] ** 2 <= a * b
+        units = [np.diag([1.0, 0.0]), np.diag([0.0, 1.0]), np.array([[0.0, 0.5], [0.5, 0.0]])]
+        x = np.array([[a, values[2]], [values[2], b]], dtype=float)
+    elif kind == "hermitian":
+        block, part = sf.HermitianPSD(2), int(rng.integers(0, root + 1))
+        rest = math.isqrt(max(a * b - part * part, 0)) + off
+        values, member = [a, b, part, rest], part * part + rest * rest <= a * b
+        units = [np.diag([1.0, 0.0]), np.diag([0.0, 1.0]), np.array([[0, 0.5], [0.5, 0]])]
+        units = [block.coordinates(u) for u in [*units, np.array([[0, 0.5j], [-0.5j, 0]])]]
+        x = block.coordinates(np.array([[a, part + 1j * rest], [part - 1j * rest, b]]))
+    else:
+        block, t = sf.SecondOrder(3), math.isqrt(a * a + b * b) + off + 1
+        values, member, units = [t, a, b], t * t >= a * a + b * b, list(np.eye(3))
+        x = np.array([t, a, b], dtype=float)
+    mix = np.eye(len(values), dtype=np.int64)
+    for _ in range(int(rng.integers(0, 9))):
+        i, j = rng.permutation(len(values))[:2]
+        mix[i] += int(rng.integers(-9, 10)) * mix[j]
+    bounds = (mix @ np.array(values, dtype=object)).astype(float)
+    assert np.max(np.abs(mix)) * big < 2**50
+    rows = np.tensordot(mix.astype(float), np.array(units), 1)
+    if kind == "psd":
+        powers = np.ldexp(1.0, rng.integers(-250, 251, 2))
+        rows, x = rows / np.outer(powers, powers), x * np.outer(powers, powers)
+    scale = np.ldexp(1.0, rng.integers(-100, 101, len(values)))
+    rows = rows * scale.reshape(-1, *[1] * (rows.ndim - 1))
+    return sf.FeasibilityProblem([block], [rows], bounds * scale, bounds * scale), member, x
+
+
+def judge_determined(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kind = ("psd", "hermitian", "second order")[seed % 3]
+    problem, member, x = determined(rng, kind)
+    noise = 10.0 ** rng.uniform(-17.0, -6.0) * problem.sets[0].symmetrize(rng.normal(size=x.shape))
+    for point in (x, x * (1.0 + noise), np.nextafter(x, np.inf), problem.sets[0].project(x)):
+        for repair in (False, True):
+            check = sf.verify(problem, sf.Claim(point=(point,)), rigorous=True, repair=repair)
+            assert member or check.verdict is not sf.Verdict.FEASIBLE, (seed, check.explain())
+            assert not member or check.verdict is not sf.Verdict.INFEASIBLE, (seed, check.explain())
+
+
+@examples(0.3)
+@given(SEEDS)
+def test_points_that_rows_determine_are_not_judged_wrong(seed: int) -> None:
+    judge_determined(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_thousands_of_points_that_rows_determine_are_not_judged_wrong(part: int) -> None:
+    for seed in range(1000 * part, 1000 * part + 500):
+        judge_determined(seed)
