@@ -29,7 +29,7 @@ from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
 from sdpfeas.verifier.chains.case import ChainCase, is_about
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.cost import proof_work
-from sdpfeas.verifier.judging import judge
+from sdpfeas.verifier.judging import judge, unless_refuted
 from sdpfeas.verifier.results import Check, Claim, Proof, Reading, Verdict
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verdicts import as_reading
@@ -332,7 +332,8 @@ class _Proofs:
         begin = time.perf_counter()
         try:
             with limited(self.last), np.errstate(all="ignore"):
-                found = ChainCase(self.problem, chain, point, True, Tolerances()).check()
+                shown = ChainCase(self.problem, chain, point, True, Tolerances()).check()
+                found = unless_refuted(shown, self.reading)
         finally:
             self.spent += time.perf_counter() - begin
         if found.verdict is not Verdict.UNDECIDED:

@@ -18,7 +18,7 @@ from sdpfeas.verifier.readings import in_other_words
 from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.verdicts import Proof, Reading, Verdict
 
-__all__ = ["judge"]
+__all__ = ["judge", "unless_refuted"]
 
 #: Bounds that disagree by less than this, relative to their size, may do so because they were computed.
 BY_ROUNDING = 1e-12
@@ -66,15 +66,47 @@ def _refuted(
         wanted = wanted and small_enough(problem) and (reading is Reading.WRITTEN or is_round(problem))
     if not wanted:
         return []
-    for point in _points(cases):
-        try:
-            found = contradiction(problem, point, reading)
-        except (LimitError, np.linalg.LinAlgError):
-            return []
-        if found.proven:
-            check = Check(problem, Verdict.INFEASIBLE, Proof.EXACT, found.margin, found.reason, found.repairs)
-            return [replace(check, certificate=found.evidence, rational=found.rational)]
-    return []
+    found = (_contradicted_at(problem, point, reading) for point in _points(cases))
+    return [check for check in found if check is not None][:1]
+
+
+def _contradicted_at(problem: FeasibilityProblem, point: Point, reading: Reading) -> Check | None:
+    """Check of rows that contradict each other, exactly, at a point that looks feasible; None without any."""
+    try:
+        found = contradiction(problem, point, reading)
+    except (LimitError, np.linalg.LinAlgError):
+        return None
+    if not found.proven:
+        return None
+    check = Check(problem, Verdict.INFEASIBLE, Proof.EXACT, found.margin, found.reason, found.repairs)
+    return replace(check, certificate=found.evidence, rational=found.rational, reading=reading)
+
+
+def unless_refuted(check: Check, reading: Reading) -> Check:
+    """Return a verdict about other numbers than were asked about, or what refutes it of these.
+
+    A chain may show that a problem is feasible as written, or as meant. Where rows of round numbers
+    contradict each other as they were asked about, that is the answer.
+
+    Parameters
+    ----------
+    check : Check
+        Any check.
+    reading : Reading
+        What was asked about.
+    """
+    problem, chain = check.problem, check.chain
+    if check.verdict is not Verdict.FEASIBLE or chain is None or chain.reading == reading.value:
+        return check
+    with np.errstate(all="ignore"):
+        found = None
+        if small_enough(problem) and check.point and (reading is Reading.WRITTEN or is_round(problem)):
+            found = _contradicted_at(problem, check.point, reading)
+        if found is None and reading is Reading.STORED:
+            found = next(iter(_contradicted(problem)), None)
+    if found is None:
+        return check
+    return replace(found, reason=f"infeasible as {reading}, feasible as {chain.reading}: {found.reason}")
 
 
 def _may_contradict(case: Case[Any], outcome: Outcome) -> bool:

@@ -13,7 +13,7 @@ from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
 from sdpfeas.verifier.chains.case import ChainCase, agreed, is_about, settled
-from sdpfeas.verifier.judging import judge
+from sdpfeas.verifier.judging import judge, unless_refuted
 from sdpfeas.verifier.results import Check, Claim, Result
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verdicts import Proof, Reading, Verdict, as_reading
@@ -80,8 +80,8 @@ def verify(
     chained = _chained(problem, claim, repair, limits, read)
     with limited(limit), few_threads(problem.sides, problem.m):
         modes = [Proof.EXACT] if exact else proof_modes(problem, read) if rigorous else [Proof.NUMERIC]
-        first = None if chained is None else chained.check(exact=exact)
-        if first is not None and settled(first):
+        first = None if chained is None else unless_refuted(chained.check(exact=exact), read)
+        if first is not None and (settled(first) or first.certificate is not None):
             return first
         cases = _cases(problem, claim, repair, limits)
         if first is None:
@@ -120,7 +120,8 @@ def decide(
     with few_threads(problem.sides, problem.m):
         check = judge(problem, cases, proof_modes(problem, read), read)
         if chained is not None:
-            check = agreed(chained.check(), check) if cases else chained.check()
+            first = unless_refuted(chained.check(), read)
+            check = agreed(first, check) if cases and first.certificate is None else first
         if check.verdict is Verdict.UNDECIDED and not rigorous:
             numeric = judge(problem, cases, [Proof.NUMERIC], read)
             if numeric.verdict is not Verdict.UNDECIDED:

@@ -194,7 +194,7 @@ def test_files_and_commands(tmp_path: Path) -> None:
     assert "numbers as written" in run.output
     saved = load_result(tmp_path / "a.npz")
     assert (saved.reading, saved.verdict) == ("written", "feasible")
-    assert audit(problem, saved).finding is Finding.NOT_CONFIRMED
+    assert audit(problem, saved).finding is Finding.CONFIRMED
     args = ["verify", str(tmp_path / "p.npz"), str(tmp_path / "a.npz")]
     assert "FEASIBLE (exact proof, numbers as written)" in CliRunner().invoke(app, args).output
     assert "INFEASIBLE" in CliRunner().invoke(app, [*args, "--reading", "stored"]).output
@@ -203,3 +203,31 @@ def test_files_and_commands(tmp_path: Path) -> None:
     saved = load_result(tmp_path / "b.npz")
     assert saved.reading == "stored"
     assert audit(problem, saved).finding is Finding.CONFIRMED
+
+
+# ---------------------------------------------------------------- chains about other numbers
+
+
+def tenths_on_a_face(bound: float) -> sf.FeasibilityProblem:
+    """x11 = .1, x22 = .2, their sum, and x33 = 0: no interior, so a chain is looked for."""
+    rows = np.array([np.diag(d) for d in ([1.0, 0, 0], [0, 1.0, 0], [1.0, 1.0, 0], [0, 0, 1.0])])
+    bounds = [0.1, 0.2, bound, 0.0]
+    return sf.FeasibilityProblem([sf.PSD(3)], [rows], bounds, bounds)
+
+
+@pytest.mark.parametrize("backend", ["auto", "facial", "spectral-ipm"])
+def test_a_chain_as_written_does_not_answer_what_was_asked_as_stored(backend: str) -> None:
+    problem = tenths_on_a_face(0.3)
+    found = sf.solve(problem, backend, time_limit=20)
+    assert (found.verdict, found.proof, found.reading) == ("infeasible", "exact", "stored"), found.reason
+    assert "as stored, feasible as written" in found.reason
+    written = sf.solve(problem, backend, time_limit=20, reading="written")
+    assert (written.verdict, written.reading) == ("feasible", "written")
+    # Handed in as a claim about the stored numbers it is refuted, too.
+    check = sf.verify(problem, written, rigorous=True)
+    assert (check.verdict, check.reading) == ("infeasible", "stored"), check.reason
+    # What was computed is infeasible as written, whatever it was meant to be.
+    assert (
+        sf.solve(tenths_on_a_face(0.1 + 0.2), backend, time_limit=20, reading="written").verdict
+        == "infeasible"
+    )
