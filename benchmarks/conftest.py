@@ -44,8 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--problem", action="append", metavar="NAME", help="problem to time it on; repeatable")
     group.addoption("--time-limit", type=float, default=60.0, metavar="S", help="seconds a solve (60)")
     group = parser.getgroup("contests", "contests on WLDA problems")
-    group.addoption("--full", action="store_true", help="all problems, peers up to 120 s; else the short set")
-    group.addoption("--cap", type=float, metavar="S", help="seconds a peer may take (60; full: 120)")
+    group.addoption("--full", action="store_true", help="all problems; else the short set")
+    group.addoption("--cap", type=float, metavar="S", help="seconds a peer may take (60)")
     group.addoption("--results", type=Path, metavar="DIR", help="where cells are kept (benchmarks/results)")
     group.addoption("--minutes", type=float, metavar="M", help="begin nothing after so many minutes, and end")
     group.addoption("--resume", action="store_true", help="measure only what is not there yet")
@@ -112,7 +112,7 @@ def laboratory(pytestconfig: pytest.Config) -> Laboratory:
     """Measures the cells of the contests."""
     from laboratory import Caps, Laboratory
 
-    preset = Caps() if pytestconfig.getoption("--full") else Caps(cap=60.0, own_cap=300.0)
+    preset = Caps() if pytestconfig.getoption("--full") else Caps(own_cap=300.0)
     cap = pytestconfig.getoption("--cap") or preset.cap
     caps = Caps(cap, preset.own_cap, preset.memory, pytestconfig.stash[UNTIL])
     return Laboratory(_folder(pytestconfig), caps, resume=pytestconfig.getoption("--resume"))

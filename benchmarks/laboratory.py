@@ -47,8 +47,8 @@ class Caps:
         When everything has to be over, on the monotonic clock: caps shrink to what is left.
     """
 
-    cap: float = 120.0
-    own_cap: float = 1200.0
+    cap: float = 60.0
+    own_cap: float = 900.0
     memory: int = 8 * 2**30
     until: float = math.inf
 

@@ -21,7 +21,7 @@ TAKEN_APART = ("ours", "bisect-dual-lbfgs")
 #: Peers that the figures show; bisections over other backends come last.
 SHOWN = ("clarabel", "scs-1e-4", "scs-1e-7", "paper", "bisect-dual-lbfgs", "bisect-spectral-ipm")
 
-#: Sizes beyond these take many minutes a cell.
+#: Sizes beyond these take minutes a cell.
 MODERATE_CLASSES, MODERATE_DIMENSION = 200, 2000
 
 #: Turns of what is no contest: the SDPLIB files, and everything that is only printed.
@@ -38,7 +38,7 @@ def full_cells() -> Iterator[tuple[str, str]]:
 
 
 def turn(problem: str, contestant: str) -> int:
-    """When a cell is measured: the smaller, the earlier.
+    """When a cell is measured, from 0 on; equal ones in the order in which they are listed.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ def turn(problem: str, contestant: str) -> int:
     """
     size = size_of(problem)
     if size.classes > MODERATE_CLASSES:
-        return 4
-    if size.dimension > MODERATE_DIMENSION:
         return 5
+    if size.dimension > MODERATE_DIMENSION:
+        return 2
     if contestant.startswith(PROFILE):
-        return 3
+        return 4
     if contestant in OURS:
         return 0
-    return 2 if contestant in SHOWN else 6
+    return 3 if contestant in SHOWN else 6
 
 
 def in_turn(parameters: dict[str, Any], module: str) -> int:

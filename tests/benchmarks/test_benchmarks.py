@@ -362,10 +362,10 @@ def test_what_was_not_measured_is_said(recorded: Results) -> None:
 def test_what_matters_most_is_measured_first() -> None:
     ordered = [
         (synthetic(10, 2000), "ours"),
+        (synthetic(10, 5000), "ours-1e-3"),
         (synthetic(10, 400), "clarabel"),
         (synthetic(10, 100), "profile-ours"),
         (synthetic(1000, 100), "ours-1e-3"),
-        (synthetic(10, 5000), "ours-1e-3"),
         ("sonar", "bisect-admm"),
     ]
     turns = [turn(*one) for one in ordered]
