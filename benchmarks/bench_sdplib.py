@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from results import Lines
 from targets import FILE_MEAN as MEAN
 from targets import FILE_WORST as WORST
@@ -113,6 +114,47 @@ def test_the_means(benchmark: Any, kept: Lines) -> None:
     for ratios in by_side(kept).values():
         assert np.exp(np.mean(np.log(ratios))) <= MEAN
     benchmark.pedantic(lambda: None)
+
+
+def lyapunov(states: int, systems: int) -> sf.FeasibilityProblem:
+    """One P for several stable systems, as LMIs."""
+    rng = np.random.default_rng(0)
+    i, j = np.triu_indices(states)
+    basis = np.zeros((i.size, states, states))
+    basis[np.arange(i.size), i, j] = basis[np.arange(i.size), j, i] = 1.0
+    builder = sf.ProblemBuilder()
+    builder.block("P", sf.Free(i.size))
+    builder.lmi("positive", -np.eye(states), {"P": basis})
+    for k in range(systems):
+        half = basis @ (rng.normal(size=(states, states)) / np.sqrt(states) - 1.6 * np.eye(states))
+        builder.lmi(f"decay {k}", -1e-3 * np.eye(states), {"P": -(half + np.swapaxes(half, 1, 2))})
+    return builder.build()
+
+
+def test_lyapunov_beside_clarabel(benchmark: Any) -> None:
+    """Three systems of 24 states: ``auto`` with its proof, and Clarabel called directly."""
+    clarabel = pytest.importorskip("clarabel")
+    problem = lyapunov(24, 3)
+    form = problem.to_conic("upper")
+    cones = [clarabel.PSDTriangleConeT(side) for side in form.semidefinite]
+    n = form.matrix.shape[1]
+    assert form.zero == form.nonneg == len(form.second_order) == 0
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    data = sp.csc_matrix((n, n)), np.zeros(n), sp.csc_matrix(form.matrix), form.rhs, cones, settings
+    ours: list[float] = []
+    theirs: list[float] = []
+
+    def both() -> None:
+        fresh = lyapunov(24, 3)
+        ours.append(processor_time(lambda: sf.solve(fresh, "auto")))
+        theirs.append(processor_time(lambda: clarabel.DefaultSolver(*data).solve()))
+
+    assert sf.solve(problem, "auto").proof is sf.Proof.RIGOROUS
+    benchmark.pedantic(both, rounds=ROUNDS)
+    benchmark.extra_info["ratio"] = min(ours) / min(theirs)
+    print(f"\nLyapunov: auto takes {benchmark.extra_info['ratio']:.2f} of what Clarabel takes")
+    assert benchmark.extra_info["ratio"] <= 3.0
 
 
 def deciding() -> dict[str, sf.FeasibilityProblem]:

@@ -72,35 +72,38 @@ class LmiLevels(LevelSet):
         return placed, self.program_multipliers(flat)
 
     def prove_lower(self, point: Any, above: float = -math.inf) -> Bound | None:
-        """As for every family; by the LMIs themselves if they hold at the point."""
+        """As for every family, by the LMIs themselves."""
         x = self._slacks.point(tuple(point))
         with np.errstate(all="ignore"):
             parts = [c * part for c, part in zip(self._terms, x, strict=True)]
             value = float(sum(np.sum(part) for part in parts))
             size = float(sum(np.sum(np.abs(part)) for part in parts))
-        if math.isfinite(size) and value > above:
+        if not math.isfinite(size):
+            return None
+        if value <= above:
+            return Bound(-math.inf, tuple(point))
+        with np.errstate(all="ignore"):
             goal = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in self._terms]
             for push in PUSHES:
                 level = value - push * size
                 asked = FeasibilityProblem(self._lmis.sets, goal, [level], [np.inf], lmis=self._lmis.lmis)
                 if prove_point(asked, asked.point(x), Tolerances()).proven:
                     return Bound(level, tuple(point))
-        return super().prove_lower(point, above)
+        return None
 
     def prove_upper(
         self, y: Any, near: float | None = None, push: float = 0.0, below: float = math.inf
     ) -> Bound | None:
-        """As for every family; as a point of the dual program if that has one next to the multipliers."""
+        """As for every family, next to a point of the dual program."""
         z = np.asarray(y, dtype=np.float64)
-        if np.isfinite(z).all() and z[0] > 0.0:
-            flat = self._slacks.multipliers(z[1:]) / z[0]
-            shapes = [block.shape for block in self.dual.sets]
-            parts = np.split(flat, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
-            matrices = tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
-            bound = self._dual_levels.prove_lower(matrices, -below)
-            if bound is not None and math.isfinite(bound.delta):
-                return Bound(-bound.delta, z)
-        return super().prove_upper(y, near, push, below)
+        if not (np.isfinite(z).all() and z[0] > 0.0):
+            return None
+        flat = self._slacks.multipliers(z[1:]) / z[0]
+        shapes = [block.shape for block in self.dual.sets]
+        parts = np.split(flat, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+        matrices = tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
+        bound = self._dual_levels.prove_lower(matrices, -below)
+        return None if bound is None else Bound(-bound.delta, z)
 
 
 def _columns(problem: FeasibilityProblem) -> list[Any]:

@@ -158,8 +158,17 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 PUBLISHED = {
     "sdplib/truss1.dat-s": -8.999996,
     "sdplib/truss4.dat-s": -9.009996,
+    "sdplib/truss8.dat-s": -133.1146,
+    "sdplib/arch0.dat-s": 0.566517,
+    "sdplib/control1.dat-s": 17.78463,
+    "sdplib/control2.dat-s": 8.3,
+    "sdplib/control3.dat-s": 13.63327,
+    "sdplib/control5.dat-s": 16.8836,
     "sdplib/mcp100.dat-s": 226.1574,
+    "sdplib/mcp250-3.dat-s": 981.1726,
+    "sdplib/mcp500-1.dat-s": 598.1485,
     "sdplib/theta1.dat-s": 23.0,
+    "sdplib/theta3.dat-s": 42.16698,
     "dimacs/truss5.mat.gz": 132.6357,
     "dimacs/toruspm3-8-50.mat.gz": -527.8087,
     "dimacs/hamming_7_5_6.mat.gz": -42.66667,
@@ -177,6 +186,15 @@ def test_published_values(data_dir: Path, name: str, side: Any) -> None:
     # As many digits as are published, seven.
     assert found.lower - 1e-6 * abs(value) <= value <= found.upper + 1e-6 * abs(value), found
     assert found.converged
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["primal", "lmi"])
+def test_a_published_value_of_zero_is_bracketed(data_dir: Path, side: Any) -> None:
+    problem, objective = sf.read_problem(data_dir / "dimacs" / "copo14.mat.gz", side)
+    assert objective is not None
+    found = sf.optimum(problem, objective, 1e-6, time_limit=120)
+    assert -1e-4 < found.lower <= 0.0 <= found.upper < 1e-4
 
 
 def test_free_variables_that_were_split_are_joined() -> None:
