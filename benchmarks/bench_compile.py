@@ -1,4 +1,4 @@
-"""What cvxpy's compile costs beside posing the cone program directly, and what the form costs.
+"""What cvxpy's compile costs beside posing the cone program directly, what the form costs, and a conversion.
 
 Every line of the table compares two things measured in the same run, in processor time and with one thread,
 so the ratios hardly depend on the machine or on what else it does. The compile of a problem is everything up
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -20,6 +21,7 @@ import sdpfeas as sf
 from sdpfeas.backends.conic.conic import PosedProblem
 from sdpfeas.backends.conic.cvxpy_model import model_of
 from sdpfeas.families import planting as planted
+from sdpfeas.io.cvxpy import convert
 
 ROUNDS = 3
 
@@ -116,3 +118,62 @@ def test_compile_and_form(
     benchmark.extra_info["ratio"] = lines[-1][2] / lines[-1][3]
     if "compile" in what:
         assert benchmark.extra_info["ratio"] > 1.0
+
+
+def lyapunov(n: int, systems: int) -> cp.Problem:
+    """A Lyapunov function that several systems share."""
+    P = cp.Variable((n, n), symmetric=True)
+    parts = [
+        np.random.default_rng(s).normal(size=(n, n)) - 3.0 * np.sqrt(n) * np.eye(n) for s in range(systems)
+    ]
+    return cp.Problem(cp.Minimize(0), [P >> np.eye(n), *(A.T @ P + P @ A << -np.eye(n) for A in parts)])
+
+
+def portfolio(n: int) -> cp.Problem:
+    """A budget, a risk, and a constraint for every asset."""
+    x, factors = cp.Variable(n, nonneg=True), np.random.default_rng(0).normal(size=(20, n))
+    limits = [x[i] <= 0.1 + 0.001 * i for i in range(n)]
+    return cp.Problem(cp.Minimize(0), [cp.sum(x) == 1, cp.norm(factors @ x) <= 1, *limits])
+
+
+def state(n: int) -> cp.Problem:
+    """A quantum state and its partial transpose."""
+    rho = cp.Variable((n * n, n * n), hermitian=True)
+    return cp.Problem(
+        cp.Minimize(0), [rho >> 0, cp.trace(rho) == 1, cp.partial_transpose(rho, (n, n), 1) >> 0]
+    )
+
+
+def cut(n: int) -> cp.Problem:
+    """The feasible set of max-cut."""
+    X = cp.Variable((n, n), PSD=True)
+    return cp.Problem(cp.Minimize(0), [cp.diag(X) == 1, cp.sum(X) <= n])
+
+
+MODELS: dict[str, Callable[[], cp.Problem]] = {
+    "Lyapunov, 3, 2 systems": lambda: lyapunov(3, 2),
+    "Lyapunov, 20, 3 systems": lambda: lyapunov(20, 3),
+    "portfolio, 50": lambda: portfolio(50),
+    "portfolio, 200": lambda: portfolio(200),
+    "partial transpose, 3 x 3": lambda: state(3),
+    "max-cut, 50": lambda: cut(50),
+}
+#: A conversion may cost so much more than cvxpy's own compile.
+DEAREST = 1.2
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_conversion(benchmark: Any, lines: list[tuple[str, str, float, float]], name: str) -> None:
+    convert(MODELS[name]())  # imports and caches
+    ours: list[float] = []
+    theirs: list[float] = []
+
+    def alternate() -> None:  # cvxpy keeps what it compiled, so every run has a model of its own
+        for times, run in ((ours, convert), (theirs, lambda model: model.get_problem_data("CLARABEL"))):
+            model = MODELS[name]()
+            times.append(least(lambda: run(model), 1))  # noqa: B023 - called at once
+
+    benchmark.pedantic(alternate, rounds=2 * ROUNDS)
+    lines.append((name, "convert / get_problem_data", min(ours), min(theirs)))
+    benchmark.extra_info["ratio"] = min(ours) / min(theirs)
+    assert benchmark.extra_info["ratio"] <= DEAREST

@@ -481,6 +481,89 @@ for seed in range(8):
     case(planted, seed, True)
     case(planted, seed, False)
 
+# ------------------------------------------------------------ as users write them: atoms, attributes, quantum
+
+
+def chosen_channel(success: float) -> Case:
+    """A channel by its Choi matrix, and how well it keeps a bit."""
+    J = cp.Variable((4, 4), hermitian=True, name="J")
+    kept = cp.real(cp.trace(J @ np.diag([1.0, 0.0, 0.0, 1.0])))
+    parts = named(J=J >> 0, channel=cp.partial_trace(J, (2, 2), 1) == np.eye(2), kept=kept >= success)
+    return parts, success <= 2.0, {"J", "channel", "kept"}
+
+
+def marginals(trace: float) -> Case:
+    """A state with given parts has their trace."""
+    rho = cp.Variable((4, 4), hermitian=True, name="rho")
+    part = cp.partial_trace(rho, (2, 2), 0) == np.eye(2) / 2
+    return [rho >> 0, *named(part=part, trace=cp.trace(rho) == trace)], trace == 1.0, {"part", "trace"}
+
+
+def transposed(fidelity: float) -> Case:
+    """A state whose partial transpose is positive is at most half of a Bell state."""
+    rho = cp.Variable((4, 4), hermitian=True, name="rho")
+    bell = np.array([1.0, 0.0, 0.0, 1.0]) / np.sqrt(2.0)
+    overlap = cp.real(bell @ rho @ bell) >= fidelity
+    ppt = cp.partial_transpose(rho, (2, 2), 1) >> 0
+    parts = named(ppt=ppt, unit=cp.trace(rho) == 1, overlap=overlap)
+    return [rho >> 0, *parts], fidelity <= 0.5, {"ppt", "unit", "overlap"}
+
+
+def products(trace: float) -> Case:
+    P = cp.Variable((2, 2), symmetric=True, name="P")
+    parts = named(kron=cp.kron(np.eye(2), P) >> np.eye(4), trace=cp.trace(P) <= trace)
+    return parts, trace >= 2.0, {"kron", "trace"}
+
+
+def bounded_variable(total: float) -> Case:
+    x = cp.Variable(2, bounds=[0, 1], name="x")
+    return named(total=cp.sum(x) >= total), total <= 2.0, {"total", "bounds of x"}
+
+
+def diagonal(trace: float) -> Case:
+    D = cp.Variable((3, 3), diag=True, name="D")
+    return named(D=D >> np.eye(3), trace=cp.trace(D) <= trace), trace >= 3.0, {"D", "trace"}
+
+
+def variation(end: float) -> Case:
+    x = cp.Variable(6, name="x")
+    parts = named(tv=cp.tv(x) <= 1, first=x[0] == 0, last=x[5] == end)
+    return parts, end <= 1.0, {"tv", "first", "last"}
+
+
+def bent(trace: float) -> Case:
+    """A quadratic form with a matrix to be chosen."""
+    x, P = cp.Variable(2, name="x"), cp.Variable((2, 2), PSD=True, name="P")
+    parts = named(form=cp.matrix_frac(x, P) <= 1, at=x == [0.9, 0.9], trace=cp.trace(P) <= trace)
+    return parts, trace >= 1.62, {"form", "at", "trace"}
+
+
+def without_interior(side: float) -> Case:
+    """Weakly infeasible unless the side is zero: no certificate, a chain."""
+    X = cp.Variable((2, 2), PSD=True, name="X")
+    return named(corner=X[0, 0] <= 0, side=X[0, 1] >= side), side <= 0.0, {"corner", "side", "X >> 0"}
+
+
+def unstable(pole: float) -> Case:
+    A, P = np.array([[pole, 1.0], [0.0, -1.0]]), cp.Variable((2, 2), symmetric=True, name="P")
+    return named(P=P >> np.eye(2), decay=A.T @ P + P @ A << 0), pole <= 0.0, {"P", "decay"}
+
+
+for make, yes, no in (
+    (chosen_channel, 1.9, 2.1),
+    (marginals, 1.0, 1.5),
+    (transposed, 0.49, 0.6),
+    (products, 2.5, 1.5),
+    (bounded_variable, 1.5, 2.5),
+    (diagonal, 3.5, 2.5),
+    (variation, 0.9, 1.5),
+    (bent, 1.7, 1.0),
+    (without_interior, 0.0, 1.0),
+    (unstable, -0.1, 0.1),
+):
+    case(make, yes)
+    case(make, no)
+
 
 def every() -> Iterator[str]:
     yield from CASES

@@ -208,8 +208,8 @@ class Blocks:
         kept = self._kept
         matrix, b = self._matrix[kept], self._b[kept]
         rows = [
-            Sparse.sound(matrix @ back, block.n, block.matrix)
-            for block, back in zip(self._sets, self._back, strict=True)
+            Sparse.sound(part, block.n, block.matrix)
+            for block, part in zip(self._sets, self._in_blocks(matrix), strict=True)
         ]
         place = np.cumsum(kept) - 1
         for cone in self._slacks:
@@ -220,11 +220,19 @@ class Blocks:
         sets = [*self._sets, *(cone.block for cone in self._slacks)]
         return FeasibilityProblem(sets, rows, lower, b, lmis=[self._lmi(cone) for cone in self._lmis])
 
+    def _in_blocks(self, matrix: Any) -> list[Any]:
+        """Rows of the canonical form, on every block."""
+        if len(self._sets) == 1 and self._sets[0].free and self._sets[0].n == matrix.shape[1]:
+            return [matrix]  # all variables as they are
+        return [matrix @ back for back in self._back]
+
     def _lmi(self, cone: Cone) -> LMI:
         """A cone of the canonical form as an LMI; its coefficients are entries of the form, not rounded."""
-        spread, matrix = cone.spread, self._matrix[cone.first]
-        constant = (spread @ self._b[cone.first]).reshape(cone.block.shape)
-        parts = [-(spread @ (matrix @ back)).T for back in self._back]
+        spread, first = cone.spread, cone.first
+        follow = first[-1] - first[0] == first.size - 1 and cone.copies is None
+        matrix = self._matrix[first[0] : first[-1] + 1] if follow else self._matrix[first]
+        constant = (spread @ self._b[first]).reshape(cone.block.shape)
+        parts = [-(spread @ part).T for part in self._in_blocks(matrix)]
         own = [Sparse.sound(part, cone.block.n, cone.block.matrix) if part.nnz else None for part in parts]
         return LMI(cone.block, constant, [*own, *(None for _ in self._slacks)])
 
