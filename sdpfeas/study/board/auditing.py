@@ -34,6 +34,9 @@ __all__ = ["AuditPlan", "AuditQuestion", "answer", "audit_rounds"]
 #: Proofs that may be audited, those first that are quickest to repeat.
 PROOFS = ("exact", "rigorous")
 
+#: Pieces of evidence about a problem that are audited before it is given up, where no verdict contradicts.
+ATTEMPTS = 2
+
 
 @dataclass(frozen=True)
 class AuditQuestion:
@@ -136,7 +139,7 @@ def audit_rounds(study: Store, audits: Store, folder: Path, settings: Settings) 
     """Plans to be run one after the other, until everything proved is confirmed or cannot be.
 
     Each looks at what the one before has come to: of the evidence about a problem the next piece is audited
-    until one is confirmed. Where verdicts contradict each other, all of it is.
+    until one is confirmed, or :data:`ATTEMPTS` were not. Where verdicts contradict each other, all of it is.
 
     Parameters
     ----------
@@ -150,6 +153,7 @@ def audit_rounds(study: Store, audits: Store, folder: Path, settings: Settings) 
     data = StudyData(study)
     waiting = _candidates(study, data)
     in_conflict = {problem for problem, _ in data.conflicts}
+    waiting = {problem: row if problem in in_conflict else row[:ATTEMPTS] for problem, row in waiting.items()}
     while waiting:
         cells = []
         for problem, row in waiting.items():
