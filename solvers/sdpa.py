@@ -33,7 +33,8 @@ PHASES: dict[str, tuple[str, str | None, str | None]] = {
     "dFEAS": ("dual feasible", None, "feasible"),
     "pINF_dFEAS": ("primal infeasible, dual feasible", "infeasible", "feasible"),
     "pFEAS_dINF": ("primal feasible, dual infeasible", "feasible", "infeasible"),
-    "pdINF": ("both sides infeasible", "infeasible", "infeasible"),
+    # Infeasible or unbounded: which of the two sides is the infeasible one, it does not say.
+    "pdINF": ("one side or both infeasible", None, None),
     "pUNBD": ("primal unbounded", "feasible", "infeasible"),
     "dUNBD": ("dual unbounded", "infeasible", "feasible"),
     "noINFO": ("neither side feasible yet", None, None),
