@@ -183,7 +183,7 @@ def test_limits_never_escape(reading: str, claim: sf.Claim) -> None:
 
 
 def test_files_and_commands(tmp_path: Path) -> None:
-    """The reading travels with the answer; the auditor speaks about stored numbers only."""
+    """The reading travels with the answer, to the auditor too."""
     problem = sums(0.1, 0.2, 0.3)
     problem.save(tmp_path / "p.npz")
     run = CliRunner().invoke(
