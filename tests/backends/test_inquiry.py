@@ -27,7 +27,7 @@ MIXES = planted.set_mixes()
 #: What a backend may know of the verifier: the words of a claim, and linear algebra that proves nothing.
 ALLOWED = {
     "sdpfeas.verifier.results",
-    "sdpfeas.verifier.equality",
+    "sdpfeas.verifier.free_columns",
     # A chain is proved step by step as it is found.
     "sdpfeas.verifier.chains.chain",
     "sdpfeas.verifier.chains.replay",

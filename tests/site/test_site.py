@@ -18,7 +18,7 @@ def snippets(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", filter(snippets, (README, *PAGES)), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", list(filter(snippets, (README, *PAGES))), ids=lambda page: page.stem)
 def test_snippets_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {"__name__": "snippet"}
     for code in snippets(page):
