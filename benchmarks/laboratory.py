@@ -22,7 +22,7 @@ __all__ = ["Caps", "Laboratory", "MissingData"]
 #: What a trial runs.
 TARGET = "trial:answer"
 
-#: Seconds a contestant may take until its clock starts.
+#: Seconds a contestant may take until its clock starts, unless it may take more in all.
 SETUP_LIMIT = 600.0
 
 #: The files of a folder of results: the contests, and what is measured otherwise.
@@ -109,7 +109,7 @@ class Laboratory:
         return self._cell(problem, contestant, cap, smaller.end, f"not run: {part} used up the limit")
 
     def _run(self, problem: str, contestant: str, cap: float) -> Contest:
-        limits = Limits(cap, self.caps.memory, setup=SETUP_LIMIT)
+        limits = Limits(cap, self.caps.memory, setup=max(SETUP_LIMIT, cap))
         run = run_once(Trial(TARGET, pickle.dumps((problem, contestant)), limits))
         found = run.value or {}
         if "missing" in found:

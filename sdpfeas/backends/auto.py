@@ -140,7 +140,9 @@ class Auto(FeasibilityBackend):
             find_solver(name)  # a name that stands for nothing is said before anything is asked
         if names:
             return [(name, {}) for name in names]
-        return sorted(preferred(problem), key=lambda each: each[0] != first)
+        if first:  # chains take no objective, so there is no need to ask whether one is likely
+            return sorted(_by_shape(problem), key=lambda each: each[0] != first)
+        return preferred(problem)
 
 
 def _made(name: str, options: dict[str, object]) -> FeasibilityBackend | None:
