@@ -174,11 +174,14 @@ def assert_published(family: FantopeMaxMin, value: float, size: float) -> None:
     found = sf.bisect(family, tol=1e-7)
     assert found.proven
     assert found.converged
-    room = 1e-8 * max(abs(value), size)
-    assert found.lower - room <= value <= found.upper + room
+    assert found.lower - 1e-8 * size <= value <= found.upper + 1e-8 * abs(value)
+    if value < found.lower - 1e-8 * abs(value):
+        # Not the optimum: a point attains more, provably.
+        better = sf.verify(family.at(found.lower), Claim(point=found.point), rigorous=True)
+        assert better.verdict is Verdict.FEASIBLE
 
 
-@pytest.mark.parametrize("place", [0, 30, 65, 70, 100, 131])
+@pytest.mark.parametrize("place", [0, 65, 70, 104, 131])
 def test_published_optima_of_fair_pca(data_dir: Path, place: int) -> None:
     assert_published(*published(data_dir)[place])
 
