@@ -1,0 +1,41 @@
+"""Newton systems in single precision: near those in full, at any scale, and only where that is possible."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sdpfeas.backends.ipm.images import image_of, scaled_gram
+from sdpfeas.problem.rows import Dense, LowRank, Rows, Stacked
+
+
+def rows_of(rng: np.random.Generator, n: int, size: float) -> Rows:
+    root = rng.standard_normal((2, n, n))
+    return Stacked(
+        [
+            LowRank(size * rng.standard_normal((5, n))),
+            LowRank([rng.standard_normal((3, n)), rng.standard_normal((1, n))]),
+            Dense(root @ np.swapaxes(root, 1, 2)),
+        ]
+    )
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-60, 1e60])
+def test_near_the_full_one_at_any_scale(size: float) -> None:
+    rng = np.random.default_rng(0)
+    n = 12
+    image = image_of(rows_of(rng, n, size), rng.standard_normal((n, n)))
+    ratio = np.geomspace(1e-6, 1e6, n)
+    kernel, extra = 1.0 + np.outer(ratio, ratio), [np.eye(n)]
+    full, mixed = scaled_gram(image, kernel, extra)
+    rough, known = scaled_gram(image, kernel, extra, rough=True)
+    unit = np.sqrt(np.diagonal(full))
+    assert 0.0 < np.max(np.abs(rough - full) / np.outer(unit, unit)) < 1e-5
+    np.testing.assert_allclose(known, mixed, rtol=1e-10, err_msg="what a system is solved for stays in full")
+
+
+def test_rows_without_a_positive_trace_are_summed_up_in_full() -> None:
+    rng = np.random.default_rng(1)
+    rows = Stacked([LowRank(rng.standard_normal((3, 6))), LowRank([np.eye(6)[:2]], [[1.0, -1.0]])])
+    image, kernel = image_of(rows, np.eye(6)), np.full((6, 6), 2.0)
+    assert np.array_equal(scaled_gram(image, kernel, rough=True)[0], scaled_gram(image, kernel)[0])
