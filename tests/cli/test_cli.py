@@ -168,7 +168,7 @@ def test_help_has_examples(call: Any) -> None:
         ),
         (["solve", "yes.npz", "-b", "spectral-ipm", "--set", "max_iterations=few"], "must be an integer"),
         (["solve", "yes.npz", "-b", "spectral-ipm", "--set", "nothing"], "NAME=VALUE"),
-        (["solve", "yes.npz", "-b", "broken.py"], "broken.py: could not be loaded: ZeroDivisionError"),
+        (["solve", "yes.npz", "-b", "broken.py"], "broken.py:1: could not be loaded: ZeroDivisionError"),
         (["solve", "yes.npz", "-b", "card.toml"], "unknown key 'bakend'"),
         (["solve", "broken.py"], "broken.py"),
         (["verify", "yes.npz", "yes.npz"], "not a result file"),
