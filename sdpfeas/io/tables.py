@@ -30,8 +30,8 @@ CSV_ROOM = 8
 SNIFFED = 65_536
 SEPARATORS = (",", ";", "\t", "|")
 
-#: A column with more numbers than this that are not whole, most of them different, is no column of labels.
-MOST_FRACTIONS = 20
+#: A column with more different numbers than this, seen less than three times on average, holds no labels.
+MOST_NUMBERS = 20
 
 #: Names of a first column that only counts the rows.
 INDEX_NAMES = ("", "index", "unnamed: 0")
@@ -192,8 +192,8 @@ def _counts_rows(name: str, values: FloatArray) -> bool:
 def _require_classes(labels: Sequence[str], name: str) -> None:
     """Refuse a continuous number as a label where nobody said that it is one."""
     different = set(labels)
-    fractions = {text for text in different if _is_number(text) and not float(text).is_integer()}
-    if len(fractions) > MOST_FRACTIONS and 2 * len(different) > len(labels):
+    numbers = sum(map(_is_number, different))
+    if numbers > MOST_NUMBERS and 3 * len(different) > len(labels):
         raise FileFormatError(
             f"column {name} holds {len(different)} different numbers and looks continuous; "
             "name the column of the labels (--label), this one or another"
