@@ -1,7 +1,8 @@
-"""Every command and example on the pages about studies is tried as it stands."""
+"""Every command on the pages and in ``--help``, and every example about studies, is tried as it stands."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -19,36 +20,78 @@ import typer
 
 import sdpfeas as sf
 from sdpfeas.cli.app import app
+from sdpfeas.io.tables import read_samples
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+#: What the slow tests only parse: it takes hours or public data.
+ELSEWHERE = {"board", "data", "paper"}
 
 
-def fenced(page: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+def fenced(page: str, *languages: str) -> list[str]:
+    found = re.findall(r"^```(\S*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [text for language, text in found if language in languages]
 
 
 def commands(page: str) -> Iterator[tuple[list[str], int]]:
     """Commands of a page, with the exit code a comment promises."""
-    for block in fenced(page, "sh"):
+    for block in fenced(page, "sh", ""):
         for line in block.splitlines():
             code = re.search(r"# exit code (\d+)", line)
-            yield shlex.split(line, comments=True), int(code[1]) if code else 0
+            words = shlex.split(re.sub(r"^[A-Z_]+=\S+ ", "", line), comments=True)
+            yield words, int(code[1]) if code else 0
+
+
+def helped(command: Any) -> Iterator[list[str]]:
+    """Examples in the help of a command and of those below it."""
+    text = (command.epilog or "").partition("Example")[2]
+    for example in re.findall(r"sdpfeas (.*?)(?= ·|\n|\. |$)", text):
+        yield ["sdpfeas", *shlex.split(example)]
+    for below in getattr(command, "commands", {}).values():
+        yield from helped(below)
+
+
+def parse(words: list[str]) -> None:
+    """Take a command line apart as the program does, and leave it at that."""
+    tree: Any = typer.main.get_command(app)
+    command, rest = tree.commands[words[1]], words[2:]
+    while hasattr(command, "commands"):
+        command, rest = command.commands[rest[0]], rest[1:]
+    command.make_context(words[1], list(rest), resilient_parsing=False)
 
 
 def test_every_option_on_the_page_exists() -> None:
-    """Quick: words are only parsed here; the slow test below runs them."""
-    tree: Any = typer.main.get_command(app)
-    tried = 0
-    for words, _ in commands(PAGE):
-        if words[0] == "sdpfeas":
-            command = tree.commands[words[1]]
-            command.make_context(words[1], words[2:], resilient_parsing=False)
-            tried += 1
-    assert tried >= 20
+    """Quick: words are only parsed here; the slow tests below run them."""
+    lines = [words for page in PAGES for words, _ in commands(page.read_text(encoding="utf-8"))]
+    lines = [words for words in lines if words[:1] == ["sdpfeas"]]
+    assert len(lines) >= 40
+    for words in lines:
+        parse(words)
     assert {"compare", "report", "export", "solve", "verify", "wlda", "show", "backends"} <= {
         words[1] for words, _ in commands(PAGE)
     }
+
+
+def test_every_example_of_the_help_is_understood() -> None:
+    examples = list(helped(typer.main.get_command(app)))
+    assert len(examples) >= 30
+    assert {"solve", "audit", "board", "new", "paper"} <= {words[1] for words in examples}
+    for words in examples:
+        parse(words)
+
+
+def test_commands_within_sentences_exist() -> None:
+    """In a sentence arguments may be missing or in capitals; names and options are there all the same."""
+    tree: Any = typer.main.get_command(app)
+    for page in PAGES:
+        for text in re.findall(r"`sdpfeas\s([^`]+)`", page.read_text(encoding="utf-8")):
+            words = text.split()
+            command = tree.commands.get(words[0])
+            assert command or words[0] in ("COMMAND", "--install-completion"), f"{page.name}: {text}"
+            known = {flag for each in getattr(command, "params", ()) for flag in each.opts} | {"--help"}
+            assert not command or {w for w in words if w.startswith("-")} <= known, f"{page.name}: {text}"
 
 
 def test_links_lead_somewhere() -> None:
@@ -108,6 +151,39 @@ def test_every_command_runs(folder: Path) -> None:
                 json.loads(found.stdout)
     for name in ("report.html", "report.md", "figures/profiles.svg", "study.csv", "study.parquet"):
         assert (folder / name).stat().st_size > 200, name
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_commands_of_other_pages_and_of_the_help_run(folder: Path) -> None:
+    """In the order of the pages, with the files they speak of; but see ``ELSEWHERE``."""
+    problem = sf.read_sdpa(folder / "problem.dat-s")
+    for name in ("p.npz", "problem.npz", "a.npz"):
+        problem.save(folder / name)
+    for name in ("p.dat-s", "b.dat-s"):
+        shutil.copy(folder / "problem.dat-s", folder / name)
+    with gzip.open(folder / "large.dat-s.gz", "wb") as file:
+        file.write((folder / "problem.dat-s").read_bytes())
+    for card in (folder / "problems").glob("*.toml"):
+        if card.stem != "planted-mixed":  # all problems by all solvers take hours
+            card.unlink()
+    text = (folder / "data.csv").read_text().replace("kind", "species", 1)
+    (folder / "iris.csv").write_text(text)
+    samples = read_samples(folder / "data.csv", "kind")
+    np.savez(folder / "data.npz", X=samples.X, y=samples.y)
+    assert attempt(["sdpfeas", "new", "backend", "mine"], folder).returncode == 0
+    pages = [page.read_text(encoding="utf-8") for page in PAGES if page.stem not in ("board", "studies")]
+    lines = [each for page in pages for each in commands(page)]
+    lines += [(words, 0) for words in helped(typer.main.get_command(app))]
+    ran = 0
+    for words, code in lines:
+        if words[:1] != ["sdpfeas"] or words[1] in ELSEWHERE or "--scheduler" in words:
+            continue
+        found = attempt(words, folder)
+        allowed = (10, 20) if "--exit-code" in words else (code,)
+        assert found.returncode in allowed, f"{shlex.join(words)}\n{found.stdout}\n{found.stderr}"
+        ran += 1
+    assert ran >= 30
 
 
 @pytest.mark.slow

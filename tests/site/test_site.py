@@ -1,4 +1,4 @@
-"""The pages for newcomers: what they show runs as it stands, and the check of the built site can fail."""
+"""What the pages show runs as it stands, and the check of the built site can fail."""
 
 from __future__ import annotations
 
@@ -11,25 +11,33 @@ from look import look
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 README = DOCS.parent / "README.md"
-PAGES = [DOCS / "start.md", *sorted((DOCS / "howto").glob("*.md"))]
+PAGES = sorted(DOCS.rglob("*.md"))
+RUN = [README, *(page for page in PAGES if page.stem != "studies")]  # those run in tests/test_docs.py
 
 
-def snippets(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def snippets(page: Path, language: str = "python") -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", list(filter(snippets, (README, *PAGES))), ids=lambda page: page.stem)
-def test_snippets_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("page", list(filter(snippets, RUN)), ids=lambda page: page.stem)
+def test_snippets_run(
+    page: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "snippet"}
     for code in snippets(page):
         exec(compile(code, str(page), "exec"), names)
-    assert capsys.readouterr().out.strip()
+    out = capsys.readouterr().out
+    assert out.strip()
+    for shown in snippets(page, "text"):
+        assert shown in out
 
 
 def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^([a-z/]+)$", index, re.MULTILINE))
-    pages = {p.relative_to(DOCS).with_suffix("").as_posix() for p in (*DOCS.glob("*.md"), *PAGES)}
+    pages = {p.relative_to(DOCS).with_suffix("").as_posix() for p in PAGES}
     assert pages - {"README", "index"} <= listed
 
 
