@@ -16,7 +16,8 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, hint
 from sdpfeas.io.cvxpy import CvxpyForm, convert
 from sdpfeas.io.cvxpy.blocks import Blocks
-from sdpfeas.io.cvxpy.traced import Part, spoken
+from sdpfeas.io.cvxpy.traced import Part
+from sdpfeas.io.cvxpy.words import spoken
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.search.irreducible import contradiction, evidence, irreducible, shares
 from sdpfeas.search.loosening import Loosening, loosenings

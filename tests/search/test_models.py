@@ -11,7 +11,7 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.io.cvxpy import convert
-from sdpfeas.io.cvxpy.traced import spoken
+from sdpfeas.io.cvxpy.words import spoken
 
 
 def model(least: float) -> tuple[cp.Problem, dict[str, Any]]:
@@ -268,3 +268,42 @@ def test_constraints_are_named_as_written() -> None:
     }
     for constraint, words in spoken_of.items():
         assert spoken(constraint).startswith(words), spoken(constraint)
+
+
+def test_partial_traces_and_transposes_are_named_as_called() -> None:
+    """cvxpy expands both to sums of products at once."""
+    rho, S = cp.Variable((6, 6), hermitian=True, name="rho"), cp.Variable((8, 8), symmetric=True, name="S")
+    G, unit = cp.Variable((4, 4), name="G"), np.diag([1.0, 0.0, 0.0, 0.0])
+    flipped = cp.partial_transpose(S, (2, 4), 0)
+    spoken_of = {
+        cp.partial_transpose(rho, (2, 3), 1) >> 0: "partial_transpose(rho, (2, 3), axis=1) >> 0",
+        cp.partial_transpose(rho, (3, 2), 0) << 0: "partial_transpose(rho, (3, 2), axis=0) << 0",
+        cp.partial_trace(S, (2, 2, 2), 1) == 0: "partial_trace(S, (2, 2, 2), axis=1) == 0.0",
+        cp.partial_trace(S, (2, 2, 2), 2) == 0: "partial_trace(S, (4, 2), axis=1) == 0.0",
+        cp.partial_trace(flipped, (4, 2), 0) == 0: (
+            "partial_trace(partial_transpose(S, (2, 4), axis=0), (4, 2), axis=0) == 0.0"
+        ),
+        cp.trace(unit @ G) <= 1: "trace([…] @ G) <= 1.0",
+        # Sums that look alike and are neither stay as they are.
+        unit @ G @ unit + np.eye(4) @ G @ np.eye(4) == 0: "[…] @ G @ […] + […] @ G @ […] == 0.0",
+        2 * unit[:2] @ G @ unit[:2].T + unit[2:] @ G @ unit[2:].T == 0: "[…] @ G @ […] + […] @ G @ […] ==",
+        # Only what stands on the other side as a whole is brought there.
+        cp.partial_transpose(S, (2, 4), 0) << np.eye(8): "partial_transpose(S, (2, 4), axis=0) << […]",
+        G + G.T << np.eye(4): "G + G.T << […]",
+        np.eye(4) - (G + G.T) + cp.kron(np.eye(2), G[:2, :2]) >> 0: (
+            "[…] - (G + G.T) + kron([[1.00 0.00] [0.00 1.00]], G[0:2, 0:2]) >> 0"
+        ),
+    }
+    for constraint, words in spoken_of.items():
+        assert spoken(constraint).startswith(words), spoken(constraint)
+
+
+def test_refusals_name_what_is_refused() -> None:
+    x, whole = cp.Variable(2, name="x"), cp.Variable(boolean=True, name="whole")
+    for constraints, words in (
+        ([x >= 0, cp.norm(x) >= 1], r": `norm\(x\) >= 1.0`"),
+        ([x[0] + whole >= 1], "semidefinite problem: whole"),
+        ([cp.sum(cp.exp(x)) <= 1], "exp needs another cone"),
+    ):
+        with pytest.raises(sf.ProblemError, match=words):
+            sf.solve(cp.Problem(cp.Minimize(0), constraints))

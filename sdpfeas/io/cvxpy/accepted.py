@@ -18,9 +18,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError, RoundingWarning
+from sdpfeas.harmless import visible
+from sdpfeas.io.cvxpy.words import spoken
 from sdpfeas.numerics.linalg import FloatArray
 
 __all__ = ["left_out", "require_accepted"]
+
+#: Constraints that a refusal names, at most.
+MOST_NAMED = 3
 
 #: Functions, not affine, that cvxpy brings into linear, second-order and semidefinite form exactly.
 _EXACT = (
@@ -60,15 +65,19 @@ def require_accepted(problem: Any) -> None:
         The problem.
     """
     if problem.is_mixed_integer():
-        raise ProblemError("integer and boolean variables make no semidefinite problem")
+        whole = [v.name() for v in problem.variables() if v.attributes["boolean"] or v.attributes["integer"]]
+        raise ProblemError(
+            f"integer and boolean variables make no semidefinite problem: {visible(', '.join(whole))}"
+        )
     unset = [p.name() for p in problem.parameters() if p.value is None]
     if unset:
         raise ProblemError(f"unspecified parameters: {', '.join(unset)} (set their values first)")
     _require_known(problem)
     if not problem.is_dcp():
+        wrong = [f"`{spoken(constraint)}`" for constraint in problem.constraints if not constraint.is_dcp()]
         raise ProblemError(
-            "the constraints are not convex by cvxpy's rules (problem.is_dcp() is False)"
-            + _other_rules(problem)
+            "the constraints are not convex by cvxpy's rules (problem.is_dcp() is False): "
+            f"{', '.join(wrong[:MOST_NAMED])}{' …' if len(wrong) > MOST_NAMED else ''}{_other_rules(problem)}"
         )
     if not problem.variables():
         raise ProblemError("the problem has no variables")

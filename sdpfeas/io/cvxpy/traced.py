@@ -7,8 +7,7 @@ over states attributes of variables, such as ``nonneg=True``.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +15,9 @@ import numpy as np
 
 from sdpfeas.harmless import visible
 from sdpfeas.io.cvxpy.canonical import CanonicalForm
+from sdpfeas.io.cvxpy.words import spoken
 
-__all__ = ["Part", "spoken", "traced"]
-
-#: Longest name of a constraint that has no label.
-LONGEST = 90
+__all__ = ["Part", "traced"]
 
 #: Attributes in words; what is not here is named as it was given.
 _SAID = {
@@ -30,36 +27,6 @@ _SAID = {
     "NSD": "{} << 0",
     "bounds": "bounds of {}",
 }
-
-
-#: A constant in brackets: numbers, dots where some are left out, and more of the same inside.
-_NUMBERS = r"(?:[-+0-9.ej\[\]…]|\s(?![-+]\s))"
-
-#: Longest constant in brackets that is written out.
-LONGEST_CONSTANT = 24
-
-#: cvxpy's inner names, and what the user wrote instead.
-_WRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
-    (re.compile(r"^Promote\(-?0\.0, \([^)]*\)\) \+ -(.*) >> 0$"), r"\1 << 0"),
-    (re.compile(r" \+ Promote\(-?0\.0, \([^)]*\)\)"), ""),
-    (re.compile(r"Promote\(([^(),]+), \([^)]*\)\)"), r"\1"),
-    (re.compile(r"PnormApprox\(([^()]*), 2\)"), r"norm(\1)"),
-    (re.compile(r"(\w)Approx\("), r"\1("),
-    (re.compile(r"np\.\w+\(([^()]*)\)"), r"\1"),
-    (re.compile(rf"\[{_NUMBERS}{{{LONGEST_CONSTANT},}}\]"), "[…]"),
-    (re.compile(r"\bhermitian_wrap\("), "("),
-    (re.compile(r", None, False\)"), ")"),
-    (re.compile(r", (\d+), False\)"), r", axis=\1)"),
-    (re.compile(r"\bdiag_mat\(([^()]*), 0\)"), r"diag(\1)"),
-    (re.compile(r"\bQuadForm\("), "quad_form("),
-    (re.compile(r"\bMatrixFrac\("), "matrix_frac("),
-    (re.compile(r"\bGeoMean\(([^()]*), \([^()]*\)\)"), r"geo_mean(\1)"),
-    (re.compile(r"\bPnorm\("), "pnorm("),
-    (re.compile(r"\b(Sum|Trace|Hstack|Vstack)\("), lambda m: f"{m[1].lower()}("),
-    (re.compile(r"^(\[[^\]]*\]) \+ -\((.*)\) >> 0$"), r"\2 << \1"),
-    (re.compile(r"^(.*) \+ -(\[[^\]]*\]) >> 0$"), r"\1 >> \2"),
-    (re.compile(r" \+ -"), " - "),
-]
 
 
 @dataclass(frozen=True)
@@ -86,23 +53,6 @@ class Part:
     def rows(self) -> np.ndarray:
         """All its rows."""
         return np.concatenate([self.main, self.extra])
-
-
-def spoken(constraint: Any) -> str:
-    """The label of a constraint, or the constraint as written, in one line."""
-    if constraint.label is not None:
-        return visible(str(constraint.label))
-    if type(constraint).__name__ == "Inequality" and constraint.args[0].is_constant():
-        low, high = constraint.args  # cvxpy turns "x >= 1" round
-        written = f"{high.name()} >= {low.name()}"
-    elif hasattr(constraint, "name"):
-        written = constraint.name()
-    else:
-        written = f"{type(constraint).__name__}({', '.join(each.name() for each in constraint.args)})"
-    text = visible(" ".join(written.split()))
-    for inner, meant in _WRITTEN:
-        text = inner.sub(meant, text)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def traced(
