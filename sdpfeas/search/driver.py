@@ -114,6 +114,10 @@ class BisectionResult:
         ends = f"{self.lower:.8g} <= delta* <= {self.upper:.8g}"
         return f"BisectionResult: {ends} ({proven}, {self.solves} solve(s), {self.time:.3g} s): {self.reason}"
 
+    def _ends(self) -> str:
+        """What the bracket says, as the title of its card."""
+        return f"{self.lower:.8g} ≤ δ* ≤ {self.upper:.8g}"
+
     def _repr_html_(self) -> str:
         """Show the bracket closing, as a card in a notebook."""
         steps = [self.initial, *((step.lower, step.upper) for step in self.history)]
@@ -123,8 +127,7 @@ class BisectionResult:
             ("time", f"{self.time:.3g} s"),
         ]
         badge, tone = ("PROVEN", "feasible") if self.proven else ("NOT PROVEN", "undecided")
-        title = f"{self.lower:.8g} ≤ δ* ≤ {self.upper:.8g}"
-        return Card(badge, tone, title, facts, picture=closing(steps), note=self.reason).html()
+        return Card(badge, tone, self._ends(), facts, picture=closing(steps), note=self.reason).html()
 
 
 class Search:

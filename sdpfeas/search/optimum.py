@@ -29,6 +29,7 @@ from sdpfeas.backends.inquiry import Inquiry, Progress
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.errors import BackendError, ClaimError, LimitError, ProblemError
 from sdpfeas.families.level_set import LevelSet
+from sdpfeas.notebook.card import Card
 from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
@@ -92,6 +93,14 @@ class Optimum:
         """The bracket in one line."""
         ends = f"{self.lower:.10g} <= {self.sense} <= {self.upper:.10g}"
         return f"Optimum: {ends} (proven, {self.time:.3g} s): {self.reason}"
+
+    def _repr_html_(self) -> str:
+        """Show the bracket, as a card in a notebook."""
+        closed = math.isfinite(self.lower) and math.isfinite(self.upper)
+        badge, tone = ("PROVEN", "feasible") if closed else ("OPEN", "undecided")
+        title = f"{self.lower:.10g} ≤ {self.sense} ≤ {self.upper:.10g}"
+        facts = [("width", f"{self.upper - self.lower:.2g}"), ("time", f"{self.time:.3g} s")]
+        return Card(badge, tone, title, facts, note=self.reason).html()
 
 
 def optimum(

@@ -51,12 +51,15 @@ class ParameterBracket(BisectionResult):
 
     def __repr__(self) -> str:
         """The bracket and how it came about, in one line."""
-        ends = (self.lower, self.upper) if self.feasible == "lower" else (self.upper, self.lower)
         proven = "proven" if self.proven else "not proven"
         return (
-            f"ParameterBracket: {self.name} = {ends[0]:.8g} is feasible, {ends[1]:.8g} is not "
+            f"ParameterBracket: {self._ends()} "
             f"({proven}, {self.solves} solve(s), {self.time:.3g} s): {self.reason}"
         )
+
+    def _ends(self) -> str:
+        ends = (self.lower, self.upper) if self.feasible == "lower" else (self.upper, self.lower)
+        return f"{self.name} = {ends[0]:.8g} is feasible, {ends[1]:.8g} is not"
 
 
 class _Asking:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ import sdpfeas as sf
 from sdpfeas.errors import TruthError
 from sdpfeas.notebook.pictures import bars, closing, spectrum
 from sdpfeas.study.store import Store
+
+STORED = Path(__file__).parents[1] / "study" / "stored"
 
 
 def element(html: str) -> ET.Element:
@@ -78,6 +81,21 @@ def test_brackets_close() -> None:
     assert len(element(found._repr_html_()).findall(".//{*}rect")) == min(len(found.history) + 1, 80)
 
 
+def test_brackets_of_models_and_optima() -> None:
+    cp = pytest.importorskip("cvxpy")
+    X, level = cp.Variable((2, 2), PSD=True, name="X"), cp.Parameter(name="level")
+    total = cp.trace(X) == 1
+    found = sf.bisect(cp.Problem(cp.Minimize(0), [total, X[0, 1] >= level]), level, tol=0.1)
+    said = f"level = {found.lower:.8g} is feasible, {found.upper:.8g} is not"
+    assert repr(found).startswith(f"ParameterBracket: {said} (proven")
+    assert said in words(found._repr_html_())
+    best = sf.optimum(cp.Problem(cp.Minimize(X[0, 0]), [total, X[0, 1] >= 0.4]))
+    text = words(best._repr_html_())
+    for part in ("PROVEN", f"{best.lower:.10g} ≤ min ≤ {best.upper:.10g}", best.reason):
+        assert part in text
+    assert "OPEN" in words(replace(best, upper=math.inf)._repr_html_())
+
+
 def test_problems_and_studies(tmp_path: Path) -> None:
     assert "PSD(3), dense rows" in repr(problem())
     text = words(problem()._repr_html_())
@@ -90,6 +108,22 @@ def test_problems_and_studies(tmp_path: Path) -> None:
         assert "0 cell(s)" in words(store._repr_html_())
     assert "closed" in repr(store)
     assert "closed" in words(store._repr_html_())
+
+
+def test_a_study_shows_what_every_solver_decided(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "study.db") as made:
+        made.executescript((STORED / "study.sql").read_text(encoding="utf-8"))
+    made.close()
+    with Store(tmp_path / "study.db") as store:
+        text, cells = words(store._repr_html_()), store.cells()
+        solvers, problems = ({cell[what] for cell in cells} for what in ("solver", "problem"))
+        assert f"{len(solvers)} solver(s), {len(problems)} problem(s), {len(cells)} cell(s)" in text
+        for solver in solvers:
+            became = [c["verdict"] or c["outcome"] or c["state"] for c in cells if c["solver"] == solver]
+            assert solver in text
+            for what in set(became):
+                assert f"{became.count(what)} {what}" in text
+        assert f"{len(cells)} cell(s): " in repr(store)
 
 
 def test_nothing_is_true_or_false() -> None:
