@@ -13,7 +13,7 @@ from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.facial.backend import Facial
 from sdpfeas.backends.facial.sieve import promising
-from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.backends.ipm.cost import newton_work
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import OutOfMemory
@@ -98,7 +98,10 @@ class Auto(FeasibilityBackend):
                 said = f"{last.raw_status}; nothing more is likely to help"
                 last = replace(last, raw_status=said, stop=Stop.STALLED, info={**last.info, **NO_WORD})
                 break
-            claim = ask(backend, problem, inquiry.within(share))
+            asked = inquiry.within(share)
+            # Multipliers that end where there is no interior come close to exposing a face.
+            asked = asked.starting(WarmStart(certificate=last.certificate)) if flat else asked
+            claim = ask(backend, problem, asked)
             ended[backend.name] = claim.stop
             tried.append(f"{backend.name}: {claim.raw_status or claim.stop}")
             # What was tried in vain before says nothing about what the last one found.

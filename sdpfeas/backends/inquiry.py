@@ -280,6 +280,12 @@ class Inquiry:
         view.deadline = self.deadline.within(seconds)
         return view
 
+    def starting(self, start: WarmStart) -> Inquiry:
+        """Return the same inquiry with another start."""
+        view = copy.copy(self)
+        view.start = start
+        return view
+
     def through(self, reduction: Reduction) -> Inquiry:
         """Return the same inquiry as it is seen by a backend that works on a reduction of the problem."""
         view = copy.copy(self)

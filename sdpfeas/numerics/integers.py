@@ -258,8 +258,13 @@ def _modular_rows(matrix: np.ndarray) -> list[int] | None:
     form, rank = flint.nmod_mat(residues.shape[1], filled.size, flat, PRIME).rref()
     if int(rank) == filled.size:
         return [int(i) for i in filled]
-    table = form.tolist()[: int(rank)]
-    return [int(filled[next(k for k, v in enumerate(row) if int(v))]) for row in table]
+    # Pivots move to the right, so that few entries have to be looked at.
+    pivots, column = list[int](), 0
+    for row in range(int(rank)):
+        while not int(form[row, column]):
+            column += 1
+        pivots.append(int(filled[column]))
+    return pivots
 
 
 def _mixed(residues: np.ndarray, width: int) -> np.ndarray:

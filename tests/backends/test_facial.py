@@ -5,8 +5,10 @@ import pytest
 import scipy.io
 
 import sdpfeas as sf
+from sdpfeas.backends.asking import ask
 from sdpfeas.backends.facial.backend import Facial
 from sdpfeas.backends.facial.search import search
+from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.deadline import Deadline
 from sdpfeas.families.chains import PlantedChainOptions, PlantedFaces
 from sdpfeas.io.results import load_result, save_result
@@ -137,3 +139,37 @@ def test_reduce_and_its_words():
     whole = sf.reduce(sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1], [1]))
     assert whole.regular
     assert whole.sizes == ((2, 2),)
+
+
+def on_a_hidden_face(rng, n=13, side=11, rows=65):
+    """Many rows of integers, only a sum of which exposes the face that holds all points."""
+    basis = np.concatenate([np.eye(side), rng.integers(-1, 2, size=(n - side, side))])
+    normal = np.concatenate([-basis[side:].T, np.eye(n - side)])
+    a = rng.integers(-2, 3, size=(rows, n, n)).astype(float)
+    a += a.transpose(0, 2, 1)
+    a[-1] = normal @ normal.T - a[:3].sum(axis=0)
+    bounds = np.einsum("kij,ij->k", a, basis @ basis.T)
+    return sf.FeasibilityProblem([sf.PSD(n)], [a], bounds, bounds)
+
+
+def test_the_multipliers_of_a_search_without_interior_expose_a_face(monkeypatch):
+    """They save a cone program, and so does asking on the face before a smaller one is looked for."""
+
+    def refuse(*_):
+        raise AssertionError("a cone solver was asked for an exposing vector")
+
+    monkeypatch.setattr("sdpfeas.backends.facial.search.deepest", refuse)
+    problem = on_a_hidden_face(np.random.default_rng(1))
+    result = sf.solve(problem, "auto", time_limit=60)
+    assert (result.verdict, result.proof) == (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)
+    assert len(result.check.chain) == 1
+
+
+@pytest.mark.parametrize("start", ["random", "nan"])
+def test_multipliers_that_expose_nothing_do_no_harm(start):
+    problem = on_a_hidden_face(np.random.default_rng(2))
+    y = {"random": np.random.default_rng(3).normal(size=problem.m), "nan": np.full(problem.m, np.nan)}
+    inquiry = Inquiry(problem, deadline=Deadline(60), start=WarmStart(certificate=y[start]), rigorous=True)
+    claim = ask(Facial(), problem, inquiry)
+    assert inquiry.settle(claim).verdict is sf.Verdict.FEASIBLE
+    assert "an auxiliary problem" in claim.raw_status

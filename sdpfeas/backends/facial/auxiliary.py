@@ -8,6 +8,8 @@ expose a smaller one, and an interior-point method finds those of largest rank.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -18,9 +20,9 @@ from sdpfeas.backends.conic.cost import affordable
 from sdpfeas.backends.facial.table import Table
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.effort import need
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.linalg import FloatArray, eigvalsh
 
-__all__ = ["NOTHING", "deepest"]
+__all__ = ["NOTHING", "deepest", "likely"]
 
 #: Accuracy asked for; what the solver reaches is taken.
 TOLERANCE = 1e-12
@@ -30,6 +32,9 @@ NOTHING = -1e-5
 
 #: Share of its estimated cost that the solver takes where all there is are a few dense blocks: 0.07 to 0.1.
 DENSE = 0.12
+
+#: Parts of an exposing vector smaller than this, relative to what it is made of, are rounding.
+ROUNDING = 1e-7
 
 #: Directions smaller than this, relative to the largest, are none.
 RANK = 1e-10
@@ -60,6 +65,27 @@ def deepest(table: Table, deadline: Deadline) -> tuple[FloatArray, float] | None
     if not np.linalg.norm(y) > 1e-3:
         return None
     return y @ shares, float(answer.x[-1])
+
+
+def likely(table: Table, multipliers: FloatArray) -> FloatArray | None:
+    """Shares of the rows of ``table.near`` that are an exposing vector of trace one, as far as doubles tell.
+
+    Parameters
+    ----------
+    table : Table
+        The table of all rows on a face.
+    multipliers : ndarray
+        Multipliers of the rows of the problem that may make the vector; None is returned if they do not.
+    """
+    shares = table.shares(multipliers)
+    vectors, flat = table.near
+    matrices, rays = table.split(shares @ vectors)
+    trace = float(sum(map(np.trace, matrices)) + rays.sum())
+    slip = ROUNDING * float(np.abs(shares) @ np.linalg.norm(np.concatenate([vectors, flat], axis=1), axis=1))
+    if not (math.isfinite(trace) and trace > slip and np.linalg.norm(shares @ flat) <= slip):
+        return None
+    depth = min((float(eigvalsh(matrix)[0]) for matrix in matrices), default=np.inf)
+    return shares / trace if min(depth, rays.min()) > NOTHING * trace else None
 
 
 def _orthonormal(vectors: FloatArray, flat: FloatArray) -> tuple[FloatArray, FloatArray]:

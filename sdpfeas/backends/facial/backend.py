@@ -1,6 +1,7 @@
 """``facial``: looks for the smallest face that holds all points, and asks another backend what is there.
 
-Where a chain of multipliers leads to a contradiction, that is the answer. No warm start and no callback.
+Where a chain of multipliers leads to a contradiction, that is the answer. Multipliers to start from may come
+close to exposing a face. No callback.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from dataclasses import dataclass
 
 from sdpfeas.backends.asking import ask
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
-from sdpfeas.backends.facial.search import Found, search
+from sdpfeas.backends.facial.search import Found, stages
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.faces import FaceReduction, NotReduced
+from sdpfeas.problem.reductions.faces import FaceReduction, Faces, NotReduced
 from sdpfeas.problem.reductions.integral import readings
 from sdpfeas.problem.reductions.rows_only import RowsOnly, has_faces, rows_only
 from sdpfeas.verifier.chains.chain import Chain
@@ -51,6 +52,7 @@ class Facial(FeasibilityBackend):
     name = "facial"
     sets = ALL_SETS
     lmis = True
+    warm_starts = True
     Options = FacialOptions
 
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
@@ -79,14 +81,27 @@ class Facial(FeasibilityBackend):
                 continue
             if inquiry.deadline.expired:
                 return Claim(raw_status=claim.raw_status, stop=Stop.TIME_LIMIT)
-            found = search(rows, inquiry.deadline, deep=not self.options.sieve)
-            chain = Chain(tuple(map(posed.back, found.chain.steps)), found.chain.reading)
-            claim = self._after(posed, found, chain, inquiry)
-            if inquiry.over:
-                break
+            start, deep = inquiry.through(posed).start.certificate, not self.options.sieve
+            asked: Faces | None = None
+            for found in stages(rows, inquiry.deadline, deep=deep, start=start):
+                chain = Chain(tuple(map(posed.back, found.chain.steps)), found.chain.reading)
+                names = self._names(found, asked)
+                if found.faces is asked and not (names or found.contradiction):
+                    continue
+                claim = self._after(posed, found, chain, inquiry, names)
+                if inquiry.over:
+                    return claim
+                asked = found.faces
         return claim
 
-    def _after(self, posed: RowsOnly, found: Found, chain: Chain, inquiry: Inquiry) -> Claim:
+    def _names(self, found: Found, asked: Faces | None) -> list[str]:
+        """Backends to ask what is on a face: the first while more may be found, and only once."""
+        names = [name.strip() for name in self.options.ask.split(",") if name.strip()]
+        return names[: None if found.ended else 1][1 if found.faces is asked else 0 :]
+
+    def _after(
+        self, posed: RowsOnly, found: Found, chain: Chain, inquiry: Inquiry, names: list[str]
+    ) -> Claim:
         """Answer the question that a chain leaves."""
         if found.contradiction:
             inquiry.offer(chain=chain)
@@ -94,7 +109,7 @@ class Facial(FeasibilityBackend):
         if not len(chain):
             if not self.options.whole:
                 return Claim(raw_status=found.told, stop=Stop.STALLED)
-            return self._whole(posed.original, found, inquiry)
+            return self._whole(posed.original, found, inquiry, names)
         try:
             reduction = found.faces.reduction
         except NotReduced as error:
@@ -105,27 +120,27 @@ class Facial(FeasibilityBackend):
             return Claim(point=zero, chain=chain, raw_status=f"only zero is left: {found.told}")
         whole = posed.then(reduction)
         claim = Claim(chain=chain, raw_status=found.told, stop=Stop.STALLED)
-        for said, stop, point in self._on_face(reduction, inquiry):
+        for said, stop, point in self._on_face(reduction, inquiry, names):
             back = None if point is None else whole.point(point)
             claim = Claim(point=back, chain=chain, raw_status=f"{found.told}; there {said}", stop=stop)
             if back is not None and inquiry.offer(back, chain=chain):
                 break
         return claim
 
-    def _whole(self, problem: FeasibilityProblem, found: Found, inquiry: Inquiry) -> Claim:
+    def _whole(self, problem: FeasibilityProblem, found: Found, inquiry: Inquiry, names: list[str]) -> Claim:
         claim = Claim(raw_status=found.told, stop=Stop.STALLED)
-        for name in self._names():
+        for name in names:
             claim = ask(find_solver(name).make(), problem, inquiry)
             if inquiry.offer(claim.point, claim.certificate):
                 break
         return claim
 
     def _on_face(
-        self, reduction: FaceReduction, inquiry: Inquiry
+        self, reduction: FaceReduction, inquiry: Inquiry, names: list[str]
     ) -> Iterator[tuple[str, Stop, Point | None]]:
         """What backends say about the problem on the face, why they stopped, and the points they have."""
         smaller = reduction.problem
-        for name in self._names():
+        for name in names:
             # An inquiry of its own: only a point on the face is evidence about the problem.
             inner = Inquiry(smaller, deadline=inquiry.deadline, rigorous=True)
             answer = ask(find_solver(name).make(), smaller, inner)
@@ -135,6 +150,3 @@ class Facial(FeasibilityBackend):
             yield said, answer.stop, None if point is None else smaller.point(point)
             if inquiry.deadline.expired:
                 break
-
-    def _names(self) -> list[str]:
-        return [name.strip() for name in self.options.ask.split(",") if name.strip()]

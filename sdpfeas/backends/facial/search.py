@@ -7,21 +7,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sdpfeas.backends.facial.auxiliary import NOTHING, deepest
+from sdpfeas.backends.facial.auxiliary import NOTHING, deepest, likely
 from sdpfeas.backends.facial.rounding import exact_multipliers
 from sdpfeas.backends.facial.sieve import exposing
 from sdpfeas.backends.facial.table import Table, make_table
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import LimitError
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integral import IntegralRows
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.chains.replay import Refused, Step, expose
 
-__all__ = ["Found", "search"]
+__all__ = ["Found", "search", "stages"]
 
 #: Multipliers beyond which short combinations are not looked for: a cone solver is quicker then.
 LARGEST_LATTICE = 60
+
+#: How a step was found, where single rows show it.
+ROWS = "rows"
 
 
 @dataclass
@@ -42,6 +46,8 @@ class Found:
         Whether the cone solver found no smaller face.
     hint : str
         What it found that could not be proved.
+    ended : bool
+        Whether nothing more is looked for.
     """
 
     chain: Chain
@@ -50,6 +56,7 @@ class Found:
     said: list[str] = field(default_factory=list)
     smallest: bool = False
     hint: str = ""
+    ended: bool = False
 
     @property
     def told(self) -> str:
@@ -77,10 +84,32 @@ def search(rows: IntegralRows, deadline: Deadline, *, deep: bool = True) -> Foun
     deep : bool
         Go beyond single rows.
     """
+    *_, found = stages(rows, deadline, deep=deep)
+    return found
+
+
+def stages(
+    rows: IntegralRows, deadline: Deadline, *, deep: bool = True, start: FloatArray | None = None
+) -> Iterator[Found]:
+    """Look for a chain, and yield it when all is done, and before what is dear is done to make it longer.
+
+    Parameters
+    ----------
+    rows, deadline, deep
+        See :func:`search`.
+    start : ndarray, optional
+        Multipliers that may come close to exposing a face.
+    """
     found = Found(Chain((), rows.reading), Faces.whole(rows))
+    dear = rows.problem.m > LARGEST_LATTICE
     while not found.contradiction and not deadline.expired:
         try:
-            step = _next(found, deadline, deep)
+            table = make_table(found.faces)
+            step = _first(found, ((ROWS, weights) for weights in exposing(table)))
+            if step is None and deep and any(found.faces.sizes):
+                if dear and found.said[-1:] == [ROWS]:
+                    yield found
+                step = _first(found, _deep(table, found, deadline, start))
         except (LimitError, OverflowError, np.linalg.LinAlgError) as error:
             found.hint = f"stopped: {error}" + (f"; {found.hint}" if found.hint else "")
             break
@@ -88,12 +117,14 @@ def search(rows: IntegralRows, deadline: Deadline, *, deep: bool = True) -> Foun
             break
         found.chain = found.chain.then(rows.multipliers(step.weights))
         found.faces, found.contradiction = step.after, step.gap > 0
-    return found
+        if dear and found.said[-1] != ROWS and not found.contradiction:
+            yield found
+    found.ended = True
+    yield found
 
 
-def _next(found: Found, deadline: Deadline, deep: bool) -> Step | None:
-    table = make_table(found.faces)
-    for how, weights in _candidates(table, found, deadline, deep):
+def _first(found: Found, candidates: Iterator[tuple[str, np.ndarray]]) -> Step | None:
+    for how, weights in candidates:
         if not np.any(weights != 0):
             continue
         try:
@@ -106,17 +137,16 @@ def _next(found: Found, deadline: Deadline, deep: bool) -> Step | None:
     return None
 
 
-def _candidates(
-    table: Table, found: Found, deadline: Deadline, deep: bool
+def _deep(
+    table: Table, found: Found, deadline: Deadline, start: FloatArray | None
 ) -> Iterator[tuple[str, np.ndarray]]:
-    yield from (("rows", weights) for weights in exposing(table))
-    if not deep or not any(found.faces.sizes):
-        return
     # Of numbers that were rounded no combination is short, and what it proves hangs on their last digits.
     meant = found.faces.rows.simple or found.faces.rows.loose
     if meant and len(table.vectors) <= LARGEST_LATTICE:
         table = table.short()
         yield from (("short combinations of rows", weights) for weights in exposing(table))
+    elif meant and start is not None and (near := likely(table, start)) is not None:
+        yield from (("an interior-point method", weights) for weights in exact_multipliers(table, near))
     answer = deepest(table, deadline)
     if answer is None:
         return

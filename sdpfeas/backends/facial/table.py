@@ -81,6 +81,12 @@ class Table:
         value: Number = self.betas[k]
         return 0 if self.faces.rows.vanishes(self.weights[k], value) else value
 
+    def shares(self, multipliers: FloatArray) -> FloatArray:
+        """How much of every vector of a table of all rows is made by multipliers of the rows as they are."""
+        scaled = multipliers / np.array([float(scale) for scale in self.faces.rows.scales])
+        kinds = _variables(self.faces)
+        return np.array([max(sign * scaled[i], 0.0) * sign if sign else scaled[i] for i, sign in kinds])
+
     def short(self) -> Table:
         """A table of short vectors that span the same space, with nothing left to vanish."""
         d, n = self.vectors.shape
