@@ -87,3 +87,11 @@ def test_wrong_shapes() -> None:
     for ask in (form.point, form.multipliers):
         with pytest.raises(sf.ClaimError, match="expected"):
             ask(np.zeros(7))
+
+
+def test_it_shows_itself_in_a_line() -> None:
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
+    assert repr(problem.to_conic()) == (
+        "ConicForm: 4 row(s), 3 column(s), 5 nonzero(s); zero 1, nonneg 0, 0 second-order, "
+        "1 semidefinite (lower)"
+    )

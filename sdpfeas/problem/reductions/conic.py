@@ -23,7 +23,7 @@ __all__ = ["ConicForm", "conic_form"]
 _TAKEN = (Free, Nonneg, PSD, SecondOrder, SpectralBox)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ConicForm:
     """``matrix @ x + s = rhs`` with ``s`` zero, non-negative, in second-order and in semidefinite cones.
 
@@ -56,6 +56,15 @@ class ConicForm:
     _equal: np.ndarray
     _high: np.ndarray
     _low: np.ndarray
+
+    def __repr__(self) -> str:
+        """Its shape and its cones, in one line."""
+        rows, columns = self.matrix.shape
+        return (
+            f"ConicForm: {rows} row(s), {columns} column(s), {self.matrix.nnz} nonzero(s); zero {self.zero}, "
+            f"nonneg {self.nonneg}, {len(self.second_order)} second-order, "
+            f"{len(self.semidefinite)} semidefinite ({self.triangle})"
+        )
 
     def point(self, x: FloatArray) -> Point:
         """The point of the problem that ``x`` stands for."""
