@@ -34,7 +34,7 @@ SEPARATORS = (",", ";", "\t", "|")
 MOST_NUMBERS = 20
 
 #: Names of a first column that only counts the rows.
-INDEX_NAMES = ("", "index", "unnamed: 0")
+INDEX_NAMES = ("", "id", "index", "no", "obs", "row", "rownames", "unnamed: 0")
 
 #: Kinds of arrays that labels may be: numbers and text.
 LABEL_KINDS = "biufUS"

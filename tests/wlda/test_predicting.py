@@ -54,9 +54,13 @@ def test_plots(load, components: int, panels: int) -> None:
         assert all(axes.get_aspect() == 1.0 for axes in shown)
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-def test_separators_and_index_columns(tmp_path: Path, separator: str) -> None:
-    lines = [["", "a", "b", "kind"]] + [[str(k), f"{k}.5", "1", "red" if k % 2 else "blue"] for k in range(6)]
+@pytest.mark.parametrize(
+    ("separator", "first"), [(",", ""), (";", "Id"), ("\t", "rownames"), ("|", "Unnamed: 0")]
+)
+def test_separators_and_index_columns(tmp_path: Path, separator: str, first: str) -> None:
+    lines = [[first, "a", "b", "kind"]] + [
+        [str(k), f"{k}.5", "1", "red" if k % 2 else "blue"] for k in range(6)
+    ]
     path = tmp_path / "data.csv"
     path.write_text("\n".join(separator.join(line) for line in lines) + "\n")
     samples = read_samples(path)
