@@ -215,8 +215,8 @@ Evidence = Callable[[Point | None, FloatArray | None], tuple[Point | None, Float
 class _Watch(Watch):
     """A watch on a program whose evidence has to be made into that of the family.
 
-    Earlier iterates of an interior-point method lie deeper inside than later ones. Where nothing that it ends
-    with can be proved, the last of them is looked for that can.
+    Earlier iterates of an interior-point method lie deeper inside than later ones. Where what it ends with
+    does not close the bracket, the last of them is looked for that improves on it.
 
     Parameters
     ----------
@@ -241,21 +241,31 @@ class _Watch(Watch):
         return super().__call__(progress)
 
     def finish(self, claim: Claim) -> None:
-        """Offer what the solve ended with; then, for an end not yet proved, what it passed by."""
+        """Offer what the solve ended with; then, while the bracket is open, what it passed by."""
         super().finish(claim)
-        if not math.isfinite(self._bracket.lower):
-            self._look_back(lambda point, _: self._bracket.offer_point(point), "lower")
-        if not math.isfinite(self._bracket.upper):
-            self._look_back(lambda _, y: self._bracket.offer_multipliers(y), "upper")
+        bracket = self._bracket
+        # An end that nothing proves comes first: where there is one, the other is as good as it need be.
+        missing = [end for end in ("lower", "upper") if not math.isfinite(getattr(bracket, end))]
+        for end in missing or ("lower", "upper"):
+            if not self.decided:
+                self._look_back(end)
 
-    def _look_back(self, offer: Callable[[Point | None, FloatArray | None], None], end: str) -> None:
-        """Find the latest iterate that proves an end, by steps that double and then halve."""
+    def _look_back(self, end: str) -> None:
+        """Find the latest iterate that improves an end, by steps that double and then halve."""
         late, early, step = len(self._passed), -1, 1
         while late - early > 1:
             k = max(late - step, 0) if early < 0 else (early + late) // 2
             before = getattr(self._bracket, end)
-            with suppress(ClaimError, LimitError):
-                offer(*self._evidence(*self._passed[k]))
+            try:
+                point, y = self._evidence(*self._passed[k])
+                if end == "lower":
+                    self._bracket.offer_point(point)
+                else:
+                    self._bracket.offer_multipliers(y)
+            except ClaimError:
+                pass
+            except LimitError:
+                return  # the others are as large
             if getattr(self._bracket, end) != before:
                 early = k
             else:
@@ -299,6 +309,8 @@ class _Programs:
                 for share in SHARES:
                     if bracket.closed:
                         return "closed"
+                    if self._search.deadline.expired:
+                        return str(Stop.TIME_LIMIT)
                     moves = self._moves(claim, share)
                     if moves is None:
                         break

@@ -214,8 +214,9 @@ def test_free_variables_that_were_split_are_joined() -> None:
     assert np.allclose(split.apply(found.point), split.lower, atol=1e-6)
 
 
+@pytest.mark.parametrize("ends", [(-math.inf, math.inf), (-1.0, 100.0)], ids=["open", "wide"])
 @pytest.mark.parametrize("last", range(9))
-def test_an_end_is_proved_by_the_latest_iterate_that_can(last: int) -> None:
+def test_an_end_is_proved_by_the_latest_iterate_that_can(last: int, ends: tuple[float, float]) -> None:
     """Iterates get better and lie less deep: of those that were passed the best provable one is found."""
 
     class Family:
@@ -228,9 +229,9 @@ def test_an_end_is_proved_by_the_latest_iterate_that_can(last: int) -> None:
         def recovered_points(self, *_: Any) -> list[Any]:
             return []
 
-    bracket = Bracket(Family(), 1e-6, 1e-9)  # type: ignore[arg-type]
+    bracket = Bracket(Family(), 1e-6, 1e-9, *ends)  # type: ignore[arg-type]
     watch = optimum_module._Watch(bracket, lambda point, y: (point, y))
     for k in range(9):
         watch(Progress(k, 0.0, (np.array([float(k)]),), np.ones(1), gap=1.0))
     watch.finish(sf.Claim())
-    assert (bracket.lower, bracket.upper) == (last, math.inf)
+    assert (bracket.lower, bracket.upper) == (last, ends[1])

@@ -237,14 +237,16 @@ def test_without_flint(monkeypatch):
 @settings(max_examples=10_000)
 @given(planted())
 def test_ten_thousand_planted_chains(item):
-    verdict = sf.verify(item.problem, item.claim, rigorous=True).verdict
-    if verdict is sf.Verdict.UNDECIDED:
-        # On a small face rows of floats may be dependent but for rounding; nothing else is left open.
-        assert item.truth is sf.Verdict.FEASIBLE
+    check = sf.verify(item.problem, item.claim, rigorous=True)
+    if check.verdict is sf.Verdict.UNDECIDED:
+        # On a small face rows of floats may be dependent but for rounding, and long chains in disguise have
+        # integers so long that they count as rounded; nothing else is left open.
         assert not item.problem.lmis
         assert not integral_rows(item.problem, "stored").simple
+        if item.truth is sf.Verdict.INFEASIBLE:
+            assert "last digits" in check.reason or "by chance" in check.reason
     else:
-        assert verdict is item.truth
+        assert check.verdict is item.truth
 
 
 @pytest.mark.slow
