@@ -40,6 +40,10 @@ CLOSED = "the bracket is within the tolerance"
 #: Where in the bracket to ask, while nothing is decided.
 PLACES = (0.5, 0.8, 0.2, 0.95, 0.05)
 
+#: Where to ask first, if the upper bound comes from multipliers that the family itself suggested: balanced
+#: ones are nearer to the threshold than balanced points (on the paper's data by a factor of 1.5 to 11).
+FIRST = 0.7
+
 #: A solve that told its gap and shrank the bracket to less than this share needs no refinement.
 MUCH = 0.2
 
@@ -334,7 +338,9 @@ def _next_delta(search: Search, stuck: int) -> float | None:
     low, high = bracket.lower, bracket.upper
     if math.isinf(low) or math.isinf(high):
         return _expanding(search, low, high, stuck)
-    delta = low + PLACES[stuck] * (high - low)
+    guessed = not search.history and bracket.certificate is not None
+    place = FIRST if guessed else PLACES[stuck]
+    delta = low + place * (high - low)
     return delta if low < delta < high else None
 
 

@@ -39,6 +39,10 @@ WORTHWHILE = 0.25
 #: ... unless the distance is within the tolerance; then a gap of this share of the tolerance should do.
 CLOSING = 0.7
 
+#: A solve whose gap falls that fast goes on after its value is decided, while looking at it shrinks the
+#: bracket to this share: one more iteration is far cheaper than a solve at the next value.
+PAYS = 0.5
+
 #: What the gap of a margin means to the last value of the parameter that is feasible: a ratio of two terms
 #: changes by four times what each of two rows can spare of their sum.
 GAP_PER_MARGIN = 4.0
@@ -161,7 +165,8 @@ class Watch(Listener):
         self._calls = self._next = 0
         #: Whether the backend tells how far it believes to be from the optimum.
         self.told = False
-        self._least = math.inf
+        self._least = self._latest = math.inf
+        self._pays = False
         self._wanted = bracket.tol if bracket.tol > 0.0 else math.inf
         self._skipped: deque[Progress] = deque(maxlen=LOOK_BACK)
 
@@ -182,12 +187,16 @@ class Watch(Listener):
             self._skipped.clear()
             # Where a backend tells its gap, both candidates are about as good.
             self.told = progress.gap is not None
+            before = self._width
             self._offer(progress.point, progress.certificate, recover=not self.told, both=self.told)
+            self._pays = self._width <= PAYS * before
             self._plan(progress)
         else:
             self._skipped.append(progress)
         self._calls += 1
-        return self.decided
+        fast = progress.gap is not None and progress.gap <= NEXT_LOOK * self._latest
+        self._latest = math.inf if progress.gap is None else progress.gap
+        return self.decided and not (fast and self._pays and not self._bracket.closed)
 
     def offered(self, point: Point | None, multipliers: FloatArray | None, gap: float | None) -> bool:
         """Take bounds from what the backend itself finds promising."""
@@ -213,8 +222,12 @@ class Watch(Listener):
         self._next = self._calls + 1 + self._calls // EAGER
         if progress.gap is not None:
             self._least = NEXT_LOOK * progress.gap
-            width = relative_gap(self._bracket.lower, self._bracket.upper)
+            width = self._width
             self._wanted = progress.gap * min(NEXT_LOOK, 2.0 * self._bracket.tol / width if width else 0.0)
+
+    @property
+    def _width(self) -> float:
+        return relative_gap(self._bracket.lower, self._bracket.upper)
 
     def _mapped(self, progress: Progress) -> Progress:
         """Candidates of the solve as those of the family, at once: the rows they are about may change."""

@@ -10,6 +10,7 @@ from sdpfeas.families.planting import Planted, feasible, infeasible
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.lifting import lift
+from sdpfeas.problem.reductions.margins import SHIFT, margin_form
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.redundancy import independent_rows
 from sdpfeas.problem.reductions.rows_only import rows_only
@@ -121,3 +122,26 @@ def test_a_start_is_mapped_forth_and_offers_are_mapped_back() -> None:
     assert len(view.start.point) == len(reduction.problem.sets)
     assert view.offer(view.start.point)
     assert inquiry.granted.verdict is sf.Verdict.FEASIBLE
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_margin_is_that_of_the_rows(seed: int) -> None:
+    truth = seed % 2 == 0
+    item = (feasible if truth else infeasible)(np.random.default_rng(seed), BOXED, bounds="inequality")
+    form = margin_form(item.problem)
+    assert form is not None
+    point = item.point if truth else tuple(block.interior_point() for block in item.problem.sets)
+    forth = form.start_point(point)
+    assert form.point(forth) == point
+    value = sum(rows.apply(x) for rows, x in zip(item.problem.rows, point, strict=True) if rows is not None)
+    left = np.minimum(value - item.problem.lower, item.problem.upper - value) / item.problem.norms
+    # With the largest margin a point has, every row holds and one of them just so.
+    assert forth[-1][0] == pytest.approx(max(left.min() + SHIFT, 0.0))
+    if truth:
+        assert sf.verify(form.problem, sf.Claim(point=forth)).verdict is sf.Verdict.FEASIBLE
+
+
+def test_rows_with_two_bounds_have_no_margin_in_common() -> None:
+    item = feasible(np.random.default_rng(0), BOXED, bounds="two-sided")
+    assert margin_form(item.problem) is None
+    assert margin_form(feasible(np.random.default_rng(0), CONES, bounds="inequality").problem) is None

@@ -141,6 +141,15 @@ def test_bracket_never_widens_and_holds_at_every_step(wine):
         lower, upper = step.lower, step.upper
 
 
+def test_the_largest_margin_tells_about_both_sides():
+    """A solve that goes on to the largest margin leaves few to come; one that stops when decided left ten."""
+    family = WLDA.from_data(*prepared("digits", pca=20))
+    found = bisect(family, SpectralIpm, tol=1e-6)
+    assert found.converged
+    assert found.proven
+    assert found.solves <= 4
+
+
 def test_solves_are_warm_started():
     Echo.deltas, Echo.starts = [], []
     family = WLDA.from_data(*prepared("digits", classes=4, pca=8), n_components=3)

@@ -34,6 +34,7 @@ from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.reductions.margins import margin_form
 from sdpfeas.problem.reductions.presolve import Presolved, presolve
 from sdpfeas.problem.reductions.shadows import cast_shadows
 from sdpfeas.problem.sets import SecondOrder
@@ -110,6 +111,10 @@ class SpectralIpm(FeasibilityBackend):
                 pose = PosedUnknowns if _unknowns_are_cheaper(small.problem) else PosedRows
                 seen = inquiry.through(small)
                 return search(pose(small.problem), seen, self.options.max_iterations).back(small)
+            if inquiry.wanted == "margin":
+                claim = self._largest_margin(small, inquiry)
+                if claim.stop in (Stop.CALLBACK, Stop.FINISHED, Stop.TIME_LIMIT):
+                    return claim
             claim = self._run(Embedding(small.problem, None), small, inquiry)
             stuck = claim.stop in (Stop.STALLED, Stop.NUMERICAL)
             if not stuck or inquiry.offer(claim.point, claim.certificate, final=True):
@@ -117,6 +122,14 @@ class SpectralIpm(FeasibilityBackend):
             # Rounding took over before anything could be proved; shorter steps may get by.
             again = self._run(Embedding(small.problem, None, pace=CAREFUL), small, inquiry)
         return replace(again, iterations=(claim.iterations or 0) + (again.iterations or 0))
+
+    def _largest_margin(self, small: Presolved, inquiry: Inquiry) -> Claim:
+        """Maximise the margin of the rows: what comes out tells about neighbouring problems as well."""
+        form = margin_form(small.problem)
+        if form is None:
+            return Claim(stop=Stop.UNSUPPORTED, raw_status="the rows have no margin in common")
+        both = small.then(form)
+        return self._maximise(ConicProgram(form.problem, form.objective), inquiry.through(both), 0).back(both)
 
     def _run(self, embedding: Embedding, small: Presolved, inquiry: Inquiry) -> Claim:
         screen = _Screen(small, self.options.residual, inquiry)
