@@ -18,14 +18,18 @@ MOST_DIGITS = 15
 #: an integer times a power of two. Fewer than one double in a million comes so close to one by chance.
 SIMPLE = 2**30
 
+#: Integers up to this size were meant as such: fewer than one double in a hundred of that size is one by
+#: chance, and a row holds many.
+WHOLE = 2**45
+
 
 @lru_cache(maxsize=65_536)
 def written(value: float) -> Fraction:
     """Return the number as written that a double was rounded from: the simplest one that rounds to it.
 
-    In this order: the double itself, if it is an integer below 2³⁰ times a power of two; a decimal of at most
-    9 digits; a fraction whose numerator times denominator is at most 2³⁰; a decimal of at most 15 digits; the
-    double itself. Whatever is returned rounds to ``value``.
+    In this order: the double itself, if it is an integer up to 2⁴⁵, or one below 2³⁰ times a power of two; a
+    decimal of at most 9 digits; a fraction whose numerator times denominator is at most 2³⁰; a decimal of at
+    most 15 digits; the double itself. Whatever is returned rounds to ``value``.
 
     Parameters
     ----------
@@ -65,7 +69,7 @@ def is_simple(value: float | Fraction) -> bool:
 
 def _simple(value: float, stored: Fraction) -> Fraction | None:
     """Short binary, short decimal or simple fraction that rounds to a number; None if there is none."""
-    if _odd_part(stored.numerator) <= SIMPLE:
+    if _odd_part(stored.numerator) <= SIMPLE or (stored.denominator == 1 and stored <= WHOLE):
         return stored
     if _digits(value) <= SHORT_DIGITS:
         return Fraction(repr(value))

@@ -239,12 +239,10 @@ def test_without_flint(monkeypatch):
 def test_ten_thousand_planted_chains(item):
     check = sf.verify(item.problem, item.claim, rigorous=True)
     if check.verdict is sf.Verdict.UNDECIDED:
-        # On a small face rows of floats may be dependent but for rounding, and long chains in disguise have
-        # integers so long that they count as rounded; nothing else is left open.
+        # On a small face rows of floats may be dependent but for rounding; nothing else is left open.
+        assert item.truth is sf.Verdict.FEASIBLE
         assert not item.problem.lmis
         assert not integral_rows(item.problem, "stored").simple
-        if item.truth is sf.Verdict.INFEASIBLE:
-            assert "last digits" in check.reason or "by chance" in check.reason
     else:
         assert check.verdict is item.truth
 
