@@ -22,7 +22,7 @@ from sdpfeas.cli.console import (
     table,
     verdict_text,
 )
-from sdpfeas.errors import ClaimError
+from sdpfeas.errors import ClaimError, OptionError
 from sdpfeas.files import writing
 from sdpfeas.harmless import in_terminal
 
@@ -124,6 +124,8 @@ def solve(
             _bisect(built, label, chosen, settings, time_limit, output, as_json, exit_code)
             return
         built = built.at(delta)
+    if tol is not None:
+        raise OptionError("--tol is the width of a bracket: it goes with a family, or with --objective")
     with busy(f"{chosen.name} on {label} …"):
         result = lib.solve(
             built,

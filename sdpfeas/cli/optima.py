@@ -41,7 +41,10 @@ def bracket_value(
         found = optimum(problem, objective, solver=solver, time_limit=time_limit, options=options, **search)
     if as_json:
         facts = {"lower": found.lower, "upper": found.upper, "converged": found.converged}
+        facts["infeasible"] = found.infeasible is not None
         print_json({"problem": spec, "sense": found.sense, **facts, "reason": found.reason})
+    elif found.infeasible is not None:
+        out().print(f"[bold]{in_terminal(Path(spec).name)}[/]: {in_terminal(found.reason)}")
     else:
         ends = f"{found.lower:.10g} <= {found.sense} <= {found.upper:.10g}"
         out().print(f"[bold]{in_terminal(Path(spec).name)}[/]: {ends}")

@@ -15,8 +15,9 @@ from sdpfeas.extras import cvxpy
 from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.canonical import counted
 from sdpfeas.io.cvxpy.reader import reader
+from sdpfeas.search.irreducible import contradiction
 from sdpfeas.search.model_optimum import column_objective
-from sdpfeas.search.optimum import optimum
+from sdpfeas.search.optimum import Optimum, optimum
 from sdpfeas.search.solving import solve
 from sdpfeas.verifier.results import Result, Verdict
 
@@ -36,11 +37,11 @@ def cvxpy_solver(
     """A solver for ``cvxpy.Problem.solve`` that answers feasibility with proof.
 
     FEASIBLE becomes the status ``optimal``, with values; INFEASIBLE becomes ``infeasible``, with the
-    certificate in the dual values. With an objective, ``optimal`` says that its value is proved to lie within
-    the tolerance of :func:`sdpfeas.optimum`; there are no dual values then. Where nothing is proved cvxpy's
-    ``SolverError`` says why. The verdict is
-    about the canonical form cvxpy hands over: :func:`sdpfeas.solve` of the problem itself also refuses what
-    cvxpy approximates on the way there.
+    certificate in the dual values (a facial chain has none). With an objective, ``optimal`` says that its
+    value is proved to lie within the tolerance of :func:`sdpfeas.optimum`; there are no dual values then.
+    Where nothing is proved cvxpy's ``SolverError`` says why. The verdict is about the canonical form cvxpy
+    hands over: :func:`sdpfeas.solve` of the problem itself also refuses what cvxpy approximates on the way
+    there.
 
     Parameters
     ----------
@@ -88,31 +89,38 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
     form = counted(data)
     blocks = Blocks(form)
     if np.any(data["c"]):
-        return _optimal(data, inverse, blocks, solver, settings)
-    result = solve(blocks.problem(), solver, **settings)
+        found = _optimum(data, blocks, solver, settings)
+        if found.infeasible is None:
+            return _optimal(data, inverse, blocks, found)
+        result = found.infeasible
+    else:
+        result = solve(blocks.problem(), solver, **settings)
     facts = {"solve_time": result.solve_time, "num_iters": result.iterations, "solver_specific_stats": result}
     if result.verdict is Verdict.FEASIBLE:
         variables = {inverse["var_id"]: _columns(blocks, result)}
         return Solution("optimal", float(inverse["offset"]), variables, {}, facts)
     if result.verdict is Verdict.INFEASIBLE:
-        assert result.certificate is not None
-        return failure_solution("infeasible", facts, form.duals(blocks.row_multipliers(result.certificate)))
+        whole = contradiction(result.check)
+        # Of weak infeasibility there is a chain, which no dual values can hold.
+        duals = {} if whole is None else form.duals(blocks.row_multipliers(whole))
+        return failure_solution("infeasible", facts, duals)
     raise SolverError(f"undecided: {result.reason}")
 
 
-def _optimal(
-    data: dict[str, Any], inverse: Any, blocks: Blocks, solver: Solver, settings: dict[str, Any]
-) -> Any:
+def _optimum(data: dict[str, Any], blocks: Blocks, solver: Solver, settings: dict[str, Any]) -> Optimum:
+    cost = np.asarray(data["c"], dtype=float)
+    limits = {name: value for name, value in settings.items() if name != "rigorous"}
+    return optimum(blocks.problem(), column_objective(blocks, cost, "min"), solver=solver, **limits)
+
+
+def _optimal(data: dict[str, Any], inverse: Any, blocks: Blocks, found: Optimum) -> Any:
     """A point of the best value, if a bracket of that is proved within the tolerance."""
     from cvxpy.error import SolverError
     from cvxpy.reductions.solution import Solution
 
-    cost = np.asarray(data["c"], dtype=float)
-    limits = {name: value for name, value in settings.items() if name != "rigorous"}
-    found = optimum(blocks.problem(), column_objective(blocks, cost, "min"), solver=solver, **limits)
     if not found.converged or found.point is None:
         raise SolverError(f"the value lies between {found.lower:.8g} and {found.upper:.8g}: {found.reason}")
-    x = blocks.columns(found.point)
+    x, cost = blocks.columns(found.point), np.asarray(data["c"], dtype=float)
     facts = {"solve_time": found.time, "num_iters": None, "solver_specific_stats": found}
     return Solution("optimal", float(cost @ x + inverse["offset"]), {inverse["var_id"]: x}, {}, facts)
 

@@ -41,7 +41,8 @@ from sdpfeas.search.bisection import bisect
 from sdpfeas.search.bracket import Bracket, Watch
 from sdpfeas.search.driver import Search
 from sdpfeas.search.optimum_lmis import LmiLevels, are_lmis_alone
-from sdpfeas.verifier.results import Claim, Stop
+from sdpfeas.search.solving import solve
+from sdpfeas.verifier.results import Claim, Result, Stop, Verdict
 
 __all__ = ["Optimum", "optimum"]
 
@@ -65,7 +66,8 @@ class Optimum:
     Attributes
     ----------
     lower, upper : float
-        The bracket; both ends are proved. An infinite end says that nothing was proved there.
+        The bracket; both ends are proved. An infinite end says that nothing was proved there, but for a
+        problem that is proved to have no point: its largest value is ``-inf``, its smallest ``inf``.
     point : tuple of ndarray or None
         A point next to which an exact solution lies whose value is at least as good as the worse end.
     multipliers : ndarray or None
@@ -78,6 +80,8 @@ class Optimum:
         Why the search ended.
     time : float
         Seconds.
+    infeasible : Result or None
+        The proof that there is no point at all, where there is none.
     """
 
     lower: float
@@ -88,14 +92,19 @@ class Optimum:
     converged: bool
     reason: str
     time: float
+    infeasible: Result | None = None
 
     def __repr__(self) -> str:
         """The bracket in one line."""
+        if self.infeasible is not None:
+            return f"Optimum: {self.reason} ({self.time:.3g} s)"
         ends = f"{self.lower:.10g} <= {self.sense} <= {self.upper:.10g}"
         return f"Optimum: {ends} (proven, {self.time:.3g} s): {self.reason}"
 
     def _repr_html_(self) -> str:
         """Show the bracket, as a card in a notebook."""
+        if self.infeasible is not None:
+            return self.infeasible._repr_html_()
         closed = math.isfinite(self.lower) and math.isfinite(self.upper)
         badge, tone = ("PROVEN", "feasible") if closed else ("OPEN", "undecided")
         title = f"{self.lower:.10g} ≤ {self.sense} ≤ {self.upper:.10g}"
@@ -145,6 +154,7 @@ def optimum(
     goal = objective if isinstance(objective, Objective) else Objective(tuple(objective))
     if problem.m == 0 and not problem.lmis:
         raise ProblemError("a problem without rows has no optimal value to look for")
+    given = problem
     joined = join_split(problem, goal.to_maximise(problem))
     problem = joined.problem
     slacks = problem.slack_form
@@ -168,6 +178,13 @@ def optimum(
         reason = programs.run()
     bracket = search.bracket
     if not bracket.closed and not search.deadline.expired and isinstance(search.backend, Auto):
+        refuted = None if math.isfinite(bracket.lower) else _without_points(search, given)
+        if refuted is not None:
+            worst = math.inf if goal.sense == "min" else -math.inf
+            reason = f"there is no point: {refuted.reason}"
+            return Optimum(
+                worst, worst, None, None, goal.sense, True, reason, search.deadline.elapsed, refuted
+            )
         reason = _by_levels(search, reason)
     low, high = bracket.lower, bracket.upper
     offset = finite_number(goal.offset, "the offset of the objective")
@@ -185,6 +202,13 @@ def optimum(
         "the bracket is as narrow as asked for" if bracket.closed else reason,
         search.deadline.elapsed,
     )
+
+
+def _without_points(search: Search, problem: FeasibilityProblem) -> Result | None:
+    """The proof that a problem has no point, where there is one: then no level can be attained."""
+    left = search.deadline.left if search.deadline.limit is not None else None
+    found = solve(problem, search.solver, time_limit=left, rigorous=True)
+    return found if found.verdict is Verdict.INFEASIBLE else None
 
 
 def _by_levels(search: Search, reason: str) -> str:

@@ -168,6 +168,7 @@ def test_help_has_examples(call: Any) -> None:
         ),
         (["solve", "yes.npz", "-b", "spectral-ipm", "--set", "max_iterations=few"], "must be an integer"),
         (["solve", "yes.npz", "-b", "spectral-ipm", "--set", "nothing"], "NAME=VALUE"),
+        (["solve", "yes.npz", "--tol", "0.1"], "--tol is the width of a bracket"),
         (["solve", "yes.npz", "-b", "broken.py"], "broken.py:1: could not be loaded: ZeroDivisionError"),
         (["solve", "yes.npz", "-b", "card.toml"], "unknown key 'bakend'"),
         (["solve", "broken.py"], "broken.py"),

@@ -371,3 +371,13 @@ def test_as_a_solver_of_cvxpy() -> None:
         near.solve(solver=sf.cvxpy_solver(), eps=1e-3)
     with pytest.raises(sf.BackendError):
         sf.cvxpy_solver("nobody")
+
+
+@pytest.mark.parametrize("goal", [0, 1])
+def test_cvxpy_hears_of_weak_infeasibility(goal: int) -> None:
+    X = cp.Variable((2, 2), symmetric=True)
+    weak = cp.Problem(cp.Minimize(goal * X[0, 0]), [X >> 0, X[1, 1] == 0, X[0, 1] == 1])
+    assert weak.solve(solver=sf.cvxpy_solver(rigorous=True)) == np.inf
+    assert weak.status == "infeasible"
+    # A chain is all there is.
+    assert all(constraint.dual_value is None for constraint in weak.constraints)

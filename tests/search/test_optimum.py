@@ -235,3 +235,20 @@ def test_an_end_is_proved_by_the_latest_iterate_that_can(last: int, ends: tuple[
         watch(Progress(k, 0.0, (np.array([float(k)]),), np.ones(1), gap=1.0))
     watch.finish(sf.Claim())
     assert (bracket.lower, bracket.upper) == (last, ends[1])
+
+
+def test_a_problem_without_points_has_no_value() -> None:
+    """A proof that there is no point, at once, in place of ever larger bounds."""
+    builder = sf.ProblemBuilder()
+    builder.block("x", sf.Nonneg(1))
+    builder.row("low", {"x": [1.0]}, lower=1.0)
+    builder.row("high", {"x": [1.0]}, upper=0.5)
+    problem = builder.build()
+    for sense, value in (("min", np.inf), ("max", -np.inf)):
+        found = sf.optimum(problem, sf.Objective((np.ones(1),), sense))
+        assert found.lower == found.upper == value
+        assert found.converged
+        assert found.point is None
+        assert found.infeasible is not None
+        assert found.infeasible.verdict is sf.Verdict.INFEASIBLE
+        assert found.reason in repr(found)
