@@ -8,8 +8,8 @@ import sdpfeas as sf
 from sdpfeas.testing.conformance import check_backend
 
 ROOT = Path(__file__).parents[2]
-#: Alternating projections take their time.
-SLOW = {"dykstra"}
+#: Alternating projections take their time, and of the programs that are wrapped alike one is enough here.
+SLOW = {"dykstra", "dsdp", "sdpa"}
 DROP_INS = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
     for path in sorted((ROOT / "solvers").glob("*.py"))
