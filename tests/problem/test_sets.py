@@ -261,3 +261,17 @@ def test_numpy_numbers_are_numbers():
     assert box == sf.SpectralBox(3, 0.5, 1.0, 2.0)
     assert type(box.n) is int
     assert type(box.trace) is float
+
+
+@pytest.mark.parametrize(("n", "trace"), [(4, 1.0), (5, 2.0), (3, 3.0)])
+def test_the_radius_of_a_box_is_that_of_its_projectors(n: int, trace: float) -> None:
+    box = sf.SpectralBox(n, trace=trace)
+    corner = np.diag([1.0] * int(trace) + [0.0] * (n - int(trace)))
+    assert box.radius == pytest.approx(np.linalg.norm(corner - box.middle * np.eye(n)))
+
+
+@pytest.mark.parametrize("kind", [sf.PSD, sf.Nonneg, sf.Free, sf.SpectralBox, sf.SecondOrder, sf.HermitianPSD])
+@pytest.mark.parametrize("n", [True, 2.0, "2", None])
+def test_sizes_are_integers(kind: type, n: object) -> None:
+    with pytest.raises(sf.ProblemError, match="must be an integer"):
+        kind(n)
