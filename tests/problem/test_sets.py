@@ -270,7 +270,9 @@ def test_the_radius_of_a_box_is_that_of_its_projectors(n: int, trace: float) -> 
     assert box.radius == pytest.approx(np.linalg.norm(corner - box.middle * np.eye(n)))
 
 
-@pytest.mark.parametrize("kind", [sf.PSD, sf.Nonneg, sf.Free, sf.SpectralBox, sf.SecondOrder, sf.HermitianPSD])
+@pytest.mark.parametrize(
+    "kind", [sf.PSD, sf.Nonneg, sf.Free, sf.SpectralBox, sf.SecondOrder, sf.HermitianPSD]
+)
 @pytest.mark.parametrize("n", [True, 2.0, "2", None])
 def test_sizes_are_integers(kind: type, n: object) -> None:
     with pytest.raises(sf.ProblemError, match="must be an integer"):
