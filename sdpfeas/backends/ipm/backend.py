@@ -16,6 +16,7 @@ import numpy as np
 
 from sdpfeas.backends.contract import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.backends.ipm.best import PATIENCE, Best, relative_gap
 from sdpfeas.backends.ipm.cost import (
     newton_work,
     rows_work,
@@ -27,7 +28,7 @@ from sdpfeas.backends.ipm.embedding import Embedding
 from sdpfeas.backends.ipm.iterate import CAREFUL
 from sdpfeas.backends.ipm.posed import PosedRows
 from sdpfeas.backends.ipm.posed_unknowns import PosedUnknowns
-from sdpfeas.backends.ipm.sparse_optimum import PATIENCE, Best, optimise
+from sdpfeas.backends.ipm.sparse_optimum import optimise
 from sdpfeas.backends.ipm.sparse_search import search
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
@@ -195,7 +196,8 @@ class SpectralIpm(FeasibilityBackend):
         def visit() -> Stop | Embedding | None:
             nonlocal embedding, best
             point, y = embedding.point(), embedding.multipliers() / embedding.tau
-            merit = _merit(embedding)
+            values = embedding.primal_value / embedding.tau, embedding.dual_value / embedding.tau
+            merit = relative_gap(*values, embedding.row_residual)
             best.offer(merit, embedding.iteration, Claim(point, y))
             if inquiry.report(before + embedding.iteration, point, y, merit):
                 best.claim = Claim(point, y)
@@ -271,14 +273,6 @@ def _worth_another_try(problem: FeasibilityProblem) -> bool:
     if problem.lmis or _curved(problem):
         return False
     return structured_work(problem).products <= DEARER * newton_work(problem).products
-
-
-def _merit(embedding: Embedding) -> float:
-    """Relative gap or row residual, whichever is larger; rounding makes both grow again in the end."""
-    primal, dual = embedding.primal_value / embedding.tau, embedding.dual_value / embedding.tau
-    gap = abs(primal - dual) / max(abs(primal) + abs(dual), np.finfo(float).tiny)
-    merit = max(gap, embedding.row_residual)
-    return merit if np.isfinite(merit) else np.inf
 
 
 class _Screen:

@@ -9,6 +9,8 @@ numbers.
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -57,55 +59,47 @@ class ConeRows:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Matrices of one side that lie next to each other.
+class _Alike:
+    """Members of cones of one kind and size, next to each other in a flat vector from ``start`` on."""
 
-    Attributes
-    ----------
-    side, count : int
-        Their side, and how many there are.
-    start : int
-        Where the first one begins in a flat vector.
-    """
-
-    side: int
     count: int
     start: int
 
     @property
+    @abstractmethod
+    def _shape(self) -> tuple[int, ...]:
+        """Of one of them."""
+
+    @property
     def place(self) -> slice:
         """Where all of them are."""
-        return slice(self.start, self.start + self.count * self.side**2)
+        return slice(self.start, self.start + self.count * math.prod(self._shape))
 
     def of(self, flat: FloatArray) -> FloatArray:
-        """Return the matrices of a flat vector, shape (count, side, side)."""
-        return flat[self.place].reshape(self.count, self.side, self.side)
+        """Return the members in a flat vector, one along the first axis each."""
+        return flat[self.place].reshape(self.count, *self._shape)
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """Second-order cones of one dimension that lie next to each other.
+class Group(_Alike):
+    """Matrices of one side."""
 
-    Attributes
-    ----------
-    dimension, count : int
-        Their dimension, and how many there are.
-    start : int
-        Where the first one begins in a flat vector.
-    """
-
-    dimension: int
-    count: int
-    start: int
+    side: int
 
     @property
-    def place(self) -> slice:
-        """Where all of them are."""
-        return slice(self.start, self.start + self.count * self.dimension)
+    def _shape(self) -> tuple[int, ...]:
+        return self.side, self.side
 
-    def of(self, flat: FloatArray) -> FloatArray:
-        """Return the vectors in a flat one, shape (count, dimension)."""
-        return flat[self.place].reshape(self.count, self.dimension)
+
+@dataclass(frozen=True)
+class Bundle(_Alike):
+    """Vectors of second-order cones of one dimension."""
+
+    dimension: int
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self.dimension,)
 
 
 @dataclass(frozen=True)
@@ -207,10 +201,10 @@ def standard_pair(
     groups, bundles, start = list[Group](), list[Bundle](), 0
     for (rank, side), members in groupby(kinds[k] for k in order):
         if rank == 0:
-            groups.append(Group(side, len(list(members)), start))
+            groups.append(Group(len(list(members)), start, side))
             start = groups[-1].place.stop
         elif rank == 1:
-            bundles.append(Bundle(side, len(list(members)), start))
+            bundles.append(Bundle(len(list(members)), start, side))
             start = bundles[-1].place.stop
     index = np.int32 if max(size, m) < 2**31 - 1 else np.int64
     parts = [np.concatenate([np.zeros(0, dtype=index), *part]) for part in (which, where)]

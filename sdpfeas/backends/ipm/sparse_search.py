@@ -10,7 +10,7 @@ import numpy as np
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.posed import Posed
 from sdpfeas.backends.ipm.self_dual import SelfDual
-from sdpfeas.errors import OutOfTime
+from sdpfeas.backends.ipm.sparse_walk import walk
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["search"]
@@ -42,46 +42,34 @@ def search(posed: Posed, inquiry: Inquiry, most: int) -> Claim:
         Iterations at most.
     """
     core = SelfDual(posed.pair)
-    history, words = [core.first_mu], ""
+    history, claim = [core.first_mu], Claim()
     next_point = next_certificate = due = np.inf
-    while True:
-        if core.iteration >= most:
-            stop = Stop.ITERATION_LIMIT
-            break
-        if inquiry.deadline.expired:
-            stop = Stop.TIME_LIMIT
-            break
-        try:
-            core.factorise()
-            if core.mu <= next_point and (point := posed.near_point(core)) is not None:
-                if inquiry.offer(point=point):
-                    return _claim(core, Claim(point=point), Stop.FINISHED, words)
-                next_point = AGAIN * core.mu
-            if core.mu <= next_certificate and (y := posed.near_certificate(core)) is not None:
-                if inquiry.offer(multipliers=y):
-                    return _claim(core, Claim(certificate=y), Stop.FINISHED, words)
-                next_certificate = AGAIN * core.mu
-            if inquiry.listens and core.mu <= due:
-                due = AGAIN * core.mu
-                if inquiry.report(core.iteration, *posed.present(core)):
-                    stop = Stop.CALLBACK
-                    break
-            core.advance()
-        except np.linalg.LinAlgError:
-            stop = Stop.NUMERICAL
-            break
-        except OutOfTime as error:
-            stop, words = Stop.TIME_LIMIT, str(error)
-            break
-        if not core.sane:
-            stop = Stop.NUMERICAL
-            break
+
+    def visit() -> Stop | None:
+        nonlocal claim, next_point, next_certificate, due
+        if core.mu <= next_point and (point := posed.near_point(core)) is not None:
+            if inquiry.offer(point=point):
+                claim = Claim(point=point)
+                return Stop.FINISHED
+            next_point = AGAIN * core.mu
+        if core.mu <= next_certificate and (y := posed.near_certificate(core)) is not None:
+            if inquiry.offer(multipliers=y):
+                claim = Claim(certificate=y)
+                return Stop.FINISHED
+            next_certificate = AGAIN * core.mu
+        if inquiry.listens and core.mu <= due:
+            due = AGAIN * core.mu
+            if inquiry.report(core.iteration, *posed.present(core)):
+                return Stop.CALLBACK
+        return None
+
+    def stuck() -> bool:
         history.append(core.mu)
-        stuck = len(history) > STEPS and core.mu > SHARE * history[-1 - STEPS]
-        if stuck or core.mu < CONVERGED * core.first_mu:
-            stop = Stop.STALLED
-            break
-    return _claim(core, Claim(*posed.present(core)), stop, words)
+        slow = len(history) > STEPS and core.mu > SHARE * history[-1 - STEPS]
+        return slow or core.mu < CONVERGED * core.first_mu
+
+    stop, words = walk(core, inquiry, most, visit, stuck)
+    return _claim(core, claim if stop is Stop.FINISHED else Claim(*posed.present(core)), stop, words)
 
 
 def _claim(core: SelfDual, claim: Claim, stop: Stop, words: str) -> Claim:
