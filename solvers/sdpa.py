@@ -25,18 +25,21 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.verifier.results import Claim, Stop
 
-#: What SDPA's phases say of the equality side (p) and of the LMI side (d); None where they say nothing.
+#: What SDPA's phases say of the equality side and of the LMI side; None where they say nothing. They mean
+#: what the SDPA User's Manual says (section 6.2 of version 6.00). Which side is p and which is d is up to the
+#: callable library, as its iterates show: p is the equality side where a side is infeasible or unbounded, but
+#: the LMI side, as in the manual, where a side became feasible and no more is said.
 PHASES: dict[str, tuple[str, str | None, str | None]] = {
     "pdOPT": ("both sides optimal", "feasible", "feasible"),
     "pdFEAS": ("both sides feasible", "feasible", "feasible"),
-    "pFEAS": ("primal feasible", "feasible", None),
-    "dFEAS": ("dual feasible", None, "feasible"),
-    "pINF_dFEAS": ("primal infeasible, dual feasible", "infeasible", "feasible"),
-    "pFEAS_dINF": ("primal feasible, dual infeasible", "feasible", "infeasible"),
-    # Infeasible or unbounded: which of the two sides is the infeasible one, it does not say.
+    "pFEAS": ("the LMI side feasible", None, "feasible"),
+    "dFEAS": ("the equality side feasible", "feasible", None),
+    "pINF_dFEAS": ("the equality side infeasible, the LMI side feasible", "infeasible", "feasible"),
+    "pFEAS_dINF": ("the equality side feasible, the LMI side infeasible", "feasible", "infeasible"),
+    # At least one of the two: which, it does not say.
     "pdINF": ("one side or both infeasible", None, None),
-    "pUNBD": ("primal unbounded", "feasible", "infeasible"),
-    "dUNBD": ("dual unbounded", "infeasible", "feasible"),
+    "pUNBD": ("the equality side unbounded", "feasible", "infeasible"),
+    "dUNBD": ("the LMI side unbounded", "infeasible", "feasible"),
     "noINFO": ("neither side feasible yet", None, None),
 }
 

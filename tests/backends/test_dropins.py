@@ -289,6 +289,22 @@ def test_sdpa_reads_phases_by_side() -> None:
     assert phases["equality"] in ("dUNBD", "pINF_dFEAS", "pdINF")
 
 
+@pytest.mark.parametrize("form", ["lmi", "equality"])
+def test_sdpa_makes_no_claim_of_the_other_side(form: str) -> None:
+    """Stopped early, one side has become feasible: never the one that has no point."""
+    pytest.importorskip("sdpap", reason="SDPA is not installed")
+    rng = np.random.default_rng(0)
+    item = planted.lmi(rng, 3, 2, truth=False) if form == "lmi" else planted.infeasible(rng, [sf.PSD(4)])
+    said = {}
+    for iterations in (1, 2, 6):
+        options = {"form": form, "max_iterations": iterations}
+        claim = sf.solve(item.problem, SOLVERS / "sdpa.py", options=options).claim
+        assert claim.info["form"] == form
+        said[claim.raw_status.partition(":")[0]] = claim.info["claimed"]
+    early, late = ("dFEAS", "pUNBD") if form == "lmi" else ("pFEAS", "dUNBD")
+    assert said == {early: "undecided", late: "infeasible"}
+
+
 @pytest.mark.parametrize("name", PACKAGED)
 def test_a_package_that_is_missing_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     solver = sf.find_solver(SOLVERS / f"{name}.py")
