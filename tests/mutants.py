@@ -1,8 +1,9 @@
 """Change the code that proves things, one operator or number at a time, and see whether a test notices.
 
-Run by `make mutate`, e.g. with ARGS='verifier --sample 60 --seed 1'. A mutant is made while the module is
-imported, in a process forked from one that has imported the slow packages; nothing is written. What survives
-is listed: either a test is missing, or the change makes no difference.
+Run by `make mutate`, e.g. with ARGS='verifier --sample 60 --seed 1'. First the tests run once, to learn which
+of them reach which line; a mutant is then shown to those that reach it, the quickest first. It is made while
+the module is imported, in a process forked from one that has the slow packages; no source is written.
+What survives is listed: either a test is missing, or the change makes no difference.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import argparse
 import ast
 import importlib.abc
 import importlib.util
+import json
 import os
 import random
-import signal
+import resource
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -71,6 +75,7 @@ class Mutant:
 
     path: Path
     line: int
+    lines: range
     before: str
     after: str
     tree: ast.Module
@@ -89,24 +94,27 @@ def mutants(path: Path) -> Iterator[Mutant]:
     for place in range(len(list(_spots(ast.parse(source))))):
         for choice in range(2):
             tree = ast.parse(source)
-            node = list(_spots(tree))[place]
+            node, lines = list(_spots(tree))[place]
             before = ast.unparse(node)
             if _change(node, choice):
-                yield Mutant(path, node.lineno, before, ast.unparse(node), tree)
+                yield Mutant(path, node.lineno, lines, before, ast.unparse(node), tree)
 
 
-def _spots(node: ast.AST) -> Iterator[ast.expr]:
-    """Expressions in order, but for words, annotations and messages."""
+def _spots(node: ast.AST, lines: range = range(0)) -> Iterator[tuple[ast.expr, range]]:
+    """Expressions in order, with the lines of their statement, but for words, annotations and messages."""
     if isinstance(node, (ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Assert)):
         return
+    if isinstance(node, ast.stmt):
+        first = node.body[0].lineno - 1 if isinstance(getattr(node, "body", None), list) else node.end_lineno
+        lines = range(node.lineno, max(first or 0, node.lineno) + 1)
     if isinstance(node, (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Constant, ast.Call)):
-        yield node
+        yield node, lines
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
-                yield from _spots(child)
+                yield from _spots(child, lines)
 
 
 def _change(node: ast.expr, choice: int) -> bool:
@@ -153,28 +161,112 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(tree, self.mutant.path, "exec"), module.__dict__)
 
 
-def tested(mutant: Mutant, tests: Sequence[str], limit: float) -> bool:
-    """Whether the tests pass, in a process of their own; one that takes too long does not."""
+class Chosen:
+    """Pytest runs these tests only, in their order."""
+
+    def __init__(self, tests: Mapping[str, float]) -> None:
+        self.tests = tests
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        wanted = {item.nodeid: item for item in items if item.nodeid in self.tests}
+        items[:] = [wanted[name] for name in self.tests if name in wanted]
+
+
+class Timed:
+    """Processor seconds of each test."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.seconds[nodeid] = -time.process_time()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.seconds[nodeid] += time.process_time()
+
+
+def in_child(run: Callable[[], int], limit: float) -> bool:
+    """Whether a pytest run succeeds in a process of its own; one that computes too long does not."""
     child = os.fork()
     if child == 0:
-        os.setsid()
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        sys.meta_path.insert(0, Changed(mutant))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit)))
+        os._exit(run())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+OPTIONS = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--benchmark-disable", "-o", "timeout=0"]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which tests reach which lines, and how long they take."""
+
+    lines: dict[str, dict[str, list[str]]]
+    seconds: dict[str, float]
+
+    @classmethod
+    def learn(cls, folder: str, tests: list[str]) -> Reach:
+        """Run the tests once; they have to pass."""
+        import coverage
         import pytest
 
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--benchmark-disable"]
-        os._exit(int(pytest.main([*options, "-m", "not slow and not deep", *tests])))
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status) == 0
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
+        with tempfile.TemporaryDirectory() as place:
+            os.environ["COVERAGE_FILE"] = f"{place}/reach"
+
+            def run() -> int:
+                timed = Timed()
+                more = [
+                    f"--cov={folder}",
+                    "--cov-context=test",
+                    "--cov-report=",
+                    "-m",
+                    "not slow and not deep",
+                ]
+                code = int(pytest.main([*OPTIONS, *more, *tests], [timed]))
+                Path(place, "seconds").write_text(json.dumps(timed.seconds), encoding="utf-8")
+                return code
+
+            if not in_child(run, resource.RLIM_INFINITY):
+                sys.exit(f"{folder}: the tests fail without any change")
+            found = coverage.CoverageData(f"{place}/reach")
+            found.read()
+            lines = {
+                name: {
+                    str(line): sorted({each.partition("|")[0] for each in contexts})
+                    for line, contexts in found.contexts_by_lineno(name).items()
+                }
+                for name in found.measured_files()
+            }
+            return cls(lines, json.loads(Path(place, "seconds").read_text(encoding="utf-8")))
+
+    def of(self, mutant: Mutant, budget: float) -> dict[str, float]:
+        """The tests that reach a mutant, the quickest first, as many as fit the budget."""
+        there = self.lines.get(str(mutant.path), {})
+        names = {name for line in mutant.lines for name in there.get(str(line), [])}
+        if "" in names:  # runs at import: every test sees it
+            names = set(self.seconds)
+        total, chosen = 0.0, {}
+        for name in sorted(names, key=lambda name: self.seconds[name]):
+            total += self.seconds[name]
+            if total > budget:
+                break
+            chosen[name] = self.seconds[name]
+        return chosen
+
+
+def reach(target: str, kept: Path | None) -> Reach:
+    """What was kept of an earlier run, or a new one."""
+    if kept is None:
+        return Reach.learn(FOLDERS[target], TARGETS[target][1])
+    path = kept / f"{target}.json"
+    if not path.exists():
+        path.write_text(
+            json.dumps(asdict(Reach.learn(FOLDERS[target], TARGETS[target][1]))), encoding="utf-8"
+        )
+    return Reach(**json.loads(path.read_text(encoding="utf-8")))
 
 
 def main() -> int:
@@ -183,7 +275,9 @@ def main() -> int:
     parser.add_argument("target", choices=sorted(TARGETS), nargs="*", default=sorted(TARGETS))
     parser.add_argument("--sample", type=int, default=40, help="mutants of each target")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=600, help="seconds a mutant")
+    parser.add_argument("--at", default="", help="only mutants whose line of the list contains this")
+    parser.add_argument("--budget", type=float, default=60, help="processor seconds of tests, a mutant")
+    parser.add_argument("--keep", type=Path, help="folder that keeps which test reaches which line")
     asked = parser.parse_args()
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
@@ -200,22 +294,38 @@ def main() -> int:
         importlib.import_module(name)
     survived = 0
     for target in asked.target:
-        files, tests = TARGETS[target]
-        found = [m for name in files for m in mutants(ROOT / FOLDERS[target] / f"{name}.py")]
-        # Through the same import: a module that fails to load there is no test that noticed.
-        path = found[0].path
-        same = Mutant(path, 0, "", "", ast.parse(path.read_text(encoding="utf-8")))
-        if not tested(same, tests, asked.limit):
-            sys.exit(f"{target}: the tests fail without any change")
+        known = reach(target, asked.keep)
+        files = [ROOT / FOLDERS[target] / f"{name}.py" for name in TARGETS[target][0]]
+        found = [mutant for path in files for mutant in mutants(path) if asked.at in str(mutant)]
         sample = random.Random(asked.seed).sample(found, min(asked.sample, len(found)))
         alive = []
         for mutant in sample:
-            if tested(mutant, tests, asked.limit):
-                alive.append(mutant)
-                print(f"survived: {mutant}", flush=True)
+            tests = known.of(mutant, asked.budget)
+            if not tests:
+                said = "no test reaches it"
+            elif noticed(mutant, tests):
+                print(f"killed: {mutant}", flush=True)
+                continue
+            else:
+                said = f"{len(tests)} tests pass"
+            alive.append(mutant)
+            print(f"survived: {mutant} ({said})", flush=True)
         print(f"{target}: {len(sample)} of {len(found)} mutants, {len(alive)} survived", flush=True)
         survived += len(alive)
     return min(survived, 1)
+
+
+def noticed(mutant: Mutant, tests: dict[str, float]) -> bool:
+    """Whether one of the tests fails, or computes without end."""
+    files = sorted({name.partition("::")[0] for name in tests})
+
+    def run() -> int:
+        import pytest
+
+        sys.meta_path.insert(0, Changed(mutant))
+        return int(pytest.main([*OPTIONS, *files], [Chosen(tests)]))
+
+    return not in_child(run, 60 + 10 * sum(tests.values()))
 
 
 if __name__ == "__main__":
