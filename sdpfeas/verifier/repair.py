@@ -21,7 +21,7 @@ from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality import MAX_DENSE_ROWS, CorrectionSystem, Movable
 from sdpfeas.verifier.metric import MetricSystem, metric_system, only_stored
 
-__all__ = ["repaired_points"]
+__all__ = ["moved_onto_rows", "repaired_points"]
 
 #: How far to pull a point towards the interior, from hardly to all the way.
 PULLS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 0.1, 0.5, 1.0)
@@ -77,6 +77,25 @@ def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple
     for pull in _pulls(problem, (inside, value), (centre, problem.apply(centre))):
         pulled = tuple((1.0 - pull) * x + pull * c for x, c in zip(inside, centre, strict=True))
         yield pulled, (*done, f"pulled the point towards the interior (by {pull:g})")
+
+
+def moved_onto_rows(problem: FeasibilityProblem, point: Point) -> Point | None:
+    """A point near the given one that meets the equality rows up to rounding; None if none is easily found.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    point : tuple of ndarray
+        A point that may miss them a little.
+    """
+    if not _finite(point):
+        return None
+    if not problem.equality.any():
+        return point
+    system = _plain_system(problem, point)
+    moved = None if system is None else _onto_rows(problem, system, point)
+    return moved if moved is not None and _finite(moved) else None
 
 
 def _finite(arrays: tuple[FloatArray, ...]) -> bool:

@@ -1,0 +1,52 @@
+"""Points between one that is nearly optimal and one deep inside: deep enough for a proof, and no deeper.
+
+What a solver ends with lies on the boundary up to its accuracy. On the way from there to a point in the
+interior depth grows in proportion to what it costs, whatever the size of the multipliers, and every point of
+the way meets equality rows as well as its two ends do.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sdpfeas.problem.problem import Point
+from sdpfeas.problem.program import ConicProgram
+from sdpfeas.verifier.repair import moved_onto_rows
+from sdpfeas.verifier.rigorous import prove_point
+
+__all__ = ["pulled_point"]
+
+#: How many times further a point is pulled where it was too little.
+FURTHER = 8.0
+
+
+def pulled_point(program: ConicProgram, found: Point, deep: Point, cost: float) -> Point | None:
+    """The first provable point on the way from one that was found to one deep inside; None without one.
+
+    Parameters
+    ----------
+    program : ConicProgram
+        What is maximised over which problem.
+    found : tuple of ndarray
+        A point that is nearly optimal.
+    deep : tuple of ndarray
+        A point in the interior.
+    cost : float
+        How much of the objective may well be given up, and is at first.
+    """
+    problem = program.problem
+    moved = moved_onto_rows(problem, found)
+    near = found if moved is None else moved
+    with np.errstate(all="ignore"):
+        drop = sum(float(np.vdot(c, x - z)) for c, x, z in zip(program.objective, near, deep, strict=True))
+    if not math.isfinite(drop):
+        return None
+    share = min(cost / drop, 1.0) if drop > 0.0 else 1.0
+    while share < 1.0:
+        between = tuple((1.0 - share) * x + share * z for x, z in zip(near, deep, strict=True))
+        if prove_point(problem, between).proven:
+            return between
+        share *= FURTHER
+    return deep if drop > 0.0 else None
