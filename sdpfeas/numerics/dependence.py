@@ -13,11 +13,10 @@ from fractions import Fraction
 
 from sdpfeas.numerics.effort import need
 
-__all__ = ["combinations"]
+__all__ = ["combinations", "lift"]
 
-#: A prime; fractions with numerators and denominators below half of the root of it are found.
+#: A prime; fractions with numerators and denominators below the root of half of it are found.
 PRIME = 2**521 - 1
-LARGEST = math.isqrt(PRIME // 2)
 
 #: Numbers that can be written in the time of one operation with integers of any length.
 NUMBERS = 400.0
@@ -144,12 +143,21 @@ class _Table:
         return out
 
 
-def lift(residue: int) -> Fraction | None:
-    """The fraction of small numerator and denominator that a residue stands for; None if there is none."""
-    a, b, before, now = PRIME, residue, 0, 1
-    while b > LARGEST:
+def lift(residue: int, prime: int = PRIME) -> Fraction | None:
+    """The fraction of small numerator and denominator that a residue stands for; None if there is none.
+
+    Parameters
+    ----------
+    residue : int
+        At least zero, and below the prime.
+    prime : int
+        The prime.
+    """
+    largest = math.isqrt(prime // 2)
+    a, b, before, now = prime, residue, 0, 1
+    while b > largest:
         quotient = a // b
         a, b, before, now = b, a - quotient * b, now, before - quotient * now
-    if now == 0 or abs(now) > LARGEST:
+    if now == 0 or abs(now) > largest:
         return None
     return Fraction(b, now)

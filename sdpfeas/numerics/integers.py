@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sdpfeas.numerics.dependence import lift
 from sdpfeas.numerics.effort import need
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "HAS_FLINT",
     "as_floats",
     "identity",
+    "in_words",
     "independent_rows",
     "integral",
     "kernel",
@@ -41,10 +43,14 @@ NUMBERS, SLOW_NUMBERS = 20.0, 200.0
 #: Sums of integers below this are exact in floating point.
 EXACT_FLOAT = 2.0**53
 
-#: A prime whose residues can be multiplied, and so many products added, in floating point exactly; ...
-PRIME, STRIP = 2097143, 2048
-#: ... and combinations of columns that are taken besides what could do.
+#: A prime whose residues are words of the machine.
+PRIME = 2**61 - 1
+
+#: Combinations of rows that are taken besides what could do.
 SPARE = 8
+
+#: Different numbers beyond which residues are not taken for fractions one by one.
+MOST_DISTINCT = 2000
 
 
 def need_integers(what: str, operations: float) -> None:
@@ -72,7 +78,7 @@ def _flint(matrix: np.ndarray) -> Any:
     import flint
 
     rows, columns = matrix.shape
-    short = _short(matrix)
+    short = in_words(matrix)
     return flint.fmpz_mat(
         rows,
         columns,
@@ -86,17 +92,17 @@ def _array(matrix: Any) -> np.ndarray:
     return out.reshape(matrix.nrows(), matrix.ncols())
 
 
-def _short(matrix: np.ndarray) -> np.ndarray | None:
+def in_words(matrix: np.ndarray) -> np.ndarray | None:
     """The same integers in words of the machine; None if one does not fit."""
     try:
-        return matrix.astype(np.int64)
+        return matrix.astype(np.int64, copy=False)
     except OverflowError:
         return None
 
 
 def row_divisors(matrix: np.ndarray) -> list[int]:
     """Greatest common divisor of every row; zero for one that is zero."""
-    short = _short(matrix)
+    short = in_words(matrix)
     if short is None or not matrix.size:
         return [math.gcd(*(int(v) for v in row)) for row in matrix]
     return [int(v) for v in np.gcd.reduce(short, axis=1).tolist()]
@@ -110,7 +116,7 @@ def as_floats(matrix: np.ndarray) -> np.ndarray:
     OverflowError
         If an integer is too large for any.
     """
-    short = _short(matrix)
+    short = in_words(matrix)
     if short is not None:
         return short.astype(np.float64)
     return np.array([float(int(v)) for v in matrix.reshape(-1)], dtype=np.float64).reshape(matrix.shape)
@@ -122,24 +128,24 @@ def _largest(matrix: np.ndarray) -> int:
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Product of two integer matrices."""
+    return _product(a, b).astype(object, copy=False)
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The same, in words of the machine where all of it is so small that floating point is exact."""
     if not (a.size and b.size):
-        return np.zeros((a.shape[0], b.shape[1]), dtype=object)
-    first, second = _short(a), _short(b)
+        return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
+    first, second = in_words(a), in_words(b)
     if first is not None and second is not None and _exact(first, second):
-        return _whole(first.astype(np.float64) @ second.astype(np.float64))
+        return (first.astype(np.float64) @ second.astype(np.float64)).astype(np.int64)
     if HAS_FLINT:
         return _array(_flint(a) * _flint(b))
-    return np.asarray(a.dot(b), dtype=object)
+    return np.asarray(a.astype(object).dot(b.astype(object)), dtype=object)
 
 
 def _exact(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether a product of integers is exact in floating point."""
     return _largest(a) * _largest(b) * a.shape[1] < EXACT_FLOAT
-
-
-def _whole(matrix: np.ndarray) -> np.ndarray:
-    """Integers that were computed in floating point, exactly."""
-    return matrix.astype(np.int64).astype(object)
 
 
 def _echelon(matrix: np.ndarray) -> tuple[np.ndarray, int, list[int]]:
@@ -148,7 +154,7 @@ def _echelon(matrix: np.ndarray) -> tuple[np.ndarray, int, list[int]]:
         form, common, rank = _flint(matrix).rref()
         table = _array(form)[: int(rank)]
         return table, int(common), [int(np.flatnonzero(row != 0)[0]) for row in table]
-    table, pivots = matrix.copy(), list[int]()
+    table, pivots = matrix.astype(object), list[int]()
     last = 1
     # Fraction-free: every division is exact (Bareiss), all pivots are the same at last.
     for column in range(matrix.shape[1]):
@@ -166,15 +172,20 @@ def _echelon(matrix: np.ndarray) -> tuple[np.ndarray, int, list[int]]:
     return table[: len(pivots)], last, pivots
 
 
-def _kernel_of(form: np.ndarray, common: int, pivots: Sequence[int], width: int) -> np.ndarray:
-    loose = sorted(set(range(width)) - set(pivots))
+def _kernel_of(weights: np.ndarray, common: int, pivots: Sequence[int], width: int) -> np.ndarray:
+    """Kernel where every other column, times a common factor, is a combination of those of the pivots."""
+    loose = _others(pivots, width)
     out = np.zeros((width, len(loose)), dtype=object)
     for k, column in enumerate(loose):
         out[column, k] = common
-        if pivots:
-            out[list(pivots), k] = -form[:, column]
+        if len(pivots):
+            out[list(pivots), k] = -weights[:, k]
         out[:, k] = _primitive(out[:, k])
     return out
+
+
+def _others(chosen: Sequence[int], count: int) -> list[int]:
+    return sorted(set(range(count)) - set(chosen))
 
 
 def _primitive(vector: np.ndarray) -> np.ndarray:
@@ -184,15 +195,14 @@ def _primitive(vector: np.ndarray) -> np.ndarray:
 
 def kernel(matrix: np.ndarray) -> np.ndarray:
     """Integer vectors, as columns and short, that span the kernel of a matrix."""
+    width = matrix.shape[1]
     if matrix.shape[0] == 0:
-        return identity(matrix.shape[1])
-    rows = _modular_rows(matrix) if HAS_FLINT and matrix.shape[0] > matrix.shape[1] else None
-    if rows:
-        found = _kernel_of(*_echelon(matrix[rows]), matrix.shape[1])
-        if not product(matrix, found).any():
-            return short_rows(found.T).T
-    found = _kernel_of(*_echelon(matrix), matrix.shape[1])
-    return short_rows(found.T).T
+        return identity(width)
+    found = _dependences(matrix)
+    if found is not None:
+        return short_rows(_kernel_of(found[1], found[2], found[0], width).T).T
+    form, common, pivots = _echelon(matrix)
+    return short_rows(_kernel_of(form[:, _others(pivots, width)], common, pivots, width).T).T
 
 
 def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
@@ -207,12 +217,12 @@ def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
     form, common, pivots = _echelon(matrix)
     if not _definite(-matrix[np.ix_(pivots, pivots)]):
         return None
-    return short_rows(_kernel_of(form, common, pivots, n).T).T
+    return short_rows(_kernel_of(form[:, _others(pivots, n)], common, pivots, n).T).T
 
 
 def _definite(matrix: np.ndarray) -> bool:
     """Decide whether a symmetric matrix is positive definite, by its leading minors."""
-    a, last = matrix.copy(), 1
+    a, last = matrix.astype(object), 1
     for k in range(len(a)):
         pivot = a[k, k]
         if pivot <= 0:
@@ -230,72 +240,84 @@ def independent_rows(matrix: np.ndarray) -> list[int]:
     count, width = matrix.shape
     if HAS_FLINT:
         need_integers("independent rows", float(count) * (count + width))
-        found = _modular_rows(matrix)
-        if found is not None and _depend(matrix, found):
-            return found
+        found = _dependences(matrix.T)
+        if found is not None:
+            return found[0]
     need_integers("independent rows", float(count) ** 2 * width)
     return _echelon(matrix.T)[2]
 
 
-def _modular_rows(matrix: np.ndarray) -> list[int] | None:
-    """Rows that are independent modulo a prime, and so are independent; None if the numbers are too long.
+def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None:
+    """Columns that are independent, the first that are, and how the others are made of them.
 
-    All others depend on them modulo the prime, and most likely so.
+    Elimination modulo a prime tells, in a few rows that are mixed of all. Columns that are independent so are
+    independent; that the others depend on them is checked in all rows. None if it does not come out.
+
+    Returns
+    -------
+    pivots : list of int
+        The columns that are independent.
+    weights, common : ndarray and int
+        The others times ``common`` are ``matrix[:, pivots] @ weights``.
     """
+    if not HAS_FLINT or not matrix.size:
+        return None
     import flint
 
-    whole = _short(matrix)
-    if whole is None:
-        return None
-    filled = np.flatnonzero(whole.any(axis=1))
-    residues = np.mod(whole[filled], PRIME)
-    if not filled.size:
-        return []
-    # What is independent in combinations of the columns is independent.
-    if residues.shape[1] > 2 * filled.size + SPARE:
-        residues = _mixed(residues, filled.size + SPARE)
-    flat = residues.T.reshape(-1).tolist()
-    form, rank = flint.nmod_mat(residues.shape[1], filled.size, flat, PRIME).rref()
-    if int(rank) == filled.size:
-        return [int(i) for i in filled]
+    count, width = matrix.shape
+    short = in_words(matrix)
+    matrix = matrix if short is None else short
+    few = matrix if count <= width + 2 * SPARE else _mixed(matrix, width + SPARE)
+    residues = np.mod(few, PRIME)
+    form, rank = flint.nmod_mat(len(few), width, residues.reshape(-1).tolist(), PRIME).rref()
     # Pivots move to the right, so that few entries have to be looked at.
     pivots, column = list[int](), 0
     for row in range(int(rank)):
         while not int(form[row, column]):
             column += 1
-        pivots.append(int(filled[column]))
-    return pivots
+        pivots.append(column)
+    rest = _others(pivots, width)
+    shares = [int(form[row, column]) for row in range(len(pivots)) for column in rest]
+    own, others = matrix[:, pivots], matrix[:, rest]
+    weights, common = _lifted(shares, (len(pivots), len(rest))) or _solved(own, others) or (None, 1)
+    target = others if common == 1 else others.astype(object) * common
+    if weights is None or not np.array_equal(_product(own, weights), target):
+        return None
+    return pivots, weights, common
 
 
-def _mixed(residues: np.ndarray, width: int) -> np.ndarray:
-    """Combinations of columns modulo the prime."""
-    out = np.zeros((len(residues), width))
-    chances = np.random.default_rng(0)
-    for start in range(0, residues.shape[1], STRIP):
-        part = residues[:, start : start + STRIP].astype(np.float64)
-        drawn = chances.integers(0, PRIME, size=(part.shape[1], width)).astype(np.float64)
-        out = np.mod(out + np.mod(part @ drawn, PRIME), PRIME)
-    return out.astype(np.int64)
+def _mixed(matrix: np.ndarray, count: int) -> np.ndarray:
+    """Combinations of the rows of a matrix, drawn at random."""
+    return _product(np.random.default_rng(0).integers(0, 2, size=(count, len(matrix))), matrix)
 
 
-def _depend(matrix: np.ndarray, rows: list[int]) -> bool:
-    """Whether all rows of a matrix are combinations of some that are independent, as far as is easy to see.
+def _lifted(residues: list[int], shape: tuple[int, ...]) -> tuple[np.ndarray, int] | None:
+    """Integers and a common denominator that residues are likely to stand for; None if these are long."""
+    distinct = set(residues)
+    if len(distinct) > MOST_DISTINCT:
+        return None
+    fractions = {residue: lift(residue, PRIME) for residue in distinct}
+    known = [value for value in fractions.values() if value is not None]
+    common = math.lcm(*(value.denominator for value in known))
+    if len(known) < len(distinct) or common > PRIME:
+        return None
+    whole = {residue: int(value * common) for residue, value in fractions.items() if value is not None}
+    out = np.empty(len(residues), dtype=object)
+    out[:] = [whole[residue] for residue in residues]
+    return out.reshape(shape), common
 
-    A few columns, mixed, tell the combinations; all columns have to agree.
-    """
-    rest = np.setdiff1d(np.flatnonzero((matrix != 0).any(axis=1)), rows)
-    if not rest.size:
-        return True
-    if not rows:
-        return False
-    own, others = matrix[rows], matrix[rest]
-    mix = np.random.default_rng(1).integers(0, 2, size=(matrix.shape[1], len(rows))).astype(object)
+
+def _solved(own: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int] | None:
+    """Integers and a common denominator that make columns of others, as a few mixed rows tell."""
+    if not own.shape[1]:
+        return None
+    both = _mixed(np.concatenate([own, others], axis=1), own.shape[1])
     try:
-        weights = _flint(product(own, mix).T).solve(_flint(product(others, mix).T))
+        found = _flint(both[:, : own.shape[1]]).solve(_flint(both[:, own.shape[1] :]))
     except ZeroDivisionError:
-        return False
-    numerators, common = weights.numer_denom()
-    return bool(np.array_equal(product(_array(numerators).T, own), others * int(common)))
+        return None
+    numerators, common = found.numer_denom()
+    return _array(numerators), int(common)
 
 
 def short_rows(matrix: np.ndarray) -> np.ndarray:

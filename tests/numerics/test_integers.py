@@ -98,3 +98,17 @@ def test_rows_that_depend_modulo_the_prime_alone_are_kept() -> None:
     assert not integers.kernel(matrix).size
     tall = np.concatenate([matrix, matrix])
     assert not integers.kernel(tall).size
+
+
+@pytest.mark.parametrize("size", [50, 2**20, 2**50])
+def test_combinations_with_long_fractions_are_found(size: int) -> None:
+    """Weights too long for one prime to tell, in more rows than columns and in fewer."""
+    rng = np.random.default_rng(size % 97)
+    own, square = matrix(rng, 30, 6, size), matrix(rng, 6, 6, size)
+    # Columns that are combinations of the others only with the inverse of a square of long numbers.
+    both = np.concatenate([own.dot(square), own.dot(matrix(rng, 6, 3, size))], axis=1)
+    assert integers.independent_rows(both.T) == [0, 1, 2, 3, 4, 5]
+    for part in (both, both[:7]):
+        found = integers.kernel(part)
+        assert found.shape == (9, 3)
+        assert not part.dot(found).any()

@@ -109,13 +109,8 @@ def _kernel(table: Table, part: MatrixPart, frame: FloatArray, digits: int) -> n
     found = kernel(relations)
     if found.shape[1] != k:
         return None
-    columns = []
-    for column in found.T:
-        inside = solution(basis, column)
-        if inside is None:
-            return None
-        columns.append(integral(inside)[0])
-    return np.stack(columns, axis=1)
+    inside = solution(basis, found)
+    return None if inside is None else np.stack([integral(column)[0] for column in inside.T], axis=1)
 
 
 def _relations(span: FloatArray, digits: int) -> np.ndarray:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sdpfeas.backends.facial.table import Table
 from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.integers import as_floats
 from sdpfeas.numerics.linalg import FloatArray, eigvalsh
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.face_rows import is_sparse
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.sets import BlockSet
 
@@ -81,21 +85,15 @@ def exposing(table: Table) -> list[np.ndarray]:
     table : Table
         Its vectors are looked at one by one.
     """
-    vectors, flat = table.near
-    need("a sieve over rows", numbers=4.0 * vectors.size)
+    need("a sieve over rows", numbers=4.0 * (table.lines.nnz if is_sparse(table.lines) else table.lines.size))
     found = list[tuple[int, int]]()
-    loose = ~np.any(flat != 0.0, axis=1) & np.any(table.vectors != 0, axis=1)
-    for k in np.flatnonzero(loose):
-        beta = table.beta(int(k))
-        if beta and table.faces.rows.loose:
+    for k, sign in _able(table):
+        beta = table.beta(k)
+        if (beta and table.faces.rows.loose) or sign * beta < 0 or not _in_cone(table, k, sign):
             continue
-        for sign in (1, -1):
-            # A row scaled to weigh one: thresholds are relative.
-            if sign * beta >= 0 and _in_cone(table, sign * vectors[k]):
-                if beta:
-                    return [sign * table.weights[k]]
-                found.append((int(k), sign))
-                break
+        if beta:
+            return [sign * table.weights[k]]
+        found.append((k, sign))
     single = [sign * table.weights[k] for k, sign in found]
     if len(single) < 2:
         return single
@@ -103,12 +101,35 @@ def exposing(table: Table) -> list[np.ndarray]:
     return total if table.faces.rows.simple else total + single
 
 
-def _in_cone(table: Table, vector: FloatArray) -> bool:
-    size = float(np.max(np.abs(vector), initial=0.0))
-    matrices, rays = table.split(vector)
-    if np.any(rays[:-1] < 0.0):
-        return False
-    for matrix in matrices:
-        if np.min(np.diagonal(matrix), initial=0.0) < -SLIP * size:
+def _able(table: Table) -> list[tuple[int, int]]:
+    """Vectors, with a sign, that may be in the cone as far as their rays and diagonals tell."""
+    rays = table.columns(table.rays)[:, :-1]
+    fine = _filled(table.lines) & ~np.any(table.flat != 0, axis=1)
+    able = {sign: fine & np.all(sign * rays >= 0, axis=1) for sign in (1, -1)}
+    for part in table.parts:
+        diagonal, own = table.columns(part.diagonal), table.lines[:, part.place]
+        # Nothing but entries off the diagonal is indefinite.
+        fine = ~_filled(own) | np.any(diagonal != 0, axis=1)
+        for sign in able:
+            able[sign] &= fine & np.all(sign * diagonal >= 0, axis=1)
+    return [(k, sign) for k in range(table.lines.shape[0]) for sign in able if able[sign][k]]
+
+
+def _filled(table: Any) -> np.ndarray:
+    """Rows that are not zero."""
+    return np.diff(table.indptr) > 0 if is_sparse(table) else np.any(table != 0, axis=1)
+
+
+def _in_cone(table: Table, k: int, sign: int) -> bool:
+    """Whether the matrices of a vector look semidefinite; their diagonals are not negative."""
+    line = as_floats(table.line(k)) * sign
+    for part in table.parts:
+        matrix = part.matrices(line)[0]
+        # Thresholds are relative to the row.
+        size = float(np.max(np.abs(matrix), initial=0.0))
+        own = np.diagonal(matrix) > 0.0
+        if np.any(matrix[~own]):
             return False
-    return all(not m.any() or eigvalsh(m)[0] >= -SLIP * size for m in matrices)
+        if own.any() and eigvalsh(matrix[np.ix_(own, own)])[0] < -SLIP * size:
+            return False
+    return True

@@ -12,11 +12,23 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from sdpfeas.numerics.integers import as_floats, identity, kernel, need_integers, product, saturated
+from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.integers import (
+    as_floats,
+    identity,
+    in_words,
+    kernel,
+    need_integers,
+    product,
+    saturated,
+)
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.reductions.face_rows import is_sparse
 from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integral import Number
 
@@ -39,6 +51,12 @@ class MatrixPart:
     side: int
     place: slice
 
+    @property
+    def diagonal(self) -> np.ndarray:
+        """The columns of the diagonal."""
+        i, j = np.triu_indices(self.side)
+        return self.place.start + np.flatnonzero(i == j)
+
     def matrices(self, table: np.ndarray) -> np.ndarray:
         """The rows of a table as symmetric matrices."""
         i, j = np.triu_indices(self.side)
@@ -56,8 +74,10 @@ class Table:
     ----------
     faces : Faces
         The face.
-    vectors, flat : ndarray
-        One exposing vector a row, and what of it has to vanish on Free blocks and boxes.
+    lines : csr_array or ndarray
+        One exposing vector a row.
+    flat : ndarray
+        What of it has to vanish on Free blocks and boxes.
     parts : tuple of MatrixPart
         Where the matrices are.
     rays : slice
@@ -69,12 +89,30 @@ class Table:
     """
 
     faces: Faces
-    vectors: np.ndarray
+    lines: Any
     flat: np.ndarray
     parts: tuple[MatrixPart, ...]
     rays: slice
     weights: np.ndarray
     betas: np.ndarray
+
+    @cached_property
+    def vectors(self) -> np.ndarray:
+        """The lines, written out."""
+        if not is_sparse(self.lines):
+            return np.asarray(self.lines)
+        need("the rows on a face", memory=8.0 * math.prod(self.lines.shape))
+        return np.asarray(self.lines.toarray())
+
+    def columns(self, which: slice | np.ndarray) -> np.ndarray:
+        """Some columns, written out."""
+        found = self.lines[:, which]
+        return np.asarray(found.toarray() if is_sparse(found) else found)
+
+    def line(self, k: int) -> np.ndarray:
+        """One exposing vector."""
+        found = self.lines[[k]]
+        return np.asarray(found.toarray() if is_sparse(found) else found)
 
     def beta(self, k: int) -> Number:
         """``beta`` of one vector; zero where loose bounds can be moved to make it so."""
@@ -146,16 +184,21 @@ class Table:
 def make_table(faces: Faces) -> Table:
     """Make the table of all rows on a face, an inequality with two bounds as two rows."""
     variables = _variables(faces)
-    matrices, lines, flat = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
+    matrices, lines, flat = list[Any](), list[Any](), list[np.ndarray]()
     parts, start = list[MatrixPart](), 0
+    which = [i for i, _ in variables]
     for b, (basis, size) in enumerate(zip(faces.bases, faces.sizes, strict=True)):
+        if basis is not None and not size:
+            continue
+        rows = faces.table(b)[which]
         if basis is None:
-            flat.append(_rows(faces, b, variables))
+            need("the rows on a face", memory=8.0 * math.prod(rows.shape))
+            flat.append(rows.toarray() if is_sparse(rows) else rows)
         elif basis.ndim == 1:
-            lines.append(-_rows(faces, b, variables))
-        elif size:
+            lines.append(-rows)
+        else:
             i, j = np.triu_indices(size)
-            matrices.append(-_rows(faces, b, variables)[:, i * size + j])
+            matrices.append(-rows[:, i * size + j])
             parts.append(MatrixPart(b, size, slice(start, start + i.size)))
             start += i.size
     count = len(variables)
@@ -167,9 +210,17 @@ def make_table(faces: Faces) -> Table:
     beta = np.zeros((count, 1), dtype=object) if faces.rows.loose else betas[:, None]
     weights = np.zeros((count, faces.problem.m), dtype=object)
     weights[np.arange(count), [i for i, _ in variables]] = 1
-    vectors = np.concatenate([*matrices, *lines, signs, beta], axis=1)
-    loose = np.concatenate([np.zeros((count, 0), dtype=object), *flat], axis=1)
+    vectors = _beside([*matrices, *lines, signs, beta])
+    loose = np.concatenate([np.zeros((count, 0), dtype=np.int64), *flat], axis=1)
     return Table(faces, vectors, loose, tuple(parts), slice(start, vectors.shape[1]), weights, betas)
+
+
+def _beside(tables: list[Any]) -> Any:
+    """Tables side by side: sparse if all are, or can be."""
+    short = [table if is_sparse(table) else in_words(table) for table in tables]
+    if all(table is not None for table in short) and any(map(is_sparse, short)):
+        return sp.csr_array(sp.hstack(short, format="csr"))
+    return np.concatenate([table.toarray() if is_sparse(table) else table for table in tables], axis=1)
 
 
 def _variables(faces: Faces) -> list[tuple[int, int]]:
@@ -181,15 +232,4 @@ def _variables(faces: Faces) -> list[tuple[int, int]]:
             continue
         out += [(i, 1)] if low is not None else []
         out += [(i, -1)] if high is not None else []
-    return out
-
-
-def _rows(faces: Faces, b: int, variables: list[tuple[int, int]]) -> np.ndarray:
-    """Rows on the face of one block, one for every variable."""
-    width = math.prod((faces.sizes[b],) * len(faces.problem.sets[b].shape))
-    need_integers("the rows on a face", 2.0 * len(variables) * width)
-    out = np.zeros((len(variables), width), dtype=object)
-    if faces.problem.rows[b] is not None:
-        for k, (i, _) in enumerate(variables):
-            out[k] = faces.row(b, i).reshape(-1)
     return out

@@ -17,25 +17,31 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.integers import (
     EXACT_FLOAT,
     as_floats,
     identity,
+    in_words,
     independent_rows,
     need_integers,
     product,
-    row_divisors,
     solution,
 )
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.face_rows import DENSE, congruences, divided, divisors, filled, is_sparse
 from sdpfeas.problem.reductions.integral import IntegralRows, Number
 from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 
 __all__ = ["FaceReduction", "Faces", "NotReduced"]
+
+
+#: Where rows keep the last problem on faces of theirs.
+KNOWN = "_known_reduction"
 
 
 class NotReduced(ProblemError):
@@ -116,6 +122,23 @@ class Faces:
         total[place] = values
         return self._on(basis, total.reshape(block.shape))
 
+    def table(self, b: int) -> Any:
+        """All rows on the face of block ``b``; see :mod:`.face_rows`."""
+        basis, words = self.bases[b], self.rows.words[b]
+        if words is not None and (basis is None or basis.ndim == 1):
+            return words if basis is None else sp.csr_array(words[:, basis])
+        short = None if words is None or basis is None else in_words(basis)
+        found = None if short is None else congruences(words, short)
+        if found is not None:
+            return found
+        width = math.prod(_shape(self.problem.sets[b], self.sizes[b]))
+        need_integers("the rows on a face", 2.0 * self.problem.m * width)
+        out = np.zeros((self.problem.m, width), dtype=object)
+        if self.problem.rows[b] is not None:
+            for i in range(self.problem.m):
+                out[i] = self.row(b, i).reshape(-1)
+        return out
+
     def point(self, point: Point) -> Point:
         """Map what is on the face, one array per block that is left, to a point of the problem."""
         parts = iter(point)
@@ -160,7 +183,30 @@ class Faces:
         NotReduced
             If it cannot be stored exactly.
         """
-        return reduce_to(self)
+        # Made once: whoever comes to the same faces on another way needs the same problem.
+        known: _Known | None = self.rows.__dict__.get(KNOWN)
+        if known is None or not known.faces.same(self):
+            copies = (None if basis is None else basis.copy() for basis in self.bases)
+            known = _Known(replace(self, bases=tuple(copies)), reduce_to(self))
+            self.rows.__dict__[KNOWN] = known
+        return known.reduction
+
+    def same(self, other: Faces) -> bool:
+        """Whether these are the same faces, given by the same numbers."""
+        bases = zip(self.bases, other.bases, strict=True)
+        return (
+            self.rows is other.rows
+            and (self.lower, self.upper) == (other.lower, other.upper)
+            and all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in bases)
+        )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The problem on faces that it was made for last."""
+
+    faces: Faces
+    reduction: FaceReduction | None
 
 
 @dataclass(frozen=True)
@@ -214,18 +260,15 @@ def reduce_to(faces: Faces) -> FaceReduction | None:
     blocks = [b for b, size in enumerate(faces.sizes) if size]
     if not blocks:
         return None
-    widths = [math.prod(_shape(problem.sets[b], faces.sizes[b])) for b in blocks]
-    need_integers("the rows on a face", 4.0 * problem.m * sum(widths) + 40.0 * problem.m)
-    tables = [np.zeros((problem.m, width), dtype=object) for width in widths]
-    for table, b in zip(tables, blocks, strict=True):
-        for i in range(problem.m if problem.rows[b] is not None else 0):
-            table[i] = faces.row(b, i).reshape(-1)
-    whole = np.concatenate(tables, axis=1)
+    need_integers("the rows on a face", 40.0 * problem.m)
+    tables = [faces.table(b) for b in blocks]
+    sides = [faces.sizes[b] if problem.sets[b].matrix else None for b in blocks]
+    whole = np.concatenate([filled(table, side) for table, side in zip(tables, sides, strict=True)], axis=1)
     kept = _needed(whole, faces)
     loose = _LooseBounds(whole, faces, kept) if faces.rows.loose else None
     moved = {} if loose is None else loose.near()
     chosen = [table[kept] for table in tables]
-    own = np.array([math.gcd(*divisors) for divisors in zip(*map(row_divisors, chosen), strict=True)], object)
+    own = np.array([math.gcd(*divisors) for divisors in zip(*map(divisors, chosen), strict=True)], object)
     factors = list[Fraction]()
     ends = [np.full(len(kept), sign * np.inf) for sign in (-1.0, 1.0)]
     for k, i in enumerate(kept):
@@ -241,15 +284,8 @@ def reduce_to(faces: Faces) -> FaceReduction | None:
         scales = faces.rows.scales
         taken = ((i, Fraction(ends[0][k]) * scales[i] / factors[k]) for k, i in enumerate(kept) if i in moved)
         loose.require(dict(taken))
-    divided = np.flatnonzero(own != 1)
-    for part in chosen:
-        part[divided] //= own[divided, None]
-    parts = [_floats(part) for part in chosen]
     sets = [_face_set(problem.sets[b], faces.sizes[b]) for b in blocks]
-    rows: list[Any] = [
-        part.reshape(len(kept), *block.shape) if len(kept) else None
-        for part, block in zip(parts, sets, strict=True)
-    ]
+    rows = [_stored(divided(part, own), block) for part, block in zip(chosen, sets, strict=True)]
     names = None if problem.row_names is None else [problem.row_names[i] for i in kept]
     block_names = None if problem.block_names is None else [problem.block_names[b] for b in blocks]
     smaller = FeasibilityProblem(sets, rows, ends[0], ends[1], names, block_names)
@@ -262,6 +298,21 @@ def _shape(block: BlockSet, size: int) -> tuple[int, ...]:
 
 def _face_set(block: BlockSet, size: int) -> BlockSet:
     return replace(block, n=size) if isinstance(block, (PSD, Nonneg)) else block
+
+
+def _stored(table: Any, block: BlockSet) -> Any:
+    """Rows as a problem takes them; None if there are none."""
+    count = table.shape[0]
+    if not count or (is_sparse(table) and not table.nnz):
+        return None
+    if not is_sparse(table):
+        return _floats(table).reshape(count, *block.shape)
+    values = sp.csr_array((_floats(table.data), table.indices, table.indptr), table.shape)
+    return (
+        values
+        if values.nnz <= DENSE * math.prod(values.shape)
+        else values.toarray().reshape(count, *block.shape)
+    )
 
 
 def _float(value: Fraction) -> float:
@@ -297,7 +348,8 @@ def _needed(table: np.ndarray, faces: Faces) -> list[int]:
         equal, known = [equal[k] for k in order], known[order]
     else:
         right = np.array([faces.lower[i] for i in equal], dtype=object)
-        known = np.column_stack([known, right])
+        short = in_words(right)
+        known = np.column_stack([known, right if short is None else short])
     kept = {equal[k] for k in independent_rows(known)} if equal else set()
     for i in set(range(len(table))) - set(equal):
         low, high = faces.lower[i], faces.upper[i]

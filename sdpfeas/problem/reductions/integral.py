@@ -13,14 +13,18 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
 from sdpfeas.numerics.integers import need_integers
 from sdpfeas.numerics.written import is_simple, written
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.rows import Dense, Rows, Sparse
+from sdpfeas.problem.rows.arrays import stored_rows
+from sdpfeas.problem.rows.flat import matrix_of
+from sdpfeas.problem.sets import BlockSet
 
 __all__ = ["READINGS", "IntegralRows", "Number", "Reading", "integral_rows", "readings"]
 
@@ -31,6 +35,9 @@ READINGS: tuple[Reading, ...] = ("stored", "written", "meant")
 COMPUTED_DENOMINATOR = 1000
 #: ... and how far it may be off, in units of the last place of the largest bound.
 COMPUTED_ULPS = 32.0
+
+#: Integers up to this size are handled in words of the machine.
+WORD = 2**31
 
 #: A bound: an integer, or a fraction if it is loose.
 Number = int | Fraction
@@ -60,24 +67,76 @@ class IntegralRows:
     loose : bool
         Whether bounds may be moved: as meant, where the rows are made of simple numbers and not all bounds
         are simple.
+    words : list
+        For every block its rows in integers as a CSR array; None where some are too long for that.
     """
+
+    firm: list[bool]
+    loose: bool
+    scales: list[Fraction]
+    lower: list[Number | None]
+    upper: list[Number | None]
+    words: list[Any]
 
     def __init__(self, problem: FeasibilityProblem, reading: Reading) -> None:
         self.problem, self.reading = problem, reading
         stored = sum(rows.entries for rows in problem.rows if rows is not None)
         need_integers("the rows in integers", 40.0 * (stored + problem.m))
-        read: Callable[[float], Fraction] = Fraction if reading == "stored" else written
+        #: Whether all numbers are small integers, which every reading takes as they are.
+        self.whole = self._take_whole()
+        if not self.whole:
+            self._take()
+
+    def _take_whole(self) -> bool:
+        """Take rows and bounds that are integers, and small, as they are; False if one is not."""
+        problem, blocks = self.problem, list[Any]()
+        for block, rows in zip(problem.sets, problem.rows, strict=True):
+            if isinstance(rows, (Dense, Sparse)):
+                blocks.append(sp.csr_array(matrix_of(rows), copy=True))
+            elif rows is None:
+                blocks.append(sp.csr_array((problem.m, math.prod(block.shape))))
+            else:
+                return False
+        ends = [np.where(np.isfinite(end), end, 0.0) for end in (problem.lower, problem.upper)]
+        for numbers in (*(block.data for block in blocks), *ends):
+            if np.any(np.abs(numbers) > WORD) or np.any(numbers != np.rint(numbers)):
+                return False
+        divisors = np.zeros(problem.m, dtype=np.int64)
+        for block in blocks:
+            block.eliminate_zeros()
+            np.gcd.at(divisors, stored_rows(block), np.abs(block.data.astype(np.int64)))
+        for end in ends:
+            divisors = np.gcd(divisors, np.abs(end.astype(np.int64)))
+        divisors = np.maximum(divisors, 1)
+        self.firm, self.loose = [True] * problem.m, False
+        self.scales = [Fraction(1, d) for d in divisors.tolist()]
+        self.lower, self.upper = (
+            [v if known else None for v, known in zip(whole, np.isfinite(end).tolist(), strict=True)]
+            for whole, end in zip(
+                [(end.astype(np.int64) // divisors).tolist() for end in ends],
+                (problem.lower, problem.upper),
+                strict=True,
+            )
+        )
+        self.words = []
+        for block in blocks:
+            values = block.data.astype(np.int64) // divisors[stored_rows(block)]
+            self.words.append(sp.csr_array((values, block.indices, block.indptr), block.shape))
+        return True
+
+    def _take(self) -> None:
+        """Take rows and bounds of any numbers, one by one."""
+        problem = self.problem
+        read: Callable[[float], Fraction] = Fraction if self.reading == "stored" else written
         ends = [self._bounds(values, read) for values in (problem.lower, problem.upper)]
         parts = [_fractions(rows, read, problem.m) for rows in problem.rows]
         lines = zip(*parts, strict=True)
         whole_rows = [all(is_simple(v) for _, values in row for v in values) for row in lines]
         bounded = [all(v is None or is_simple(v) for v in pair) for pair in zip(*ends, strict=True)]
         self.firm = [row and bound for row, bound in zip(whole_rows, bounded, strict=True)]
-        self.loose = reading == "meant" and all(whole_rows) and not all(bounded)
-        self._entries: list[list[Entries]] = [[] for _ in problem.sets]
-        self.scales: list[Fraction] = []
-        self.lower: list[Number | None] = []
-        self.upper: list[Number | None] = []
+        self.loose = self.reading == "meant" and all(whole_rows) and not all(bounded)
+        self._entries = [[] for _ in problem.sets]
+        self.scales, self.lower, self.upper = [], [], []
         for i in range(problem.m):
             row = [part[i] for part in parts]
             bounds = [end[i] for end in ends]
@@ -93,6 +152,20 @@ class IntegralRows:
                 whole = np.empty(len(values), dtype=object)
                 whole[:] = [int(v * scale) for v in values]
                 self._entries[b].append((place, whole))
+        self.words = [
+            _words(entries, block) for entries, block in zip(self._entries, problem.sets, strict=True)
+        ]
+
+    @cached_property
+    def _entries(self) -> list[list[Entries]]:
+        """Every row on every block."""
+        return [
+            [
+                (words.indices[a:c].astype(np.int64), words.data[a:c].astype(object))
+                for a, c in pairwise(words.indptr)
+            ]
+            for words in self.words
+        ]
 
     @property
     def simple(self) -> bool:
@@ -184,6 +257,19 @@ def _fractions(
     return out
 
 
+def _words(entries: list[Entries], block: BlockSet) -> Any | None:
+    """Rows on one block as a CSR array of integers; None if some are too long."""
+    shape = (len(entries), math.prod(block.shape))
+    if not entries:
+        return sp.csr_array(shape, dtype=np.int64)
+    values = np.concatenate([values for _, values in entries])
+    if any(abs(v) > WORD for v in values):
+        return None
+    ends = np.cumsum([0, *(len(own) for own, _ in entries)])
+    places = np.concatenate([place for place, _ in entries])
+    return sp.csr_array((values.astype(np.int64), places, ends), shape)
+
+
 def integral_rows(problem: FeasibilityProblem, reading: Reading) -> IntegralRows:
     """Rows in integers, made once: problems are immutable."""
     key = f"_integral_rows_{reading}"
@@ -204,6 +290,8 @@ def readings(problem: FeasibilityProblem) -> Iterator[IntegralRows]:
         if rows.simple and not any(_same(rows, other) for other in seen):
             seen.append(rows)
             yield rows
+        if rows.whole:
+            return
     if not seen:
         yield integral_rows(problem, "stored")
         if (rows := integral_rows(problem, "meant")).loose:
