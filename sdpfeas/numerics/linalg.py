@@ -67,6 +67,45 @@ def eigvalsh(matrix: FloatArray) -> FloatArray:
     return lam if info == 0 else scipy.linalg.eigvalsh(matrix, driver="ev", check_finite=False)
 
 
+def outer_eigenvalues(matrix: FloatArray, error: float, both: bool = True) -> tuple[float, float]:
+    """Smallest and largest eigenvalue of a symmetric matrix, or a little beyond them.
+
+    Bisection on the tridiagonal form finds two of its eigenvalues in a fraction of the time of all.
+
+    Parameters
+    ----------
+    matrix : ndarray
+        The matrix.
+    error : float
+        How far beyond they may be.
+    both : bool
+        Whether the largest is wanted; infinity is returned if not.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        As for :func:`eigh`.
+    """
+    n = matrix.shape[0]
+    need("eigenvalues", cubes=0.25 * float(n) ** 3)
+    _require_finite(matrix)
+    if n < 2:
+        return float(matrix[0, 0]) - error, float(matrix[0, 0]) + error
+    _, diagonal, off, _, info = scipy.linalg.lapack.dsytrd(matrix.T, lower=1, lwork=64 * n)
+    ends = [math.inf, math.inf]
+    for k, place in enumerate((1, n)[: 1 + both]):
+        if info == 0:
+            by_place, entire = 2, "E"
+            _, values, _, _, info = scipy.linalg.lapack.dstebz(
+                diagonal, off, by_place, 0.0, 0.0, place, place, error, entire
+            )
+            ends[k] = float(values[0])
+    if info != 0:
+        values = eigvalsh(matrix)
+        ends = [float(values[0]), float(values[-1])]
+    return ends[0] - error, ends[1] + error
+
+
 def leading_pairs(matrix: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """Largest eigenvalues of a symmetric matrix, ascending, with eigenvectors as columns.
 

@@ -16,6 +16,7 @@ from sdpfeas.backends.ipm.cone import Cone
 from sdpfeas.backends.ipm.embedding import Embedding
 from sdpfeas.backends.ipm.images import image_of, scaled_gram
 from sdpfeas.backends.ipm.iterate import BOLD
+from sdpfeas.backends.ipm.pairs import pair_gram
 from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
 from sdpfeas.families import planting as planted
 from sdpfeas.numerics.linalg import random_orthogonal
@@ -57,6 +58,23 @@ def test_strips_add_up_whatever_their_width(monkeypatch) -> None:
     narrow, mixed_too = scaled_gram(image_of(rows, t), kernel, [kernel])
     assert np.allclose(narrow, whole)
     assert np.allclose(mixed_too, mixed)
+
+
+@pytest.mark.parametrize("c", [2, 3, 6])
+def test_pairs_meet_alike_in_a_table_and_in_batches(monkeypatch, c) -> None:
+    rng = np.random.default_rng(c)
+    means, weight = rng.normal(size=(c, 5)), rng.uniform(0, 1, (5, 5))
+    weight = weight + weight.T
+    pairs = c * (c - 1) // 2
+    table, batches = np.empty((pairs, pairs)), np.empty((pairs, pairs))
+    pair_gram(means, weight, table)
+    monkeypatch.setattr("sdpfeas.backends.ipm.pairs.FEW_MEANS", 0)
+    pair_gram(means, weight, batches)
+    v = PairwiseDifference(means).differences()
+    expected = np.einsum("pa,pb,ab,qa,qb->pq", v, v, weight, v, v)
+    assert np.array_equal(table, table.T)
+    assert np.allclose(table, expected)
+    assert np.allclose(batches, expected)
 
 
 @given(seed=SEEDS, empty=st.booleans())

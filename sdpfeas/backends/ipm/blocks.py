@@ -333,16 +333,16 @@ class NonnegBlock(Block):
 
     def apply_image(self, x: FloatArray) -> FloatArray:
         """Row values."""
-        return np.zeros(0) if self.rows is None else self.rows.apply(x)
+        return np.zeros(0) if self._columns is None else np.asarray(self._columns @ x)
 
     def adjoint_image(self, y: FloatArray) -> FloatArray:
         """``A*y`` itself."""
-        return self.adjoint(y)
+        return np.zeros(self.x.shape) if self._columns is None else np.asarray(self._columns.T @ y)
 
     def schur(self, q: Sequence[FloatArray], *, rough: bool = False) -> tuple[FloatArray, FloatArray]:
         """``A diag(x / u) A'``."""
         assert self.rows is not None
-        mixed = np.array([self.rows.apply(self.invert(part)) for part in q])
+        mixed = np.array([self.apply_image(self.invert(part)) for part in q])
         if sp.issparse(self._columns):
             product = self._columns @ sp.diags_array(self.x / self.u) @ self._columns.T
             return product.toarray(), mixed

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.numerics.linalg import FloatArray, cholesky, eigh, eigvalsh, spectral_matrix, symmetrize
+from sdpfeas.numerics.linalg import FloatArray, cholesky, eigh, outer_eigenvalues, spectral_matrix, symmetrize
 
 __all__ = ["Cone", "extremes"]
 
 #: From this size on step lengths come from Lanczos instead of all eigenvalues.
 LANCZOS_SIZE = 150
+
+#: Below it eigenvalues of scaled directions, which are of the order of one, are found to this error.
+SCALED_ERROR = 1e-4
 
 #: Lanczos steps at most, how often to look, and the relative error that is good enough for a step length.
 LANCZOS_STEPS, LANCZOS_CHECK, LANCZOS_ERROR = 60, 10, 0.005
@@ -196,8 +199,7 @@ def extremes(matrix: FloatArray, both: bool) -> tuple[float, float]:
     """
     n = matrix.shape[0]
     if n < LANCZOS_SIZE:
-        values = eigvalsh(matrix)
-        return float(values[0]), float(values[-1])
+        return outer_eigenvalues(matrix, SCALED_ERROR, both)
     basis = np.empty((LANCZOS_STEPS + 1, n))
     start = np.random.default_rng(0).standard_normal(n)
     basis[0] = start / np.linalg.norm(start)

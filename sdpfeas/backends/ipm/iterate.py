@@ -42,7 +42,7 @@ BOLD, CAREFUL = Pace(0.98, 2), Pace(0.9, 3)
 
 #: A suggested start begins where the gap is this many times that between its point and its multipliers, but
 #: at no less than a share of the value, and of a cold start's gap.
-START, START_SHARE, START_FLOOR = 2.0, 0.15, 1e-8
+START, START_SHARE, START_FLOOR = 1.0, 0.15, 1e-8
 
 #: Where the rows of a block are among all rows.
 Index = slice | np.ndarray

@@ -7,6 +7,8 @@ there are c^4 of these, c^4·n products in all, where the pairs themselves would
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
@@ -16,6 +18,9 @@ __all__ = ["differences_of", "pair_gram"]
 
 #: Floats in one batch of products: 1.6 MB, which stays in the cache while the batch is worked on.
 BATCH_SIZE = 200_000
+
+#: Up to so many means the sixteen numbers are looked up in one table; their places then take up to 3 MB.
+FEW_MEANS = 20
 
 
 def differences_of(forms: FloatArray) -> FloatArray:
@@ -50,6 +55,9 @@ def pair_gram(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
         Where to: a square with one row a pair.
     """
     c, n = means.shape
+    if c <= FEW_MEANS:
+        _looked_up(means, weight, out)
+        return
     products = means[:, None] * means
     halves = (products.reshape(c * c, n) @ weight).reshape(c, c, n)
     # (a - b) W (a - b)' with a and b the products of m_i and of m_j with all means.
@@ -74,3 +82,40 @@ def pair_gram(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
         out[row:after, row:after] = symmetrize(block[:, : i.size])
         out[after:, row:after] = block[:, i.size :].T
         row, start = after, start + count
+
+
+def _looked_up(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
+    """As :func:`pair_gram`, from one table of all products of two means with two others."""
+    (first, second), ((a, b, c, d), crossed) = _places(means.shape[0])
+    products = means[first] * means[second]
+    table = symmetrize(products @ weight @ products.T).reshape(-1)
+    # In an order that exchanging the two differences does not change: the outcome is exactly symmetric.
+    ab, cd, ac, bd, ad, bc = (table.take(place) for place in crossed)
+    ab += cd
+    ac += bd
+    ab += ac
+    ad += bc
+    ad -= ab
+    ad *= 2.0
+    own = np.ascontiguousarray(np.diagonal(table.reshape(first.size, -1)))
+    squares, others = own.take(a), own.take(b)
+    squares += own.take(d)
+    others += own.take(c)
+    squares += others
+    np.add(squares, ad, out=out)
+
+
+@lru_cache(maxsize=2)
+def _places(c: int) -> tuple[tuple[np.ndarray, ...], tuple[list[np.ndarray], list[np.ndarray]]]:
+    """Pairs of means whose products are in the table, and where two differences find what they need.
+
+    Products of the first and second mean of one difference with those of the other are the four places a, b,
+    c and d; six combinations of two of them come after.
+    """
+    first, second = np.triu_indices(c)
+    place = np.empty((c, c), dtype=np.intp)
+    place[first, second] = place[second, first] = np.arange(first.size)
+    i, j = pair_indices(c)
+    a, b, c_, d = (place[p[:, None], q] for p in (i, j) for q in (i, j))
+    pairs = ((a, b), (c_, d), (a, c_), (b, d), (a, d), (b, c_))
+    return (first, second), ([a, b, c_, d], [p * first.size + q for p, q in pairs])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdpfeas.numerics.linalg import FloatArray, leading_pairs
+from sdpfeas.numerics.linalg import PARTIAL_SIZE, FloatArray, leading_pairs
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.sets import SpectralBox
 
 __all__ = ["balanced_weights"]
 
 #: Rounds. Every one costs a partial eigendecomposition; together they spare an interior-point method three to
-#: five steps of a dozen eigendecompositions each.
-ROUNDS = 20
+#: five steps of a dozen eigendecompositions each. Where it takes a full one, fewer do.
+ROUNDS, FEW_ROUNDS = 20, 12
 
 #: Weights are multiplied by this power of how far a row is from limiting the ratio, ...
 POWER = 0.5
@@ -20,9 +20,7 @@ POWER = 0.5
 FURTHEST = 1e-3
 
 
-def balanced_weights(
-    box: SpectralBox, pairs: Rows, scatters: Rows, rounds: int = ROUNDS
-) -> tuple[FloatArray, FloatArray, float]:
+def balanced_weights(box: SpectralBox, pairs: Rows, scatters: Rows) -> tuple[FloatArray, FloatArray, float]:
     """Weights of the pairs and of the classes, by multiplicative updates from equal ones.
 
     Every round takes the matrix that is best for the present weights and gives more weight to pairs that are
@@ -34,8 +32,6 @@ def balanced_weights(
         Where matrices are from.
     pairs, scatters : Rows
         One row a pair of classes, and one a class.
-    rounds : int
-        How many.
 
     Returns
     -------
@@ -47,7 +43,7 @@ def balanced_weights(
     u, w, delta = np.full(pairs.m, 1.0 / pairs.m), np.full(scatters.m, 1.0 / scatters.m), 0.0
     top = box.maximiser_spectrum(np.arange(1.0, box.n + 1.0))
     count = int(np.count_nonzero(top))
-    for k in range(rounds):
+    for k in range(FEW_ROUNDS if box.n < PARTIAL_SIZE else ROUNDS):
         _, vec = leading_pairs(pairs.adjoint(u) - delta * scatters.adjoint(w), count)
         z = (vec * top[-count:]) @ vec.T
         means, spreads = pairs.apply(z), scatters.apply(z)
