@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import copy
 import importlib.abc
 import importlib.util
 import json
@@ -71,18 +72,25 @@ NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "max
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: the k-th of a file."""
+    """One change: of the expression at a place, counted through a file."""
 
     path: Path
     line: int
     lines: range
     before: str
     after: str
-    tree: ast.Module
+    place: int
+    choice: int
 
     @property
     def module(self) -> str:
         return ".".join(self.path.relative_to(ROOT).with_suffix("").parts)
+
+    def tree(self) -> ast.Module:
+        """The file with the change."""
+        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        _change(list(_spots(tree))[self.place][0], self.choice)
+        return ast.fix_missing_locations(tree)
 
     def __str__(self) -> str:
         return f"{self.path.relative_to(ROOT)}:{self.line}: `{self.before}` became `{self.after}`"
@@ -90,14 +98,11 @@ class Mutant:
 
 def mutants(path: Path) -> Iterator[Mutant]:
     """Every change of a file; words, types and what is raised are left alone."""
-    source = path.read_text(encoding="utf-8")
-    for place in range(len(list(_spots(ast.parse(source))))):
+    for place, (node, lines) in enumerate(_spots(ast.parse(path.read_text(encoding="utf-8")))):
         for choice in range(2):
-            tree = ast.parse(source)
-            node, lines = list(_spots(tree))[place]
-            before = ast.unparse(node)
-            if _change(node, choice):
-                yield Mutant(path, node.lineno, lines, before, ast.unparse(node), tree)
+            changed = copy.deepcopy(node)
+            if _change(changed, choice):
+                yield Mutant(path, node.lineno, lines, ast.unparse(node), ast.unparse(changed), place, choice)
 
 
 def _spots(node: ast.AST, lines: range = range(0)) -> Iterator[tuple[ast.expr, range]]:
@@ -157,8 +162,7 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_file_location(name, self.mutant.path, loader=self)
 
     def exec_module(self, module: ModuleType) -> None:
-        tree = ast.fix_missing_locations(self.mutant.tree)
-        exec(compile(tree, self.mutant.path, "exec"), module.__dict__)
+        exec(compile(self.mutant.tree(), self.mutant.path, "exec"), module.__dict__)
 
 
 class Chosen:
@@ -235,7 +239,7 @@ class Reach:
             found.read()
             lines = {
                 name: {
-                    str(line): sorted({each.partition("|")[0] for each in contexts})
+                    str(line): sorted({each.rpartition("|")[0] for each in contexts})
                     for line, contexts in found.contexts_by_lineno(name).items()
                 }
                 for name in found.measured_files()

@@ -267,3 +267,16 @@ def test_files_keep_them(tmp_path: Path) -> None:
     assert again == item.problem
     assert again.sets == tuple(SETS)
     assert "HermitianPSD(2)" in repr(again)
+
+
+def test_the_side_of_a_hermitian_set_is_that_of_its_real_twin() -> None:
+    assert [sf.HermitianPSD(n).side for n in (1, 3)] == [2, 6]
+
+
+def test_one_complex_matrix_is_stored_as_one_of_many() -> None:
+    block = sf.HermitianPSD(2)
+    h = np.array([[1.0, 2.0 + 3.0j], [2.0 - 3.0j, 4.0]])
+    alone = block.coordinates(h)
+    assert alone.shape == (4,)
+    assert np.array_equal(block.coordinates(np.stack([h, 2 * h])), [alone, 2 * alone])
+    assert np.array_equal(block.coordinates(alone), alone)

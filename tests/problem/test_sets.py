@@ -268,6 +268,7 @@ def test_the_radius_of_a_box_is_that_of_its_projectors(n: int, trace: float) -> 
     box = sf.SpectralBox(n, trace=trace)
     corner = np.diag([1.0] * int(trace) + [0.0] * (n - int(trace)))
     assert box.radius == pytest.approx(np.linalg.norm(corner - box.middle * np.eye(n)))
+    assert sf.SpectralBox(n, -1.0, 3.0).radius == pytest.approx(np.linalg.norm(2.0 * np.eye(n)))
 
 
 @pytest.mark.parametrize(
@@ -277,3 +278,32 @@ def test_the_radius_of_a_box_is_that_of_its_projectors(n: int, trace: float) -> 
 def test_sizes_are_integers(kind: type, n: object) -> None:
     with pytest.raises(sf.ProblemError, match="must be an integer"):
         kind(n)
+
+
+@pytest.mark.parametrize(
+    "box", [sf.SpectralBox(4, trace=1.5), sf.SpectralBox(4, -1.0, 2.0), sf.SpectralBox(4, 0.5, 1.0, 3.0)]
+)
+def test_maximisers_attain_the_support_and_know_the_largest_eigenvalue(box: sf.SpectralBox) -> None:
+    """Rounding errors are bounded by the size, also where few eigenvectors are computed."""
+    turn = np.linalg.qr(np.random.default_rng(4).normal(size=(4, 4)))[0]
+    g = turn @ np.diag([-1000.0, 1.0, 2.0, 3.0]) @ turn.T
+    best = box.maximiser((g + g.T) / 2)
+    assert best.lam @ best.weights == pytest.approx(box.support(g), rel=1e-10)
+    assert (
+        500.0 <= best.size <= 2000.0
+    )  # the norm of a row is at least half the norm of a matrix of side four
+
+
+@pytest.mark.parametrize("off", [0.9e-12, 1.1e-12])
+def test_a_trace_may_be_off_by_rounding_in_the_interior(off: float) -> None:
+    box = sf.SpectralBox(4, 0.0, 8.0, 16.0)  # its scale: four eigenvalues of at most eight
+    x = 4.0 * np.eye(4)
+    x[0, 0] += 32.0 * off
+    assert box.contains_interior(x) == (off < 1e-12)
+
+
+def test_points_far_from_a_set_are_not_taken_for_members_nearby() -> None:
+    block = sf.PSD(2)
+    assert block.snapped_distance(np.zeros((2, 2)), 1e-6) == 0.0
+    assert 1e-9 <= block.snapped_distance(np.diag([1.0, -1e-9]), 1e-6) < 1e-8
+    assert block.snapped_distance(np.diag([1.0, -1e-3]), 1e-6) == math.inf

@@ -98,7 +98,7 @@ class HermitianPSD(BlockSet):
         except ValueError:
             return values
         side = self.degree
-        if array.dtype.kind not in "biufc" or array.shape[-2:] != (side, side) or array.ndim < 2:
+        if array.dtype.kind not in "biufc" or array.shape[-2:] != (side, side):
             return values
         if array.ndim == 2 and array.dtype.kind != "c" and side == 1:
             return values  # a row of one number rather than a matrix
