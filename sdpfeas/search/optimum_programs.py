@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cached_property
 
 import numpy as np
 
@@ -16,13 +17,16 @@ from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import TINY
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.search.bracket import Bracket, Watch
 from sdpfeas.search.driver import Search
 from sdpfeas.search.pulling import pulled_point
+from sdpfeas.search.sharpening import sharpen
 from sdpfeas.search.solving import solve
-from sdpfeas.verifier.results import Claim, Stop, Verdict
+from sdpfeas.verifier.precise import Proved, fits_balls
+from sdpfeas.verifier.results import Claim, Result, Stop, Verdict
 
 __all__ = ["LookingBack", "Programs"]
 
@@ -38,8 +42,9 @@ REMEMBERED = 20_000_000
 #: A value below this share of the terms it adds up is as good as zero.
 ZERO = 1e-6
 
-#: Share of the time left that a point deep inside is looked for.
-PULL_TIME = 0.3
+#: Share of the time left that a point deep inside is looked for, and how many times that of the program plus
+#: a second: it takes less where the interior is not thin.
+PULL_TIME, PATIENCE = 0.3, 2.0
 
 
 Evidence = Callable[[Point | None, FloatArray | None], tuple[Point | None, FloatArray | None]]
@@ -132,12 +137,16 @@ class Programs:
         )
         with np.errstate(over="ignore"):
             self._along = problem.apply(self._units)
+        #: Seconds that the program as it is took, and whether no point deep inside was found then.
+        self._took, self._thin = 0.0, False
 
     def run(self) -> str:
         """Ask until the bracket is closed, and say why it ended."""
         bracket = self._search.bracket
         try:
             claim = self._ask(0.0, 0.0, self._search.backend)
+            if self._thin:
+                self._sharpen(claim)
             for backend in self._backends():
                 for share in SHARES:
                     if bracket.closed:
@@ -148,8 +157,12 @@ class Programs:
                     if moves is None:
                         break
                     claim = self._better(claim, self._ask(*moves, backend))
+            if not self._thin:
+                self._sharpen(claim)
         except LimitError as error:
             return str(error)
+        if bracket.closed:
+            return "closed"
         missing = [name for name in ("lower", "upper") if not math.isfinite(getattr(bracket, name))]
         if missing:
             return (
@@ -169,6 +182,12 @@ class Programs:
     def _better(old: Claim, new: Claim) -> Claim:
         return old if new.point is None or new.certificate is None else new
 
+    @cached_property
+    def _inside(self) -> Result:
+        """An answer to whether there is a point at all."""
+        limit = min(PULL_TIME * self._search.deadline.left, PATIENCE * (self._took + 1.0))
+        return solve(self._problem, self._search.solver, time_limit=max(limit, 1e-3), rigorous=True)
+
     def _pull(self, claim: Claim, watch: LookingBack) -> None:
         """Pull the point that was found towards one that is deep inside, no further than a proof takes."""
         search = self._search
@@ -177,13 +196,58 @@ class Programs:
         value, wanted = self._wanted(claim.point)
         if not self._ends(value)[0] > GOOD * wanted:
             return
-        left = search.deadline.limit
-        limit = None if left is None else PULL_TIME * left
-        deep = solve(self._problem, search.solver, time_limit=limit, rigorous=True)
+        deep = self._inside
+        self._thin = deep.verdict is not Verdict.FEASIBLE
         if deep.verdict is Verdict.FEASIBLE and deep.point is not None:
             program = ConicProgram(self._problem, self._terms)
             found = pulled_point(program, claim.point, deep.point, 0.5 * GOOD * wanted)
             watch.offered(found, claim.certificate, None)
+
+    def _sharpen(self, claim: Claim) -> None:
+        """Look from a point deep inside, and prove in balls, where the interior is thin."""
+        search = self._search
+        if search.bracket.closed or search.deadline.expired or not fits_balls(self._problem):
+            return
+        program = ConicProgram(self._problem, self._terms)
+        seen = sharpen(program, self._starts(claim), search.solver, search.deadline)
+        if seen is None:
+            return
+        found = seen.ask(search.backend, search.deadline)
+        if found.point is None or found.certificate is None:
+            return
+        proved = seen.proved(found.point, GOOD * search.bracket.tol * abs(seen.value(found.point)))
+        if proved is not None:
+            self._take(proved)
+            value, wanted = self._wanted(proved.point)
+            for share in (0.0, *SHARES):
+                if not self._ends(value)[1] > GOOD * wanted:
+                    return
+                apart = share * wanted / max(seen.size(found.point), TINY)
+                moved = seen.ask(search.backend, search.deadline, apart) if share else found
+                if moved.certificate is not None:
+                    self._offer_multipliers(seen.multipliers(moved.certificate))
+
+    def _starts(self, claim: Claim) -> Iterator[Point]:
+        """Points that may be near the middle of all."""
+        points = (self._inside.claim.point, claim.point, self._units)
+        yield from (point for point in points if point is not None)
+
+    def _take(self, proved: Proved) -> None:
+        """Let what is proved of an exact point tighten the bracket."""
+        bracket = self._search.bracket
+        if self._turned is None and proved.value > bracket.lower:
+            bracket.lower, bracket.point, bracket.lower_proven = proved.value, proved.point, True
+        elif self._turned is not None and -proved.value < bracket.upper:
+            bracket.upper, bracket.certificate = -proved.value, self._turned(proved.point, None)[1]
+            bracket.upper_proven = True
+
+    def _offer_multipliers(self, y: FloatArray) -> None:
+        bracket, family = self._search.bracket, self._search.family
+        with suppress(ClaimError):
+            if self._turned is None:
+                bracket.offer_multipliers(family.program_multipliers(y))
+            else:
+                bracket.offer_point(self._turned(None, y)[0])
 
     def _wanted(self, point: Point) -> tuple[float, float]:
         """The value of a point, and how wide the bracket around it may be."""
@@ -238,6 +302,7 @@ class Programs:
                 return self._turned(point, y)
             return point, None if y is None else search.family.program_multipliers(y)
 
+        begun = search.deadline.elapsed
         watch = LookingBack(search.bracket, evidence)
         inquiry = Inquiry(problem, deadline=search.deadline, wanted="margin", listener=watch)
         try:
@@ -249,6 +314,7 @@ class Programs:
         moved = Claim(point, claim.certificate, claim.raw_status, claim.stop, claim.iterations)
         with suppress(LimitError):
             if not (inwards or apart):
+                self._took = search.deadline.elapsed - begun
                 self._pull(moved, watch)
             watch.finish(claim)
         return moved
