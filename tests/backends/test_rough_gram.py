@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sdpfeas.backends.ipm import images
 from sdpfeas.backends.ipm.images import image_of, scaled_gram
+from sdpfeas.backends.ipm.kernel_products import square_gram, weight_terms
 from sdpfeas.problem.rows import Dense, LowRank, Rows, Stacked
 
 
@@ -39,3 +41,36 @@ def test_rows_without_a_positive_trace_are_summed_up_in_full() -> None:
     rows = Stacked([LowRank(rng.standard_normal((3, 6))), LowRank([np.eye(6)[:2]], [[1.0, -1.0]])])
     image, kernel = image_of(rows, np.eye(6)), np.full((6, 6), 2.0)
     assert np.array_equal(scaled_gram(image, kernel, rough=True)[0], scaled_gram(image, kernel)[0])
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-60, 1e60])
+def test_few_terms_of_the_kernel_do_for_many_rows(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    n = 80
+    scatters = LowRank(list(rng.standard_normal((6, 2, n))), list(rng.uniform(0.5, 2.0, (6, 2))))
+    rows = Stacked([LowRank(size * rng.standard_normal((40, n))), Dense(np.eye(n)[None]), scatters])
+    image = image_of(rows, rng.standard_normal((n, n)))
+    ratio = np.geomspace(1e-4, 1e3, n)
+    kernel = 1.0 + np.outer(ratio, ratio)
+    full = scaled_gram(image, kernel)[0]
+    monkeypatch.setattr(images, "_by_strips", None)  # would take all entries
+    rough = scaled_gram(image, kernel, rough=True)[0]
+    unit = np.sqrt(np.diagonal(full))
+    assert 0.0 < np.max(np.abs(rough - full) / np.outer(unit, unit)) < 1e-5
+
+
+@pytest.mark.parametrize("accuracy", [1e-2, 1e-5, 1e-9])
+def test_terms_keep_what_they_promise(accuracy: float) -> None:
+    rng = np.random.default_rng(3)
+    n = 60
+    vectors = rng.standard_normal((30, n)) * np.geomspace(1e-2, 1e2, n)
+    ratio = rng.permutation(np.geomspace(1e-5, 1e4, n))
+    weight = 1.0 / (1.0 + np.outer(ratio, ratio))
+    terms, adding = weight_terms(weight, vectors, accuracy)
+    assert 0 < adding < len(terms) < n
+    products = vectors[:, None] * vectors
+    exact = np.einsum("abi,ij,abj->ab", products, weight, products, optimize=True)
+    unit = np.sqrt(np.diagonal(exact))
+    found = square_gram(vectors, terms, adding)
+    assert np.array_equal(found, found.T)
+    assert np.max(np.abs(found - exact) / np.outer(unit, unit)) <= accuracy

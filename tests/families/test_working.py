@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import sdpfeas as sf
 from sdpfeas.backends.ipm.embedding import Embedding
+from sdpfeas.backends.ipm.iterate import FRESH
 from sdpfeas.families import WLDA
 from sdpfeas.families.working import Part, WorkingRows
 from sdpfeas.problem.rows import PairwiseDifference, pairwise
@@ -99,13 +100,21 @@ def test_a_carried_iterate_is_the_same_iterate() -> None:
     np.testing.assert_allclose(same.multipliers(), embedding.multipliers(), rtol=1e-12)
     lengths = same.step(), embedding.step()
     assert lengths[0] == pytest.approx(lengths[1], rel=1e-6)
-    # A row that is new begins with a positive slack and complementarity mu.
+    # A row that is new begins with the slack it has, and less than its share of mu.
     fresh = np.where(kept == 3, -1, kept)
     other = embedding.carried(program.problem, fresh)
     assert np.all(other.s > 0.0)
     assert np.all(other.p > 0.0)
     place = int(np.flatnonzero(other.low == 3)[0])
-    assert other.s[place] * other.p[place] == pytest.approx(embedding.mu, rel=1e-9)
+    room = float(other.row_values[3])
+    assert other.s[place] == pytest.approx(room, rel=1e-9)
+    assert other.s[place] * other.p[place] == pytest.approx(FRESH * embedding.mu, rel=1e-9)
+    # One that is violated, as far inside as it is outside.
+    lower = np.where(kept == 3, 3.0 * room / embedding.tau / embedding._factors[3], program.problem.lower)
+    raised = sf.FeasibilityProblem(program.problem.sets, program.problem.rows, lower, program.problem.upper)
+    outside = embedding.carried(raised, fresh)
+    assert outside.s[place] == pytest.approx(2.0 * room, rel=1e-9)
+    assert outside.s[place] * outside.p[place] == pytest.approx(FRESH * embedding.mu, rel=1e-9)
 
 
 def test_choosing_rows() -> None:

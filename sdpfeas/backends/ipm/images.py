@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.backends.ipm.kernel_products import square_gram, weight_terms
 from sdpfeas.backends.ipm.pairs import differences_of, pair_gram
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
@@ -25,6 +26,13 @@ __all__ = ["Image", "image_of", "mirrored", "scaled_gram"]
 
 #: Floats in one strip: 6.4 MB, which stay in the cache while the strip is worked on.
 STRIP_SIZE = 800_000
+
+#: What inner products in single precision may lose to terms of the kernel that are left out, by a bound that
+#: is far from sharp: in fact about as much as to rounding.
+TERMS_LOSE = 1e-4
+
+#: Fewer terms than this never do; rows without low rank are few up to so many.
+FEW_TERMS, FEW_FULL = 6.0, 4
 
 
 class Image(ABC):
@@ -154,14 +162,48 @@ def _rough_products(
     m = sum(leaf.m for leaf in leaves)
     size = m + len(extra)
     out = np.zeros((size, size))
-    out[:m, :m] = _by_strips(images, np.zeros((0, n)), kernel, (), n, np.float32)[0]
+    gram = None if kernel is None else _by_factors(images, 1.0 / kernel)
+    if gram is None:
+        gram = _by_strips(images, np.zeros((0, n)), kernel, (), n, np.float32)[0]
     scale = np.concatenate(scales)
-    out[:m, :m] *= scale[:, None]
+    np.multiply(gram, scale[:, None], out=out[:m, :m])
     out[:m, :m] *= scale
     for k, matrix in enumerate(extra):
         weighed = matrix if kernel is None else matrix / kernel
         out[m + k, :m] = np.concatenate([leaf.apply(weighed) for leaf in leaves])
         out[:m, m + k] = out[m + k, :m]
+    return out
+
+
+def _by_factors(images: Sequence[Image], weight: FloatArray) -> Any:
+    """Gram matrix of images in single precision by way of their factors; None where entries are cheaper."""
+    low = [leaf for leaf in images if isinstance(leaf, _LowRank)]
+    full = [leaf for leaf in images if isinstance(leaf, _Full)]
+    m, others = sum(leaf.m for leaf in images), sum(leaf.m for leaf in full)
+    if len(low) + len(full) < len(images) or not low or others > FEW_FULL:
+        return None
+    factors = np.concatenate([leaf._factors for leaf in low])
+    # With more terms than this, factors take more products than entries do.
+    most = 0.5 * weight.shape[0] * (m / factors.shape[0]) ** 2
+    if most < FEW_TERMS:
+        return None
+    terms, adding = weight_terms(weight, factors.astype(np.float64), TERMS_LOSE)
+    if len(terms) > most:
+        return None
+    inner = square_gram(factors, terms, adding)
+    if m - others < factors.shape[0] or any(np.any(leaf._signs != 1.0) for leaf in low):
+        combine = sp.block_diag([leaf.combination for leaf in low], format="csr")
+        inner = np.asarray(combine @ (combine @ inner).T)
+    if not full:
+        return inner
+    here = np.concatenate([np.full(leaf.m, isinstance(leaf, _LowRank)) for leaf in images])
+    more = np.concatenate([leaf._images for leaf in full])
+    weighed = more * weight
+    cross = np.concatenate([[leaf.apply_factors(x) for x in weighed] for leaf in low], axis=1)
+    out = np.empty((m, m), dtype=inner.dtype)
+    out[np.ix_(here, here)] = inner
+    out[np.ix_(~here, here)], out[np.ix_(here, ~here)] = cross, cross.T
+    out[np.ix_(~here, ~here)] = more.reshape(others, -1) @ weighed.reshape(others, -1).T
     return out
 
 
@@ -295,6 +337,17 @@ class _LowRank(Image):
             return
         for k, place in enumerate(self._slices):
             np.matmul(left[place].T, factors[place], out=out[k])
+
+    @property
+    def combination(self) -> Any:
+        """Rows as sums of the squares of their factors."""
+        shape = (self.m, self._factors.shape[0])
+        return sp.csr_array((self._signs, (self._rows.owner, np.arange(shape[1]))), shape=shape)
+
+    def apply_factors(self, x: FloatArray) -> FloatArray:
+        """Inner products with a matrix, of the images as their factors are."""
+        forms = np.einsum("ij,ij->i", self._factors @ x, self._factors)
+        return np.asarray(self.combination @ forms)
 
     def rough(self, scale: FloatArray) -> Image:
         """Return the images times a scale, in single precision."""

@@ -44,6 +44,10 @@ BOLD, CAREFUL = Pace(0.98, 2), Pace(0.9, 3)
 #: at no less than a share of the value, and of a cold start's gap.
 START, START_SHARE, START_FLOOR = 1.0, 0.15, 1e-8
 
+#: Rows taken in begin with this share of the multipliers that the central path asks for: all of it would
+#: weigh on stationarity, which is harder to win back than centrality.
+FRESH = 0.3
+
 #: Where the rows of a block are among all rows.
 Index = slice | np.ndarray
 
@@ -240,8 +244,9 @@ class Iterate:
             before[:, theirs] = getattr(self, names[0]), getattr(self, names[1])
             slack, dual = before[:, place[mine]]
             fresh = place[mine] < 0
-            slack[fresh] = np.maximum(room[mine][fresh], self.mu / most)
-            dual[fresh] = self.mu / slack[fresh]
+            # A violated row as far inside as it is outside: next to nothing would make its multiplier huge.
+            slack[fresh] = np.maximum(np.abs(room[mine][fresh]), self.mu / most)
+            dual[fresh] = FRESH * self.mu / slack[fresh]
             setattr(new, names[0], slack)
             setattr(new, names[1], dual)
         new._sync_multipliers()
