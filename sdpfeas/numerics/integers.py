@@ -16,6 +16,7 @@ import numpy as np
 
 from sdpfeas.numerics.dependence import lift
 from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.rounding import definite
 
 __all__ = [
     "EXACT_FLOAT",
@@ -48,6 +49,12 @@ PRIME = 2**61 - 1
 
 #: Combinations of rows that are taken besides what could do.
 SPARE = 8
+
+#: What a step of elimination modulo a prime takes, in operations on integers.
+MODULAR = 0.05
+
+#: Sides of matrices up to which leading minors are quick.
+FEW = 20
 
 #: Different numbers beyond which residues are not taken for fractions one by one.
 MOST_DISTINCT = 2000
@@ -136,8 +143,11 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if not (a.size and b.size):
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
     first, second = in_words(a), in_words(b)
+    work = float(a.shape[0]) * a.shape[1] * b.shape[1]
     if first is not None and second is not None and _exact(first, second):
+        need("a product of integers", products=work)
         return (first.astype(np.float64) @ second.astype(np.float64)).astype(np.int64)
+    need_integers("a product of integers", 2.0 * work)
     if HAS_FLINT:
         return _array(_flint(a) * _flint(b))
     return np.asarray(a.astype(object).dot(b.astype(object)), dtype=object)
@@ -180,7 +190,8 @@ def _kernel_of(weights: np.ndarray, common: int, pivots: Sequence[int], width: i
         out[column, k] = common
         if len(pivots):
             out[list(pivots), k] = -weights[:, k]
-        out[:, k] = _primitive(out[:, k])
+        # A vector that holds a one has no divisor.
+        out[:, k] = out[:, k] if common == 1 else _primitive(out[:, k])
     return out
 
 
@@ -198,11 +209,14 @@ def kernel(matrix: np.ndarray) -> np.ndarray:
     width = matrix.shape[1]
     if matrix.shape[0] == 0:
         return identity(width)
-    found = _dependences(matrix)
-    if found is not None:
-        return short_rows(_kernel_of(found[1], found[2], found[0], width).T).T
+    pivots, weights, common = _dependences(matrix) or _reduced(matrix)
+    return short_rows(_kernel_of(weights, common, pivots, width).T).T
+
+
+def _reduced(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int]:
+    """As :func:`_dependences`, by elimination in integers."""
     form, common, pivots = _echelon(matrix)
-    return short_rows(_kernel_of(form[:, _others(pivots, width)], common, pivots, width).T).T
+    return pivots, form[:, _others(pivots, matrix.shape[1])], common
 
 
 def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
@@ -214,14 +228,22 @@ def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
     n = matrix.shape[0]
     if n == 0:
         return np.zeros((0, 0), dtype=object)
-    form, common, pivots = _echelon(matrix)
+    need_integers("a kernel", 4.0 * n**2 + MODULAR * n**3)
+    found = _dependences(matrix)
+    if found is None:
+        need_integers("a kernel", 4.0 * n**3)
+        found = _reduced(matrix)
+    pivots, weights, common = found
     if not _definite(-matrix[np.ix_(pivots, pivots)]):
         return None
-    return short_rows(_kernel_of(form[:, _others(pivots, n)], common, pivots, n).T).T
+    return short_rows(_kernel_of(weights, common, pivots, n).T).T
 
 
 def _definite(matrix: np.ndarray) -> bool:
-    """Decide whether a symmetric matrix is positive definite, by its leading minors."""
+    """Decide whether a symmetric matrix is positive definite, in floating point or by leading minors."""
+    if len(matrix) > FEW and _largest(matrix) < EXACT_FLOAT and definite(as_floats(matrix)):
+        return True
+    need_integers("leading minors", float(len(matrix)) ** 3)
     a, last = matrix.astype(object), 1
     for k in range(len(a)):
         pivot = a[k, k]
@@ -321,8 +343,14 @@ def _solved(own: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int] | Non
 
 
 def short_rows(matrix: np.ndarray) -> np.ndarray:
-    """Short rows that span the same lattice (Lenstra, Lenstra, Lovász), those that vanish left out."""
+    """Short rows that span the same lattice (Lenstra, Lenstra, Lovász), those that vanish left out.
+
+    Independent rows of at most two ones are as short as they can be.
+    """
     if not matrix.size or not HAS_FLINT:
+        return matrix
+    counts = np.sum(matrix != 0, axis=1)
+    if counts.min() > 0 and counts.max() <= 2 and _largest(matrix) <= 1:
         return matrix
     found = _array(_flint(matrix).lll())
     return found[[i for i in range(len(found)) if any(found[i])]]

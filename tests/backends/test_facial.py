@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.io
+import scipy.sparse as sp
 
 import sdpfeas as sf
 from sdpfeas.backends.asking import ask
@@ -173,3 +174,21 @@ def test_multipliers_that_expose_nothing_do_no_harm(start):
     claim = ask(Facial(), problem, inquiry)
     assert inquiry.settle(claim).verdict is sf.Verdict.FEASIBLE
     assert "an auxiliary problem" in claim.raw_status
+
+
+def test_many_sparse_rows_on_a_large_face():
+    """Graphs parted in halves: the sum of all entries is zero, which leaves a face of one dimension less."""
+    n = 150
+    pins = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n) * (n + 1))), shape=(n, n * n))
+    rows = sp.csr_array(sp.vstack([np.ones((1, n * n)), pins]))
+    bounds = np.array([0.0] + [1.0] * n)
+    problem = sf.FeasibilityProblem([sf.PSD(n)], [rows], bounds, bounds)
+    result = sf.solve(problem, "auto", time_limit=60.0)
+    assert (result.verdict, result.proof) == (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)
+    assert result.chain is not None
+    assert walk(problem, result.chain).faces.sizes == (n - 1,)
+    # The same with a bound that contradicts it.
+    wrong = sf.FeasibilityProblem(
+        [sf.PSD(n)], [rows], bounds - 2.0 * np.eye(1, n + 1)[0], bounds - 2.0 * np.eye(1, n + 1)[0]
+    )
+    assert sf.solve(wrong, "auto", time_limit=60.0).verdict is sf.Verdict.INFEASIBLE

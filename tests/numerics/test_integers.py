@@ -112,3 +112,32 @@ def test_combinations_with_long_fractions_are_found(size: int) -> None:
         found = integers.kernel(part)
         assert found.shape == (9, 3)
         assert not part.dot(found).any()
+
+
+@pytest.mark.usefixtures("flint")
+@pytest.mark.parametrize("size", [3, 2**30])
+def test_large_matrices_are_definite_or_not(size: int) -> None:
+    """Matrices that floating point can prove, and some that only integers tell apart."""
+    rng = np.random.default_rng(1)
+    n, rank = 30, 24
+    b = matrix(rng, n, rank, size)
+    b[:rank] = np.tril(b[:rank], -1) + integers.identity(rank)
+    inside = -b.dot(b.T)
+    found = integers.negative_kernel(inside)
+    assert found.shape == (n, n - rank)
+    assert not inside.dot(found).any()
+    # The last pivot is one: less than that, and the matrix is singular or indefinite.
+    for less, left in ((1, n - rank + 1), (2, None)):
+        shifted = inside.copy()
+        ends = np.array([0] * (rank - 1) + [1], dtype=object)
+        low = integers.product(b[rank:], ends[:, None])[:, 0]
+        last = np.concatenate([ends, low])
+        shifted += less * np.multiply.outer(last, last)
+        found = integers.negative_kernel(shifted)
+        assert (found is None) == (left is None)
+        assert left is None or found.shape == (n, left)
+
+
+def test_rows_that_are_short_stay() -> None:
+    rows = np.array([[1, 0, -1], [0, 1, 0]], dtype=object)
+    assert integers.short_rows(rows) is rows

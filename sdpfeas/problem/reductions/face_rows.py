@@ -5,6 +5,7 @@ Either a CSR array of integers or an array of Python's, one row a line, matrices
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def _need(lengths: np.ndarray) -> None:
 
 
 def filled(table: Any, side: int | None) -> np.ndarray:
-    """The columns of rows that are not zero, of matrices those of the upper triangle.
+    """The columns of rows that differ and are not zero, of matrices those of the upper triangle.
 
     Parameters
     ----------
@@ -79,9 +80,20 @@ def filled(table: Any, side: int | None) -> np.ndarray:
     if side is not None:
         first, second = np.divmod(columns, side)
         columns = columns[first <= second]
-    need("the rows on a face", memory=8.0 * table.shape[0] * columns.size)
-    chosen = table[:, columns]
-    return np.asarray(chosen.toarray() if is_sparse(table) else chosen)
+    if not is_sparse(table):
+        return np.asarray(table[:, columns])
+    chosen = _distinct(sp.csc_array(table[:, columns]))
+    need("the rows on a face", memory=8.0 * math.prod(chosen.shape))
+    return np.asarray(chosen.toarray())
+
+
+def _distinct(table: Any) -> Any:
+    """Every column once."""
+    marks = np.random.default_rng(0).integers(1, LARGEST, size=table.shape[0])
+    _, first, place = np.unique(table.T @ marks, return_index=True, return_inverse=True)
+    few = table[:, first]
+    # Columns with the same sum, which may have run over, are most likely the same.
+    return table if (table - few[:, place]).nnz else few
 
 
 def divisors(table: Any) -> list[int]:

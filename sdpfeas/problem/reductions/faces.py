@@ -94,9 +94,7 @@ class Faces:
 
     def images(self, weights: np.ndarray) -> Iterator[np.ndarray]:
         """Weighted sum of the rows on the face of every block."""
-        pairs = zip(self.problem.sets, self.sizes, strict=True)
-        cost = sum(2.0 * block.n ** len(block.shape) * (size if block.matrix else 1) for block, size in pairs)
-        need_integers("rows on a face", cost)
+        need_integers("rows on a face", 2.0 * sum(math.prod(block.shape) for block in self.problem.sets))
         for basis, total in zip(self.bases, self.rows.adjoint(weights), strict=True):
             yield self._on(basis, total)
 

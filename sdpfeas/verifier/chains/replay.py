@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sdpfeas.numerics.integers import need_integers, negative_kernel, product, short_rows
+from sdpfeas.numerics.integers import negative_kernel, product, short_rows
 from sdpfeas.numerics.linalg import eigvalsh
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.faces import Faces
@@ -164,7 +164,6 @@ def _smaller(block: BlockSet, basis: np.ndarray | None, image: np.ndarray, what:
         if (image > 0).any():
             raise Refused(f"A*y is positive somewhere on {what}")
         return basis[image == 0]
-    need_integers("a step of a chain", 4.0 * len(image) ** 3)
     found = negative_kernel(image)
     if found is None:
         raise Refused(f"A*y is not negative semidefinite on {what}")
