@@ -106,6 +106,14 @@ class Listener:
         """Take note of what is offered for a proof; True if nothing is left to prove."""
         return False
 
+    def awaits(self, gap: float) -> bool:
+        """Whether a glance ahead is worth while, at candidates that should have about this gap."""
+        return False
+
+    def glanced(self, point: Point | None, multipliers: FloatArray | None) -> bool:
+        """Take note of where a backend believes to be going; True if nothing is left to prove."""
+        return False
+
 
 @dataclass(frozen=True)
 class WarmStart:
@@ -223,6 +231,28 @@ class Inquiry:
             progress = Progress(iteration, self.deadline.elapsed, point, multipliers, gap)
             with limited(self._proofs.deadline):
                 self._proofs.stopped = self._listener(progress)
+        return self.over
+
+    def awaits(self, gap: float) -> bool:
+        """Whether the listener would have a glance ahead, at candidates of about this gap.
+
+        Parameters
+        ----------
+        gap : float
+            As in :class:`Progress`.
+        """
+        return self.listens and not self.over and self._listener.awaits(gap)
+
+    def glance(self, point: Point, multipliers: FloatArray) -> bool:
+        """Show the listener where the backend believes to be going; True: stop.
+
+        Parameters
+        ----------
+        point, multipliers
+            Candidates that the backend itself has not reached.
+        """
+        with limited(self._proofs.deadline):
+            self._proofs.stopped = self._listener.glanced(*self._mapped(point, multipliers))
         return self.over
 
     @contextmanager

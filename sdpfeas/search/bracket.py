@@ -47,6 +47,11 @@ PAYS = 0.5
 #: changes by four times what each of two rows can spare of their sum.
 GAP_PER_MARGIN = 4.0
 
+#: A glance ahead is worth while where its gap should be within this many tolerances, and after one in vain
+#: where it should be this share of that; it leads to a proof if its bounds lie this close. Its point is moved
+#: inwards by a share of the tolerance, since proofs are cheapest inside.
+AHEAD, AGAIN, SURE, INWARDS = 10.0, 0.1, 0.9, 1e-3
+
 #: How many points and multipliers are kept for refinement.
 POOL = 12
 
@@ -112,6 +117,25 @@ class Bracket:
                 self.upper_proven = True
             self.upper, self.certificate = bound.delta, bound.evidence
 
+    def foreseen(self, point: Point | None, y: FloatArray | None) -> tuple[Point | None, tuple[float, float]]:
+        """About what a point, moved inside, and multipliers would make of the bracket, without a proof."""
+        family, nothing = self.family, (point, (self.lower, self.upper))
+        if point is None or y is None or not np.any(y):
+            return nothing
+        if not (np.isfinite(y).all() and all(np.isfinite(x).all() for x in point)):
+            return nothing
+        with np.errstate(all="ignore"):
+            try:
+                inner = tuple(
+                    x + INWARDS * self.tol * (block.interior_point() - x) if block.bounded else x
+                    for block, x in zip(family.sets, family.settled(point), strict=True)
+                )
+                lower = max(family.estimate(inner), self.lower)
+                root = family.root(family.mend(y), lower, GIVEN_AWAY * self.tol)
+            except (np.linalg.LinAlgError, ClaimError):
+                return nothing
+        return inner, (lower, min(root.delta, self.upper))
+
     def recover(self, y: FloatArray | None) -> None:
         """Take lower bounds from the points that multipliers suggest."""
         if y is not None and np.isfinite(y).all() and np.any(y):
@@ -168,6 +192,8 @@ class Watch(Listener):
         self._least = self._latest = math.inf
         self._pays = False
         self._wanted = bracket.tol if bracket.tol > 0.0 else math.inf
+        # At one value of the parameter there is nothing to see ahead; where rows are equations, too much.
+        self._ahead = 0.0 if delta is not None or bracket.family.equality.any() else AHEAD * bracket.tol
         self._skipped: deque[Progress] = deque(maxlen=LOOK_BACK)
 
     @property
@@ -202,6 +228,20 @@ class Watch(Listener):
         """Take bounds from what the backend itself finds promising."""
         found = self._mapped(Progress(0, 0.0, point, multipliers, gap))
         self._offer(found.point, found.certificate, recover=False)
+        return self.decided
+
+    def awaits(self, gap: float) -> bool:
+        """Whether candidates of about this gap may close the bracket."""
+        return gap <= self._ahead
+
+    def glanced(self, point: Point | None, multipliers: FloatArray | None) -> bool:
+        """Take bounds from where a backend believes to be going, if they would close the bracket."""
+        self._ahead *= AGAIN
+        found = self._mapped(Progress(0, 0.0, point, multipliers))
+        bracket = self._bracket
+        inner, ends = bracket.foreseen(found.point, found.certificate)
+        if relative_gap(*ends) <= SURE * bracket.tol:
+            self._offer(inner, found.certificate, recover=False)
         return self.decided
 
     def _due(self, progress: Progress) -> bool:

@@ -337,10 +337,10 @@ def fail_at(monkeypatch, bold: bool, step: int) -> None:
         self.fails = pace is BOLD if bold else start is not None
         made(self, problem, cost, scale, start, pace)
 
-    def stumble(self):
+    def stumble(self, glance=None):
         if self.fails and self.iteration == step:
             raise np.linalg.LinAlgError("rounding")
-        return taken(self)
+        return taken(self, glance)
 
     monkeypatch.setattr(Embedding, "__init__", remember)
     monkeypatch.setattr(Embedding, "step", stumble)

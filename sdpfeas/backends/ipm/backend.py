@@ -192,9 +192,10 @@ class SpectralIpm(FeasibilityBackend):
         """Run from the start that is suggested, or from far inside; a number of iterations came before."""
         best = Best()
         embedding: Embedding
+        merit = np.inf
 
         def visit() -> Stop | Embedding | None:
-            nonlocal embedding, best
+            nonlocal embedding, best, merit
             point, y = embedding.point(), embedding.multipliers() / embedding.tau
             values = embedding.primal_value / embedding.tau, embedding.dual_value / embedding.tau
             merit = relative_gap(*values, embedding.row_residual)
@@ -211,6 +212,13 @@ class SpectralIpm(FeasibilityBackend):
                 return Stop.FINISHED
             return Stop.STALLED if embedding.iteration >= best.iteration + PATIENCE else None
 
+        def glance(affine: float) -> bool:
+            # From experience, within a factor of ten.
+            if not inquiry.awaits(merit * (1.0 - affine) ** 3):
+                return False
+            found = embedding.ahead()
+            return found is not None and inquiry.glance(*found)
+
         try:
             cost = tuple(-c for c in program.objective)
             embedding = Embedding(program.problem, cost, program.scale, program.start)
@@ -219,12 +227,16 @@ class SpectralIpm(FeasibilityBackend):
             return Claim(stop=Stop.UNSUPPORTED, raw_status="no interior to start from", iterations=before)
         if not embedding.sane:
             return Claim(stop=Stop.NUMERICAL, raw_status="the start overflows", iterations=before)
-        stop = self._iterate(embedding, inquiry.deadline, visit)
+        stop = self._iterate(embedding, inquiry.deadline, visit, glance)
         claim = self._claim(embedding, best.claim, stop)
         return replace(claim, iterations=before + embedding.iteration)
 
     def _iterate(
-        self, embedding: Embedding, deadline: Deadline, visit: Callable[[], Stop | Embedding | None]
+        self,
+        embedding: Embedding,
+        deadline: Deadline,
+        visit: Callable[[], Stop | Embedding | None],
+        glance: Callable[[float], bool] | None = None,
     ) -> Stop:
         """Take steps, visiting every iterate, until something says stop or has us go on elsewhere."""
         short = 0
@@ -239,7 +251,7 @@ class SpectralIpm(FeasibilityBackend):
             if deadline.expired:
                 return Stop.TIME_LIMIT
             try:
-                length = embedding.step()
+                length = embedding.step(glance)
             except np.linalg.LinAlgError:
                 return Stop.NUMERICAL
             except OutOfTime as error:

@@ -110,6 +110,10 @@ class Block(ABC):
         """Take the step that was proposed last."""
 
     @abstractmethod
+    def ahead(self) -> FloatArray:
+        """Where a whole step leads, inside or not."""
+
+    @abstractmethod
     def place(self, primal: float, dual: float) -> None:
         """Go far inside: multiples of the identity of these sizes, the middle of a box."""
 
@@ -246,8 +250,16 @@ class MatrixBlock(Block):
 
     def propose(self, step: float, drho: float) -> None:
         """Prepare a step of all cones."""
-        dx = symmetrize(self._transform.T @ self._direction @ self._transform)
+        dx = self._change()
         self._proposed = self.x + step * dx, [cone.moved(step, dx, drho) for cone in self.cones]
+
+    def _change(self) -> FloatArray:
+        """The direction in the coordinates of the problem."""
+        return symmetrize(self._transform.T @ self._direction @ self._transform)
+
+    def ahead(self) -> FloatArray:
+        """Add the whole direction."""
+        return self.x + self._change()
 
     def accept(self) -> None:
         """Take the step and find the coordinates that belong to it."""
@@ -371,6 +383,10 @@ class NonnegBlock(Block):
     def propose(self, step: float, drho: float) -> None:
         """Prepare a step."""
         self._proposed = self.x + step * self.dx, self.u + step * self.du
+
+    def ahead(self) -> FloatArray:
+        """Add the whole direction."""
+        return self.x + self.dx
 
     def accept(self) -> None:
         """Take the step."""

@@ -8,6 +8,7 @@ inside, which is what a proof likes best.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from sdpfeas.backends.ipm.iterate import Index, Iterate
 from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import Point
 
 __all__ = ["Embedding"]
 
@@ -46,8 +48,14 @@ class _Sized:
 class Embedding(Iterate):
     """The iterate of the embedding, and how to improve it."""
 
-    def step(self) -> float:
+    def step(self, glance: Callable[[float], bool] | None = None) -> float:
         """Take one predictor–corrector step.
+
+        Parameters
+        ----------
+        glance : callable, optional
+            Called with the length that the predictor allows, at most one. It may look :meth:`ahead`, and
+            returns True if nothing is left to do; there is no step then.
 
         Returns
         -------
@@ -63,15 +71,35 @@ class Embedding(Iterate):
         """
         need("a step of the interior-point method", *self._work)
         self._factorise()
-        limit = self._direction(0.0, corrected=False)
-        affine = min(1.0, limit)
+        self._direction(0.0, corrected=False)
+        affine = min(1.0, self._limit())
+        if glance is not None:
+            self._astray = False
+            if glance(affine):
+                return 1.0
+            if self._astray:
+                self._direction(0.0, corrected=False)
         centring = (1.0 - affine) ** self._pace.power
-        limit = self._direction(centring, corrected=True)
-        length = self._propose(min(1.0, self._pace.boundary * limit))
+        self._direction(centring, corrected=True)
+        length = self._propose(min(1.0, self._pace.boundary * self._limit()))
         self._move(length)
         self.iteration += 1
         self._short = length < SHORT
         return length
+
+    def ahead(self) -> tuple[Point, FloatArray] | None:
+        """Point and multipliers a whole step on, by the corrector that aims at the very end.
+
+        Near the end they are far better than those of the next iterate, which has to stay inside. Only for
+        use between predictor and corrector. None if there is no such point.
+        """
+        self._astray = True
+        self._direction(0.0, corrected=True)
+        tau = self.tau + self.dtau
+        if not tau > 0.0:
+            return None
+        point = self._point(lambda block: block.ahead(), self.x_free + self.dx_free, tau)
+        return point, (self.y + self.dy)[: self.problem.m] * self._factors / tau
 
     @property
     def _rough(self) -> bool:
@@ -160,8 +188,8 @@ class Embedding(Iterate):
         """``<H^-1 g, q>``."""
         return sum(float(np.vdot(part.response, q[part.place])) for part in self._sized)
 
-    def _direction(self, centring: float, *, corrected: bool) -> float:
-        """Compute a direction; return the longest step it allows."""
+    def _direction(self, centring: float, *, corrected: bool) -> None:
+        """Compute a direction."""
         eta, centre = 1.0 - centring, centring * self.mu
         # The residual of stationarity without the dual, which aim adds where it costs nothing; all of it if
         # there is no corrector and no centring.
@@ -203,6 +231,9 @@ class Embedding(Iterate):
         self.ds = target_low / self.p - self._v_low * self.dp
         self.dt = target_high / self.q - self._v_high * self.dq
         self.dy = dy
+
+    def _limit(self) -> float:
+        """Longest step that the present direction allows."""
         limits = [block.step_limit() for block in self.blocks]
         numbers = np.concatenate([self.s, self.p, self.t, self.q, [self.tau, self.kappa]])
         changes = np.concatenate([self.ds, self.dp, self.dt, self.dq, [self.dtau, self.dkappa]])

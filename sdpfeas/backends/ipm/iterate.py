@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -99,6 +100,8 @@ class Iterate:
         self.iteration = 0
         #: Whether the last step was a short one.
         self._short = False
+        #: Whether the present direction is that of a look ahead.
+        self._astray = False
         #: What kept the method from going on, if it says so.
         self.words = ""
         self.ds, self.dp = np.zeros_like(self.s), np.zeros_like(self.p)
@@ -339,14 +342,18 @@ class Iterate:
 
     def point(self) -> Point:
         """The present point ``X / tau``."""
+        return self._point(lambda block: block.x, self.x_free, self.tau)
+
+    def _point(self, part: Callable[[Block], FloatArray], free: FloatArray, tau: float) -> Point:
+        """Put a point together from parts of the blocks and the free entries."""
         out = []
         for b, _ in enumerate(self.problem.sets):
             if b in self._place:
-                out.append(self._place[b].x / self.tau)
+                out.append(part(self._place[b]) / tau)
             elif b == self._scale_block:
-                out.append(self.size.x / self.tau)
+                out.append(part(self.size) / tau)
             else:
-                out.append(self.x_free[self._free_slices[b]] / self.tau)
+                out.append(free[self._free_slices[b]] / tau)
         return tuple(out)
 
     def multipliers(self) -> FloatArray:
