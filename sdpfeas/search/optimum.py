@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,20 @@ import scipy.sparse as sp
 from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.registry import Solver
-from sdpfeas.errors import BackendError, ProblemError
+from sdpfeas.deadline import Deadline
+from sdpfeas.errors import BackendError, LimitError, ProblemError
 from sdpfeas.families.level_set import LevelSet
 from sdpfeas.notebook.card import Card
+from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.joined import join_split
+from sdpfeas.problem.reductions.redundancy import (
+    MAX_ROWS,
+    Independent,
+    independent_rows,
+)
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.search.bisection import bisect
 from sdpfeas.search.driver import Search
@@ -40,6 +48,9 @@ from sdpfeas.search.solving import solve
 from sdpfeas.verifier.results import Result, Verdict
 
 __all__ = ["Optimum", "optimum"]
+
+#: More rows than are looked at densely must hold no more entries than this to be looked at.
+FEW_ENTRIES = 100_000
 
 
 @dataclass(frozen=True)
@@ -137,39 +148,26 @@ def optimum(
     goal = objective if isinstance(objective, Objective) else Objective(tuple(objective))
     if problem.m == 0 and not problem.lmis:
         raise ProblemError("a problem without rows has no optimal value to look for")
-    given = problem
+    given, begun = problem, Deadline(time_limit)
     joined = join_split(problem, goal.to_maximise(problem))
     problem = joined.problem
     slacks = problem.slack_form
     inner = slacks.problem
     extra = [np.zeros(block.shape) for block in inner.sets[len(problem.sets) :]]
     terms = (*joined.terms(goal.to_maximise(joined.original)), *extra)
-    family: LevelSet
-    if are_lmis_alone(problem):
-        family = LmiLevels(problem, terms[: len(problem.sets)])
-    else:
-        rows = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
-        family = LevelSet(inner.sets, rows, inner.rows, inner.lower, inner.upper)
-    search = Search(family, solver, tol, absolute_tol, time_limit, None, dict(options or {}))
-    if not search.backend.maximises:
-        raise BackendError(f"backend {search.backend.name!r} takes no objective")
-    with search.working():
-        if isinstance(family, LmiLevels):
-            programs = Programs(search, family.dual, family.dual_terms, family.evidence)
-        else:
-            programs = Programs(search, inner, terms)
-        reason = programs.run()
+    # Of LMIs alone the rows are slacks, and not asked about.
+    fewer = _independent(inner, not are_lmis_alone(problem), begun)
+    settings = solver, tol, absolute_tol, dict(options or {})
+    search, reason = _bracketed(problem, fewer.problem, terms, begun, settings)
     bracket = search.bracket
     if not bracket.closed and not search.deadline.expired and isinstance(search.backend, Auto):
         refuted = None if math.isfinite(bracket.lower) else _without_points(search, given)
         if refuted is not None:
             worst = math.inf if goal.sense == "min" else -math.inf
             reason = f"there is no point: {refuted.reason}"
-            return Optimum(
-                worst, worst, None, None, goal.sense, True, reason, search.deadline.elapsed, refuted
-            )
+            return Optimum(worst, worst, None, None, goal.sense, True, reason, begun.elapsed, refuted)
         reason = _by_levels(search, reason)
-    low, high = bracket.lower, bracket.upper
+    low, high, y = bracket.lower, bracket.upper, bracket.certificate
     offset = finite_number(goal.offset, "the offset of the objective")
     if goal.sense == "min":
         low, high = -high, -low
@@ -179,12 +177,45 @@ def optimum(
         low,
         high,
         None if bracket.point is None else joined.point(slacks.point(bracket.point)),
-        None if bracket.certificate is None else slacks.multipliers(bracket.certificate[1:]),
+        None if y is None else slacks.multipliers(fewer.multipliers(y[1:])),
         goal.sense,
         bracket.closed,
         "the bracket is as narrow as asked for" if bracket.closed else reason,
-        search.deadline.elapsed,
+        begun.elapsed,
     )
+
+
+def _independent(problem: FeasibilityProblem, wanted: bool, begun: Deadline) -> Independent:
+    """Without rows that follow from others, where that is quickly seen: they would leave nothing provable."""
+    entries = sum(rows.entries for rows in problem.rows if rows is not None)
+    if wanted and (problem.m <= MAX_ROWS or entries <= FEW_ENTRIES):
+        with limited(begun), suppress(LimitError):
+            return independent_rows(problem)
+    return Independent(problem, problem, None, np.arange(problem.m), {})
+
+
+def _bracketed(
+    problem: FeasibilityProblem,
+    inner: FeasibilityProblem,
+    terms: Point,
+    begun: Deadline,
+    settings: tuple[Any, float, float, dict[str, Any]],
+) -> tuple[Search, str]:
+    """Ask the programs, with slacks for LMIs but where there is nothing else; say why that ended."""
+    family: LevelSet
+    if are_lmis_alone(problem):
+        family = LmiLevels(problem, terms[: len(problem.sets)])
+    else:
+        rows = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
+        family = LevelSet(inner.sets, rows, inner.rows, inner.lower, inner.upper)
+    solver, tol, absolute_tol, options = settings
+    search = Search(family, solver, tol, absolute_tol, begun.limit, None, options)
+    if not search.backend.maximises:
+        raise BackendError(f"backend {search.backend.name!r} takes no objective")
+    with search.working():
+        if isinstance(family, LmiLevels):
+            return search, Programs(search, family.dual, family.dual_terms, family.evidence).run()
+        return search, Programs(search, inner, terms).run()
 
 
 def _without_points(search: Search, problem: FeasibilityProblem) -> Result | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import planted
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +19,8 @@ import sdpfeas as sf
 from sdpfeas.backends.inquiry import Progress
 from sdpfeas.cli import main
 from sdpfeas.families.proofs import Bound
+from sdpfeas.problem.reductions.redundancy import independent_rows
+from sdpfeas.problem.rows.flat import matrix_of
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.search import optimum_programs as programs
 from sdpfeas.search.bracket import Bracket
@@ -208,6 +212,72 @@ def test_a_value_in_a_thin_interior_is_bracketed(data_dir: Path, side: Any) -> N
     found = sf.optimum(problem, objective, 1e-6, time_limit=120)
     assert 5.975 <= found.lower <= found.upper <= 5.985
     assert found.converged, found
+
+
+def test_rows_that_follow_from_others_ask_for_nothing() -> None:
+    """The largest eigenvalue, three, with the trace prescribed three times over."""
+    rows = np.stack([np.eye(2), 2.0 * np.eye(2), -np.eye(2)])
+    right = [1.0, 2.0, -1.0]
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], right, right)
+    goal = np.array([[2.0, 1.0], [1.0, 2.0]])
+    found = sf.optimum(problem, [goal], 1e-6)
+    assert found.lower <= 3.0 <= found.upper
+    assert found.converged, found
+    assert found.multipliers is not None
+    assert found.multipliers.shape == (3,)
+    # They bound the objective, on the problem as it was given.
+    assert np.linalg.eigvalsh(goal + problem.adjoint(found.multipliers)[0])[-1] <= 1e-12
+    assert -np.dot(right, found.multipliers) == pytest.approx(3.0, abs=1e-5)
+
+
+def _nql30(data_dir: Path, meant: bool) -> tuple[sf.FeasibilityProblem, sf.Objective]:
+    """Rows of sixtieths, stored with thirteen digits; sixty times them, as meant, are integers."""
+    problem, objective = sf.read_problem(data_dir / "dimacs" / "nql30.mat.gz")
+    assert objective is not None
+    if not meant:
+        return problem, objective
+    rows = [60.0 * sp.csr_array(matrix_of(part)) for part in problem.rows if part is not None]
+    for part in rows:
+        assert np.max(np.abs(part.data - np.round(part.data))) < 1e-10
+        part.data = np.round(part.data)
+    assert len(rows) == len(problem.sets)
+    return sf.FeasibilityProblem(problem.sets, rows, 60.0 * problem.lower, 60.0 * problem.upper), objective
+
+
+@pytest.mark.slow
+def test_nql30_as_meant_has_the_published_value(data_dir: Path) -> None:
+    found = sf.optimum(*_nql30(data_dir, meant=True), 1e-6, time_limit=300)
+    assert found.converged, found
+    assert -0.94605 < found.lower <= found.upper < -0.94595  # published: -0.9460
+
+
+@pytest.mark.slow
+def test_nql30_as_stored_has_the_value_zero(data_dir: Path) -> None:
+    """A combination of rows that vanishes as meant leaves the one variable of the objective as stored."""
+    meant, objective = _nql30(data_dir, meant=True)
+    stored = _nql30(data_dir, meant=False)[0]
+    fewer = independent_rows(meant)
+    dropped = int(np.flatnonzero(fewer.multipliers(np.ones(fewer.problem.m)) == 0.0)[0])
+    unit = np.zeros(meant.m)
+    unit[dropped] = 1.0
+    share = fewer.multipliers(fewer.start_multipliers(unit))
+    weights = {j: -Fraction(float(share[j])).limit_denominator(1000) for j in np.flatnonzero(share)}
+    weights[dropped] = Fraction(1)
+    assert sum(w * Fraction(stored.lower[j]) for j, w in weights.items()) == 0
+    table = sp.hstack([sp.csr_array(matrix_of(part)) for part in stored.rows if part is not None], "csr")
+    left: dict[int, Fraction] = {}
+    for j, w in weights.items():
+        for place in range(table.indptr[j], table.indptr[j + 1]):
+            column = int(table.indices[place])
+            left[column] = left.get(column, Fraction(0)) + w * Fraction(float(table.data[place]))
+    goal = np.concatenate([c.reshape(-1) for c in objective.terms])
+    # What is left is a multiple of the objective, so every point has the value zero.
+    ratio = {c: left.get(c, Fraction(0)) / Fraction(float(goal[c])) for c in np.flatnonzero(goal).tolist()}
+    assert len(set(ratio.values())) == 1
+    assert next(iter(ratio.values())) != 0
+    assert not any(v for c, v in left.items() if not goal[c])
+    found = sf.optimum(stored, objective, 1e-6, time_limit=20)
+    assert found.lower <= 0.0 <= found.upper
 
 
 def test_free_variables_that_were_split_are_joined() -> None:

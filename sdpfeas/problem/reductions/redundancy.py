@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 import scipy.linalg
@@ -21,7 +21,7 @@ from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.rows.arrays import EMPTY
 from sdpfeas.problem.sets import BlockSet
 
@@ -282,31 +282,46 @@ class _Integers:
 
     def __init__(self, problem: FeasibilityProblem) -> None:
         self._problem = problem
-        self._read: dict[int, tuple[list[dict[int, int]], int]] = {}
+        self._read: dict[int, tuple[dict[int, dict[int, int]], int]] = {}
         self._left = float(MOST_TERMS)
 
-    def _row(self, i: int) -> tuple[list[dict[int, int]], int]:
-        """Entries of a row that are not zero, block by block, times a power of two; and its exponent."""
+    @cached_property
+    def _entries(self) -> float:
+        """Entries of a row, on average."""
+        return float(sum(r.entries / r.m for r in self._problem.rows if r is not None))
+
+    @cached_property
+    def _blocks(self) -> list[list[int]]:
+        """For every row the blocks that may have a part in it: of many blocks it may be few."""
+        found: list[list[int]] = [[] for _ in range(self._problem.m)]
+        for b, rows in enumerate(self._problem.rows):
+            if isinstance(rows, Sparse):
+                places = np.flatnonzero(np.diff(rows.array.indptr)).tolist()
+            else:
+                places = [] if rows is None else list(range(rows.m))
+            for i in places:
+                found[i].append(b)
+        return found
+
+    def _row(self, i: int) -> tuple[dict[int, dict[int, int]], int]:
+        """Entries of a row that are not zero, by block, times a power of two; and its exponent."""
         if i not in self._read:
+            need("a look for redundant rows", numbers=NUMBERS * self._entries)
             rows = self._problem.rows
-            need(
-                "a look for redundant rows",
-                numbers=NUMBERS * sum(r.entries / r.m for r in rows if r is not None),
-            )
-            parts = [{} if r is None else r.exact_terms(i) for r in rows]
-            bits = max((v.denominator.bit_length() - 1 for part in parts for v in part.values()), default=0)
-            whole = [
-                {k: v.numerator << (bits - v.denominator.bit_length() + 1) for k, v in p.items()}
-                for p in parts
-            ]
+            parts = {b: r.exact_terms(i) for b in self._blocks[i] if (r := rows[b]) is not None}
+            values = [v for part in parts.values() for v in part.values()]
+            bits = max((v.denominator.bit_length() - 1 for v in values), default=0)
+            whole = {
+                b: {k: v.numerator << (bits - v.denominator.bit_length() + 1) for k, v in part.items()}
+                for b, part in parts.items()
+            }
             self._read[i] = whole, bits
         return self._read[i]
 
     def eliminated(self, index: list[int], first: int = 0) -> Iterator[Following]:
         """Rows among some that follow from the others, the first ones being kept."""
         problem = self._problem
-        entries = sum(r.entries / r.m for r in problem.rows if r is not None)
-        if entries * len(index) > self._left:
+        if self._entries * len(index) > self._left:
             return
         starts = np.cumsum([0, *(block.entries for block in problem.sets)])
         eyes = [
@@ -315,7 +330,7 @@ class _Integers:
             if block.trace is not None
         ]
         rows = [
-            {int(starts[b]) + k: v for b, part in enumerate(self._row(i)[0]) for k, v in part.items()}
+            {int(starts[b]) + k: v for b, part in self._row(i)[0].items() for k, v in part.items()}
             for i in index
         ]
         found = combinations([*eyes, *rows], len(eyes) + first, int(self._left))
@@ -339,8 +354,7 @@ class _Integers:
         They are given block by block, where a trace is prescribed; None if anything else is left.
         """
         problem = self._problem
-        entries = sum(r.entries / r.m for r in problem.rows if r is not None)
-        self._left -= entries * (1 + len(weights))
+        self._left -= self._entries * (1 + len(weights))
         if self._left < 0.0:
             return None
         left: list[dict[int, int]] = [{} for _ in problem.sets]
@@ -350,8 +364,9 @@ class _Integers:
         for j, share in shares.items():
             factor = share.numerator * (common // share.denominator)
             parts = self._row(j)[0]
-            need("a look for redundant rows", numbers=NUMBERS * sum(map(len, parts)))
-            for total, part in zip(left, parts, strict=True):
+            need("a look for redundant rows", numbers=NUMBERS * sum(map(len, parts.values())))
+            for b, part in parts.items():
+                total = left[b]
                 for place, value in part.items():
                     total[place] = total.get(place, 0) + factor * value
         out = {}
