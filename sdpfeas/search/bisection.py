@@ -361,7 +361,9 @@ def _ask(search: Search, delta: float) -> Step:
     bracket.fresh = False
     before = relative_gap(bracket.lower, bracket.upper)
     watch = Watch(bracket, delta)
-    inquiry = Inquiry(problem, deadline=search.deadline, start=search.warm, wanted="margin", listener=watch)
+    # What the first bounds come from is nearer to the answer than what a backend begins with by itself.
+    start = search.warm or WarmStart(bracket.point, bracket.certificate)
+    inquiry = Inquiry(problem, deadline=search.deadline, start=start, wanted="margin", listener=watch)
     claim = search.sound(ask(search.backend, problem, inquiry), delta)
     verdict, proof, reason = Verdict.UNDECIDED, None, str(claim.stop)
     watch.finish(claim)

@@ -141,6 +141,23 @@ def test_the_margin_is_that_of_the_rows(seed: int) -> None:
         assert sf.verify(form.problem, sf.Claim(point=forth)).verdict is sf.Verdict.FEASIBLE
 
 
+def test_a_start_of_the_margin_weighs_rows_with_one_in_sum() -> None:
+    item = feasible(np.random.default_rng(1), BOXED, bounds="inequality")
+    form = margin_form(item.problem)
+    assert form is not None
+    point = form.start_point(item.point)
+    right = np.where(np.isfinite(item.problem.lower), 3.0, -3.0)
+    wrong = np.arange(item.problem.m) == 0
+    start = form.start(point, np.where(wrong, -right, right))
+    assert start is not None
+    assert start[0] is point
+    assert start[1][0] == 0.0
+    assert np.all(start[1][1:] * right[1:] > 0.0)
+    # The multipliers of the margin's own column, which is -norm or norm.
+    assert form.problem.rows[-1].adjoint(start[1]) == pytest.approx([-1.0])
+    assert form.start(None, right) is form.start(point, None) is form.start(point, -right) is None
+
+
 def test_rows_with_two_bounds_have_no_margin_in_common() -> None:
     item = feasible(np.random.default_rng(0), BOXED, bounds="two-sided")
     assert margin_form(item.problem) is None

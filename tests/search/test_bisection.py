@@ -9,10 +9,10 @@ import pytest
 import sdpfeas as sf
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dual.lbfgs import DualLbfgs
-from sdpfeas.backends.inquiry import WarmStart
 from sdpfeas.backends.ipm.backend import SpectralIpm
 from sdpfeas.errors import BackendError, OptionError, ProblemError
 from sdpfeas.families import WLDA, LevelSet, ParametricFamily, Theta
+from sdpfeas.problem.reductions.margins import MarginForm
 from sdpfeas.search.bisection import bisect, one_shot
 from sdpfeas.search.bracket import Bracket
 from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
@@ -150,12 +150,32 @@ def test_the_largest_margin_tells_about_both_sides():
     assert found.solves <= 4
 
 
+def test_a_start_spares_the_largest_margin_steps(monkeypatch):
+    family = WLDA.from_data(*prepared("digits", pca=20))
+    warm = bisect(family, SpectralIpm, tol=1e-3)
+    monkeypatch.setattr(MarginForm, "start", lambda form, point, y: None)
+    cold = bisect(family, SpectralIpm, tol=1e-3)
+    assert warm.converged
+    assert warm.proven
+    assert warm.lower <= cold.upper
+    assert warm.upper >= cold.lower
+    steps = [sum(step.iterations for step in found.history) for found in (warm, cold)]
+    assert steps[0] <= 0.75 * steps[1]
+
+
 def test_solves_are_warm_started():
     Echo.deltas, Echo.starts = [], []
     family = WLDA.from_data(*prepared("digits", classes=4, pca=8), n_components=3)
     found = bisect(family, Echo, tol=1e-6)
     assert found.solves == len(Echo.deltas) >= 2
-    assert Echo.starts[0] == WarmStart()
+    # The first one from what proves the first bounds.
+    first = Echo.starts[0]
+    assert first.point is not None
+    assert first.certificate is not None
+    bracket = Bracket(family, 1e-6, 0.0)
+    bracket.offer_point(first.point)
+    bracket.offer_multipliers(first.certificate)
+    assert (bracket.lower, bracket.upper) == pytest.approx(found.initial, rel=1e-6)
     assert all(start.point is not None or start.certificate is not None for start in Echo.starts[1:])
     assert [step.delta for step in found.history] == pytest.approx(Echo.deltas)
 

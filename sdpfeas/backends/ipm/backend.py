@@ -3,8 +3,9 @@
 It takes every set as it is (a SpectralBox costs two cones on one matrix, no extra rows), keeps low-rank rows
 low-rank and sparse ones sparse, and heads for the centre of the points or of the certificates. Questions
 about cones with rows stored as entries go to the sparse method, all others to the structured one, which
-takes second-order cones as matrices. No warm start: a centred start is what both live on. Calls back every
-few iterations, with an objective in every one.
+takes second-order cones as matrices. A centred start is what both live on, so a warm start only helps where
+the largest margin is wanted: there it says where on the central path to begin. Calls back every few
+iterations, with an objective in every one.
 """
 
 from __future__ import annotations
@@ -130,7 +131,15 @@ class SpectralIpm(FeasibilityBackend):
         if form is None:
             return Claim(stop=Stop.UNSUPPORTED, raw_status="the rows have no margin in common")
         both = small.then(form)
-        return self._maximise(ConicProgram(form.problem, form.objective), inquiry.through(both), 0).back(both)
+        seen = inquiry.through(both)
+        program = ConicProgram(form.problem, form.objective)
+        start = form.start(seen.start.point, seen.start.certificate)
+        claim = Claim()
+        for begin in [None] if start is None else [start, None]:
+            claim = self._maximise(replace(program, start=begin), seen, claim.iterations or 0)
+            if claim.stop in (Stop.CALLBACK, Stop.FINISHED, Stop.TIME_LIMIT):
+                break
+        return claim.back(both)
 
     def _run(self, embedding: Embedding, small: Presolved, inquiry: Inquiry) -> Claim:
         screen = _Screen(small, self.options.residual, inquiry)

@@ -60,6 +60,21 @@ class MarginForm(Reduction):
         """The same."""
         return y
 
+    def start(self, point: Point | None, y: FloatArray | None) -> tuple[Point, FloatArray] | None:
+        """Return a point and multipliers as a start of the maximisation; None unless there are both.
+
+        Parameters
+        ----------
+        point, y : tuple of ndarray, ndarray
+            Those of this form.
+        """
+        if point is None or y is None:
+            return None
+        # The multipliers of the best margin weigh all rows, by their norms, with one in sum.
+        weights = np.where(np.isfinite(self.original.lower), np.maximum(y, 0.0), np.minimum(y, 0.0))
+        total = float(np.abs(weights) @ self.original.norms)
+        return (point, weights / total) if 0.0 < total < np.inf else None
+
 
 def margin_form(problem: FeasibilityProblem) -> MarginForm | None:
     """Give the rows of a problem a margin to maximise; None where that means nothing or may have no end.
