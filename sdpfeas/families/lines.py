@@ -54,8 +54,8 @@ class Line:
     def at(self, delta: float) -> Rows:
         """The rows at ``delta``."""
         pattern = self.pattern
-        parts = self.fixed - delta * self.slope, pattern.indices, pattern.indptr
-        return Sparse(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
+        parts = self.fixed - delta * self.slope, np.array(pattern.indices), np.array(pattern.indptr)
+        return Sparse.sound(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
 
 
 def line_of(fixed: Rows | None, slope: Rows | None) -> Line | None:
@@ -107,6 +107,7 @@ def column(start: int, stop: int, m: int, value: float = 1.0) -> Sparse:
     value : float
         The coefficient.
     """
-    index = np.arange(start, stop)
-    place = (index, np.zeros(index.size, dtype=np.int64))
-    return Sparse(sp.csr_array((np.full(index.size, value), place), (m, 1)), 1, False)
+    count = stop - start
+    ends = np.clip(np.arange(m + 1) - start, 0, count)
+    parts = np.full(count, value), np.zeros(count, dtype=np.int64), ends
+    return Sparse.sound(sp.csr_array(parts, (m, 1)), 1, False)

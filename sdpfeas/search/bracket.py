@@ -206,7 +206,8 @@ class Watch(Listener):
 
     def __call__(self, progress: Progress) -> bool:
         """Offer the candidates if it is their turn."""
-        progress = self._mapped(progress)
+        # Multipliers at once: the rows they are about may change. A point can wait until it is wanted.
+        progress = replace(progress, certificate=self._weights(progress.certificate))
         if progress.gap is not None and self._delta is not None:
             progress = replace(progress, gap=GAP_PER_MARGIN * progress.gap)
         if self._due(progress):
@@ -214,7 +215,8 @@ class Watch(Listener):
             # Where a backend tells its gap, both candidates are about as good.
             self.told = progress.gap is not None
             before = self._width
-            self._offer(progress.point, progress.certificate, recover=not self.told, both=self.told)
+            point = self._place(progress.point)
+            self._offer(point, progress.certificate, recover=not self.told, both=self.told)
             self._pays = self._width <= PAYS * before
             self._plan(progress)
         else:
@@ -226,8 +228,7 @@ class Watch(Listener):
 
     def offered(self, point: Point | None, multipliers: FloatArray | None, gap: float | None) -> bool:
         """Take bounds from what the backend itself finds promising."""
-        found = self._mapped(Progress(0, 0.0, point, multipliers, gap))
-        self._offer(found.point, found.certificate, recover=False)
+        self._offer(self._place(point), self._weights(multipliers), recover=False)
         return self.decided
 
     def awaits(self, gap: float) -> bool:
@@ -237,11 +238,10 @@ class Watch(Listener):
     def glanced(self, point: Point | None, multipliers: FloatArray | None) -> bool:
         """Take bounds from where a backend believes to be going, if they would close the bracket."""
         self._ahead *= AGAIN
-        found = self._mapped(Progress(0, 0.0, point, multipliers))
-        bracket = self._bracket
-        inner, ends = bracket.foreseen(found.point, found.certificate)
+        bracket, y = self._bracket, self._weights(multipliers)
+        inner, ends = bracket.foreseen(self._place(point), y)
         if relative_gap(*ends) <= SURE * bracket.tol:
-            self._offer(inner, found.certificate, recover=False)
+            self._offer(inner, y, recover=False)
         return self.decided
 
     def _due(self, progress: Progress) -> bool:
@@ -269,21 +269,24 @@ class Watch(Listener):
     def _width(self) -> float:
         return relative_gap(self._bracket.lower, self._bracket.upper)
 
-    def _mapped(self, progress: Progress) -> Progress:
-        """Candidates of the solve as those of the family, at once: the rows they are about may change."""
-        point, y = progress.point, progress.certificate
+    def _place(self, point: Point | None) -> Point | None:
+        """A point of the solve as one of the family."""
         with suppress(ClaimError):
-            point = point if point is None or self._point is None else self._point(point)
-            y = y if y is None or self._multipliers is None else self._multipliers(y)
-        return replace(progress, point=point, certificate=y)
+            return point if point is None or self._point is None else self._point(point)
+        return point
+
+    def _weights(self, y: FloatArray | None) -> FloatArray | None:
+        """Multipliers of the solve as those of the family."""
+        with suppress(ClaimError):
+            return y if y is None or self._multipliers is None else self._multipliers(y)
+        return y
 
     def finish(self, claim: Claim) -> None:
         """Offer what the solve ended with, and what it passed over last."""
-        last = self._mapped(Progress(0, 0.0, claim.point, claim.certificate, None))
-        candidates = [(progress.point, progress.certificate) for progress in (last, *reversed(self._skipped))]
-        for point, y in candidates:
+        last = claim.point, self._weights(claim.certificate)
+        for point, y in (last, *((seen.point, seen.certificate) for seen in reversed(self._skipped))):
             if not self.decided:
-                self._offer(point, y, recover=True)
+                self._offer(self._place(point), y, recover=True)
 
     def _offer(self, point: Point | None, y: FloatArray | None, recover: bool, both: bool = False) -> None:
         # A candidate of the wrong shape is worth nothing, like any other wrong one.

@@ -27,6 +27,10 @@ __all__ = ["Image", "image_of", "mirrored", "scaled_gram"]
 #: Floats in one strip: 6.4 MB, which stay in the cache while the strip is worked on.
 STRIP_SIZE = 800_000
 
+#: Images of low rank that fit into one strip are formed as a whole where they have at most this many times
+#: the entries of their factors: products with them are then one call each.
+SPREAD = 8.0
+
 #: What inner products in single precision may lose to terms of the kernel that are left out, by a bound that
 #: is far from sharp: in fact about as much as to rounding.
 TERMS_LOSE = 1e-4
@@ -247,7 +251,10 @@ def _by_strips(
         gram += flat @ flat.T
         if c:
             strip *= weight
-            forms += (means[:, start:stop] @ strip) @ means[:, start:].T
+            # Few large products instead of two small ones for every matrix.
+            right = strip.reshape(-1, n - start) @ means[:, start:].T
+            right = right.reshape(size, stop - start, c).transpose(1, 0, 2).reshape(stop - start, size * c)
+            forms += (means[:, start:stop] @ right).reshape(c, size, c).transpose(1, 0, 2)
     return gram, forms
 
 
@@ -323,13 +330,30 @@ class _LowRank(Image):
         self._rank_one = bool(np.all(counts == 1))
         self._factors, self._signs = rows.factors, rows.signs
 
+    @cached_property
+    def _images(self) -> FloatArray | None:
+        """All images, one a row, where they are few and hardly larger than their factors; None elsewhere."""
+        if self.m * self.n > SPREAD * self._factors.shape[0] or self.m * self.n**2 > STRIP_SIZE:
+            return None
+        out = np.empty((self.m, self.n, self.n))
+        self._write(0, self.n, out)
+        return out.reshape(self.m, -1)
+
     def apply(self, x: FloatArray) -> FloatArray:
-        return self._rows.apply(x)
+        return self._rows.apply(x) if self._images is None else self._images @ x.reshape(-1)
 
     def adjoint(self, y: FloatArray) -> FloatArray:
-        return self._rows.adjoint(y)
+        if self._images is None:
+            return self._rows.adjoint(y)
+        return (y @ self._images).reshape(self.n, self.n)
 
     def strip(self, start: int, stop: int, out: FloatArray) -> None:
+        if self._images is None or out.dtype != np.float64:
+            self._write(start, stop, out)
+        else:
+            out[:] = self._images.reshape(self.m, self.n, self.n)[:, start:stop, start:]
+
+    def _write(self, start: int, stop: int, out: FloatArray) -> None:
         factors = self._factors[:, start:]
         left = factors[:, : stop - start] * self._signs[:, None]
         if self._rank_one:

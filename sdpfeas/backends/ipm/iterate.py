@@ -171,7 +171,7 @@ class Iterate:
                 parts.append(rows.select(active).scaled(self._factors[active]))
         if b in self._traced:
             eye = sp.csr_array(block.identity().reshape(1, -1))
-            parts.append(Sparse(eye, block.n))
+            parts.append(Sparse.sound(eye, block.n))
             active = np.append(active, self.problem.m + self._traced.index(b))
         if not parts:
             return active, None

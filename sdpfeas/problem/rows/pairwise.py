@@ -131,7 +131,7 @@ class PairwiseDifference(Rows):
         i, j = self.pairs
         laplacian = np.zeros((self.c, self.c))
         laplacian[i, j] = laplacian[j, i] = -y
-        laplacian[np.diag_indices(self.c)] = -laplacian.sum(axis=1)
+        laplacian.flat[:: self.c + 1] = -laplacian.sum(axis=1)
         return symmetrize(self._centred.T @ laplacian @ self._centred)
 
     def _batches(self, index: np.ndarray | None = None) -> Iterator[tuple[Any, FloatArray]]:
