@@ -220,7 +220,7 @@ def _bracketed(
 
 def _without_points(search: Search, problem: FeasibilityProblem) -> Result | None:
     """The proof that a problem has no point, where there is one: then no level can be attained."""
-    left = search.deadline.left if search.deadline.limit is not None else None
+    left = search.deadline.limit
     found = solve(problem, search.solver, time_limit=left, rigorous=True)
     return found if found.verdict is Verdict.INFEASIBLE else None
 
@@ -230,7 +230,7 @@ def _by_levels(search: Search, reason: str) -> str:
     bracket = search.bracket
     if math.isfinite(bracket.lower) and math.isfinite(bracket.upper):
         return reason
-    left = search.deadline.left if search.deadline.limit is not None else None
+    left = search.deadline.limit
     found = bisect(
         search.family,
         search.solver,
