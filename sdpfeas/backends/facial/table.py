@@ -158,6 +158,14 @@ class Table:
         The column of ``beta`` has the units of the bounds, the others those of the rows: it is scaled to
         weigh as much as all of them.
         """
+        squares, cubes = (float(sum(part.side**power for part in self.parts)) for power in (2, 3))
+        count = float(self.lines.shape[0])
+        need(
+            "the rows on a face",
+            products=2.0 * count * cubes,
+            numbers=10.0 * count * squares,
+            memory=24.0 * count * squares,
+        )
         vectors = as_floats(self.vectors)
         out = np.zeros((len(vectors), sum(p.side**2 for p in self.parts) + self.rays.stop - self.rays.start))
         start = 0
