@@ -45,7 +45,10 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
             "tests/problem/test_new_cones.py",
         ],
     ),
-    "brackets": (["search/bracket", "families/proofs", "families/roots"], ["tests/search/test_bisection.py"]),
+    "brackets": (
+        ["search/bracket", "families/proofs", "families/roots"],
+        ["tests/search/test_bisection.py", "tests/families/test_families.py"],
+    ),
 }
 FOLDERS = {"verifier": "sdpfeas/verifier", "sets": "sdpfeas/problem/sets", "brackets": "sdpfeas"}
 
@@ -212,8 +215,8 @@ class Reach:
     seconds: dict[str, float]
 
     @classmethod
-    def learn(cls, folder: str, tests: list[str]) -> Reach:
-        """Run the tests once; they have to pass."""
+    def learn(cls, target: str) -> Reach:
+        """Run the tests of a target once; they have to pass."""
         import coverage
         import pytest
 
@@ -222,19 +225,14 @@ class Reach:
 
             def run() -> int:
                 timed = Timed()
-                more = [
-                    f"--cov={folder}",
-                    "--cov-context=test",
-                    "--cov-report=",
-                    "-m",
-                    "not slow and not deep",
-                ]
-                code = int(pytest.main([*OPTIONS, *more, *tests], [timed]))
+                folders = sorted({f"--cov={path.parent}" for path in sources(target)})
+                more = [*folders, "--cov-context=test", "--cov-report=", "-m", "not slow and not deep"]
+                code = int(pytest.main([*OPTIONS, *more, *TARGETS[target][1]], [timed]))
                 Path(place, "seconds").write_text(json.dumps(timed.seconds), encoding="utf-8")
                 return code
 
             if not in_child(run, resource.RLIM_INFINITY):
-                sys.exit(f"{folder}: the tests fail without any change")
+                sys.exit(f"{target}: the tests fail without any change")
             found = coverage.CoverageData(f"{place}/reach")
             found.read()
             lines = {
@@ -261,15 +259,18 @@ class Reach:
         return chosen
 
 
+def sources(target: str) -> list[Path]:
+    """The files that are changed."""
+    return [ROOT / FOLDERS[target] / f"{name}.py" for name in TARGETS[target][0]]
+
+
 def reach(target: str, kept: Path | None) -> Reach:
     """What was kept of an earlier run, or a new one."""
     if kept is None:
-        return Reach.learn(FOLDERS[target], TARGETS[target][1])
+        return Reach.learn(target)
     path = kept / f"{target}.json"
     if not path.exists():
-        path.write_text(
-            json.dumps(asdict(Reach.learn(FOLDERS[target], TARGETS[target][1]))), encoding="utf-8"
-        )
+        path.write_text(json.dumps(asdict(Reach.learn(target))), encoding="utf-8")
     return Reach(**json.loads(path.read_text(encoding="utf-8")))
 
 
@@ -299,8 +300,7 @@ def main() -> int:
     survived = 0
     for target in asked.target:
         known = reach(target, asked.keep)
-        files = [ROOT / FOLDERS[target] / f"{name}.py" for name in TARGETS[target][0]]
-        found = [mutant for path in files for mutant in mutants(path) if asked.at in str(mutant)]
+        found = [m for path in sources(target) for m in mutants(path) if asked.at in str(m)]
         sample = random.Random(asked.seed).sample(found, min(asked.sample, len(found)))
         alive = []
         for mutant in sample:

@@ -307,3 +307,12 @@ def test_points_far_from_a_set_are_not_taken_for_members_nearby() -> None:
     assert block.snapped_distance(np.zeros((2, 2)), 1e-6) == 0.0
     assert 1e-9 <= block.snapped_distance(np.diag([1.0, -1e-9]), 1e-6) < 1e-8
     assert block.snapped_distance(np.diag([1.0, -1e-3]), 1e-6) == math.inf
+
+
+@pytest.mark.parametrize("above", [0.5e-14, 2e-14])
+def test_a_trace_beyond_the_box_by_more_than_rounding_is_refused(above: float) -> None:
+    if above < 1e-14:
+        assert sf.SpectralBox(2, trace=2.0 * (1.0 + above)).trace == 2.0
+    else:
+        with pytest.raises(sf.ProblemError, match="the set is empty"):
+            sf.SpectralBox(2, trace=2.0 * (1.0 + above))
