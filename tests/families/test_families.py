@@ -217,6 +217,12 @@ def test_roots_are_where_certificates_begin(seed):
         assert again == pytest.approx(root, rel=1e-9)
 
 
+def test_roots_far_to_the_left_are_walked_to():
+    box = sf.SpectralBox(2, trace=1)
+    root = certificate_root([box], (-1000.0 * np.eye(2),), (np.eye(2),), 0.0, 0.0, 1.0).delta
+    assert root == pytest.approx(-1000.0)
+
+
 def test_no_root_where_multipliers_prove_nothing():
     box = sf.SpectralBox(2, trace=1)
     assert certificate_root([box], (np.eye(2),), (np.zeros((2, 2)),), 0.0, 0.0, 0.0).delta == math.inf

@@ -316,3 +316,9 @@ def test_a_trace_beyond_the_box_by_more_than_rounding_is_refused(above: float) -
     else:
         with pytest.raises(sf.ProblemError, match="the set is empty"):
             sf.SpectralBox(2, trace=2.0 * (1.0 + above))
+
+
+def test_graded_matrices_are_proved_inside_unless_asked_otherwise() -> None:
+    graded = np.diag([1e20, 1e-5])
+    assert sf.PSD(2).proves_inside(graded)
+    assert not sf.PSD(2).proves_inside(graded, graded=False)
