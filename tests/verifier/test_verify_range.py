@@ -232,3 +232,12 @@ def test_tiny_rows_that_are_combined() -> None:
     rows = Combined(sp.csr_array([[2.0**1000]]), base)
     problem = sf.FeasibilityProblem([sf.Free(2)], [rows], [0.0], [0.0])
     assert Fraction(float(problem.upper_norms[0, 0])) ** 2 >= 2 * Fraction(2.0**1000 * 5e-324) ** 2
+
+
+@pytest.mark.parametrize("block", [sf.SpectralBox(2), sf.Nonneg(2)])
+def test_sums_of_rows_that_overflow_in_one_entry_prove_nothing(block: Any) -> None:
+    large = np.array([1.7e308, 1.0])
+    rows = np.stack([np.diag(large) if block.matrix else large] * 2)
+    problem = sf.FeasibilityProblem([block], [rows], [1.0, 1.0], [np.inf, np.inf])
+    check = sf.verify(problem, sf.Claim(certificate=np.ones(2)), repair=False)
+    assert (check.verdict, check.reason) == ("undecided", "certificate: A*y overflows")
