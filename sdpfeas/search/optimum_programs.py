@@ -88,6 +88,14 @@ class LookingBack(Watch):
             if not self.decided:
                 self._look_back(end)
 
+    def awaits(self, gap: float) -> bool:
+        """Never: where a backend is going lies on the boundary, and is pulled inside in the end."""
+        return False
+
+    def glanced(self, point: Point | None, multipliers: FloatArray | None) -> bool:
+        """Take nothing from it, therefore."""
+        return self.decided
+
     def _look_back(self, end: str) -> None:
         """Find the latest iterate that improves an end, by steps that double and then halve."""
         late, early, step = len(self._passed), -1, 1
