@@ -280,3 +280,5 @@ def test_one_complex_matrix_is_stored_as_one_of_many() -> None:
     assert alone.shape == (4,)
     assert np.array_equal(block.coordinates(np.stack([h, 2 * h])), [alone, 2 * alone])
     assert np.array_equal(block.coordinates(alone), alone)
+    assert sf.HermitianPSD(1).coordinates([[2.0]]) == [[2.0]]  # a row of one number
+    assert np.shape(sf.HermitianPSD(1).coordinates([[2.0 + 0.0j]])) == (1,)

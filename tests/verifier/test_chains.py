@@ -252,3 +252,26 @@ def test_ten_thousand_planted_chains(item):
 @given(planted(("weak", "strong")), st.data())
 def test_five_thousand_corrupted_chains(item, data):
     test_corrupted_chains_are_refused.hypothesis.inner_test(item, data)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "met"),
+    [
+        (-np.inf, 1.0, True),
+        (-1.0, np.inf, True),
+        (0.0, 0.0, True),
+        (-np.inf, -1.0, False),
+        (1.0, np.inf, False),
+    ],
+)
+def test_where_nothing_but_zero_is_left_it_has_to_meet_every_row(
+    lower: float, upper: float, met: bool
+) -> None:
+    """A trace of at most zero leaves one matrix."""
+    rows = np.stack([np.eye(2), np.diag([1.0, 0.0])])
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [-np.inf, lower], [0.0, upper])
+    check = sf.verify(problem, sf.Claim(chain=sf.Chain(([-1, 0],)), point=(np.eye(2),)), rigorous=True)
+    assert check.verdict == ("feasible" if met else "undecided")
+    if met:
+        assert check.proof == "exact"
+        assert not np.any(check.point[0])
