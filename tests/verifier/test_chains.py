@@ -275,3 +275,15 @@ def test_where_nothing_but_zero_is_left_it_has_to_meet_every_row(
     if met:
         assert check.proof == "exact"
         assert not np.any(check.point[0])
+
+
+def test_a_step_of_measured_numbers_proves_nothing_whatever_the_other_rows_are_made_of() -> None:
+    """That four measured numbers agree to the last digit is chance, also beside a row of integers."""
+    rows = np.stack([np.full((2, 2), 0.12345678912345678), np.eye(2)])
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [0.0, 1.0], [0.0, 1.0])
+    point = (np.array([[0.5, -0.5], [-0.5, 0.5]]),)
+    for reading in ("stored", "written", "meant"):
+        claim = sf.Claim(chain=sf.Chain(([-1, 0],), reading), point=point)
+        check = sf.verify(problem, claim, rigorous=True, exact=False)
+        assert check.verdict == "undecided"
+        assert "hangs on the last digits" in check.reason
