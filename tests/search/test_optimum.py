@@ -303,6 +303,8 @@ def test_an_end_is_proved_by_the_latest_iterate_that_can(last: int, ends: tuple[
     """Iterates get better and lie less deep: of those that were passed the best provable one is found."""
 
     class Family:
+        equality = np.zeros(1, dtype=bool)
+
         def prove_lower(self, point: Any, above: float) -> Bound | None:
             return Bound(float(point[0][0]), point) if point[0][0] <= last else None
 
