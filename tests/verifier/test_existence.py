@@ -22,6 +22,7 @@ from sdpfeas.numerics.rounding import norms_upper
 from sdpfeas.numerics.sparse import smallest_lower, sparse_factor
 from sdpfeas.verifier.metric import metric_system
 from sdpfeas.verifier.orthonormal import Orthonormal, Written
+from sdpfeas.verifier.rigorous import prove_point
 
 RIGOROUS = (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)
 
@@ -418,3 +419,16 @@ def test_points_that_rows_determine_are_not_judged_wrong(seed: int) -> None:
 def test_thousands_of_points_that_rows_determine_are_not_judged_wrong(part: int) -> None:
     for seed in range(1000 * part, 1000 * part + 500):
         judge_determined(seed)
+
+
+@pytest.mark.parametrize("power", range(-30, -4))
+def test_what_other_blocks_are_off_counts_on_top_of_what_rows_are_missed_by(power: int) -> None:
+    """``x <= 1``, ``z = 1`` and ``x + 1000 z`` above 1001 have no point, though a z too large may hide it."""
+    off = 2.0**power
+    sets = [sf.SpectralBox(1, 0.0, 1.0), sf.SpectralBox(1, 1.0, 1.0)]
+    rows = [np.full((1, 1, 1), 1.0), np.full((1, 1, 1), 1000.0)]
+    for hair in (125.0 * off, 500.0 * off):
+        problem = sf.FeasibilityProblem(sets, rows, [1001.0 + hair], [1001.0 + hair])
+        for depth in (500.0, 1000.0, 2000.0, 4000.0):
+            point = (np.array([[1.0 - depth * off]]), np.array([[1.0 + off]]))
+            assert not prove_point(problem, point, sf.Tolerances(snap=1.0)).proven

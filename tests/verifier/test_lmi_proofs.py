@@ -12,6 +12,8 @@ from strategies import SEEDS, examples
 import sdpfeas as sf
 from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
 from sdpfeas.families.planting import Planted
+from sdpfeas.verifier.lmis import prove_lmi_certificate
+from sdpfeas.verifier.tolerances import Tolerances
 
 MIXES = {
     "free": [sf.Free(4)],
@@ -326,3 +328,14 @@ def test_starts_pass_through_the_slacks():
     item = draw(3, truth=True, rows=2)
     found = sf.solve(item.problem, "dual-lbfgs", warm_start=item.claim, time_limit=10)
     assert found.verdict is not item.lie
+
+
+@pytest.mark.parametrize("power", range(-40, -2))
+def test_what_a_correction_does_to_constants_counts(power):
+    """``diag(x + 1, room - 1 - x)`` has points, though multipliers next to a certificate gain a hair."""
+    hair = 2.0**power
+    constant, coefficients = np.diag([1.0, 0.125 * hair - 1.0]), np.diag([1.0, -1.0])[None]
+    lmi = sf.LMI(sf.PSD(2), constant, [coefficients])
+    problem = sf.FeasibilityProblem([sf.Free(1)], [None], [], [], lmis=[lmi])
+    y = np.diag([1.0, 1.0 + hair]).reshape(-1)
+    assert not prove_lmi_certificate(problem, y, Tolerances(snap=1.0)).proven
