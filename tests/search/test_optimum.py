@@ -197,8 +197,9 @@ def test_published_values(data_dir: Path, name: str, side: Any) -> None:
 def test_a_published_value_of_zero_is_bracketed(data_dir: Path, side: Any) -> None:
     problem, objective = sf.read_problem(data_dir / "dimacs" / "copo14.mat.gz", side)
     assert objective is not None
-    found = sf.optimum(problem, objective, 1e-6, time_limit=120)
-    assert -1e-9 < found.lower <= 0.0 <= found.upper < 1e-9
+    # No width is narrow beside zero, and how near a provable point is hangs on how the solver ends.
+    found = sf.optimum(problem, objective, 1e-6, absolute_tol=1e-7, time_limit=120)
+    assert -1e-7 < found.lower <= 0.0 <= found.upper < 1e-7
     assert found.converged
 
 
