@@ -333,19 +333,13 @@ def test_studies_of_before_can_be_read(tmp_path: Path) -> None:
         }
         assert "planted-mixed" in render_html(store)
         assert "wlda-iris" in render_markdown(store)
-        built = [member.build(0) for member in find_problem("planted-mixed").members()]
-        again = {problem.content_hash: problem for problem in built}
-        proved = 0
+        again = {member.label: member.build(0) for member in find_problem("planted-mixed").members()}
         for cell in cells[:2]:
             data = store.evidence(cell["key"])
             assert data is not None
-            saved = unpack_result(data)
-            # A planted problem may have changed in its last bits since; its evidence can then only be read.
-            problem = again.get(saved.problem_hash)
-            if problem is not None:
-                assert verify(problem, saved.claim, rigorous=True).verdict == cell["verdict"]
-                proved += 1
-        assert proved
+            # The planted problem may be another in its last bits (another numpy); margins are far larger.
+            claim = unpack_result(data).claim
+            assert verify(again[cell["problem"]], claim, rigorous=True).verdict == cell["verdict"]
 
 
 # ---------------------------------------------------------------- kill -9

@@ -67,9 +67,16 @@ class VectorPart:
         for bundle, columns, inner in extra:
             start = bundle.start - self._start
             own = self._rows[:, start : start + bundle.count * bundle.dimension]
-            spread = own @ sp.block_diag(list(columns), format="csr")
-            total = total + spread @ sp.block_diag(list(inner), format="csr") @ spread.T
+            spread = own @ _along_diagonal(columns)
+            total = total + spread @ _along_diagonal(inner) @ spread.T
         return total
+
+
+def _along_diagonal(blocks: FloatArray) -> Any:
+    """Blocks of one shape as the diagonal of a sparse matrix."""
+    count, rows, columns = blocks.shape
+    shape = (count * rows, count * columns)
+    return sp.bsr_array((blocks, np.arange(count), np.arange(count + 1)), shape=shape).tocsr()
 
 
 def _pattern(pair: StandardPair) -> tuple[np.ndarray, np.ndarray]:
