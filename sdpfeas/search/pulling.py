@@ -8,6 +8,7 @@ the way meets equality rows as well as its two ends do.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sdpfeas.problem.program import ConicProgram
 from sdpfeas.verifier.repair import moved_onto_rows
 from sdpfeas.verifier.rigorous import prove_point
 
-__all__ = ["pulled_point"]
+__all__ = ["on_the_way", "pulled_point"]
 
 #: How many times further a point is pulled where it was too little.
 FURTHER = 8.0
@@ -43,10 +44,14 @@ def pulled_point(program: ConicProgram, found: Point, deep: Point, cost: float) 
         drop = sum(float(np.vdot(c, x - z)) for c, x, z in zip(program.objective, near, deep, strict=True))
     if not math.isfinite(drop):
         return None
-    share = min(cost / drop, 1.0) if drop > 0.0 else 1.0
-    while share < 1.0:
-        between = tuple((1.0 - share) * x + share * z for x, z in zip(near, deep, strict=True))
-        if prove_point(problem, between).proven:
-            return between
+    if not drop > 0.0:
+        return None
+    way = on_the_way(near, deep, cost / drop)
+    return next((between for between in way if prove_point(problem, between).proven), deep)
+
+
+def on_the_way(near: Point, deep: Point, share: float) -> Iterator[Point]:
+    """Points between two, further and further from the first, from a share of the way on."""
+    while 0.0 < share < 1.0:
+        yield tuple((1.0 - share) * x + share * z for x, z in zip(near, deep, strict=True))
         share *= FURTHER
-    return deep if drop > 0.0 else None

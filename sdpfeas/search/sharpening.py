@@ -21,6 +21,7 @@ from sdpfeas.numerics.linalg import FloatArray, eigh
 from sdpfeas.problem.problem import Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.sets import BlockSet
+from sdpfeas.search.pulling import on_the_way
 from sdpfeas.search.solving import solve
 from sdpfeas.verifier.precise import Precise, Proved
 from sdpfeas.verifier.results import Claim
@@ -38,9 +39,6 @@ NOISE = 1e-16
 
 #: Share of the time left that one look for a deep point may take.
 LOOK = 0.2
-
-#: How many times further a point is pulled where it was too little.
-FURTHER = 8.0
 
 
 class Sharpened:
@@ -91,13 +89,11 @@ class Sharpened:
             How much of the objective may well be given up.
         """
         drop = self.value(inner) - self.value(self._deep)
-        share = 0.0
-        while share < 1.0:
-            between = tuple((1.0 - share) * x + share * z for x, z in zip(inner, self._deep, strict=True))
+        share = cost / drop if drop > cost > 0.0 else 1.0
+        for between in (inner, *on_the_way(inner, self._deep, share)):
             found = self._precise.prove(between)
             if found is not None:
                 return found
-            share = FURTHER * share if share else (cost / drop if drop > cost > 0.0 else 1.0)
         return self._precise.prove(self._deep)
 
 
