@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,21 +12,24 @@ import numpy as np
 
 __all__ = [
     "NotProved",
+    "coarse",
     "each",
     "eigensystem",
+    "eigenvalues",
     "flint",
     "identity",
     "product",
     "rational",
     "reduced",
     "semidefinite",
-    "shortest",
+    "solved",
     "through",
     "zeros",
 ]
 
 flint: Any = import_module("flint") if find_spec("flint") else None
-#: Bits of the balls, and the largest side of a matrix that is factored in rational numbers where these fail.
+#: Bits of the balls (the first those of integers too), and the largest side of a matrix that is factored in
+#: rational numbers where these fail.
 BITS, EXACT_SIDE = (256, 1024), 40
 
 
@@ -42,6 +46,16 @@ def each(function: Any, array: Any) -> np.ndarray:
     """A function of every entry."""
     flat = [function(v) for v in np.asarray(array).reshape(-1).tolist()]
     return np.array([*flat, None], dtype=object)[:-1].reshape(np.shape(array))
+
+
+def bits(value: Any) -> int:
+    """The exponent of the power of two that is about a number."""
+    return int(value.numerator).bit_length() - int(value.denominator).bit_length()
+
+
+def coarse(value: Any) -> Any:
+    """The power of two that is about a positive number, or zero: a weight need not be more."""
+    return rational(Fraction(2) ** bits(value)) if value > 0 else rational(0)
 
 
 def zeros(*shape: int) -> np.ndarray:
@@ -82,18 +96,22 @@ def reduced(table: np.ndarray) -> tuple[np.ndarray, list[int]]:
     return table, pivots
 
 
-def shortest(matrix: np.ndarray, moved: np.ndarray, off: np.ndarray) -> np.ndarray | None:
-    """The step with ``matrix @ step = off`` of least norm in a metric; None if there is none.
-
-    Of each row, its image under the metric is ``moved``: the row times squared weights, say.
-    """
-    # Rows may depend on each other: any solution of the normal equations leads to the same step.
-    table, pivots = reduced(np.column_stack([product(matrix, moved.T), off]))
-    if off.size in pivots:
+def solved(gram: np.ndarray, off: np.ndarray) -> np.ndarray | None:
+    """A solution of ``gram @ z = off``, whatever the rank; None if there is none."""
+    m = off.size
+    if flint is not None:
+        with suppress(ZeroDivisionError):
+            square, right = (
+                flint.fmpq_mat(m, m, gram.reshape(-1).tolist()),
+                flint.fmpq_mat(m, 1, off.tolist()),
+            )
+            return np.array(square.solve(right).entries(), dtype=object)
+    table, pivots = reduced(np.column_stack([gram, off]))
+    if m in pivots:
         return None
-    z = zeros(off.size)
+    z = zeros(m)
     z[pivots] = table[: len(pivots), -1]
-    return product(moved.T, z)
+    return z
 
 
 def through(lines: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -103,11 +121,36 @@ def through(lines: np.ndarray, x: np.ndarray) -> np.ndarray:
     return product(halves.transpose(0, 2, 1).reshape(-1, n), x).reshape(lines.shape)
 
 
+def dominant(matrix: np.ndarray) -> bool:
+    """Prove a symmetric matrix A definite: ``T A T'``, T a regular triangle of integers, is dominant.
+
+    T is a guess at the inverse of the Cholesky factor. A stands as integers that are off by less than one.
+    """
+    near, unit = in_unit(matrix)
+    n = len(matrix)
+    try:
+        inverse = np.linalg.inv(np.linalg.cholesky(near))
+    except np.linalg.LinAlgError:
+        return False
+    _, exponent = np.frexp(np.abs(inverse).max(axis=1))
+    t = each(int, np.tril(np.ldexp(inverse, 60 - exponent[:, None]))) if np.isfinite(inverse).all() else None
+    if t is None or not t.diagonal().all():
+        return False
+    whole = each(lambda v: v.numerator // v.denominator, matrix * (rational(2 ** BITS[0]) / unit))
+    left, middle = (flint.fmpz_mat(n, n, part.reshape(-1).tolist()) for part in (t, whole))
+    b = np.array((left * middle * left.transpose()).entries(), dtype=object).reshape(n, n)
+    reach = abs(t).sum(axis=1)
+    margins = 2 * b.diagonal() - abs(b).sum(axis=1) - reach * reach.sum()
+    return all(b.diagonal() > 0) and all(margins > 0)
+
+
 def semidefinite(matrix: np.ndarray) -> bool:
-    """Prove a symmetric matrix positive semidefinite by LDL'; where it is large, in balls first."""
+    """Prove a symmetric matrix positive semidefinite by LDL'; where it is large, by other ways first."""
     if flint is not None and len(matrix) > 6 and not isinstance(matrix[0, 0], flint.arb):
-        for bits in BITS:
-            with flint.ctx.workprec(bits):
+        if dominant(matrix):
+            return True
+        for width in BITS:
+            with flint.ctx.workprec(width):
                 if semidefinite(each(flint.arb, matrix)):
                     return True
         if len(matrix) > EXACT_SIDE:
@@ -123,10 +166,21 @@ def semidefinite(matrix: np.ndarray) -> bool:
     return True
 
 
+def in_unit(matrix: np.ndarray) -> tuple[np.ndarray, Any]:
+    """A matrix in floating point, in units of a power of two that is about its largest entry, and that."""
+    unit = rational(Fraction(2) ** max((bits(v) for v in matrix.flat if v != 0), default=0))
+    return each(float, matrix / unit).astype(float), unit
+
+
+def eigenvalues(matrix: np.ndarray) -> np.ndarray:
+    """A guess at the eigenvalues, ascending."""
+    near, unit = in_unit(matrix)
+    return each(rational, np.linalg.eigvalsh(near)) * unit
+
+
 def eigensystem(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A guess at the eigenvalues, ascending, and eigenvectors; orthonormal to twice the digits of a float."""
-    sizes = (int(v.numerator).bit_length() - int(v.denominator).bit_length() for v in matrix.flat if v != 0)
-    unit = rational(Fraction(2) ** max(sizes, default=0))
-    lam, q = (each(rational, part) for part in np.linalg.eigh(each(float, matrix / unit).astype(float)))
+    """The same, and eigenvectors; orthonormal to twice the digits of a float."""
+    near, unit = in_unit(matrix)
+    lam, q = (each(rational, part) for part in np.linalg.eigh(near))
     # One Newton-Schulz step squares the distance from orthonormality.
     return lam * unit, product(q, identity(len(q), 3) - product(q.T, q)) / 2

@@ -28,18 +28,19 @@ import numpy as np
 from sdpfeas.auditor import arithmetic
 from sdpfeas.auditor.arithmetic import (
     NotProved,
+    coarse,
     each,
     eigensystem,
+    eigenvalues,
     identity,
     product,
     rational,
     reduced,
     semidefinite,
-    shortest,
-    through,
     zeros,
 )
 from sdpfeas.auditor.chains import Walk, read
+from sdpfeas.auditor.lines import Lines, Row, moved_along, shortest
 
 if TYPE_CHECKING:
     from sdpfeas.io.results import SavedResult
@@ -48,11 +49,10 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "Finding", "NotProved", "audit", "prove"]
 
 #: Most numbers in rows, most equality rows, largest side of a matrix: with python-flint, and with fractions.
-LARGEST, LARGEST_SLOW = (6_000_000, 600, 400), (2_000, 12, 12)
+LARGEST, LARGEST_SLOW = (6_000_000, 1_500, 1_000), (2_000, 12, 12)
 INSIDE = Fraction(1, 2**80)  # share of the room in a set by which a block outside is moved into it
 Read = Callable[[float], Any]  # what a stored number stands for
 READINGS: dict[str, Read] = {"stored": rational, "written": lambda value: rational(read(value))}
-Row = tuple[np.ndarray, np.ndarray]  # positions in a block, and the numbers there
 
 
 class Finding(StrEnum):
@@ -147,7 +147,7 @@ class Block:
         if self.low is None:
             return x, max(abs(x)) or rational(1)
         if self.cone:
-            lam, _ = eigensystem(self.image(x))
+            lam = eigenvalues(self.image(x))
             if self.holds(x):
                 return x, max(lam[0], 0 * lam[0])
             unit = zeros(self.n)
@@ -156,7 +156,7 @@ class Block:
         if not self.matrix:
             return (inside := np.maximum(x, rational(0))), inside
         x = self.with_trace(x)
-        lam, q = eigensystem(x)
+        lam = eigenvalues(x)
         high = 2 * max(map(abs, lam)) if self.high is None else self.high
         if self.holds(x):
             return x, max(0 * high, min(lam[0] - self.low, high - lam[-1]))
@@ -165,6 +165,7 @@ class Block:
         if room == 0:
             return identity(self.n, middle), rational(0)  # the only member
         low, high = self.low + room * rational(INSIDE), high - room * rational(INSIDE)
+        lam, q = eigensystem(x)
         moved = each(lambda v: min(max(v, low), high), lam)
         if self.trace is not None and moved.sum() != self.trace:
             # What the trace lacks is shared out in proportion to the room that is left.
@@ -242,6 +243,21 @@ def expand(rows: Any, width: int, read: Read = rational) -> Iterator[Row]:
         raise NotProved(f"rows of kind {rows.kind!r} are unknown to the auditor")
 
 
+def lined(rows: Any, count: int, width: int, read: Read) -> list[Row]:
+    """The same as a list of so many, empty ones where nothing is stored."""
+    lines = [(np.zeros(0, dtype=int), zeros(0))] * count if rows is None else list(expand(rows, width, read))
+    if len(lines) != count:
+        raise NotProved("there is another number of rows stored than there should be")
+    return lines
+
+
+def held(rows: Any, width: int) -> int:
+    """How many numbers the rows on one block come to."""
+    if rows is None:
+        return 0
+    return rows.state()[1]["data"].size if rows.kind == "sparse" else rows.m * width
+
+
 def numbers(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Evidence in rational numbers; of a matrix the symmetric part."""
     array = np.asarray(values)
@@ -255,26 +271,25 @@ class Inequality:
     """An LMI: where its values lie, its constant, and a line of coefficients for every entry of a point."""
 
     def __init__(self, lmi: Any, blocks: list[Block], read: Read) -> None:
-        sizes = [math.prod(block.shape) for block in blocks]
         self.block = Block(**lmi.set.spec(), read=read)
         self.constant = each(read, lmi.constant.reshape(-1))
-        self.lines = zeros(sum(sizes), self.constant.size)
-        starts = np.cumsum([0, *sizes])
-        for rows, block, size, start in zip(lmi.coefficients, blocks, sizes, starts, strict=False):
-            for i, (place, values) in enumerate(
-                [] if rows is None else expand(rows, self.constant.size, read)
-            ):
-                self.lines[start + i, place] = values
-            whole = self.lines[start : start + size].reshape(-1, *self.block.shape)
-            if self.block.matrix and (whole != whole.transpose(0, 2, 1)).any():
-                raise NotProved("the coefficients of an LMI are not symmetric")
-            turned = np.arange(size).reshape(block.shape).T.reshape(-1)
-            if (whole != whole[turned]).any():
-                raise NotProved("the coefficients of an LMI differ at mirrored entries")
+        lines = list[Row]()
+        for rows, block in zip(lmi.coefficients, blocks, strict=True):
+            lines += lined(rows, math.prod(block.shape), self.constant.size, read)
+        self.lines = Lines(lines, self.constant.size)
+        if self.block.matrix and not self.lines.mirrored(self.block.n):
+            raise NotProved("the coefficients of an LMI are not symmetric")
+        start = 0
+        for block in blocks:
+            own = self.lines.lines[start : start + math.prod(block.shape)]
+            for k, (place, values) in zip(np.arange(len(own)).reshape(block.shape).T.flat, own, strict=True):
+                if not np.array_equal(place, own[k][0]) or (values != own[k][1]).any():
+                    raise NotProved("the coefficients of an LMI differ at mirrored entries")
+            start += len(own)
 
     def value(self, x: np.ndarray) -> np.ndarray:
         """The array that has to lie in the block."""
-        return (self.constant + product(self.lines.T, x)).reshape(self.block.shape)
+        return (self.constant + self.lines.turned().times(x)).reshape(self.block.shape)
 
 
 class Question:
@@ -289,23 +304,26 @@ class Question:
             max(block.side for block in self.sets),
             np.sum(problem.lower == problem.upper),
         )
-        entries = [math.prod(lmi.set.shape) for lmi in problem.lmis]
         side = max([side, *(Block(**lmi.set.spec()).side for lmi in problem.lmis)])
-        numbers_held = (self.m + traces + sum(entries)) * self.cuts[-1]
+        widths = np.diff(self.cuts).tolist()
+        numbers_held = traces * self.cuts[-1] + sum(map(held, problem.rows, widths))
+        for lmi in problem.lmis:
+            size = math.prod(lmi.set.shape)
+            numbers_held += size + sum(held(rows, size) for rows in lmi.coefficients)
         if np.any(np.array((numbers_held, equal, side)) > (LARGEST if arithmetic.flint else LARGEST_SLOW)):
             raise NotProved(f"too large for an audit{'' if arithmetic.flint else ' without python-flint'}")
         ends = zip(problem.lower.tolist(), problem.upper.tolist(), strict=True)
         self.bounds = [tuple(read(v) if math.isfinite(v) else None for v in pair) for pair in ends]
-        self.matrix = zeros(self.m + traces, self.cuts[-1])
-        for block, rows, (start, stop) in zip(self.sets, problem.rows, pairwise(self.cuts), strict=True):
-            for i, (place, values) in enumerate([] if rows is None else expand(rows, stop - start, read)):
-                self.matrix[i, place + start] = values
+        parts = list[Lines]()
+        for block, rows, width in zip(self.sets, problem.rows, widths, strict=True):
+            lines = lined(rows, self.m, width, read) + lined(None, traces, width, read)
             if block.trace is not None:
-                self.matrix[len(self.bounds), start : stop : block.n + 1] = rational(1)
+                lines[len(self.bounds)] = (np.arange(0, width, block.n + 1), zeros(block.n) + 1)
                 self.bounds.append((block.trace, block.trace))
-            square = self.matrix[:, start:stop].reshape(-1, *block.shape)
-            if block.matrix and (square != square.transpose(0, 2, 1)).any():
+            parts.append(Lines(lines, width))
+            if block.matrix and not parts[-1].mirrored(block.n):
                 raise NotProved("the rows are not symmetric")
+        self.matrix = Lines.beside(parts)
         self.lmis = [Inequality(lmi, self.sets, read) for lmi in problem.lmis]
         self.equal = np.array([low == high for low, high in self.bounds], dtype=bool)
 
@@ -317,12 +335,14 @@ class Question:
     def off(self, x: np.ndarray) -> np.ndarray:
         """By how much the equality rows are off at ``x``."""
         right = zeros(self.equal.sum()) + [low for low, high in self.bounds if low == high]
-        return right - product(self.matrix[self.equal], x)
+        return right - self.matrix.pick(self.equal).times(x)
 
     def contradiction(self) -> str:
         """Prove that no numbers at all meet the equality rows and the prescribed traces."""
-        table = np.column_stack([self.matrix[self.equal], self.off(zeros(self.cuts[-1]))])
-        if not self.equal.any() or self.cuts[-1] not in reduced(table)[1]:
+        if not self.equal.any() or self.equal.sum() * self.cuts[-1] > LARGEST[0]:
+            raise NotProved("there are no equality rows, or too many to be eliminated")
+        table = np.column_stack([self.matrix.pick(self.equal).dense(), self.off(zeros(self.cuts[-1]))])
+        if self.cuts[-1] not in reduced(table)[1]:
             raise NotProved("the equality rows do not contradict each other")
         return "the equality rows and prescribed traces contradict each other"
 
@@ -335,14 +355,13 @@ class Question:
         off, missing = self.off(x), self.missing(x)
         depth = [zeros(inside.size) + np.reshape(reach, -1) for inside, reach in placed]
         # Let all blocks move, each in proportion to its depth, or one alone; or in the metric of the point.
-        rows = self.matrix[self.equal]
+        lines = self.matrix.pick(self.equal)
         for alone in (None, *range(len(depth)), "metric") if missing and (off != 0).any() else ():
             weight = np.concatenate([part * (alone in (None, b, "metric")) for b, part in enumerate(depth)])
-            moved = rows * weight * weight
-            for (start, stop), (block, part) in zip(pairwise(self.cuts), self.blocks(x), strict=True):
-                if alone == "metric" and block.kind == "PSD":
-                    moved[:, start:stop] = through(rows[:, start:stop], part)
-            step = shortest(rows, moved, off)
+            moved = lines.scaled(each(coarse, weight * weight))
+            if alone == "metric":
+                moved = moved_along(moved, lines, pairwise(self.cuts), self.blocks(x))
+            step = shortest(lines, moved, off)
             if step is not None:
                 missing = self.missing(x + step)
             if not missing:
@@ -353,7 +372,7 @@ class Question:
 
     def missing(self, x: np.ndarray) -> str:
         """Which set or row is not proved to hold at ``x``; nothing if all are."""
-        values = product(self.matrix, x)
+        values = self.matrix.times(x)
         for i, (value, (low, high)) in enumerate(zip(values, self.bounds, strict=True)):
             if (low is not None and value < low) or (high is not None and value > high):
                 return f"row {i} is outside its bounds"
@@ -364,8 +383,8 @@ class Question:
 
     def gradient(self, y: np.ndarray, own: list[np.ndarray]) -> np.ndarray:
         """``A*y`` with ``B*Y`` of every LMI, over all blocks."""
-        parts = (product(lmi.lines, part) for lmi, part in zip(self.lmis, own, strict=True))
-        return sum(parts, product(self.matrix.T, y) if y.size else zeros(self.cuts[-1]))
+        parts = (lmi.lines.times(part) for lmi, part in zip(self.lmis, own, strict=True))
+        return sum(parts, self.matrix.turned().times(y))
 
     def infeasible(self, given: Any) -> str:
         """Prove that multipliers, or exact ones next to them, rule out every point."""
@@ -385,16 +404,22 @@ class Question:
         own = [(part + part[mirror]) / 2 for part, mirror in zip(own, mirrors, strict=True)]
         off = -self.gradient(y, own)[free]
         if (off != 0).any():
-            sizes = np.array([max(abs(row)) or rational(1) for row in self.matrix], dtype=object)
+            largest = [max(abs(values), default=0) or rational(1) for _, values in self.matrix.lines]
             # Those bound to a sign may move by as much as they are, the others by as much as the largest.
             signed = [None in ends for ends in self.bounds]
+            sizes = np.array([*largest, None], dtype=object)[:-1]
             reach = np.where(signed, abs(y), max(abs(y) * sizes, default=0) / sizes)
-            lines = np.hstack([self.matrix[:, free].T, *(lmi.lines[free] for lmi in self.lmis)])
+            lines = Lines.beside(
+                [self.matrix.turned().pick(free), *(lmi.lines.pick(free) for lmi in self.lmis)]
+            )
             reach = np.concatenate([reach, *(zeros(part.size) + max(abs(part)) for part in own)])
-            moved, starts = lines * reach * reach, np.cumsum([y.size, *counts])
-            for (start, stop), lmi, part in zip(pairwise(starts), self.lmis, own, strict=True):
-                if metric and lmi.block.kind == "PSD":
-                    moved[:, start:stop] = through(lines[:, start:stop], part.reshape(lmi.block.shape))
+            moved = lines.scaled(each(coarse, reach * reach))
+            if metric:
+                parts = (
+                    (lmi.block, part.reshape(lmi.block.shape))
+                    for lmi, part in zip(self.lmis, own, strict=True)
+                )
+                moved = moved_along(moved, lines, pairwise(np.cumsum([y.size, *counts])), parts)
             step = shortest(lines, moved, off)
             if step is None:
                 raise NotProved("no multipliers near the given ones have A*y = 0 on the Free blocks")

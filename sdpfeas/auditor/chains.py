@@ -25,6 +25,7 @@ from sdpfeas.auditor.arithmetic import (
     semidefinite,
     zeros,
 )
+from sdpfeas.auditor.lines import Lines
 
 if TYPE_CHECKING:
     from sdpfeas.auditor.audit import Question
@@ -74,7 +75,9 @@ class Walk:
     def __init__(self, question: Question, problem: FeasibilityProblem, reading: str) -> None:
         if reading not in ("stored", "written", "meant"):
             raise NotProved(f"the reading {reading!r} is unknown to the auditor")
-        self.question = question
+        if len(question.matrix) * question.cuts[-1] > LARGEST:
+            raise NotProved("too large for an audit of chains")
+        self.question, self.matrix = question, question.matrix.dense()
         #: How far bounds may be moved so that they agree, if they were meant to, ...
         self.slack = rational(0)
         #: ... and whether a step needs that.
@@ -96,11 +99,11 @@ class Walk:
         question, m = self.question, self.question.m
         for rows, (start, stop) in zip(problem.rows, pairwise(question.cuts), strict=True):
             if rows is not None and rows.kind in ("dense", "sparse"):
-                part = question.matrix[:m, start:stop]
-                question.matrix[:m, start:stop] = each(lambda v: rational(read(float(v))), part)
+                part = self.matrix[:m, start:stop]
+                self.matrix[:m, start:stop] = each(lambda v: rational(read(float(v))), part)
         constants = list[float]()
         for lmi in self.lmis:
-            lmi.lines = each(lambda v: rational(read(float(v))), lmi.lines)
+            lmi.lines = lmi.lines.mapped(lambda v: rational(read(float(v))))
             constants += [-float(lmi.constant[i]) for i, _ in _places(lmi)]
         ends = []
         for own in (problem.lower.tolist(), problem.upper.tolist()):
@@ -126,15 +129,16 @@ class Walk:
         ties, right = zeros(count, total), list[Any]()
         start = question.cuts[-1]
         for lmi in self.lmis:
+            lines = lmi.lines.dense()
             for i, j in _places(lmi):
                 row = ties[len(right)]
-                row[: question.cuts[-1]] = lmi.lines[:, i]
+                row[: question.cuts[-1]] = lines[:, i]
                 for k in (i, j):
                     row[start + k] -= rational(1) / 2
                 right.append((-lmi.constant[i],) * 2)
             start += lmi.constant.size
-        old = np.hstack([question.matrix, zeros(len(question.matrix), total - question.cuts[-1])])
-        question.matrix = np.vstack([old[:m], ties, old[m:]])
+        old = np.hstack([self.matrix, zeros(len(self.matrix), total - question.cuts[-1])])
+        self.matrix = np.vstack([old[:m], ties, old[m:]])
         question.bounds = [*question.bounds[:m], *right, *question.bounds[m:]]
         question.sets = [*question.sets, *(lmi.block for lmi in self.lmis)]
         question.cuts = [0, *np.cumsum([math.prod(block.shape) for block in question.sets]).tolist()]
@@ -143,15 +147,15 @@ class Walk:
     def _lift(self) -> None:
         """Put semidefinite matrices in the place of cones of vectors: <a, x> is <image of a, X>."""
         question, columns = self.question, list[np.ndarray]()
-        parts = np.split(question.matrix, question.cuts[1:-1], axis=1)
+        parts = np.split(self.matrix, question.cuts[1:-1], axis=1)
         for b, (block, part) in enumerate(zip(question.sets, parts, strict=True)):
             if block.cone:
                 if len(part) * block.side**2 > LARGEST:
                     raise NotProved("too large for an audit of chains")
                 part = np.array([block.image(a).reshape(-1) for a in part], dtype=object)  # noqa: PLW2901
                 question.sets[b] = type(block)("PSD", block.side)
-            columns.append(part.reshape(len(question.matrix), -1))
-        question.matrix = np.concatenate(columns, axis=1)
+            columns.append(part.reshape(len(self.matrix), -1))
+        self.matrix = np.concatenate(columns, axis=1)
         question.cuts = [0, *np.cumsum([math.prod(block.shape) for block in question.sets]).tolist()]
 
     def _multipliers(self, given: Any) -> np.ndarray:
@@ -204,7 +208,7 @@ class Walk:
             self.moved, gap = True, rational(0)
         if gap < 0:
             raise NotProved(f"step {k}: its two sides have the wrong order")
-        parts = question.blocks(product(question.matrix[: question.m].T, y))
+        parts = question.blocks(product(self.matrix[: question.m].T, y))
         faces = [_orthogonal(face, part, k) for face, (_, part) in zip(self.faces, parts, strict=True)]
         if gap > 0:
             return True
@@ -217,7 +221,7 @@ class Walk:
         if point is None or len(point) != len(self.shown) - len(self.lmis):
             raise NotProved("there is no point with one array per set")
         sets, columns, places = list[Any](), list[np.ndarray](), list[Any]()
-        parts = np.split(question.matrix, question.cuts[1:-1], axis=1)
+        parts = np.split(self.matrix, question.cuts[1:-1], axis=1)
         for block, face, part, near in zip(question.sets, self.faces, parts, self._place(point), strict=True):
             if face is None:
                 sets.append(block)
@@ -235,7 +239,7 @@ class Walk:
                 places.append(inverse @ near @ inverse.T)
         question.sets = sets
         question.cuts = [0, *np.cumsum([math.prod(block.shape) for block in sets]).tolist()]
-        question.matrix = np.concatenate([zeros(len(question.matrix), 0), *columns], axis=1)
+        question.matrix = Lines.of(np.concatenate([zeros(len(self.matrix), 0), *columns], axis=1))
         question.equal = np.array([None not in pair and pair[0] == pair[1] for pair in question.bounds])
         with suppress(NotProved):
             if not self.moved:
@@ -259,7 +263,7 @@ class Walk:
         A step of the chain has an ``A*y`` that vanishes on the last face, so its two sides then agree too.
         """
         question, equal = self.question, np.flatnonzero(self.question.equal)
-        matrix = question.matrix[equal]
+        matrix = question.matrix.pick(question.equal).dense()
         right = np.array([question.bounds[i][0] for i in equal], dtype=object)
         basis = matrix[:, reduced(matrix)[1]]
         near = zeros(equal.size)

@@ -43,7 +43,7 @@ def answer(problem: sf.FeasibilityProblem, verdict: str, proof: str | None = "ri
 
 
 def test_the_auditor_is_short() -> None:
-    assert sum(source.read_text(encoding="utf-8").count("\n") for source in SOURCES) <= 870
+    assert sum(source.read_text(encoding="utf-8").count("\n") for source in SOURCES) <= 1100
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
@@ -95,6 +95,53 @@ def test_semidefinite_matrices_are_told_from_indefinite_ones(n: int) -> None:
             auditor.each(lambda v: Fraction(int(v.numerator), int(v.denominator)), gram)
         )
         assert auditor.semidefinite(gram) == true
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 20])
+def test_dominance_proves_definite_matrices_and_no_others(n: int) -> None:
+    pytest.importorskip("flint")
+    rng = np.random.default_rng([5, n])
+    for _ in range(10):
+        f = rng.integers(-9, 10, size=(n, n)) * 2.0 ** rng.integers(-30, 30, size=(n, 1))
+        gram = auditor.each(auditor.rational, f) @ auditor.each(auditor.rational, f.T)
+        definite = planted.exactly_psd(gram + auditor.identity(n, -auditor.rational(Fraction(1, 2**400))))
+        assert auditor.arithmetic.dominant(gram) <= definite
+        assert auditor.arithmetic.dominant(gram + auditor.identity(n, max(gram.diagonal()) / 1000))
+        # On the boundary, and beyond it by less than any float would show.
+        flat = auditor.each(auditor.rational, f[:, 1:]) @ auditor.each(auditor.rational, f[:, 1:].T)
+        for low in (0, Fraction(1, 2**200)):
+            assert not auditor.arithmetic.dominant(flat - auditor.identity(n, auditor.rational(low)))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_sparse_matrices_are_those_that_they_hold(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m, k, width = rng.integers(1, 6, size=3)
+    fill = rng.choice([0.05, 0.3, 1.0])
+
+    def some(rows: int) -> np.ndarray:
+        held = rng.integers(-4, 5, size=(rows, width)) * (rng.random((rows, width)) < fill)
+        return auditor.each(auditor.rational, held)
+
+    a, b, x = some(m), some(k), some(1)[0]
+    lines, others = auditor.Lines.of(a), auditor.Lines.of(b)
+    chosen = rng.random(m) < 0.5
+    start, stop = sorted(rng.integers(0, width + 1, size=2))
+    assert np.array_equal(lines.dense(), a)
+    assert np.array_equal(lines.turned().dense(), a.T)
+    assert np.array_equal(lines.times(x), a.dot(x))
+    assert np.array_equal(lines.products(others), a.dot(b.T))
+    assert np.array_equal(lines.scaled(x).dense(), a * x)
+    assert np.array_equal(lines.pick(chosen).dense(), a[chosen])
+    assert np.array_equal(lines.cut(start, stop).dense(), a[:, start:stop])
+    assert np.array_equal(auditor.Lines.beside([lines, lines.scaled(x)]).dense(), np.hstack([a, a * x]))
+
+
+def test_positions_that_come_twice_or_do_not_exist_prove_nothing() -> None:
+    ones = auditor.each(auditor.rational, np.ones(2))
+    for place in ([1, 1], [0, 4], [-1, 0]):
+        with pytest.raises(NotProved, match="twice"):
+            auditor.Lines([(np.array(place), ones)], 4)
 
 
 @pytest.mark.parametrize("trace", [None, 0.0, 0.5, 1.0, 2.25, 3.0])
@@ -252,8 +299,8 @@ def test_findings() -> None:
 
 
 def test_what_is_too_large_is_said_to_be() -> None:
-    problem = sf.FeasibilityProblem([sf.PSD(500)], [None], [], [])
-    assert "too large" in refuses(problem, "feasible", [np.eye(500)])
+    problem = sf.FeasibilityProblem([sf.PSD(1001)], [None], [], [])
+    assert "too large" in refuses(problem, "feasible", [np.eye(1001)])
 
 
 def test_fractions_of_exact_proofs_are_stored(tmp_path: Path) -> None:
