@@ -338,3 +338,33 @@ def test_a_problem_without_points_has_no_value() -> None:
         assert found.infeasible is not None
         assert found.infeasible.verdict is sf.Verdict.INFEASIBLE
         assert found.reason in repr(found)
+
+
+HERMITIAN = np.array([[1.0, 1.0 + 1e-20j], [1.0 - 1e-20j, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("block", "terms"),
+    [
+        (sf.Nonneg(2), [2**53 + 1, 0]),
+        (sf.Nonneg(2), np.array([2**53 + 1, 0])),
+        (sf.Nonneg(2), np.array([1, 0], dtype=np.longdouble) / 3),
+        (sf.Nonneg(2), [math.inf, 0.0]),
+        (sf.PSD(2), np.array([[0.0, 1.0], [2.0**-53, 0.0]])),
+        (sf.HermitianPSD(2), HERMITIAN),
+        (sf.HermitianPSD(2), np.array([[0.0, 1.0j], [1.0j, 0.0]])),
+    ],
+)
+def test_an_objective_is_never_rounded(block: BlockSet, terms: Any) -> None:
+    """Bounds of the next objective that doubles hold are none of this one."""
+    rows = block.identity()[None] if block.kind != "HermitianPSD" else np.eye(2, dtype=complex)[None]
+    problem = sf.FeasibilityProblem([block], [rows], [1.0], [1.0])
+    with pytest.raises(sf.ProblemError, match=r"round|finite|Hermitian|floating"):
+        sf.optimum(problem, [terms])
+
+
+def test_the_symmetric_part_of_an_objective_counts() -> None:
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
+    found = sf.optimum(problem, [np.array([[1.0, 1.0], [0.0, 1.0]])])
+    assert found.lower <= 1.5 <= found.upper
+    assert found.converged
