@@ -20,9 +20,10 @@ from sdpfeas.io.cvxpy import CvxpyForm
 from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.traced import Part
 from sdpfeas.numerics.effort import limited
+from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.search.solving import solve
-from sdpfeas.verifier.results import Verdict
+from sdpfeas.verifier.results import Verdict, as_stored
 
 __all__ = ["Loosening", "loosenings"]
 
@@ -105,8 +106,8 @@ def _loosening(form: CvxpyForm, part: Part, tol: float, deadline: Deadline) -> L
         # Where no amount is enough, neither is leaving the constraint out.
         keep = np.ones(form.canonical.b.size, dtype=bool)
         keep[part.main] = False
-        without = solve(Blocks(form.canonical.selected(keep)).problem(), time_limit=deadline.limit)
-        lower = math.inf if without.verdict is Verdict.INFEASIBLE else 0.0
+        without = Blocks(form.canonical.selected(keep)).problem()
+        lower = math.inf if _is(without, Verdict.INFEASIBLE, deadline) else 0.0
     else:
         for width in (0.5 * tol, 10.0 * tol, 100.0 * tol):
             more, less = guess * (1.0 + width) + 1e-9, guess * (1.0 - width)
@@ -138,4 +139,9 @@ def _proved(family: LevelSet, amount: float, verdict: Verdict, deadline: Deadlin
     """Whether a verdict is proved for an amount."""
     if deadline.expired:
         return False
-    return solve(family.at(-amount), time_limit=deadline.limit, rigorous=True).verdict is verdict
+    return _is(family.at(-amount), verdict, deadline)
+
+
+def _is(problem: FeasibilityProblem, verdict: Verdict, deadline: Deadline) -> bool:
+    """Whether a verdict is proved of a problem, its numbers as they are stored."""
+    return as_stored(solve(problem, time_limit=deadline.limit, rigorous=True).check).verdict is verdict

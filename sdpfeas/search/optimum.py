@@ -45,7 +45,7 @@ from sdpfeas.search.driver import Search
 from sdpfeas.search.optimum_lmis import LmiLevels, are_lmis_alone
 from sdpfeas.search.optimum_programs import Programs
 from sdpfeas.search.solving import solve
-from sdpfeas.verifier.results import Result, Verdict
+from sdpfeas.verifier.results import Result, Verdict, as_stored
 
 __all__ = ["Optimum", "optimum"]
 
@@ -222,7 +222,7 @@ def _without_points(search: Search, problem: FeasibilityProblem) -> Result | Non
     """The proof that a problem has no point, where there is one: then no level can be attained."""
     left = search.deadline.limit
     found = solve(problem, search.solver, time_limit=left, rigorous=True)
-    return found if found.verdict is Verdict.INFEASIBLE else None
+    return found if as_stored(found.check).verdict is Verdict.INFEASIBLE else None
 
 
 def _by_levels(search: Search, reason: str) -> str:

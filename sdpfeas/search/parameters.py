@@ -21,7 +21,7 @@ from sdpfeas.io.cvxpy import CvxpyForm, convert
 from sdpfeas.search.bracket import relative_gap
 from sdpfeas.search.driver import BisectionResult, Step, require_tolerances
 from sdpfeas.search.solving import solve
-from sdpfeas.verifier.results import Check, Verdict
+from sdpfeas.verifier.results import Check, Verdict, as_stored
 
 __all__ = ["ParameterBracket", "bisect_model"]
 
@@ -123,7 +123,8 @@ def bisect_model(
     deadline = Deadline(time_limit)
 
     def ask(form: CvxpyForm, limit: float | None) -> Check:
-        return solve(form.problem, solver, time_limit=limit, rigorous=True, options=options).check
+        found = solve(form.problem, solver, time_limit=limit, rigorous=True, options=options)
+        return as_stored(found.check)
 
     asking, before = _Asking(model, parameter, ask), parameter.value
     try:

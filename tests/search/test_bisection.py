@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import sdpfeas as sf
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
@@ -489,3 +490,17 @@ def test_one_shot_proves_only_what_may_close_the_bracket(monkeypatch):
     found = one_shot(family, "spectral-ipm", tol=1e-6)
     assert found.converged
     assert 1 <= len(asked) <= found.history[-1].iterations // 2
+
+
+def test_a_bracket_is_about_the_numbers_as_stored() -> None:
+    """Three times the double 0.1 is not the double 0.3: no point as stored, one on a face as written."""
+    rows = sp.csr_array(np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.5, 0.5, 0.1], [0.0, 0.0, 0.0, 1.0]]))
+    goal = sp.csr_array(np.array([[0.0, 0.0, 0.0, 1.0]]))
+    family = LevelSet([sf.PSD(2)], [goal], [rows], [0.0, 0.3, 3.0], [0.0, 0.3, 3.0])
+    asked = sf.solve(family.at(0.0), "facial")
+    assert (asked.verdict, asked.reading) == ("feasible", "written")  # and it says so
+    found = sf.bisect(family, "facial", lower=None, upper=4.0)
+    assert found.lower == -math.inf
+    assert found.point is None
+    assert all(step.verdict == "undecided" for step in found.history)
+    assert "as written only" in found.reason
