@@ -77,7 +77,7 @@ def audit(problem: FeasibilityProblem, answer: SavedResult) -> Audit:
     """Prove an answer, as it was read from its file, again, or its opposite."""
     evidence: dict[str, Any] = {"feasible": answer.point, "infeasible": answer.certificate}
     chain = answer.chain if answer.verdict in evidence else None
-    if chain is not None:
+    if chain is not None and chain.reading == answer.reading:
         with suppress(NotProved):
             walk = Walk(Question(problem), problem, chain.reading)
             why = walk.proved(answer.verdict, chain.steps, answer.point)

@@ -1,5 +1,6 @@
 """The auditor walks chains again: it confirms what is true, and nothing else."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -117,3 +118,14 @@ def test_numbers_are_read_as_the_library_reads_them(value):
 def test_what_is_read_rounds_to_what_is_stored():
     for value in (1 / 3, 0.3, 2.0**-1060, 1e300, 123456789.123456789):
         assert float(Fraction(chains.read(value))) == value
+
+
+def test_a_chain_says_nothing_about_numbers_read_otherwise():
+    """Feasible as written and not as stored: an answer that is labelled wrongly is not confirmed."""
+    rows = np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.5], [0.5, 0.1]], [[0.0, 0.0], [0.0, 1.0]]])
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [0.0, 0.3, 3.0], [0.0, 0.3, 3.0])
+    check = sf.solve(problem, "facial").check
+    assert (check.verdict, check.reading) == ("feasible", "written")
+    answer = stored(problem, check)
+    assert audit(problem, answer).finding is Finding.CONFIRMED
+    assert audit(problem, replace(answer, reading="stored")).finding is not Finding.CONFIRMED
