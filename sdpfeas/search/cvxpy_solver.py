@@ -15,6 +15,7 @@ from sdpfeas.extras import cvxpy
 from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.canonical import counted
 from sdpfeas.io.cvxpy.reader import reader
+from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.search.irreducible import contradiction
 from sdpfeas.search.model_optimum import column_objective
 from sdpfeas.search.optimum import Optimum, optimum
@@ -87,11 +88,12 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
     from cvxpy.reductions.solution import Solution, failure_solution
 
     form = counted(data)
-    blocks = Blocks(form)
-    if np.any(data["c"]):
-        found = _optimum(data, blocks, solver, settings)
+    cost = np.asarray(data["c"], dtype=float)
+    blocks = Blocks(form, cost=cost)
+    if np.any(cost):
+        found = _optimum(cost, blocks, solver, settings)
         if found.infeasible is None:
-            return _optimal(data, inverse, blocks, found)
+            return _optimal(cost, inverse, blocks, found)
         result = found.infeasible
     else:
         result = solve(blocks.problem(), solver, **settings)
@@ -107,20 +109,19 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
     raise SolverError(f"undecided: {result.reason}")
 
 
-def _optimum(data: dict[str, Any], blocks: Blocks, solver: Solver, settings: dict[str, Any]) -> Optimum:
-    cost = np.asarray(data["c"], dtype=float)
+def _optimum(cost: FloatArray, blocks: Blocks, solver: Solver, settings: dict[str, Any]) -> Optimum:
     limits = {name: value for name, value in settings.items() if name != "rigorous"}
     return optimum(blocks.problem(), column_objective(blocks, cost, "min"), solver=solver, **limits)
 
 
-def _optimal(data: dict[str, Any], inverse: Any, blocks: Blocks, found: Optimum) -> Any:
+def _optimal(cost: FloatArray, inverse: Any, blocks: Blocks, found: Optimum) -> Any:
     """A point of the best value, if a bracket of that is proved within the tolerance."""
     from cvxpy.error import SolverError
     from cvxpy.reductions.solution import Solution
 
     if not found.converged or found.point is None:
         raise SolverError(f"the value lies between {found.lower:.8g} and {found.upper:.8g}: {found.reason}")
-    x, cost = blocks.columns(found.point), np.asarray(data["c"], dtype=float)
+    x = blocks.columns(found.point)
     facts = {"solve_time": found.time, "num_iters": None, "solver_specific_stats": found}
     return Solution("optimal", float(cost @ x + inverse["offset"]), {inverse["var_id"]: x}, {}, facts)
 

@@ -381,3 +381,24 @@ def test_cvxpy_hears_of_weak_infeasibility(goal: int) -> None:
     assert weak.status == "infeasible"
     # A chain is all there is.
     assert all(constraint.dual_value is None for constraint in weak.constraints)
+
+
+@pytest.mark.parametrize("divisor", [0.0, cp.Parameter(value=0.0), np.array([1.0, 0.0])])
+def test_division_by_zero_is_refused(divisor: Any) -> None:
+    """cvxpy takes zero for the quotient, and every verdict would be about that."""
+    x = cp.Variable(2)
+    with pytest.raises(sf.ProblemError, match="division by zero"):
+        sf.from_cvxpy(cp.Problem(cp.Minimize(0), [x / divisor == 1]))
+
+
+def test_what_no_constraint_asks_for_is_part_of_the_objective() -> None:
+    """Unbounded along variables that are in no row: there is no optimal value to report."""
+    x, y, n = cp.Variable(), cp.Variable(), cp.Variable(nonneg=True)
+    X = cp.Variable((2, 2), PSD=True)
+    for cost in (x + y, x - n, x - cp.trace(X)):
+        with pytest.raises(cp.SolverError, match="-inf"):
+            cp.Problem(cp.Minimize(cost), [x >= 1, x <= 3]).solve(
+                solver=sf.cvxpy_solver(time_limit=0.5), rigorous=True
+            )
+    found = cp.Problem(cp.Minimize(x + n), [x >= 1, x <= 3]).solve(solver=sf.cvxpy_solver())
+    assert found == pytest.approx(1.0, rel=1e-5)

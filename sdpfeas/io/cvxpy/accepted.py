@@ -195,6 +195,12 @@ def _require_exact(atom: Any) -> None:
         raise ProblemError(
             "division by a complex number: cvxpy divides part by part; multiply by the inverse"
         )
+    elif kind == "DivExpression" and not np.all(_dense(atom.args[1].value)):
+        raise ProblemError("division by zero: cvxpy would take zero for the quotient")
+
+
+def _dense(value: Any) -> np.ndarray:
+    return np.asarray(value.toarray() if sp.issparse(value) else value)
 
 
 def _asks_for_sign(atom: Any) -> bool:

@@ -92,9 +92,11 @@ class Blocks:
     lmis : bool
         Whether semidefinite constraints on more than variables become LMIs; otherwise, like second-order
         cones, blocks of slacks with equality rows.
+    cost : ndarray, optional
+        An objective, one number for every variable: those it asks for are not left out.
     """
 
-    def __init__(self, form: CanonicalForm, *, lmis: bool = True) -> None:
+    def __init__(self, form: CanonicalForm, *, lmis: bool = True, cost: FloatArray | None = None) -> None:
         matrix, b = form.matrix, form.b
         self._matrix, self._b = matrix, b
         self._free = np.ones(matrix.shape[1], dtype=bool)
@@ -127,6 +129,8 @@ class Blocks:
         (rest,) = np.nonzero(self._free)
         used = np.zeros(matrix.shape[1], dtype=bool)
         used[matrix[self._asked].indices] = True
+        if cost is not None:
+            used[cost != 0.0] = True
         if not used.any():  # nothing is asked of anything, but a problem needs a block
             used[:] = True
         for cone in cones:
