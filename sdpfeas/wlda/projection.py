@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.extras import extra
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.validation import require_doubles
 from sdpfeas.search.driver import BisectionResult, Step
 
 with extra("wlda", "sdpfeas.wlda"):
@@ -68,6 +69,7 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             The samples, and the class of each as an index into ``classes_``.
         """
         samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        require_doubles(X, "X")  # scikit-learn rounds large integers without a word
         check_classification_targets(labels)
         classes, index = np.unique(labels, return_inverse=True)
         if classes.size < 2:

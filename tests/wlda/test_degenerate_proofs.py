@@ -9,6 +9,7 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.families import WLDA
+from sdpfeas.wlda import WorstCaseLDA
 from sdpfeas.wlda.family.provable import affinely_independent
 
 MEANS = np.array([[0.0, 0.0], [1.0, 0.0]])
@@ -63,3 +64,30 @@ def test_equal_means_without_scatter_prove_nothing() -> None:
     """Where no class scatters in the directions asked for, 0 >= delta·0 holds for every delta."""
     family = WLDA.from_scatter([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]], [np.diag([1.0, 0.0])] * 3, 1)
     assert family.known is None or not family.known.proven
+
+
+def test_large_integers_are_not_rounded() -> None:
+    """Means that differ by one beyond 2**53 are equal as doubles, and nothing is proved of those."""
+    big = 2**53
+    with pytest.raises(sf.ProblemError, match="rounded"):
+        WLDA.from_scatter(np.array([[big], [big + 1]]), np.ones((2, 1, 1)))
+    X, y = np.array([[big - 10], [big + 10], [big - 9], [big + 11]]), [0, 0, 1, 1]
+    for samples in (X, X.tolist()):
+        with pytest.raises(sf.ProblemError, match="rounded"):
+            WLDA.from_data(samples, y)
+    with pytest.raises(sf.ProblemError, match="rounded"):
+        WorstCaseLDA().fit(X, y)
+    assert WLDA.from_data(X - big, y).known is None
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [np.zeros(4), [1, 1, 0, 1], -np.ones(4), [1, 1, 1], [1, 1, 1, math.nan], ["a"] * 4, np.ones((4, 1))],
+)
+def test_weights_are_positive_numbers(weights: object) -> None:
+    X, y = np.arange(8.0).reshape(4, 2) ** 2, [0, 0, 1, 1]
+    with pytest.raises(sf.ProblemError, match="weights"):
+        WLDA.from_data(X, y, 1, weights=weights)  # type: ignore[arg-type]
+    plain, weighted = WLDA.from_data(X, y, 1), WLDA.from_data(X, y, 1, weights=[1, 1, 1, 1])
+    assert np.allclose(plain.at(0.5).apply(plain.initial_points()[0]),
+                       weighted.at(0.5).apply(plain.initial_points()[0]))  # fmt: skip

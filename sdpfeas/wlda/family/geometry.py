@@ -21,7 +21,7 @@ from sdpfeas.extras import extra
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
-from sdpfeas.problem.validation import require_symmetric
+from sdpfeas.problem.validation import require_doubles, require_symmetric
 from sdpfeas.wlda.family.provable import affinely_independent, equal_exactly
 from sdpfeas.wlda.family.row_space import RANK_TOLERANCE, column_sizes, row_space
 
@@ -252,7 +252,7 @@ def from_data(
     weighted = weights is not None
     if weighted and shrinkage == "auto":
         raise ProblemError("shrinkage='auto' counts samples, so it goes with no weights; give a share")
-    weights = np.ones(index.size) if weights is None else weights
+    weights = np.ones(index.size) if weights is None else _checked_weights(weights, index.size)
     scale = _power(max(float(np.max(raw)), -float(np.min(raw))))
     low, high = raw.min(axis=0) * scale, raw.max(axis=0) * scale
     # Rounding of the mean would make a constant feature look like a tiny one.
@@ -395,14 +395,24 @@ def _checked_data(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, np.ndarray, n
     return data, np.asarray(index), classes
 
 
+def _checked_weights(values: ArrayLike, count: int) -> FloatArray:
+    weights = _real(values, "weights", 1)
+    if weights.size != count:
+        raise ProblemError(f"weights must be one for each of the {count} samples, got {weights.size}")
+    if not np.all(weights > 0.0):
+        raise ProblemError("weights must be positive; leave out samples that do not count")
+    return weights
+
+
 def _real(values: ArrayLike, what: str, ndim: int) -> FloatArray:
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":
             raise TypeError(f"dtype {array.dtype}")
-        array = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ProblemError(f"{what} must be a real array: {error}") from None
+    require_doubles(values, what)
+    array = np.asarray(array, dtype=np.float64)
     if array.ndim != ndim or array.size == 0:
         raise ProblemError(f"{what} must be a non-empty array of {ndim} dimensions, got shape {array.shape}")
     if not np.isfinite(array).all():
