@@ -48,7 +48,8 @@ class Line:
     def exact_at(self, delta: float) -> bool:
         """Whether no product underflows or overflows: a power of two may take ``delta`` out of the range."""
         with np.errstate(over="ignore"):
-            exponents = np.frexp(self.slope)[1]
+            # Those of the slopes themselves: twice a product may be a number where the product is none.
+            exponents = np.frexp(self.slope)[1] - 1
             return bool(np.all(np.ldexp(np.ldexp(delta, exponents), -exponents) == delta))
 
     def at(self, delta: float) -> Rows:

@@ -19,9 +19,11 @@ import sdpfeas as sf
 from sdpfeas.backends.ipm.backend import SpectralIpm
 from sdpfeas.errors import CardError, OptionError, ProblemError
 from sdpfeas.families import LevelSet, MaxCut, ParametricFamily, Planted, Theta, find_family
+from sdpfeas.families.lines import line_of
 from sdpfeas.families.planted import PlantedOptions
 from sdpfeas.families.planting import BOUNDS, MATRIX_STORAGE
 from sdpfeas.families.roots import certificate_root
+from sdpfeas.problem.rows import Sparse
 from sdpfeas.search.bisection import bisect, one_shot
 from sdpfeas.verifier.results import Claim, Proof, Verdict
 
@@ -428,3 +430,14 @@ def test_unknown_families_are_refused_with_a_hint():
         find_family("wldaa")
     with pytest.raises(CardError, match="no such file"):
         find_family("nowhere/family.py")
+
+
+@pytest.mark.parametrize("exponent", [0, -1, -5, 3, -1000, 1000])
+@pytest.mark.parametrize("delta", [5e-324, 1.5e-323, 1e-310, 3 * 2.0**-1022, 1.0, 1e300, 1.7e308])
+def test_rows_that_move_are_not_rounded(exponent: int, delta: float) -> None:
+    """Half of the smallest number is none, though the smallest number is."""
+    line = line_of(None, Sparse(sp.csr_array([[2.0**exponent]]), 1, False))
+    assert line is not None
+    if line.exact_at(delta):
+        moved = Fraction(float(line.at(delta).exact_row(0)[0]))
+        assert moved == -Fraction(delta) * Fraction(2) ** exponent
