@@ -33,9 +33,21 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
     "verifier": (
         [
             *("rigorous", "numeric", "equality", "gram", "judging", "lmis", "cases", "readings"),
-            *("exact/multipliers", "exact/points", "exact/rows", "chains/replay", "chains/case"),
+            *("sparse_gram", "free_columns", "metric", "orthonormal", "precise"),
+            *("exact/multipliers", "exact/points", "exact/rows", "exact/algebra", "exact/rationals"),
+            *("exact/contradiction", "exact/eligible", "chains/replay", "chains/case", "chains/chain"),
         ],
         ["tests/verifier", "tests/problem/test_redundancy.py", "tests/auditor/test_audit.py"],
+    ),
+    "numerics": (
+        ["rounding", "integers", "exactness", "rational", "written", "sparse", "largest_sum", "balls"],
+        [
+            "tests/numerics",
+            "tests/verifier/test_verify_range.py",
+            "tests/verifier/test_verify_attacks.py",
+            "tests/verifier/test_precise.py",
+            "tests/verifier/test_existence.py",
+        ],
     ),
     "sets": (
         [*("psd", "vectors", "matrices", "second_order", "spectral_box", "hermitian", "base")],
@@ -50,7 +62,12 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
         ["tests/search/test_bisection.py", "tests/families/test_families.py"],
     ),
 }
-FOLDERS = {"verifier": "sdpfeas/verifier", "sets": "sdpfeas/problem/sets", "brackets": "sdpfeas"}
+FOLDERS = {
+    "verifier": "sdpfeas/verifier",
+    "numerics": "sdpfeas/numerics",
+    "sets": "sdpfeas/problem/sets",
+    "brackets": "sdpfeas",
+}
 
 COMPARED: dict[type[ast.cmpop], list[type[ast.cmpop]]] = {
     ast.Lt: [ast.LtE, ast.Gt],
