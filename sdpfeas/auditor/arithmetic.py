@@ -18,6 +18,7 @@ __all__ = [
     "eigenvalues",
     "flint",
     "identity",
+    "nearest",
     "product",
     "rational",
     "reduced",
@@ -56,6 +57,11 @@ def bits(value: Any) -> int:
 def coarse(value: Any) -> Any:
     """The power of two that is about a positive number, or zero: a weight need not be more."""
     return rational(Fraction(2) ** bits(value)) if value > 0 else rational(0)
+
+
+def nearest(array: Any) -> np.ndarray:
+    """Every entry as the nearest double; rationals of python-flint cannot say it themselves before 0.9."""
+    return each(lambda v: float(Fraction(int(v.p), int(v.q)) if hasattr(v, "q") else v), array).astype(float)
 
 
 def zeros(*shape: int) -> np.ndarray:
@@ -169,7 +175,7 @@ def semidefinite(matrix: np.ndarray) -> bool:
 def in_unit(matrix: np.ndarray) -> tuple[np.ndarray, Any]:
     """A matrix in floating point, in units of a power of two that is about its largest entry, and that."""
     unit = rational(Fraction(2) ** max((bits(v) for v in matrix.flat if v != 0), default=0))
-    return each(float, matrix / unit).astype(float), unit
+    return nearest(matrix / unit), unit
 
 
 def eigenvalues(matrix: np.ndarray) -> np.ndarray:

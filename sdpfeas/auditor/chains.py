@@ -19,6 +19,7 @@ from sdpfeas.auditor.arithmetic import (
     NotProved,
     each,
     identity,
+    nearest,
     product,
     rational,
     reduced,
@@ -99,12 +100,11 @@ class Walk:
         question, m = self.question, self.question.m
         for rows, (start, stop) in zip(problem.rows, pairwise(question.cuts), strict=True):
             if rows is not None and rows.kind in ("dense", "sparse"):
-                part = self.matrix[:m, start:stop]
-                self.matrix[:m, start:stop] = each(lambda v: rational(read(float(v))), part)
+                self.matrix[:m, start:stop] = _read(self.matrix[:m, start:stop])
         constants = list[float]()
         for lmi in self.lmis:
-            lmi.lines = lmi.lines.mapped(lambda v: rational(read(float(v))))
-            constants += [-float(lmi.constant[i]) for i, _ in _places(lmi)]
+            lmi.lines = lmi.lines.mapped(_read)
+            constants += (-nearest(lmi.constant)[[i for i, _ in _places(lmi)]]).tolist()
         ends = []
         for own in (problem.lower.tolist(), problem.upper.tolist()):
             values = own + constants
@@ -171,13 +171,13 @@ class Walk:
 
     def _place(self, point: Any) -> list[np.ndarray]:
         """A point in floating point, with values of LMIs and matrices behind cones."""
-        near = [each(float, np.asarray(x)).astype(float) for x in point]
+        near = [nearest(x) for x in point]
         if not all(np.isfinite(x).all() for x in near):
             raise NotProved("the point is not finite")
         x = each(rational, np.concatenate([part.reshape(-1) for part in near]))
         if self.lmis and len(x) != len(self.lmis[0].lines):
             raise NotProved("there is no point with one array per set")
-        near += [each(float, lmi.value(x)).astype(float) for lmi in self.lmis]
+        near += [nearest(lmi.value(x)) for lmi in self.lmis]
         return [_behind(block, x) if block.cone else x for block, x in zip(self.shown, near, strict=True)]
 
     def proved(self, verdict: str, steps: Any, point: Any) -> str:
@@ -235,7 +235,7 @@ class Walk:
                 sets.append(type(block)("PSD", face.shape[1]))
                 moved = [product(product(face.T, a), face) for a in part.reshape(-1, block.n, block.n)]
                 columns.append(np.array(moved, dtype=object).reshape(len(part), -1))
-                inverse = np.linalg.pinv(each(float, face).astype(float))
+                inverse = np.linalg.pinv(nearest(face))
                 places.append(inverse @ near @ inverse.T)
         question.sets = sets
         question.cuts = [0, *np.cumsum([math.prod(block.shape) for block in sets]).tolist()]
@@ -276,6 +276,11 @@ class Walk:
             question.bounds[i] = (value, value)
 
 
+def _read(array: np.ndarray) -> np.ndarray:
+    """What the doubles of an array were rounded from."""
+    return each(lambda v: rational(read(v)), nearest(array))
+
+
 def _places(lmi: Any) -> list[tuple[int, int]]:
     """Positions of the entries of an LMI that count, each with that of its mirror image."""
     n = lmi.block.n
@@ -287,7 +292,7 @@ def _places(lmi: Any) -> list[tuple[int, int]]:
 def _behind(block: Any, x: np.ndarray) -> np.ndarray:
     """A matrix whose image is near a member of a cone of vectors; of small rank on the boundary."""
     if block.kind == "HermitianPSD":
-        return each(float, block.image(each(rational, x))).astype(float) / 2
+        return nearest(block.image(each(rational, x))) / 2
     t = max(float(x[0]), math.hypot(*x[1:]), math.ulp(0.0))
     out = np.outer([t, *x[1:]], [t, *x[1:]]) / (2 * t)
     return out + np.eye(len(x)) * (max(t - np.trace(out), 0.0) / len(x))

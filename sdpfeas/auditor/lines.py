@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.auditor.arithmetic import NotProved, each, product, rational, solved, through, zeros
+from sdpfeas.auditor.arithmetic import NotProved, product, rational, solved, through, zeros
 
 __all__ = ["Lines", "Row", "moved_along", "shortest"]
 
@@ -82,9 +82,9 @@ class Lines:
         """Every column times a number."""
         return Lines(((place, values * weights[place]) for place, values in self.lines), self.width)
 
-    def mapped(self, function: Callable[[Any], Any]) -> Lines:
-        """A function of every number."""
-        return Lines(((place, each(function, values)) for place, values in self.lines), self.width)
+    def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> Lines:
+        """The numbers of every line changed."""
+        return Lines(((place, function(values)) for place, values in self.lines), self.width)
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """The product with a vector."""

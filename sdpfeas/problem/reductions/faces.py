@@ -365,6 +365,8 @@ def _equalities(faces: Faces) -> list[int]:
 def _apart(table: np.ndarray) -> list[int]:
     """Order of the rows of a table in which each is far from what those before it span."""
     rows = table.astype(np.float64)
+    if not rows.size:
+        return list(range(len(rows)))
     sizes = np.linalg.norm(rows, axis=1, keepdims=True)
     order = scipy.linalg.qr((rows / np.where(sizes > 0.0, sizes, 1.0)).T, mode="r", pivoting=True)[1]
     return [int(k) for k in order]

@@ -66,12 +66,12 @@ def exact_step(
     _, triangle, columns = scipy.linalg.qr(table, mode="economic", pivoting=True)
     diagonal = np.abs(np.diagonal(triangle))
     rank = int(np.sum(diagonal > 1e-10 * np.max(diagonal, initial=0.0)))
-    columns = columns[:rank]
-    _, _, order = scipy.linalg.qr(table[:, columns].T, mode="economic", pivoting=True)
-    index = order[:rank]
-    part = solve(matrix[np.ix_(index, columns)], off[index]) if rank else zeros((0,))
-    if part is None:
-        return None
     step = zeros((matrix.shape[1],))
-    step[columns] = part
+    if rank:
+        columns = columns[:rank]
+        index = scipy.linalg.qr(table[:, columns].T, mode="economic", pivoting=True)[2][:rank]
+        part = solve(matrix[np.ix_(index, columns)], off[index])
+        if part is None:
+            return None
+        step[columns] = part
     return step if all(a == b for a, b in zip(matrix.dot(step), off, strict=True)) else None
