@@ -39,6 +39,11 @@ SHAPES: dict[str, tuple[list[int], int, int]] = {
 CURVED = [3, 2, 3, 3, 12]
 
 
+def scattered(rng: np.random.Generator, m: int, n: int, density: float) -> sp.csr_array:
+    """As scipy's random_array, which takes a generator by another name before 1.15."""
+    return sp.csr_array(rng.random((m, n)) * (rng.random((m, n)) < density))
+
+
 def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) -> list[ConeRows]:
     """Cones with random rows; the last row may be full, among sparse ones."""
     sides, lines, entries = SHAPES[shape]
@@ -53,10 +58,9 @@ def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) 
             full[-1] = 1.0
         cones.append(ConeRows(n, sp.csr_array(full.reshape(m, -1)), rng.normal() * np.eye(n).reshape(-1)))
     for n in CURVED if shape.startswith("second order") else []:
-        rows = sp.random_array((m, n), density=0.5, rng=rng, format="csr")
-        cones.append(ConeRows(0, rows, rng.normal(size=n), curved=True))
+        cones.append(ConeRows(0, scattered(rng, m, n, 0.5), rng.normal(size=n), curved=True))
     if lines:
-        cones.append(ConeRows(0, sp.random_array((m, lines), density=0.4, rng=rng), rng.normal(size=lines)))
+        cones.append(ConeRows(0, scattered(rng, m, lines, 0.4), rng.normal(size=lines)))
     return cones
 
 
@@ -152,7 +156,7 @@ def test_a_step_shrinks_every_residual_alike(seed, shape, free) -> None:
 @pytest.mark.parametrize("free", [0, 2])
 def test_sparse_systems_are_solved(free) -> None:
     rng = np.random.default_rng(free)
-    root = sp.random_array((30, 30), density=0.05, rng=rng)
+    root = scattered(rng, 30, 30, 0.05)
     schur = sp.csc_array(root @ root.T + sp.eye_array(30))
     columns = sp.csr_array(rng.normal(size=(30, free)))
     r1, r2 = rng.normal(size=30), rng.normal(size=free)
