@@ -42,11 +42,22 @@ class LeastSubspaces(Subspaces):
     def program(self, basis: FloatArray) -> ConicProgram:
         """Return the one program on the span of orthonormal columns."""
         self._small = _restricted(self._terms, basis)
-        return least_program(SpectralBox(basis.shape[1], trace=self._box.trace), self._small, self._offsets)
+        return least_program(self._small_box(basis.shape[1]), self._small, self._offsets)
+
+    def question(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
+        """``<A_i, Z> >= b_i + delta`` on the span of orthonormal columns."""
+        self._small = _restricted(self._terms, basis)
+        level = self._offsets + delta
+        return FeasibilityProblem(
+            [self._small_box(basis.shape[1])], [self._small], level, np.full(level.size, np.inf)
+        )
+
+    def _small_box(self, side: int) -> SpectralBox:
+        return SpectralBox(side, trace=self._box.trace)
 
     def matrix(self, point: Point) -> FloatArray:
         """Meet the trace: in all dimensions together what is missing would cost much more."""
-        return SpectralBox(point[0].shape[0], trace=self._box.trace).project(symmetrize(point[0]))
+        return self._small_box(point[0].shape[0]).project(symmetrize(point[0]))
 
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
         """Return the matrix over all coordinates."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
-from sdpfeas.problem.problem import Point
+from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows.arrays import frozen
 
@@ -49,9 +49,12 @@ class Subspaces(ABC):
     ----------
     r : int
         Number of directions that points consist of.
+    basis : ndarray or None
+        Where the last search ended, for the next one to begin with.
     """
 
     r: int
+    basis: FloatArray | None = None
 
     @abstractmethod
     def first(self) -> FloatArray:
@@ -60,6 +63,20 @@ class Subspaces(ABC):
     @abstractmethod
     def program(self, basis: FloatArray) -> ConicProgram:
         """Return the one program of the family on the span of orthonormal columns."""
+
+    @abstractmethod
+    def question(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
+        """Return the problem of the family at a value of its parameter, on the span of orthonormal columns.
+
+        What is said of the last program below holds for the last question as well.
+
+        Parameters
+        ----------
+        basis : ndarray
+            The columns.
+        delta : float
+            The value.
+        """
 
     @abstractmethod
     def matrix(self, point: Point) -> FloatArray:

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -197,8 +198,15 @@ def _searched(search: Search) -> BisectionResult:
             return search.result("stopped by the callback")
         if search.bracket.closed and search.bracket.lower <= search.bracket.upper:
             return search.result(CLOSED)
+    elif _tells_its_gap(search.backend):
+        search.spaces = search.family.subspaces()
     search.look_around()
     return _certified(search)
+
+
+def _tells_its_gap(backend: FeasibilityBackend) -> bool:
+    """Whether a solve can be ended at the accuracy that one of many subspaces is worth."""
+    return backend.calls_back and backend.maximises and not isinstance(backend, Auto)
 
 
 def _no_choice(family: ParametricFamily) -> bool:
@@ -364,10 +372,18 @@ def _ask(search: Search, delta: float) -> Step:
     # What the first bounds come from is nearer to the answer than what a backend begins with by itself.
     start = search.warm or WarmStart(bracket.point, bracket.certificate)
     inquiry = Inquiry(problem, deadline=search.deadline, start=start, wanted="margin", listener=watch)
-    claim = search.sound(ask(search.backend, problem, inquiry), delta)
+    claim = Claim() if search.spaces is None else by_subspaces(search, search.spaces, delta)
+    told = search.spaces is not None and watch.decided
+    if not told:
+        before_that = claim.iterations or 0
+        claim = ask(search.backend, problem, inquiry)
+        if claim.iterations is not None:
+            claim = replace(claim, iterations=before_that + claim.iterations)
+        told = watch.told
+    claim = search.sound(claim, delta)
     verdict, proof, reason = Verdict.UNDECIDED, None, str(claim.stop)
     watch.finish(claim)
-    if search.refines and not (watch.told and relative_gap(bracket.lower, bracket.upper) < MUCH * before):
+    if search.refines and not (told and relative_gap(bracket.lower, bracket.upper) < MUCH * before):
         bracket.refine()
     if bracket.lower >= delta:
         verdict, proof = Verdict.FEASIBLE, Proof.RIGOROUS

@@ -17,7 +17,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
 from sdpfeas.verifier.results import Claim
 
-__all__ = ["Bracket", "Watch", "relative_gap"]
+__all__ = ["GAP_PER_MARGIN", "Bracket", "Watch", "relative_gap"]
 
 #: Bounds are taken from the first so many candidates of a solve, then ever more rarely. A schedule by count,
 #: not by the clock, gives the same bracket on every machine.
@@ -88,6 +88,10 @@ class Bracket:
         """Whether the bracket is within the tolerance."""
         return relative_gap(self.lower, self.upper) <= self.tol or self.upper - self.lower <= self.floor
 
+    def decides(self, delta: float | None) -> bool:
+        """Whether a value of the parameter is known to lie on one side of the threshold."""
+        return delta is not None and (self.lower >= delta or self.upper <= delta)
+
     def offer_point(self, point: Point | None) -> None:
         """Take a lower bound from a point."""
         if point is None:
@@ -136,12 +140,16 @@ class Bracket:
                 return nothing
         return inner, (lower, min(root.delta, self.upper))
 
+    def suggested(self, y: FloatArray | None) -> list[Point]:
+        """Return the points that multipliers suggest."""
+        if y is None or not np.isfinite(y).all() or not np.any(y):
+            return []
+        return self.family.recovered_points(y, self.upper if math.isfinite(self.upper) else None)
+
     def recover(self, y: FloatArray | None) -> None:
         """Take lower bounds from the points that multipliers suggest."""
-        if y is not None and np.isfinite(y).all() and np.any(y):
-            near = self.upper if math.isfinite(self.upper) else None
-            for point in self.family.recovered_points(y, near):
-                self.offer_point(point)
+        for point in self.suggested(y):
+            self.offer_point(point)
 
     def refine(self) -> None:
         """Let the family improve on what was offered, if anything of it was worth something."""
@@ -199,10 +207,7 @@ class Watch(Listener):
     @property
     def decided(self) -> bool:
         """Whether the solve has nothing left to tell."""
-        bracket, delta = self._bracket, self._delta
-        if bracket.closed:
-            return True
-        return delta is not None and (bracket.lower >= delta or bracket.upper <= delta)
+        return self._bracket.closed or self._bracket.decides(self._delta)
 
     def __call__(self, progress: Progress) -> bool:
         """Offer the candidates if it is their turn."""

@@ -17,6 +17,7 @@ from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, LimitError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
+from sdpfeas.families.subspaces import Subspaces
 from sdpfeas.notebook.card import Card
 from sdpfeas.notebook.pictures import closing
 from sdpfeas.numerics.effort import limited
@@ -169,6 +170,8 @@ class Search:
         self.initial = family.bracket
         self._given = False, False
         self.refines = True
+        #: Where questions are asked on subspaces that grow; None if only in all dimensions together.
+        self.spaces: Subspaces | None = None
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -202,18 +205,21 @@ class Search:
 
     def look_around(self) -> None:
         """Take bounds from what the family suggests, for the ends that are not given."""
-        bracket = self.bracket
+        bracket, points = self.bracket, list[Point]()
         below, above = (not given for given in self._given)
         with suppress(LimitError):
             if below:
-                # The best first: the others then need no proof.
-                for point in sorted(self.family.initial_points(), key=self.family.estimate, reverse=True):
-                    bracket.offer_point(point)
-            if above:
-                for y in self.family.initial_multipliers():
-                    bracket.offer_multipliers(y)
-                    if below:
-                        bracket.recover(y)
+                points = self.family.initial_points()
+            for y in self.family.initial_multipliers() if above else []:
+                before = bracket.upper
+                bracket.offer_multipliers(y)
+                # What rules out less than others do suggests nothing better either.
+                if below and bracket.upper < before:
+                    points += bracket.suggested(y)
+        with suppress(LimitError):
+            # The best first: the others then need no proof.
+            for point in sorted(points, key=self.family.estimate, reverse=True):
+                bracket.offer_point(point)
         if not self.history:
             self.initial = (bracket.lower, bracket.upper)
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
+from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.backends.ipm.backend import SpectralIpm
 from sdpfeas.families import WLDA, FantopeMaxMin
 from sdpfeas.families import fantope as fantopes
 from sdpfeas.families.subspaces import davidson_pairs, lifted
@@ -83,6 +85,58 @@ def test_least_of_linear_functions(kind: str, monkeypatch: pytest.MonkeyPatch) -
         "pairs": PairwiseDifference(rng.standard_normal((7, 40))),
     }[kind]
     both(FantopeMaxMin(rows, 2, None if kind == "pairs" else rng.standard_normal(6)), monkeypatch)
+
+
+def asked_sides(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sides of the matrices that the interior-point method is asked about from now on."""
+    sides: list[int] = []
+    solve = SpectralIpm.solve
+
+    def heard(self: SpectralIpm, problem: sf.FeasibilityProblem, inquiry: Inquiry) -> Claim:
+        sides.append(problem.sets[0].n)
+        return solve(self, problem, inquiry)
+
+    monkeypatch.setattr(SpectralIpm, "solve", heard)
+    return sides
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("formulation", ["compact", "paper"])
+def test_questions_about_ratios(formulation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = samples(0, 4, 60, 200)
+    family, sides = WLDA.from_data(X, y, 2, formulation=formulation), asked_sides(monkeypatch)
+    found = sf.bisect(family, "spectral-ipm", tol=1e-3)
+    assert_proven(family, found)
+    assert sides
+    assert max(sides) < 60, "the question of the whole was not needed"
+    other = sf.bisect(family, tol=1e-6)
+    assert found.lower <= other.upper
+    assert found.upper >= other.lower
+
+
+@pytest.mark.usefixtures("small")
+def test_questions_about_the_least_of_linear_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    rows = LowRank(list(rng.standard_normal((6, 8, 40))))
+    family, sides = FantopeMaxMin(rows, 2, rng.standard_normal(6)), asked_sides(monkeypatch)
+    found = sf.bisect(family, "spectral-ipm", tol=1e-3)
+    assert_proven(family, found)
+    assert sides
+    assert max(sides) < 40, "the question of the whole was not needed"
+    other = sf.bisect(family, tol=1e-6)
+    assert found.lower <= other.upper
+    assert found.upper >= other.lower
+
+
+@pytest.mark.usefixtures("small")
+def test_where_questions_on_subspaces_do_not_do_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = samples(0, 4, 30, 100)
+    family, sides = WLDA.from_data(X, y, 2), asked_sides(monkeypatch)
+    monkeypatch.setattr("sdpfeas.search.subspace.ROUNDS", 1)
+    assert_proven(family, sf.bisect(family, "spectral-ipm", tol=1e-4))
+    assert max(sides) == 30
+    late = sf.bisect(family, "spectral-ipm", tol=1e-6, time_limit=1e-3)
+    assert late.lower <= late.upper
 
 
 @pytest.mark.usefixtures("small")

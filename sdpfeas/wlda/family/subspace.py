@@ -11,10 +11,10 @@ import scipy.linalg
 from sdpfeas.families.subspaces import SPARE, Subspaces, davidson_pairs, lifted, spanned
 from sdpfeas.families.working import WorkingRows
 from sdpfeas.numerics.linalg import FloatArray, leading_pairs, symmetrize
-from sdpfeas.problem.problem import Point
+from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, Stacked
-from sdpfeas.problem.sets import SpectralBox
+from sdpfeas.problem.sets import Nonneg, SpectralBox
 from sdpfeas.wlda.family.pricing import Pricing
 from sdpfeas.wlda.family.program import one_program
 
@@ -89,17 +89,35 @@ class RatioSubspaces(Subspaces):
 
     def program(self, basis: FloatArray) -> ConicProgram:
         """Return the one program on the span of orthonormal columns."""
-        box = SpectralBox(basis.shape[1], trace=self._box.trace)
         means = self._means @ basis
+        box, pairs, scatters = self._posed(basis, means)
+        assert self._small is not None
+        self._working, program = one_program(
+            box, pairs, scatters, self._small, means, self._pair_index, self._last
+        )
+        return program
+
+    def question(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
+        """``<S_ij, Z> >= delta·t`` and ``<S_k, Z> <= t`` on the span of orthonormal columns."""
+        box, pairs, scatters = self._posed(basis, self._means @ basis)
+        self._working = None
+        far, none = np.full(pairs.m, np.inf), np.zeros(scatters.m)
+        return FeasibilityProblem(
+            [box, Nonneg(1)],
+            [Stacked([pairs, scatters]), np.concatenate([np.full(pairs.m, -delta), none - 1.0])[:, None]],
+            np.concatenate([np.zeros(pairs.m), none - np.inf]),
+            np.concatenate([far, none]),
+        )
+
+    def _posed(self, basis: FloatArray, means: FloatArray) -> tuple[SpectralBox, Rows, Rows]:
+        """The box and the rows on the span of orthonormal columns, with the means there."""
+        box = SpectralBox(basis.shape[1], trace=self._box.trace)
         groups = [np.unique(part) for part in self._pair_parts]
         parts = [PairwiseDifference(means[group]) for group in groups]
         pairs: Rows = parts[0] if len(parts) == 1 else Stacked(parts)
         scatters = self._restricted(basis)
         self._small = Pricing(box, pairs, scatters)
-        self._working, program = one_program(
-            box, pairs, scatters, self._small, means, self._pair_index, self._last
-        )
-        return program
+        return box, pairs, scatters
 
     @cached_property
     def _pair_parts(self) -> list[np.ndarray]:
@@ -122,8 +140,8 @@ class RatioSubspaces(Subspaces):
         return Dense(symmetrize(basis.T @ rows.array @ basis))
 
     def matrix(self, point: Point) -> FloatArray:
-        """Divide by tau, and meet the trace: in all dimensions together what is missing costs much more."""
-        tau = float(point[2][0])
+        """Divide by tau, if any, and meet the trace: what is missing costs more in all dimensions."""
+        tau = float(point[2][0]) if len(point) > 2 else 1.0
         box = SpectralBox(point[0].shape[0], trace=self._box.trace)
         return box.project(symmetrize(point[0] / tau if tau > 0.0 else point[0]))
 
