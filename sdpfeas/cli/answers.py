@@ -42,7 +42,8 @@ Delta = Annotated[float | None, typer.Option(help="Value of delta, for a family 
 Reading = Annotated[
     str,
     typer.Option(
-        help="What numbers stand for: themselves (stored), or what they were rounded from (written)."
+        help="What numbers stand for: themselves (stored), or what they were rounded from (written); with "
+        "--objective also the fractions that long decimals show (meant)."
     ),
 ]
 Member = Annotated[
@@ -115,7 +116,7 @@ def solve(
     if objective:
         undecided = EXIT_CODES[lib.Verdict.UNDECIDED] if exit_code else None
         settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
-        lib.bracket_value(problem, side, chosen, settings, time_limit, as_json, undecided)
+        lib.bracket_value(problem, side, chosen, settings, time_limit, as_json, undecided, reading)
         return
     built, label = lib.load_member(problem, side=side, seed=seed, member=parse_pairs(member))
     if not isinstance(built, lib.FeasibilityProblem):

@@ -29,6 +29,7 @@ def bracket_value(
     time_limit: float | None,
     as_json: bool,
     undecided: int | None,
+    reading: str = "stored",
 ) -> None:
     """Print the proven bracket of the optimal value; end with a code where it is wider than asked for."""
     if not is_problem_file(spec):
@@ -38,15 +39,25 @@ def bracket_value(
         raise OptionError(f"{spec} holds no objective; .dat-s and .mat files do")
     search = {name: options.pop(name) for name in SEARCH_OPTIONS if name in options}
     with busy(f"{solver.name} on {Path(spec).name} …"):
-        found = optimum(problem, objective, solver=solver, time_limit=time_limit, options=options, **search)
+        found = optimum(
+            problem,
+            objective,
+            solver=solver,
+            time_limit=time_limit,
+            reading=reading,
+            options=options,
+            **search,
+        )
     if as_json:
-        facts = {"lower": found.lower, "upper": found.upper, "converged": found.converged}
+        facts: dict[str, Any] = {"lower": found.lower, "upper": found.upper, "converged": found.converged}
+        facts["reading"] = str(found.reading)
         facts["infeasible"] = found.infeasible is not None
         print_json({"problem": spec, "sense": found.sense, **facts, "reason": found.reason})
     elif found.infeasible is not None:
         out().print(f"[bold]{in_terminal(Path(spec).name)}[/]: {in_terminal(found.reason)}")
     else:
         ends = f"{found.lower:.10g} <= {found.sense} <= {found.upper:.10g}"
+        ends += "" if found.reading == "stored" else f", numbers as {found.reading}"
         out().print(f"[bold]{in_terminal(Path(spec).name)}[/]: {ends}")
         out().print(f"both ends are proved; {in_terminal(found.reason)}")
     if undecided is not None and not found.converged:

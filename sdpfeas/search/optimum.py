@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.joined import join_split
+from sdpfeas.problem.reductions.reading import READERS, read_as, read_terms, shown_fraction
 from sdpfeas.problem.reductions.redundancy import (
     MAX_ROWS,
     Independent,
@@ -46,6 +48,7 @@ from sdpfeas.search.optimum_lmis import LmiLevels, are_lmis_alone
 from sdpfeas.search.optimum_programs import Programs
 from sdpfeas.search.solving import solve
 from sdpfeas.verifier.results import Result, Verdict, as_stored
+from sdpfeas.verifier.verdicts import Reading, as_reading
 
 __all__ = ["Optimum", "optimum"]
 
@@ -76,6 +79,8 @@ class Optimum:
         Seconds.
     infeasible : Result or None
         The proof that there is no point at all, where there is none.
+    reading : Reading
+        Which numbers it is about: as stored, as written or as meant.
     """
 
     lower: float
@@ -87,13 +92,20 @@ class Optimum:
     reason: str
     time: float
     infeasible: Result | None = None
+    reading: Reading = Reading.STORED
+
+    @property
+    def _about(self) -> str:
+        """Which numbers it is about, if these are not the stored ones."""
+        return "" if self.reading is Reading.STORED else f"numbers as {self.reading}"
 
     def __repr__(self) -> str:
         """The bracket in one line."""
         if self.infeasible is not None:
-            return f"Optimum: {self.reason} ({self.time:.3g} s)"
+            return f"Optimum: {self.reason} ({', '.join(filter(None, (self._about, f'{self.time:.3g} s')))})"
         ends = f"{self.lower:.10g} <= {self.sense} <= {self.upper:.10g}"
-        return f"Optimum: {ends} (proven, {self.time:.3g} s): {self.reason}"
+        facts = ", ".join(filter(None, ("proven", self._about, f"{self.time:.3g} s")))
+        return f"Optimum: {ends} ({facts}): {self.reason}"
 
     def _repr_html_(self) -> str:
         """Show the bracket, as a card in a notebook."""
@@ -103,6 +115,7 @@ class Optimum:
         badge, tone = ("PROVEN", "feasible") if closed else ("OPEN", "undecided")
         title = f"{self.lower:.10g} ≤ {self.sense} ≤ {self.upper:.10g}"
         facts = [("width", f"{self.upper - self.lower:.2g}"), ("time", f"{self.time:.3g} s")]
+        facts += [("numbers", f"as {self.reading}")] if self._about else []
         return Card(badge, tone, title, facts, note=self.reason).html()
 
 
@@ -114,6 +127,7 @@ def optimum(
     *,
     time_limit: float | None = None,
     absolute_tol: float = 1e-9,
+    reading: str = "stored",
     options: Mapping[str, Any] | None = None,
 ) -> Optimum:
     """Bracket the optimal value of a linear objective over the points of a problem; both ends are proved.
@@ -132,13 +146,18 @@ def optimum(
         Seconds in all.
     absolute_tol : float
         Also stop when the bracket is no wider than this.
+    reading : {"stored", "written", "meant"}
+        What the numbers of problem and objective stand for: themselves; the simplest numbers that round to
+        them; or, besides, the fractions that decimals of 10 to 15 digits show (0.0333333333333 for 1/30),
+        and those that computed bounds miss by a few roundings.
     options : mapping, optional
         Options of the backend.
 
     Returns
     -------
     Optimum
-        The bracket; an end stays infinite where the problem, or its dual, has no interior to prove it in.
+        The bracket; an end stays infinite where the problem, or its dual, has no interior to prove it in, and
+        where the numbers as they are to be read make no problem of doubles.
 
     Raises
     ------
@@ -148,37 +167,85 @@ def optimum(
     goal = objective if isinstance(objective, Objective) else Objective(tuple(objective))
     if problem.m == 0 and not problem.lmis:
         raise ProblemError("a problem without rows has no optimal value to look for")
-    given, begun = problem, Deadline(time_limit)
-    joined = join_split(problem, goal.to_maximise(problem))
+    begun, asked = Deadline(time_limit), as_reading(reading, meant=True)
+    terms = goal.to_maximise(problem)
+    try:
+        with limited(begun):
+            read = read_as(problem, asked.value)
+            terms, factor, example = read_terms(terms, asked.value)
+    except (LimitError, ProblemError) as error:
+        reason = f"the numbers as {asked}: {error}"
+        none = -math.inf, math.inf, None, None
+        return Optimum(*none, goal.sense, False, reason, begun.elapsed, reading=asked)
+    settings = solver, tol, absolute_tol * float(factor), dict(options or {})
+    found = _optimum(read.problem, terms, begun, settings)
+    low, high = found.lower, found.upper
+    if goal.sense == "min":
+        low, high = -high, -low
+    offset = READERS[asked.value](finite_number(goal.offset, "the offset of the objective"))
+    reason, about, y = found.reason, asked, found.multipliers
+    if found.infeasible is not None and asked is Reading.STORED:
+        about = found.infeasible.reading
+    if asked is not Reading.STORED:
+        example = read.example or example
+        reason += f"; as {asked} ({example})" if example else f"; as {asked}, which is as stored"
+    elif not found.converged and (shown := shown_fraction(problem, terms)):
+        reason += f"; as stored, and not as meant ({shown}): reading='meant' asks about that"
+    return replace(
+        found,
+        lower=_below(low, factor, offset),
+        upper=-_below(-high, factor, -offset),
+        multipliers=None if y is None else read.multipliers(y) / float(factor),
+        sense=goal.sense,
+        reason=reason,
+        time=begun.elapsed,
+        reading=about,
+    )
+
+
+def _below(value: float, factor: Fraction, offset: Fraction) -> float:
+    """The largest double that is no larger than ``value / factor + offset``."""
+    if not math.isfinite(value):
+        return value
+    exact = Fraction(value) / factor + offset
+    try:
+        near = float(exact)
+    except OverflowError:
+        return -math.inf if exact < 0 else np.finfo(np.float64).max
+    return near if Fraction(near) <= exact else math.nextafter(near, -math.inf)
+
+
+def _optimum(
+    given: FeasibilityProblem,
+    objective: Point,
+    begun: Deadline,
+    settings: tuple[Any, float, float, dict[str, Any]],
+) -> Optimum:
+    """Bracket the maximum of a problem whose numbers stand for themselves."""
+    joined = join_split(given, objective)
     problem = joined.problem
     slacks = problem.slack_form
     inner = slacks.problem
     extra = [np.zeros(block.shape) for block in inner.sets[len(problem.sets) :]]
-    terms = (*joined.terms(goal.to_maximise(joined.original)), *extra)
+    terms = (*joined.terms(objective), *extra)
     # Of LMIs alone the rows are slacks, and not asked about.
     fewer = _independent(inner, not are_lmis_alone(problem), begun)
-    settings = solver, tol, absolute_tol, dict(options or {})
     search, reason = _bracketed(problem, fewer.problem, terms, begun, settings)
     bracket = search.bracket
     if not bracket.closed and not search.deadline.expired and isinstance(search.backend, Auto):
         refuted = None if math.isfinite(bracket.lower) else _without_points(search, given)
         if refuted is not None:
-            worst = math.inf if goal.sense == "min" else -math.inf
+            worst = -math.inf
             reason = f"there is no point: {refuted.reason}"
-            return Optimum(worst, worst, None, None, goal.sense, True, reason, begun.elapsed, refuted)
+            return Optimum(worst, worst, None, None, "max", True, reason, begun.elapsed, refuted)
         reason = _by_levels(search, reason)
-    low, high, y = bracket.lower, bracket.upper, bracket.certificate
-    offset = finite_number(goal.offset, "the offset of the objective")
-    if goal.sense == "min":
-        low, high = -high, -low
-    if offset:
-        low, high = math.nextafter(low + offset, -math.inf), math.nextafter(high + offset, math.inf)
+    y = bracket.certificate
     return Optimum(
-        low,
-        high,
+        bracket.lower,
+        bracket.upper,
         None if bracket.point is None else joined.point(slacks.point(bracket.point)),
         None if y is None else slacks.multipliers(fewer.multipliers(y[1:])),
-        goal.sense,
+        "max",
         bracket.closed,
         "the bracket is as narrow as asked for" if bracket.closed else reason,
         begun.elapsed,

@@ -34,7 +34,8 @@ class Proof(StrEnum):
 class Reading(StrEnum):
     """Which numbers a verdict is about: doubles as they are stored, or what they were rounded from.
 
-    The third is for chains only: as written, and computed bounds as the fractions they are near.
+    The third is for chains, as written, and computed bounds as the fractions they are near, and for optimal
+    values: there decimals of 10 to 15 digits are the fractions they show, besides.
     """
 
     STORED = "stored"
@@ -42,21 +43,25 @@ class Reading(StrEnum):
     MEANT = "meant"
 
 
-def as_reading(value: str) -> Reading:
+def as_reading(value: str, *, meant: bool = False) -> Reading:
     """Return the reading of a name.
 
     Parameters
     ----------
     value : str
         ``"stored"`` or ``"written"``.
+    meant : bool
+        Whether ``"meant"`` may be asked for.
 
     Raises
     ------
     OptionError
-        If it is neither.
+        If it is none of these.
     """
-    if value not in ("stored", "written"):
-        raise OptionError(f"reading must be 'stored' or 'written', got {value!r}")
+    names = [str(reading) for reading in Reading if meant or reading is not Reading.MEANT]
+    if value not in names:
+        known = " or ".join(repr(name) for name in names)
+        raise OptionError(f"reading must be {known}, got {value!r}")
     return Reading(value)
 
 

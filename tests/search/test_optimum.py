@@ -153,6 +153,10 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = json.loads(capsys.readouterr().out)
     assert said["lower"] <= 3.0 <= said["upper"]
     assert said["converged"]
+    assert said["reading"] == "stored"
+    with pytest.raises(SystemExit):
+        main(["solve", str(path), "--objective", "--reading", "meant"])
+    assert ", numbers as meant" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["solve", "theta-cycle", "--objective"])
     assert "goes with a file" in capsys.readouterr().err
@@ -279,6 +283,67 @@ def test_nql30_as_stored_has_the_value_zero(data_dir: Path) -> None:
     assert not any(v for c, v in left.items() if not goal[c])
     found = sf.optimum(stored, objective, 1e-6, time_limit=20)
     assert found.lower <= 0.0 <= found.upper
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["primal", "lmi"])
+def test_nql30_read_as_meant_has_the_published_value(data_dir: Path, side: Any) -> None:
+    problem, objective = sf.read_problem(data_dir / "dimacs" / "nql30.mat.gz", side)
+    found = sf.optimum(problem, objective, 1e-6, time_limit=300, reading="meant")
+    assert found.converged, found
+    assert -0.94605 < found.lower <= found.upper < -0.94595  # published: -0.9460
+    assert "0.0166666666667 for" in found.reason
+    assert "numbers as meant" in repr(found)
+
+
+def _thirtieths() -> tuple[sf.FeasibilityProblem, sf.Objective]:
+    """``x/30 = y/60``, twice, once with digits: as stored, or as written, only zero meets both."""
+    rows = np.array([[0.0333333333333, -0.0166666666667, 0.0], [2.0, -1.0, 0.0], [1.0, 0.0, 1.0]])
+    right = [0.0, 0.0, 1.0]
+    problem = sf.FeasibilityProblem([sf.Nonneg(3)], [rows], right, right)
+    return problem, sf.Objective((np.array([0.1, 0.0, 0.0]),), "max", offset=0.2)
+
+
+def test_a_value_as_meant_is_another_than_as_stored() -> None:
+    problem, objective = _thirtieths()
+    for reading in ("stored", "written"):
+        found = sf.optimum(problem, objective, time_limit=5, reading=reading)
+        assert found.lower <= 0.2 <= math.nextafter(found.upper, 1.0)
+        assert found.upper < 0.25 or not found.converged
+        assert found.reading == reading
+    found = sf.optimum(problem, objective, 1e-6, reading="meant")
+    assert found.lower <= 0.3 <= found.upper
+    assert found.converged, found
+    assert found.reading == "meant"
+    assert "as meant (0.0333333333333 for 1/30)" in found.reason
+    assert "numbers as meant" in repr(found)
+    assert "as meant" in found._repr_html_()
+    assert found.multipliers is not None
+    # Multipliers are those of the rows as they are: the better end is what they prove.
+    assert 0.2 - np.dot(problem.lower, found.multipliers) == pytest.approx(found.upper, abs=1e-7)
+
+
+def test_an_open_value_says_that_numbers_were_rounded() -> None:
+    problem, objective = _thirtieths()
+    found = sf.optimum(problem, objective, time_limit=5)
+    assert found.converged or "not as meant (0.0166666666667 for 1/60)" in found.reason
+
+
+def test_values_as_written() -> None:
+    """``0.1 x = 0.3`` has the solution three, as written."""
+    problem = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[0.1, 0.1]])], [0.3], [0.3])
+    found = sf.optimum(problem, [np.array([1.0, 0.0])], reading="written")
+    assert found.lower <= 3.0 <= found.upper
+    assert found.converged, found
+    assert "as written (0.1 for 1/10)" in found.reason
+    whole = sf.FeasibilityProblem([sf.Nonneg(2)], [np.ones((1, 2))], [3.0], [3.0])
+    assert "which is as stored" in sf.optimum(whole, [np.array([1.0, 0.0])], reading="written").reason
+    mixed = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[1 / 49, np.e]])], [1.0], [1.0])
+    open_ = sf.optimum(mixed, [np.ones(2)], reading="written")
+    assert (open_.lower, open_.upper, open_.converged) == (-math.inf, math.inf, False)
+    assert "the numbers as written: row 0 is none of doubles" in open_.reason
+    with pytest.raises(sf.OptionError, match="'stored' or 'written' or 'meant', got 'said'"):
+        sf.optimum(whole, [np.ones(2)], reading="said")
 
 
 def test_free_variables_that_were_split_are_joined() -> None:

@@ -26,7 +26,7 @@ from sdpfeas.problem.rows.arrays import stored_rows
 from sdpfeas.problem.rows.flat import matrix_of
 from sdpfeas.problem.sets import BlockSet
 
-__all__ = ["READINGS", "IntegralRows", "Number", "Reading", "integral_rows", "readings"]
+__all__ = ["READINGS", "IntegralRows", "Number", "Reading", "integral_rows", "read_bounds", "readings"]
 
 Reading = Literal["stored", "written", "meant"]
 READINGS: tuple[Reading, ...] = ("stored", "written", "meant")
@@ -128,7 +128,7 @@ class IntegralRows:
         """Take rows and bounds of any numbers, one by one."""
         problem = self.problem
         read: Callable[[float], Fraction] = Fraction if self.reading == "stored" else written
-        ends = [self._bounds(values, read) for values in (problem.lower, problem.upper)]
+        ends = [read_bounds(values, self.reading, read) for values in (problem.lower, problem.upper)]
         parts = [_fractions(rows, read, problem.m) for rows in problem.rows]
         lines = zip(*parts, strict=True)
         whole_rows = [all(is_simple(v) for _, values in row for v in values) for row in lines]
@@ -185,20 +185,6 @@ class IntegralRows:
         moves = sum((abs(int(weights[i])) * self.scales[i] for i in used), Fraction(0))
         return abs(Fraction(gap)) <= self.slack * moves
 
-    def _bounds(self, values: np.ndarray, read: Callable[[float], Fraction]) -> list[Fraction | None]:
-        slack = _roundings(values)
-
-        def one(value: float) -> Fraction | None:
-            if not math.isfinite(value):
-                return None
-            if self.reading == "meant":
-                near = Fraction(value).limit_denominator(COMPUTED_DENOMINATOR)
-                if abs(near - Fraction(value)) <= slack:
-                    return near
-            return read(value)
-
-        return [one(v) for v in values.tolist()]
-
     def row(self, b: int, i: int) -> Entries:
         """Row ``i`` on block ``b``."""
         return self._entries[b][i]
@@ -226,6 +212,24 @@ class IntegralRows:
                 place, values = entries[i]
                 total[place] = total[place] + values * weights[i]
             yield total.reshape(block.shape)
+
+
+def read_bounds(
+    values: np.ndarray, reading: Reading, read: Callable[[float], Fraction]
+) -> list[Fraction | None]:
+    """What bounds stand for, None where there is none; ``read`` takes those that were not computed."""
+    slack = _roundings(values)
+
+    def one(value: float) -> Fraction | None:
+        if not math.isfinite(value):
+            return None
+        if reading == "meant":
+            near = Fraction(value).limit_denominator(COMPUTED_DENOMINATOR)
+            if abs(near - Fraction(value)) <= slack:
+                return near
+        return read(value)
+
+    return [one(v) for v in values.tolist()]
 
 
 def _roundings(values: np.ndarray) -> float:
