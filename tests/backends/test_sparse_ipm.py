@@ -57,8 +57,10 @@ def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) 
         if dense_row:
             full[-1] = 1.0
         cones.append(ConeRows(n, sp.csr_array(full.reshape(m, -1)), rng.normal() * np.eye(n).reshape(-1)))
-    for n in CURVED if shape.startswith("second order") else []:
-        cones.append(ConeRows(0, scattered(rng, m, n, 0.5), rng.normal(size=n), curved=True))
+    cones.extend(
+        ConeRows(0, scattered(rng, m, n, 0.5), rng.normal(size=n), curved=True)
+        for n in (CURVED if shape.startswith("second order") else [])
+    )
     if lines:
         cones.append(ConeRows(0, scattered(rng, m, lines, 0.4), rng.normal(size=lines)))
     return cones
