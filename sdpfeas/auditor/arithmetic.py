@@ -19,6 +19,7 @@ __all__ = [
     "flint",
     "identity",
     "nearest",
+    "numbers",
     "product",
     "rational",
     "reduced",
@@ -62,6 +63,19 @@ def coarse(value: Any) -> Any:
 def nearest(array: Any) -> np.ndarray:
     """Every entry as the nearest double; rationals of python-flint cannot say it themselves before 0.9."""
     return each(lambda v: float(Fraction(int(v.p), int(v.q)) if hasattr(v, "q") else v), array).astype(float)
+
+
+def numbers(values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Evidence in rational numbers; of a matrix the symmetric part."""
+    try:
+        array = np.asarray(values)
+        fits = array.shape == shape and (array.dtype == object or np.isfinite(array).all())
+        out = each(rational, array) if fits else zeros(0)
+    except (TypeError, ValueError, AttributeError):  # text, complex numbers, arrays of arrays
+        fits = False
+    if not fits:
+        raise NotProved("the evidence does not have the shape of the problem, or is not finite")
+    return (out + out.T) / 2 if out.ndim == 2 else out
 
 
 def zeros(*shape: int) -> np.ndarray:

@@ -33,6 +33,7 @@ from sdpfeas.auditor.arithmetic import (
     eigensystem,
     eigenvalues,
     identity,
+    numbers,
     product,
     rational,
     reduced,
@@ -258,15 +259,6 @@ def held(rows: Any, width: int) -> int:
     return rows.state()[1]["data"].size if rows.kind == "sparse" else rows.m * width
 
 
-def numbers(values: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Evidence in rational numbers; of a matrix the symmetric part."""
-    array = np.asarray(values)
-    if array.shape != shape or (array.dtype != object and not np.isfinite(array).all()):
-        raise NotProved("the evidence does not have the shape of the problem, or is not finite")
-    out = each(rational, array)
-    return (out + out.T) / 2 if out.ndim == 2 else out
-
-
 class Inequality:
     """An LMI: where its values lie, its constant, and a line of coefficients for every entry of a point."""
 
@@ -325,7 +317,7 @@ class Question:
                 raise NotProved("the rows are not symmetric")
         self.matrix = Lines.beside(parts)
         self.lmis = [Inequality(lmi, self.sets, read) for lmi in problem.lmis]
-        self.equal = np.array([low == high for low, high in self.bounds], dtype=bool)
+        self.equal = np.array([None not in pair and pair[0] == pair[1] for pair in self.bounds], dtype=bool)
 
     def blocks(self, x: np.ndarray) -> Iterator[tuple[Block, np.ndarray]]:
         """Every set with its part of ``x``."""
@@ -334,7 +326,7 @@ class Question:
 
     def off(self, x: np.ndarray) -> np.ndarray:
         """By how much the equality rows are off at ``x``."""
-        right = zeros(self.equal.sum()) + [low for low, high in self.bounds if low == high]
+        right = zeros(self.equal.sum()) + [self.bounds[i][0] for i in np.flatnonzero(self.equal)]
         return right - self.matrix.pick(self.equal).times(x)
 
     def contradiction(self) -> str:

@@ -20,6 +20,7 @@ from sdpfeas.auditor.arithmetic import (
     each,
     identity,
     nearest,
+    numbers,
     product,
     rational,
     reduced,
@@ -154,7 +155,7 @@ class Walk:
                     raise NotProved("too large for an audit of chains")
                 part = np.array([block.image(a).reshape(-1) for a in part], dtype=object)  # noqa: PLW2901
                 question.sets[b] = type(block)("PSD", block.side)
-            columns.append(part.reshape(len(self.matrix), -1))
+            columns.append(part.reshape(len(self.matrix), math.prod(question.sets[b].shape)))
         self.matrix = np.concatenate(columns, axis=1)
         question.cuts = [0, *np.cumsum([math.prod(block.shape) for block in question.sets]).tolist()]
 
@@ -171,13 +172,9 @@ class Walk:
 
     def _place(self, point: Any) -> list[np.ndarray]:
         """A point in floating point, with values of LMIs and matrices behind cones."""
-        near = [nearest(x) for x in point]
-        if not all(np.isfinite(x).all() for x in near):
-            raise NotProved("the point is not finite")
-        x = each(rational, np.concatenate([part.reshape(-1) for part in near]))
-        if self.lmis and len(x) != len(self.lmis[0].lines):
-            raise NotProved("there is no point with one array per set")
-        near += [nearest(lmi.value(x)) for lmi in self.lmis]
+        exact = [numbers(x, block.shape) for x, block in zip(point, self.shown, strict=False)]
+        x = np.concatenate([part.reshape(-1) for part in exact])
+        near = [nearest(part) for part in (*exact, *(lmi.value(x) for lmi in self.lmis))]
         return [_behind(block, x) if block.cone else x for block, x in zip(self.shown, near, strict=True)]
 
     def proved(self, verdict: str, steps: Any, point: Any) -> str:
@@ -234,13 +231,14 @@ class Walk:
             elif face.ndim == 2 and face.shape[1]:
                 sets.append(type(block)("PSD", face.shape[1]))
                 moved = [product(product(face.T, a), face) for a in part.reshape(-1, block.n, block.n)]
-                columns.append(np.array(moved, dtype=object).reshape(len(part), -1))
+                columns.append(np.array(moved, dtype=object).reshape(len(part), face.shape[1] ** 2))
                 inverse = np.linalg.pinv(nearest(face))
                 places.append(inverse @ near @ inverse.T)
         question.sets = sets
         question.cuts = [0, *np.cumsum([math.prod(block.shape) for block in sets]).tolist()]
         question.matrix = Lines.of(np.concatenate([zeros(len(self.matrix), 0), *columns], axis=1))
-        question.equal = np.array([None not in pair and pair[0] == pair[1] for pair in question.bounds])
+        same = [None not in pair and pair[0] == pair[1] for pair in question.bounds]
+        question.equal = np.array(same, dtype=bool)
         with suppress(NotProved):
             if not self.moved:
                 return self._held(sets, places)

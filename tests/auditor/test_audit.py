@@ -416,3 +416,38 @@ def test_proofs_about_graded_points_and_multipliers_are_confirmed() -> None:
     twin = sf.LMI(sf.PSD(4), x / outer, [parts / outer])
     problem = sf.FeasibilityProblem([sf.Free(3)], [None], [], [], lmis=[twin])
     assert refuses(problem, "infeasible", (x * outer).reshape(-1))
+
+
+def test_rows_without_bounds_ask_for_nothing() -> None:
+    """Two missing bounds are no equation."""
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [np.array([np.eye(2)] * 2)], [-np.inf, 1.0], [np.inf, 1.0])
+    answer = SavedResult(problem.content_hash, "feasible", "rigorous", (0.5 * np.eye(2),), None)
+    assert audit(problem, answer).finding is Finding.CONFIRMED
+    certificate = replace(answer, verdict="infeasible", point=None, certificate=np.array([1.0, 0.0]))
+    assert audit(problem, certificate).finding is Finding.REFUTED
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        np.array(["a"]),
+        np.array([1j]),
+        np.array([None]),
+        np.array([math.nan]),
+        np.ones(2),
+        (np.ones(1), np.ones((2, 2))),
+        None,
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("verdict", ["feasible", "infeasible"])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_malformed_evidence_is_not_confirmed(evidence: Any, verdict: str, rows: int) -> None:
+    bounds = np.full(rows, 1.0)
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]] if rows else [None], bounds, bounds)
+    point = None if evidence is None else (evidence,)
+    for chain in (None, sf.Chain([[0]] if rows else [])):
+        answer = SavedResult(problem.content_hash, verdict, "exact", point, evidence, chain=chain)
+        found = audit(problem, answer)
+        assert found.finding is not Finding.CONFIRMED
+        assert found.proved in (None, "feasible")

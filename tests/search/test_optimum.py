@@ -433,3 +433,14 @@ def test_the_symmetric_part_of_an_objective_counts() -> None:
     found = sf.optimum(problem, [np.array([[1.0, 1.0], [0.0, 1.0]])])
     assert found.lower <= 1.5 <= found.upper
     assert found.converged
+
+
+@pytest.mark.parametrize("solver", ["auto", "clarabel", "spectral-ipm"])
+@pytest.mark.parametrize("blocks", [[sf.Nonneg(1)], [sf.Nonneg(1), sf.Free(1)], [sf.PSD(2), sf.Free(1)]])
+def test_rows_of_nothing_leave_an_optimum(solver: str, blocks: list[BlockSet]) -> None:
+    """Where 0 = 0 is the only row, none is left once those that follow from others are left out."""
+    rows = [np.zeros((1, *block.shape)) for block in blocks]
+    problem = sf.FeasibilityProblem(blocks, rows, [0.0], [0.0])
+    terms = [np.zeros(block.shape) if block.free else block.identity() for block in blocks]
+    found = sf.optimum(problem, sf.Objective(terms, "min"), solver=solver, time_limit=10)
+    assert found.lower <= 0.0 <= found.upper

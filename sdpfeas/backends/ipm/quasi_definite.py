@@ -73,6 +73,8 @@ def _lu(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _solved(factor: FloatArray, rhs: FloatArray) -> FloatArray:
+    if not rhs.size:  # LAPACK takes no empty arrays
+        return np.zeros(rhs.shape)
     solution: FloatArray = scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0]
     return solution.reshape(rhs.shape)
 
