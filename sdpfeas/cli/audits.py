@@ -106,12 +106,15 @@ def _answers(asked: lib.FeasibilityProblem | lib.ParametricFamily, label: str, p
 
 
 def _ends(family: lib.ParametricFamily, label: str, bracket: lib.SavedBracket) -> Iterator[Asked]:
-    for name, end in (("lower", bracket.lower), ("upper", bracket.upper)):
+    ends = (("lower", bracket.lower, "feasible", 1), ("upper", bracket.upper, "infeasible", -1))
+    for name, end, verdict, inward in ends:
         if end is None:
             continue
         if not end.is_about(family):
             raise ClaimError(f"the {name} end of the bracket is about another problem than {label}")
-        yield f"{label}, {name} end {end.delta:.9g}", family.at(end.delta), end.result
+        # A bracket claims one verdict at each end, whatever the answer says; rounding is not in its favour.
+        claimed = replace(end.result, verdict=verdict)
+        yield f"{label}, {name} end {end.delta:.9g}", family.rounded_at(end.delta, inward), claimed
 
 
 def _in_words(entry: dict[str, Any]) -> str:

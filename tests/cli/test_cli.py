@@ -304,6 +304,20 @@ def test_families_are_bisected(tmp_path: Path, call: Any) -> None:
     assert "family theta" in call("show", card)[1]
 
 
+def test_a_bracket_turned_round_is_not_confirmed(tmp_path: Path, call: Any) -> None:
+    """Each end is proved, of the other verdict: what the bracket claims is not."""
+    card = tmp_path / "pentagon.toml"
+    card.write_text('family = "theta"\n[options]\ngraph = "cycle"\nn = 5\n')
+    family = sf.families.Theta(np.roll(np.eye(5), 1, 0) + np.roll(np.eye(5), -1, 0))
+    found = sf.bisect(family, "spectral-ipm", tol=1e-3)
+    saved = SavedBracket.of(family, (found.lower, found.point), (found.upper, found.certificate))
+    answer = tmp_path / "b.npz"
+    answer.write_bytes(pack_bracket(saved))
+    assert call("audit", card, answer)[0] == 0
+    answer.write_bytes(pack_bracket(SavedBracket(saved.upper, saved.lower)))
+    assert call("audit", card, answer)[0] in (1, 3)
+
+
 def test_brackets_of_wlda_are_proved_again() -> None:
     pytest.importorskip("sklearn", reason="the extra [wlda] is not installed")
     family = find_problem("wlda-iris").make()
