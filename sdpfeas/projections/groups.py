@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Literal
 
@@ -17,6 +18,9 @@ from sdpfeas.wlda.family import geometry
 from sdpfeas.wlda.refine import soft_maximum
 
 __all__ = ["Aim", "Centring", "GroupVariances", "LeastKept"]
+
+#: Variances of this power of two leave room for sums of them, and for small shares.
+LARGEST_EXPONENT = 1000
 
 Aim = Literal["variance", "loss"]
 Centring = Literal["group", "overall"]
@@ -51,7 +55,13 @@ class GroupVariances:
             raise ProblemError(f"centring must be 'group' or 'overall', got {centring!r}")
         scatter = geometry.from_data(X, groups)
         self.basis, self.labels = scatter.basis, scatter.labels
-        self.unit = scatter.scale**-2.0
+        exponent = 2 * (math.frexp(scatter.scale)[1] - 1)
+        if abs(exponent) > LARGEST_EXPONENT:
+            raise ProblemError(
+                f"variances of about 2**{-exponent} are beyond what floating-point numbers hold; scale the "
+                "samples"
+            )
+        self.unit = math.ldexp(1.0, -exponent)
         factors = scatter.factors
         if centring == "overall":
             factors = tuple(np.vstack([f, m]) for f, m in zip(factors, scatter.means, strict=True))

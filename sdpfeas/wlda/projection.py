@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -134,7 +135,11 @@ class ProvenProjection(LinearProjection):
         unit : float
             A power of two by which values are multiplied to be in units of the data.
         """
-        self.delta_bounds_ = (found.lower * unit, found.upper * unit)
+        low, high = found.lower * unit, found.upper * unit
+        # Among the smallest numbers a power of two takes digits.
+        low = low if low / unit == found.lower else math.nextafter(low, -math.inf)
+        high = high if high / unit == found.upper else math.nextafter(high, math.inf)
+        self.delta_bounds_ = (low, high)
         self.delta_ = self.delta_bounds_[0]
         self.proven_, self.converged_, self.reason_ = found.proven, found.converged, found.reason
         self.history_ = found.history

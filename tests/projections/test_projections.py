@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sdpfeas.families import FantopeMaxMin
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.projections import FairPCA, MaxMinDistance, WorstCaseLDA
 from sdpfeas.projections.groups import GroupVariances, LeastKept
+from sdpfeas.search.driver import BisectionResult
 
 
 @parametrize_with_checks([FairPCA(), MaxMinDistance(shrinkage=0.1)])
@@ -222,3 +224,19 @@ def test_running_out_of_time_is_told() -> None:
 def test_shipped_cards_can_be_built(name: str) -> None:
     for member in find_problem(name).members():
         assert isinstance(member.build(0), FantopeMaxMin)
+
+
+@pytest.mark.parametrize("scale", [1e154, 1e300, 1e-162, 1e-300])
+def test_variances_that_are_no_numbers_are_refused(scale: float) -> None:
+    """They were infinite, or zero with a proof."""
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+    with pytest.raises(ProblemError, match="scale the samples"):
+        FairPCA(n_components=1).fit(scale * X, y)
+
+
+def test_bounds_among_the_smallest_numbers_are_rounded_outwards() -> None:
+    model = FairPCA()
+    low, high, unit = 1.0 + 2.0**-52, 1.0 + 2.0**-51, 2.0**-1040
+    model.take_bracket(BisectionResult(low, high, None, None, (), True, True, ""), unit)
+    below, above = (Fraction(end) for end in model.delta_bounds_)
+    assert below < Fraction(low) * Fraction(unit) < Fraction(high) * Fraction(unit) < above

@@ -78,6 +78,8 @@ def test_large_integers_are_not_rounded() -> None:
     with pytest.raises(sf.ProblemError, match="rounded"):
         WorstCaseLDA().fit(X, y)
     assert WLDA.from_data(X - big, y).known is None
+    with pytest.raises(sf.ProblemError, match="masked"):
+        WLDA.from_data(np.ma.masked_greater(X - big, 10), y)
 
 
 @pytest.mark.parametrize(

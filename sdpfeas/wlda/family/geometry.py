@@ -409,6 +409,8 @@ def _real(values: ArrayLike, what: str, ndim: int) -> FloatArray:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":
             raise TypeError(f"dtype {array.dtype}")
+        if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+            raise TypeError("entries are masked")
     except (TypeError, ValueError) as error:
         raise ProblemError(f"{what} must be a real array: {error}") from None
     require_doubles(values, what)
