@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import sdpfeas as sf
 from sdpfeas.problem.rows import Combined, Dense
 from sdpfeas.verifier.free_columns import FreeColumns
+from sdpfeas.verifier.rigorous import enclose_rows, prove_point
 
 MODES = (
     {},
@@ -498,3 +499,17 @@ def test_huge_multipliers_that_decide_nothing_excuse_nothing(block: sf.Nonneg, s
         claim = sf.Claim(certificate=np.array([size - scale, size, scale]))
         for repair in (True, False):
             assert sf.verify(problem, claim, repair=repair).verdict != sf.Verdict.INFEASIBLE
+
+
+@pytest.mark.parametrize("n", [8, 20])
+def test_rounding_in_a_row_counts_beside_what_it_is_off(n: int) -> None:
+    """The bound is as far from the value as rounding may be, which no point of the thin box is."""
+    narrow = 2.0**-48
+    box, row = sf.SpectralBox(n, 1.0 - narrow, 1.0 + narrow), np.diag(np.resize([1.0, -1.0], n))
+    point = (np.eye(n),)
+    _, (radius,), _ = enclose_rows(sf.FeasibilityProblem([box], [[row]], [0.0], [0.0]), point)
+    assert radius > n * narrow  # the value of the row is at most n * narrow on the box
+    problem = sf.FeasibilityProblem([box], [[row]], [-radius], [-radius])
+    assert not prove_point(problem, point).proven
+    check = sf.verify(problem, sf.Claim(point=point), rigorous=True)
+    assert check.verdict is not sf.Verdict.FEASIBLE, check.explain()
