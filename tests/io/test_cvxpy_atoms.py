@@ -56,7 +56,8 @@ def definite(rng: Rng) -> np.ndarray:
 
 def hermitian(rng: Rng) -> np.ndarray:
     root = rng.normal(size=(2, 2)) + 1j * rng.normal(size=(2, 2))
-    return root @ root.conj().T + 0.5 * np.eye(2)
+    whole = root @ root.conj().T + 0.5 * np.eye(2)
+    return (whole + whole.conj().T) / 2  # to the last bit, which a product need not be
 
 
 def complex_matrix(rng: Rng) -> np.ndarray:
