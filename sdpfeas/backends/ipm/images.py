@@ -7,6 +7,7 @@ memory stays bounded however many rows there are.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
@@ -15,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from sdpfeas.backends.ipm.kernel_products import square_gram, weight_terms
@@ -188,7 +190,7 @@ def _by_factors(images: Sequence[Image], weight: FloatArray) -> Any:
         return None
     factors = np.concatenate([leaf._factors for leaf in low])
     # With more terms than this, factors take more products than entries do.
-    most = 0.5 * weight.shape[0] * (m / factors.shape[0]) ** 2
+    most = 0.4 * weight.shape[0] * (m / factors.shape[0]) ** 2
     if most < FEW_TERMS:
         return None
     terms, adding = weight_terms(weight, factors.astype(np.float64), TERMS_LOSE)
@@ -196,8 +198,9 @@ def _by_factors(images: Sequence[Image], weight: FloatArray) -> Any:
         return None
     inner = square_gram(factors, terms, adding)
     if m - others < factors.shape[0] or any(np.any(leaf._signs != 1.0) for leaf in low):
-        combine = sp.block_diag([leaf.combination for leaf in low], format="csr")
-        inner = np.asarray(combine @ (combine @ inner).T)
+        edges = np.cumsum([leaf._factors.shape[0] for leaf in low])[:-1]
+        for _ in range(2):
+            inner = np.concatenate([x.summed(y) for x, y in zip(low, np.split(inner, edges), strict=True)]).T
     if not full:
         return inner
     here = np.concatenate([np.full(leaf.m, isinstance(leaf, _LowRank)) for leaf in images])
@@ -205,7 +208,10 @@ def _by_factors(images: Sequence[Image], weight: FloatArray) -> Any:
     weighed = more * weight
     cross = np.concatenate([[leaf.apply_factors(x) for x in weighed] for leaf in low], axis=1)
     out = np.empty((m, m), dtype=inner.dtype)
-    out[np.ix_(here, here)] = inner
+    if here[: m - others].all():
+        out[: m - others, : m - others] = inner  # the most frequent case, and a plain copy
+    else:
+        out[np.ix_(here, here)] = inner
     out[np.ix_(~here, here)], out[np.ix_(here, ~here)] = cross, cross.T
     out[np.ix_(~here, ~here)] = more.reshape(others, -1) @ weighed.reshape(others, -1).T
     return out
@@ -234,11 +240,13 @@ def _by_strips(
     """Gram matrix of images and extra matrices X, and the forms ``M (X / K) M'`` of the means."""
     m, c = sum(leaf.m for leaf in leaves), means.shape[0]
     size = m + len(extra)
-    gram, forms = np.zeros((size, size), dtype=kind), np.zeros((size, c, c))
+    gram, forms = np.zeros((size, size), dtype=kind, order="F"), np.zeros((size, c, c))
     width = max(1, min(n, STRIP_SIZE // max(size * n, 1)))
+    room = np.empty(size * width * n, dtype=kind)
     for start in range(0, n, width):
         stop = min(start + width, n)
-        strip = np.empty((size, stop - start, n - start), dtype=kind)
+        shape = (size, stop - start, n - start)
+        strip = room[: math.prod(shape)].reshape(shape)
         place = 0
         for leaf in leaves:
             leaf.strip(start, stop, strip[place : place + leaf.m])
@@ -248,14 +256,17 @@ def _by_strips(
         weight = np.ones(strip.shape[1:]) if kernel is None else 1.0 / np.sqrt(kernel[start:stop, start:])
         strip *= mirrored(weight).astype(kind, copy=False)
         flat = strip.reshape(size, -1)
-        gram += flat @ flat.T
+        # In place: a product of its own for every strip would be written and read again.
+        syrk = scipy.linalg.blas.dsyrk if kind is np.float64 else scipy.linalg.blas.ssyrk
+        gram = syrk(1.0, flat.T, 1.0, gram, trans=1, overwrite_c=1)
         if c:
             strip *= weight
             # Few large products instead of two small ones for every matrix.
             right = strip.reshape(-1, n - start) @ means[:, start:].T
             right = right.reshape(size, stop - start, c).transpose(1, 0, 2).reshape(stop - start, size * c)
             forms += (means[:, start:stop] @ right).reshape(c, size, c).transpose(1, 0, 2)
-    return gram, forms
+    gram += np.triu(gram, 1).T
+    return gram.T, forms
 
 
 class _Stacked(Image):
@@ -367,6 +378,20 @@ class _LowRank(Image):
         """Rows as sums of the squares of their factors."""
         shape = (self.m, self._factors.shape[0])
         return sp.csr_array((self._signs, (self._rows.owner, np.arange(shape[1]))), shape=shape)
+
+    def summed(self, terms: Any) -> Any:
+        """Sum up what belongs to the factors of every row, one row of an array a factor."""
+        if np.any(self._signs != 1.0):
+            terms = terms * self._signs[:, None]
+        if self._rank_one:
+            return terms
+        filled = [place for place in self._slices if place.stop > place.start]
+        sums = np.add.reduceat(terms, [place.start for place in filled], axis=0)
+        if len(filled) == self.m:
+            return sums
+        out = np.zeros((self.m, terms.shape[1]), dtype=terms.dtype)
+        out[[place.stop > place.start for place in self._slices]] = sums
+        return out
 
     def apply_factors(self, x: FloatArray) -> FloatArray:
         """Inner products with a matrix, of the images as their factors are."""
