@@ -19,6 +19,7 @@ from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import OutOfMemory
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.reductions.components import in_components
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["Auto", "AutoOptions"]
@@ -183,7 +184,8 @@ def _by_shape(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
         ("admm", {}),
     ]
     ours = [(OURS, dict[str, object]())]
-    first = newton_work(problem).products <= DENSE_WORK
+    parts = in_components(problem)
+    first = newton_work(problem if parts is None else parts.problem).products <= DENSE_WORK
     faces: list[tuple[str, dict[str, object]]] = []
     if Facial.takes(problem):
         faces = [(FACES, {"whole": False})]

@@ -36,6 +36,7 @@ from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.reductions.components import in_components
 from sdpfeas.problem.reductions.margins import margin_form
 from sdpfeas.problem.reductions.presolve import Presolved, presolve
 from sdpfeas.problem.reductions.shadows import cast_shadows
@@ -96,6 +97,8 @@ class SpectralIpm(FeasibilityBackend):
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
+        if (parts := in_components(problem)) is not None:
+            return self.solve(parts.problem, inquiry.through(parts)).back(parts)
         if problem.lmis:
             if stored_as_entries(problem) and _unknowns_are_cheaper(problem):
                 with np.errstate(all="ignore"):
