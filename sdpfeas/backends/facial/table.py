@@ -170,8 +170,11 @@ class Table:
         out = np.zeros((len(vectors), sum(p.side**2 for p in self.parts) + self.rays.stop - self.rays.start))
         start = 0
         for part in self.parts:
-            inverse = np.linalg.inv(self.frames[part.block][1])
-            moved = inverse.T @ part.matrices(vectors) @ inverse
+            frame = self.frames[part.block][1]
+            moved = part.matrices(vectors)
+            if not np.array_equal(frame, np.eye(part.side)):  # as it is on the whole set
+                inverse = np.linalg.inv(frame)
+                moved = inverse.T @ moved @ inverse
             out[:, start : start + part.side**2] = moved.reshape(len(vectors), part.side**2)
             start += part.side**2
         out[:, start:] = vectors[:, self.rays]

@@ -25,6 +25,11 @@ AGAIN = 0.1
 #: that floating-point numbers would show.
 SMALL, FLAT = 1e-9, 1e7
 
+#: Where the spread is above this and grows by more than this power of what the complementarity shrinks by,
+#: points lose their interior: a proof would fail, and waits until the spread stays. It grows like the first
+#: power where there is no interior, and hardly where there is one.
+SUSPECT, GROWTH = 1e5, 0.5
+
 #: Below this share of the complementarity it began with nothing better is to come.
 CONVERGED = 1e-16
 
@@ -44,10 +49,18 @@ def search(posed: Posed, inquiry: Inquiry, most: int) -> Claim:
     core = SelfDual(posed.pair)
     history, claim = [core.first_mu], Claim()
     next_point = next_certificate = due = np.inf
+    last = core.mu, core.spread
+
+    def losing() -> bool:
+        """Whether points have lost interior since the last iterate."""
+        nonlocal last
+        (mu, spread), last = last, (core.mu, core.spread)
+        return last[1] > max(SUSPECT, spread * (mu / last[0]) ** GROWTH)
 
     def visit() -> Stop | None:
         nonlocal claim, next_point, next_certificate, due
-        if core.mu <= next_point and (point := posed.near_point(core)) is not None:
+        sound = not losing()
+        if sound and core.mu <= next_point and (point := posed.near_point(core)) is not None:
             if inquiry.offer(point=point):
                 claim = Claim(point=point)
                 return Stop.FINISHED
