@@ -16,6 +16,7 @@ def saved(check: sf.Check) -> SavedResult:
         point=check.point,
         certificate=check.certificate,
         rational=check.rational,
+        chain=check.chain,
         reading=check.reading.value,
     )
 
