@@ -62,6 +62,8 @@ def corrupted(rng: np.random.Generator, answer: SavedResult) -> SavedResult:
         b = int(rng.integers(len(point)))
         point[b] = damaged(rng, point[b])
         return replace(answer, point=tuple(point[::-1] if way == 6 else point), rational=None)
+    if answer.certificate is None:  # a chain is all there is
+        return replace(answer, verdict=opposite)
     return replace(answer, certificate=damaged(rng, answer.certificate), rational=None)
 
 
