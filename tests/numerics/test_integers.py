@@ -141,3 +141,11 @@ def test_large_matrices_are_definite_or_not(size: int) -> None:
 def test_rows_that_are_short_stay() -> None:
     rows = np.array([[1, 0, -1], [0, 1, 0]], dtype=object)
     assert integers.short_rows(rows) is rows
+
+
+def test_short_rows_leave_out_what_vanishes_and_shorten_the_rest():
+    pytest.importorskip("flint")
+    assert integers.short_rows(np.array([[1, 0, 0], [0, 0, 0]], dtype=object)).tolist() == [[1, 0, 0]]
+    for long in ([[1, 1, 0], [7, 8, 0]], [[1, 1, 1], [1, 1, 2]], [[9, 1], [8, 1]]):
+        found = integers.short_rows(np.array(long, dtype=object))
+        assert max(sum(v * v for v in row) for row in found.tolist()) <= 2

@@ -11,11 +11,14 @@ from planted import exactly_psd, rationals
 from strategies import SEEDS, examples, wide, wide_numbers
 
 import sdpfeas as sf
+from sdpfeas.numerics import rounding
 from sdpfeas.numerics.linalg import cholesky
 from sdpfeas.numerics.rounding import (
     definite,
     difference_down,
     eigenvalue_enclosure,
+    gamma,
+    in_strips,
     norm_upper,
     product_up,
     quotient_up,
@@ -67,6 +70,31 @@ def test_bounds_are_tight_and_keep_zero():
     assert difference_down(3.0, 3.0) == 0.0
     assert 1.0 - 1e-15 <= difference_down(3.0, 2.0) < 1.0
     assert product_up(np.array([1.0, 0.0]), 5e-324).tolist() == [1e-323, 0.0]
+
+
+@pytest.mark.parametrize("large", [1.0, 3.0, 2.0**60])
+def test_what_is_lost_in_a_sum_is_rounded_up(large):
+    small = large * 2.0**-60
+    assert float(sum_up(large, small)) > large < float(sum_up(small, large))
+    assert sum_up(large, 0.0) == sum_up(0.0, large) == large
+
+
+def test_large_arrays_are_combined_in_strips_whatever_their_order(monkeypatch):
+    monkeypatch.setattr(rounding, "STRIP", 5)
+    first, second = np.arange(12.0).reshape(3, 4), np.arange(12.0, 24.0).reshape(3, 4)
+    for turn in (np.copy, lambda a: np.array(a).T, lambda a: np.array(a)[:, ::2], lambda a: np.array(a)[:1]):
+        expected = turn(first) + 2.0 * turn(second) + 1.0
+        found = in_strips(lambda a, b, c: a + 2.0 * b + c, turn(first), turn(second), 1.0)
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_the_radius_of_eigenvalues_holds_every_rounding(n):
+    """Of a diagonal matrix nothing but what its products may have lost is left."""
+    lam, vectors, radius = eigenvalue_enclosure(np.diag([8.0, *np.zeros(n - 1)]))
+    assert lam[-1] == 8.0
+    assert np.array_equal(np.abs(vectors) ** 2, np.abs(vectors))
+    assert radius >= 16.0 * (gamma(n + 2) + gamma(n + 4) + gamma(4))
 
 
 def test_what_is_not_a_number_stays_so():
@@ -178,3 +206,12 @@ def test_an_indefinite_matrix_is_neither_point_nor_certificate(sign):
     problem = sf.FeasibilityProblem([sf.PSD(4)], [-sign * OVERFLOWING[None]], [1.0], [np.inf])
     check = sf.verify(problem, sf.Claim(certificate=np.ones(1)), rigorous=True)
     assert check.verdict is not sf.Verdict.INFEASIBLE, check.explain()
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 60])
+def test_definiteness_leaves_room_for_all_roundings_of_a_factorisation(n):
+    """Rump's theorem asks for a share of the trace, whatever the factorisation of this very matrix loses."""
+    room = gamma(n + 3) * (n - 1)
+    assert not definite(np.diag([*np.ones(n - 1), 0.99 * room]), graded=False)
+    assert definite(np.diag([*np.ones(n - 1), 1.01 * room]), graded=False)
+    assert definite(np.diag([*np.ones(n - 1), 0.01 * room]))
