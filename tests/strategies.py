@@ -79,6 +79,11 @@ def block_sets(most: int = 5) -> st.SearchStrategy[Any]:
     return st.one_of(plain, spectral_boxes(most))
 
 
+def scattered(rng: np.random.Generator, m: int, n: int, density: float) -> sp.csr_array:
+    """As scipy's random_array, which takes a generator by another name before 1.15."""
+    return sp.csr_array(rng.random((m, n)) * (rng.random((m, n)) < density))
+
+
 def random_array(block: Any, rng: np.random.Generator, scale: float = 1.0) -> np.ndarray:
     """Array of a block's shape, symmetric where that is a matrix."""
     x = scale * rng.normal(size=block.shape)

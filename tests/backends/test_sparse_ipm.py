@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import scattered
 
 import sdpfeas as sf
 from sdpfeas.backends.asking import ask_program
@@ -39,11 +40,6 @@ SHAPES: dict[str, tuple[list[int], int, int]] = {
 CURVED = [3, 2, 3, 3, 12]
 
 
-def scattered(rng: np.random.Generator, m: int, n: int, density: float) -> sp.csr_array:
-    """As scipy's random_array, which takes a generator by another name before 1.15."""
-    return sp.csr_array(rng.random((m, n)) * (rng.random((m, n)) < density))
-
-
 def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) -> list[ConeRows]:
     """Cones with random rows; the last row may be full, among sparse ones."""
     sides, lines, entries = SHAPES[shape]
@@ -57,10 +53,8 @@ def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) 
         if dense_row:
             full[-1] = 1.0
         cones.append(ConeRows(n, sp.csr_array(full.reshape(m, -1)), rng.normal() * np.eye(n).reshape(-1)))
-    cones.extend(
-        ConeRows(0, scattered(rng, m, n, 0.5), rng.normal(size=n), curved=True)
-        for n in (CURVED if shape.startswith("second order") else [])
-    )
+    curved = CURVED if shape.startswith("second order") else []
+    cones += [ConeRows(0, scattered(rng, m, n, 0.5), rng.normal(size=n), curved=True) for n in curved]
     if lines:
         cones.append(ConeRows(0, scattered(rng, m, lines, 0.4), rng.normal(size=lines)))
     return cones

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import SEEDS, examples
+from strategies import SEEDS, examples, scattered
 
 import sdpfeas as sf
 from sdpfeas.numerics.effort import limited
@@ -196,7 +196,7 @@ def test_thousands_of_sparse_rows_are_proved(kind: str) -> None:
     parts, point = [rows], [x]
     if kind == "mixed":
         sets.append(sf.Nonneg(50))
-        parts.append(sp.random_array((m, 50), density=0.001, rng=rng, format="csr"))
+        parts.append(scattered(rng, m, 50, 0.001))
         point.append(np.ones(50))
     problem = equations(sets, parts, point)
     for noise in (0.0, 1e-11):

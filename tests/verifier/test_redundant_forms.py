@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from strategies import scattered
 
 import sdpfeas as sf
 from sdpfeas.numerics.dependence import combinations, lift
@@ -106,7 +107,7 @@ def many(
     plain = sp.csr_array(
         (np.tile([1.0, 1.0, -2.0, -2.0], m), (np.repeat(np.arange(m), 4), columns)), (m, n * n)
     )
-    mix = sp.random_array((100, m), density=3.0 / m, rng=rng, format="csr")
+    mix = scattered(rng, 100, m, 3.0 / m)
     mix.data = np.round(mix.data * 1000.0) - 500.0
     eye = sp.csr_array(np.eye(n).reshape(1, -1))
     whole = [plain, mix @ plain, plain[:50], sp.csr_array((3, n * n)), plain[[7]] * 7919.0]
