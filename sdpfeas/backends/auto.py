@@ -45,6 +45,10 @@ NO_WORD = {"claimed": "undecided"}
 #: Above this many multiply-adds per Newton system the interior-point method is no longer first.
 DENSE_WORK = 5e10
 
+#: Side of a matrix above which Clarabel is not asked before ours: it writes out the square of the dimension
+#: of a cone, which would be 50 GB.
+LARGEST_CONE = 400
+
 #: Share of the remaining time a backend gets while others wait behind it.
 SHARE = 0.5
 
@@ -185,7 +189,9 @@ def _by_shape(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
     ]
     ours = [(OURS, dict[str, object]())]
     parts = in_components(problem)
-    first = newton_work(problem if parts is None else parts.problem).products <= DENSE_WORK
+    asked = problem if parts is None else parts.problem
+    sides = (block.n for block in (*asked.sets, *(lmi.set for lmi in asked.lmis)) if block.matrix)
+    first = max(sides, default=0) > LARGEST_CONE or newton_work(asked).products <= DENSE_WORK
     faces: list[tuple[str, dict[str, object]]] = []
     if Facial.takes(problem):
         faces = [(FACES, {"whole": False})]

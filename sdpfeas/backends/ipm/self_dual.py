@@ -87,13 +87,15 @@ class SelfDual:
         return self.iterate.z
 
     @property
-    def work(self) -> Work:
-        """What one step takes."""
+    def _system_work(self) -> Work:
+        """What the Newton system takes."""
+        return self.schur.work.plus(Work(numbers=20.0 * float(self.pair.rows.nnz)))
+
+    @property
+    def _move_work(self) -> Work:
+        """What the rest of a step takes, from anywhere but multiples of the identity its system too."""
         cubes = sum(float(g.count) * g.side**3 for g in self.pair.groups)
-        entries = float(self.pair.rows.nnz)
-        return self.schur.work.plus(
-            Work(products=40.0 * cubes, numbers=20.0 * entries + 60.0 * self.pair.size)
-        )
+        return Work(products=40.0 * cubes, numbers=60.0 * float(self.pair.size))
 
     def _measure(self) -> None:
         """Recompute residuals and the complementarity measure."""
@@ -151,7 +153,10 @@ class SelfDual:
         numpy.linalg.LinAlgError
             If that fails.
         """
-        need("a step of the interior-point method", *self.work)
+        # At multiples of the identity nothing is multiplied, and what they show may be all that is asked for.
+        first = self.iterate.multiple is not None
+        work = self._system_work if first else self._system_work.plus(self._move_work)
+        need("a step of the interior-point method", *work)
         schur = self.schur.at(self.iterate)
         self._system: QuasiDefinite | SparseSystem
         if self.schur.sparse:
@@ -226,6 +231,8 @@ class SelfDual:
         numpy.linalg.LinAlgError
             If no step stays inside.
         """
+        if self.iterate.multiple is not None:
+            need("a step of the interior-point method", *self._move_work)
         predictor = self._direction(0.0, 1.0, None)
         affine = min(1.0, self._limit(predictor))
         sigma = (1.0 - affine) ** 2 if affine > 0.1 else 0.9

@@ -1,0 +1,63 @@
+"""Matrices so large that a whole step is dear: what the first iterate shows is seen all the same."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sdpfeas as sf
+from sdpfeas.backends.auto import LARGEST_CONE, preferred
+from sdpfeas.backends.ipm import self_dual
+
+
+def cut_bound(side: int) -> sf.FeasibilityProblem:
+    """``Diag(x) - L`` semidefinite, L the Laplacian of a cycle: one part, and any large x will do."""
+    diagonal = np.arange(side) * (side + 1)
+    terms = sp.csr_array((np.ones(side), (np.arange(side), diagonal)), (side, side**2))
+    cycle = np.roll(np.eye(side), 1, axis=1)
+    lmi = sf.LMI(sf.PSD(side), cycle + cycle.T - 2.0 * np.eye(side), [terms])
+    return sf.FeasibilityProblem([sf.Free(side)], [None], [], [], lmis=[lmi])
+
+
+def test_no_whole_step_has_to_fit_where_the_start_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    side, asked = 60, list[float]()
+    plain = self_dual.need
+
+    def need(what, products=0.0, *rest, **named) -> None:
+        asked.append(products)
+        plain(what, products, *rest, **named)
+
+    monkeypatch.setattr(self_dual, "need", need)
+    result = sf.solve(cut_bound(side), "spectral-ipm")
+    assert (result.verdict, result.proof) == (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)
+    assert result.claim.iterations == 0
+    assert max(asked) < 10.0 * side**3
+
+
+def test_a_step_is_not_begun_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    side = 40
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(30, side, side))
+    rows = half + np.swapaxes(half, 1, 2)
+    right = np.einsum("kij,ij->k", rows, np.diag(rng.uniform(0.01, 1.0, side)))
+    problem = sf.FeasibilityProblem([sf.PSD(side)], [rows], right, right)
+    plain = self_dual.need
+
+    def need(what, products=0.0, *rest, **named) -> None:
+        if products >= 40.0 * side**3:
+            raise sf.errors.OutOfTime("no time for a step")
+        plain(what, products, *rest, **named)
+
+    monkeypatch.setattr(self_dual, "need", need)
+    result = sf.solve(problem, "spectral-ipm")
+    assert result.claim.stop is sf.Stop.TIME_LIMIT or result.claim.iterations == 0
+
+
+def test_clarabel_is_not_asked_first_about_what_it_cannot_hold() -> None:
+    assert preferred(cut_bound(LARGEST_CONE + 1))[0][0] == "spectral-ipm"
+    # Many rows on a smaller matrix are what it is asked first about.
+    side, count = 120, 6000
+    i, j = (index[:count] for index in np.triu_indices(side))
+    place = np.concatenate([i * side + j, j * side + i])
+    rows = sp.csr_array((np.ones(2 * count), (np.tile(np.arange(count), 2), place)), (count, side**2))
+    problem = sf.FeasibilityProblem([sf.PSD(side)], [rows], np.full(count, 0.5), np.ones(count))
+    assert preferred(problem)[0][0] == "clarabel"
