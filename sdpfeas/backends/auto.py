@@ -176,8 +176,9 @@ def _share(
 def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]]:
     """Backends for a problem with their options, the most promising first."""
     sieve: dict[str, object] = {"sieve": True, "whole": False}
-    first = [(FACES, sieve)] if Facial.takes(problem) and promising(problem) else []
-    return first + _by_shape(problem)
+    queue = _by_shape(problem)
+    faces = any(name == FACES for name, _ in queue)
+    return [(FACES, sieve), *queue] if faces and promising(problem) else queue
 
 
 def _by_shape(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]]:

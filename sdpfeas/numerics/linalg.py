@@ -28,7 +28,7 @@ def symmetrize(matrix: FloatArray) -> FloatArray:
     """Return ``(matrix + matrix') / 2`` over the last two axes."""
     # Halving first: the sum of two huge entries would overflow.
     half = 0.5 * matrix
-    return np.asarray(half + np.swapaxes(half, -1, -2), dtype=np.float64)
+    return np.asarray(half + half.swapaxes(-1, -2), dtype=np.float64)
 
 
 def eigh(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -192,3 +192,13 @@ def test_many_sparse_rows_on_a_large_face():
         [sf.PSD(n)], [rows], bounds - 2.0 * np.eye(1, n + 1)[0], bounds - 2.0 * np.eye(1, n + 1)[0]
     )
     assert sf.solve(wrong, "auto", time_limit=60.0).verdict is sf.Verdict.INFEASIBLE
+
+
+def test_whether_there_are_faces_is_asked_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    data = np.concatenate([3.0 * rng.normal(size=6) + rng.normal(size=(9, 6)) for _ in range(3)])
+    problem = sf.families.WLDA.from_data(data, np.repeat(np.arange(3), 9)).at(0.1)
+    asked, takes = [], Facial.takes
+    monkeypatch.setattr(Facial, "takes", staticmethod(lambda given: asked.append(1) or takes(given)))
+    assert sf.solve(problem, "auto").verdict == "feasible"
+    assert len(asked) == 1

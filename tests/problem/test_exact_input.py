@@ -143,6 +143,18 @@ def test_entries_given_twice_are_added_up_exactly():
             Sparse(sp.coo_array((values, place), shape=(1, 1)), 1, matrix=False)
 
 
+def test_notes_of_scipy_are_not_believed():
+    twice = sp.csr_array(([0.1, 0.2], [0, 0], [0, 2]), shape=(1, 1))
+    twice.has_canonical_format = True
+    with pytest.raises(sf.ProblemError, match=r"row 0.*more than once.*rounded"):
+        Sparse(twice, 1, matrix=False)
+    mixed = sp.csr_array(([1.0, 2.0, 3.0, 0.0], [2, 0, 1, 2], [0, 2, 4]), shape=(2, 3))
+    mixed.has_canonical_format = True
+    rows = Sparse(mixed, 3, matrix=False)
+    assert rows.array.indices.tolist() == [0, 2, 1]
+    assert rows.array.data.tolist() == [2.0, 1.0, 3.0]
+
+
 def test_entries_of_a_file_given_twice_are_added_up_exactly(tmp_path):
     path = tmp_path / "twice.dat-s"
     text = "1\n1\n1\n1.0\n{k} 1 1 1 {a}\n{k} 1 1 1 {b}\n"

@@ -31,12 +31,11 @@ def promising(problem: FeasibilityProblem) -> bool:
     if problem.lmis or not 0 < zero.size * entries <= FIRST_LOOK:
         return False
     signs = _signs(problem)
-    for i in zero:
-        unit = np.zeros(problem.m)
-        for sign, bound in ((1.0, problem.lower[i]), (-1.0, problem.upper[i])):
+    for sign, bounds in ((1.0, problem.lower), (-1.0, problem.upper)):
+        for i in np.flatnonzero((bounds == 0.0) & signs[sign]):
+            unit = np.zeros(problem.m)
             unit[i] = sign
-            possible = bound == 0.0 and signs[sign][i]
-            if possible and all(map(_exposes, problem.sets, problem.adjoint(unit))):
+            if all(map(_exposes, problem.sets, problem.adjoint(unit))):
                 return True
     return False
 
@@ -49,6 +48,9 @@ def _signs(problem: FeasibilityProblem) -> dict[float, np.ndarray]:
             # Such a block has no face to expose: a row must leave it alone.
             for fine in able.values():
                 fine[problem.upper_norms[b] > 0.0] = False
+    if not any(fine.any() for fine in able.values()):
+        return able
+    for block, rows in zip(problem.sets, problem.rows, strict=True):
         if not isinstance(rows, Sparse) or not block.cone:
             continue
         coo = rows.array.tocoo()

@@ -183,6 +183,7 @@ class Embedding(Iterate):
         y, border = self._system.solve(self._beta - ahq, r2)
         self._tau_q, self._tau_hq, self._tau_ahq = q, hq, ahq
         self._tau_y, self._tau_border = y, border
+        self._tau_slope = self._slope()
 
     def _response_inner(self, q: list[FloatArray]) -> float:
         """``<H^-1 g, q>``."""
@@ -254,37 +255,42 @@ class Embedding(Iterate):
     ) -> float:
         """Solve the last equation, the gap, for the change of tau."""
         y0, border0 = solution
-        y1, border1 = self._tau_y, self._tau_border
         constant = self._dual_change(rows - self._omega * y0, y0, low, high, 0.0)
-        slope = self._dual_change(self._beta - self._omega * y1, y1, 0.0 * low, 0.0 * high, 1.0)
         # <q_tau, dX> covers the objective, and without a scale block the traces of the duals too.
         inner = float(self._tau_ahq @ y0)
         inner += sum(float(np.vdot(h, part)) for h, part in zip(self._tau_hq, q, strict=True))
-        inner1 = float(self._tau_ahq @ y1)
-        inner1 += sum(float(np.vdot(h, part)) for h, part in zip(self._tau_hq, self._tau_q, strict=True))
-        f = self.free_cost.size
-        constant -= float(self.free_cost @ border0[:f])
-        slope -= float(self.free_cost @ border1[:f])
+        constant += inner - float(self.free_cost @ border0[: self.free_cost.size])
         if self.has_size:
-            response = self._response_inner(self._tau_q)
-            constant += (response - self.size.cost[0]) * border0[-1]
-            slope += (response - self.size.cost[0]) * border1[-1]
-            constant, slope = constant + inner, slope + inner1
+            constant += (self._response_inner(self._tau_q) - self.size.cost[0]) * border0[-1]
         else:
-            curvature = sum(b.size_curvature() for b in self.blocks if isinstance(b, MatrixBlock))
             targets = sum(b.size_target() for b in self.blocks if isinstance(b, MatrixBlock))
             # -sum offset tr dU = -(targets + <g, dX> - curvature·dtau), and q_tau = -cost + g.
-            twice = self._gradient_inner(q, y0), self._gradient_inner(self._tau_q, y1)
-            constant += inner - 2.0 * twice[0] - targets
-            slope += inner1 - 2.0 * twice[1] + curvature
-        return (target - self.tau * (constant + eta * self.r_gap)) / (self.kappa + self.tau * slope)
+            constant -= 2.0 * self._gradient_inner(q, y0) + targets
+        return (target - self.tau * (constant + eta * self.r_gap)) / (self.kappa + self.tau * self._tau_slope)
+
+    def _slope(self) -> float:
+        """Change of the gap with tau; the same for both directions of a step."""
+        y, border = self._tau_y, self._tau_border
+        slope = self._dual_change(self._beta - self._omega * y, y, 0.0, 0.0, 1.0)
+        inner = float(self._tau_ahq @ y)
+        inner += sum(float(np.vdot(h, part)) for h, part in zip(self._tau_hq, self._tau_q, strict=True))
+        slope += inner - float(self.free_cost @ border[: self.free_cost.size])
+        if self.has_size:
+            return float(slope + (self._response_inner(self._tau_q) - self.size.cost[0]) * border[-1])
+        curvature = sum(b.size_curvature() for b in self.blocks if isinstance(b, MatrixBlock))
+        return float(slope - 2.0 * self._gradient_inner(self._tau_q, y) + curvature)
 
     def _gradient_inner(self, q: list[FloatArray], y: FloatArray) -> float:
         """``<g, dX>`` for the direction that ``q`` and ``y`` give."""
         return self._response_inner(q) + sum(float(part.values @ y) for part in self._sized)
 
     def _dual_change(
-        self, values: FloatArray, y: FloatArray, low: FloatArray, high: FloatArray, dtau: float
+        self,
+        values: FloatArray,
+        y: FloatArray,
+        low: FloatArray | float,
+        high: FloatArray | float,
+        dtau: float,
     ) -> float:
         """Change of ``b'y + lo'p - hi'q`` for given changes of the row values, y and tau."""
         dp = low + (dtau * self.lower[self.low] - values[self.low]) / self._v_low

@@ -385,12 +385,9 @@ class _LowRank(Image):
             terms = terms * self._signs[:, None]
         if self._rank_one:
             return terms
-        filled = [place for place in self._slices if place.stop > place.start]
-        sums = np.add.reduceat(terms, [place.start for place in filled], axis=0)
-        if len(filled) == self.m:
-            return sums
+        filled = [k for k, place in enumerate(self._slices) if place.stop > place.start]
         out = np.zeros((self.m, terms.shape[1]), dtype=terms.dtype)
-        out[[place.stop > place.start for place in self._slices]] = sums
+        out[filled] = np.add.reduceat(terms, [self._slices[k].start for k in filled], axis=0)
         return out
 
     def apply_factors(self, x: FloatArray) -> FloatArray:

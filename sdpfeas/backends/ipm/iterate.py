@@ -170,8 +170,9 @@ class Iterate:
             elif active.size:
                 parts.append(rows.select(active).scaled(self._factors[active]))
         if b in self._traced:
-            eye = sp.csr_array(block.identity().reshape(1, -1))
-            parts.append(Sparse.sound(eye, block.n))
+            eye = np.arange(block.n) * (block.n + 1)
+            row = sp.csr_array((np.ones(block.n), eye, np.array([0, block.n])), (1, block.n**2))
+            parts.append(Sparse.sound(row, block.n))
             active = np.append(active, self.problem.m + self._traced.index(b))
         if not parts:
             return active, None

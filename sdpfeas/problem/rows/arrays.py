@@ -96,6 +96,8 @@ def canonical_csr(values: Any, what: str) -> Any:
     if sp.issparse(array) and array.format in ("csr", "csc"):
         across = array.shape[1] if array.format == "csr" else array.shape[0]
         require_sound(array.indices, array.indptr, across, what)
+        if array.format == "csr" and array.dtype == np.float64 and _is_canonical(array):
+            return sp.csr_array(array, copy=True)
     coo = sp.coo_array(array)
     require_doubles(coo.data, what)
     coo = coo.astype(np.float64)
@@ -116,6 +118,16 @@ def canonical_csr(values: Any, what: str) -> Any:
     csr.eliminate_zeros()
     csr.sort_indices()
     return csr
+
+
+def _is_canonical(csr: Any) -> bool:
+    """Whether all entries are there once, in order, finite and not zero; what SciPy noted may be untrue."""
+    data, last = csr.data, int(csr.indptr[-1])
+    if data.size != last or csr.indices.size != last or not (np.isfinite(data).all() and np.all(data)):
+        return False
+    ascends = np.append(True, np.diff(csr.indices) > 0)
+    ascends[csr.indptr[:-1][csr.indptr[:-1] < last]] = True  # where a row begins
+    return bool(np.all(ascends[:last]))
 
 
 def require_sound(indices: np.ndarray, indptr: np.ndarray, width: int, what: str) -> None:

@@ -184,7 +184,8 @@ class PairwiseDifference(Rows):
 
     def scaled(self, factors: FloatArray) -> Rows:
         """Return the rows multiplied by factors, as a combination of these."""
-        return Combined(sp.diags_array(factors), self)
+        every = np.arange(self.m + 1)
+        return Combined(sp.csr_array((factors, every[:-1], every), (self.m, self.m)), self)
 
     def gram(self) -> FloatArray:
         """Matrix of inner products between rows."""

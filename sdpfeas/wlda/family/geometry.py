@@ -112,8 +112,7 @@ class ClassScatter:
 
     def feature_powers(self) -> FloatArray:
         """Powers of two that bring the spread of the data in every coordinate near one."""
-        centred = self.means - self.means.mean(axis=0)
-        return power_of_two(column_sizes(*self.factors, centred))
+        return power_of_two(self._sizes)
 
     def stretched(self, powers: FloatArray) -> ClassScatter:
         """Return the same with every coordinate multiplied by a power of two; the basis stays as it is."""
@@ -177,9 +176,13 @@ class ClassScatter:
     @cached_property
     def _within(self) -> tuple[FloatArray | None, int]:
         """Basis of the range of all scatters, and its dimension; None if that is everything."""
-        centred = self.means - self.means.mean(axis=0)
-        span, rank = row_space(self._stack, column_sizes(self._stack, centred))
+        span, rank = row_space(self._stack, self._sizes)
         return (None if rank == self.k else span), rank
+
+    @cached_property
+    def _sizes(self) -> FloatArray:
+        """The spread of the data in every coordinate."""
+        return column_sizes(self._stack, self.means - self.means.mean(axis=0))
 
     @property
     def _stack(self) -> FloatArray:
@@ -207,12 +210,14 @@ class ClassScatter:
         start : int
             First coordinate to look at.
         """
-        if size is None:
-            centred = self.means - self.means.mean(axis=0)
-            size = column_sizes(*self.factors, centred)
+        from scipy.spatial.distance import pdist  # slow to import
+
+        size = self._sizes if size is None else size
         tolerance = EQUAL_TOLERANCE if start == 0 else RANK_TOLERANCE
         scaled = (self.means / size)[:, start:]
         groups = np.arange(self.c)
+        if scaled.size and np.all(pdist(scaled, "chebyshev") > tolerance):
+            return groups
         for i in range(self.c):
             apart = np.max(np.abs(scaled[i] - scaled[:i]), axis=1, initial=0.0)
             for j in np.flatnonzero(apart <= tolerance):

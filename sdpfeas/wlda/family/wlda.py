@@ -338,7 +338,7 @@ class WLDA(ParametricFamily):
         """Move Z into the box; t is chosen anew for every ratio."""
         z, box = point[0], self._box
         traced = abs(float(np.trace(z)) - box.rank) <= 1e-13 * box.n
-        inside = traced and box.proves_inside(z)
+        inside = traced and box.proves_inside(z, graded=False)
         if not inside and box.distance(z) > 1e-13 * box.n:
             z = box.project(z)
         return self.point(z)
