@@ -99,11 +99,19 @@ class LevelSet(ParametricFamily):
 def _stacked(goal: Rows | None, part: Rows | None, block: BlockSet, m: int) -> Rows | None:
     if goal is None and part is None:
         return None
-    width = block.entries
-    first = Sparse(sp.csr_array((1, width)), block.n, block.matrix) if goal is None else goal
+    first = _nothing(1, block) if goal is None else goal
     if m == 0:
         return first
-    rest = Sparse(sp.csr_array((m, width)), block.n, block.matrix) if part is None else part
-    if isinstance(first, Sparse) and isinstance(rest, Sparse):
-        return Sparse(sp.vstack([first.array, rest.array], format="csr"), block.n, block.matrix)
-    return Stacked([first, rest])
+    rest = _nothing(m, block) if part is None else part
+    if not (isinstance(first, Sparse) and isinstance(rest, Sparse)):
+        return Stacked([first, rest])
+    # Many problems have thousands of blocks, and sp.vstack takes its time.
+    a, b = first.array, rest.array
+    ends = np.concatenate([a.indptr, a.indptr[-1] + b.indptr[1:]])
+    both = (np.concatenate([a.data, b.data]), np.concatenate([a.indices, b.indices]), ends)
+    return Sparse.sound(sp.csr_array(both, shape=(m + 1, block.entries)), block.n, block.matrix)
+
+
+def _nothing(m: int, block: BlockSet) -> Sparse:
+    """Rows of zeros."""
+    return Sparse.sound(sp.csr_array((m, block.entries)), block.n, block.matrix)

@@ -13,6 +13,7 @@ are deep inside as well: the last of them that can be proved bounds what the oth
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.joined import join_split
 from sdpfeas.problem.reductions.reading import READERS, read_as, read_terms, shown_fraction
 from sdpfeas.problem.reductions.redundancy import (
@@ -68,7 +70,7 @@ class Optimum:
     point : tuple of ndarray or None
         A point next to which an exact solution lies whose value is at least as good as the worse end.
     multipliers : ndarray or None
-        Multipliers of the rows (and LMIs) that prove the better end.
+        Multipliers of the rows (and LMIs) that prove the better end; None where that is proved on a face.
     sense : str
         ``"max"`` or ``"min"``.
     converged : bool
@@ -169,16 +171,19 @@ def optimum(
         raise ProblemError("a problem without rows has no optimal value to look for")
     begun, asked = Deadline(time_limit), as_reading(reading, meant=True)
     terms = goal.to_maximise(problem)
+    none = -math.inf, math.inf, None, None
     try:
         with limited(begun):
             read = read_as(problem, asked.value)
             terms, factor, example = read_terms(terms, asked.value)
     except (LimitError, ProblemError) as error:
         reason = f"the numbers as {asked}: {error}"
-        none = -math.inf, math.inf, None, None
         return Optimum(*none, goal.sense, False, reason, begun.elapsed, reading=asked)
     settings = solver, tol, absolute_tol * float(factor), dict(options or {})
-    found = _optimum(read.problem, terms, begun, settings)
+    try:
+        found = _optimum(read.problem, terms, begun, settings)
+    except LimitError as error:
+        found = Optimum(*none, "max", False, str(error), begun.elapsed)
     low, high = found.lower, found.upper
     if goal.sense == "min":
         low, high = -high, -low
@@ -194,7 +199,7 @@ def optimum(
     return replace(
         found,
         lower=_below(low, factor, offset),
-        upper=-_below(-high, factor, -offset),
+        upper=0.0 - _below(-high, factor, -offset),
         multipliers=None if y is None else read.multipliers(y) / float(factor),
         sense=goal.sense,
         reason=reason,
@@ -222,9 +227,12 @@ def _optimum(
     settings: tuple[Any, float, float, dict[str, Any]],
 ) -> Optimum:
     """Bracket the maximum of a problem whose numbers stand for themselves."""
-    joined = join_split(given, objective)
-    problem = joined.problem
-    slacks = problem.slack_form
+    if not any(part.any() for part in objective):
+        return _constant(given, begun, settings[0])
+    with limited(begun):
+        joined = join_split(given, objective)
+        problem = joined.problem
+        slacks = problem.slack_form
     inner = slacks.problem
     extra = [np.zeros(block.shape) for block in inner.sets[len(problem.sets) :]]
     terms = (*joined.terms(objective), *extra)
@@ -252,6 +260,19 @@ def _optimum(
     )
 
 
+def _constant(problem: FeasibilityProblem, begun: Deadline, solver: Any) -> Optimum:
+    """The maximum of zero: zero, if there is a point."""
+    found = solve(problem, solver, time_limit=begun.limit, rigorous=True)
+    if found.verdict is Verdict.INFEASIBLE:
+        reason = f"there is no point: {found.reason}"
+        return Optimum(-math.inf, -math.inf, None, None, "max", True, reason, begun.elapsed, found)
+    proved = found.verdict is Verdict.FEASIBLE and found.reading is Reading.STORED
+    lower, point = (0.0, found.point) if proved else (-math.inf, None)
+    reason = "the objective is zero at all points" if proved else found.reason
+    zero = np.zeros(problem.multiplier_count)
+    return Optimum(lower, 0.0, point, zero, "max", proved, reason, begun.elapsed)
+
+
 def _independent(problem: FeasibilityProblem, wanted: bool, begun: Deadline) -> Independent:
     """Without rows that follow from others, where that is quickly seen: they would leave nothing provable."""
     entries = sum(rows.entries for rows in problem.rows if rows is not None)
@@ -270,19 +291,25 @@ def _bracketed(
 ) -> tuple[Search, str]:
     """Ask the programs, with slacks for LMIs but where there is nothing else; say why that ended."""
     family: LevelSet
-    if are_lmis_alone(problem):
-        family = LmiLevels(problem, terms[: len(problem.sets)])
-    else:
-        rows = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
-        family = LevelSet(inner.sets, rows, inner.rows, inner.lower, inner.upper)
+    with limited(begun):
+        if are_lmis_alone(problem):
+            family = LmiLevels(problem, terms[: len(problem.sets)], lambda p: _independent(p, True, begun))
+        else:
+            rows = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
+            family = LevelSet(inner.sets, rows, inner.rows, inner.lower, inner.upper)
     solver, tol, absolute_tol, options = settings
     search = Search(family, solver, tol, absolute_tol, begun.limit, None, options)
+
+    def again(program: ConicProgram) -> tuple[float, float, Point | None]:
+        found = _optimum(program.problem, program.objective, begun, settings)
+        return found.lower, found.upper, found.point
+
     if not search.backend.maximises:
         raise BackendError(f"backend {search.backend.name!r} takes no objective")
     with search.working():
         if isinstance(family, LmiLevels):
-            return search, Programs(search, family.dual, family.dual_terms, family.evidence).run()
-        return search, Programs(search, inner, terms).run()
+            return search, Programs(search, family.dual, family.dual_terms, again, family.evidence).run()
+        return search, Programs(search, inner, terms, again).run()
 
 
 def _without_points(search: Search, problem: FeasibilityProblem) -> Result | None:
@@ -311,4 +338,5 @@ def _by_levels(search: Search, reason: str) -> str:
         bracket.lower, bracket.point = found.lower, found.point
     if found.certificate is not None and found.upper < bracket.upper:
         bracket.upper, bracket.certificate = found.upper, found.certificate
-    return found.reason
+    # The ends that the bisection was given are proved.
+    return re.sub(r"; the (lower|upper) end is as given, not proved$", "", found.reason)

@@ -7,6 +7,7 @@ with ``<F_i, Y> = -c_i`` shows ``c'x = <Y, F(0)> - <Y, F(x)> <= <Y, F(0)>`` for 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sdpfeas.families.level_set import LevelSet
 from sdpfeas.families.proofs import Bound
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.redundancy import Independent
 from sdpfeas.problem.rows import Sparse, Stacked
 from sdpfeas.verifier.rigorous import prove_point
 from sdpfeas.verifier.tolerances import Tolerances
@@ -41,31 +43,42 @@ class LmiLevels(LevelSet):
         Free blocks and LMIs into cones.
     terms : tuple of ndarray
         What is maximised, one array per block.
+    independent : callable
+        Leaves out rows that follow from others: without a unique solution the dual has some.
 
     Attributes
     ----------
     dual : FeasibilityProblem
-        The dual: the multipliers of the LMIs as variables, one row for every unknown.
+        The dual: the multipliers of the LMIs as variables, one row for every unknown but those that others
+        make up for.
     dual_terms : tuple of ndarray
         What it maximises.
     """
 
-    def __init__(self, problem: FeasibilityProblem, terms: Point) -> None:
+    def __init__(
+        self,
+        problem: FeasibilityProblem,
+        terms: Point,
+        independent: Callable[[FeasibilityProblem], Independent],
+    ) -> None:
         self._lmis, self._terms, self._slacks = problem, terms, problem.slack_form
         inner = self._slacks.problem
         goal: list[Any] = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
         goal += [None] * (len(inner.sets) - len(goal))
         super().__init__(inner.sets, goal, inner.rows, inner.lower, inner.upper)
         right = -np.concatenate(terms)
-        self.dual = FeasibilityProblem([lmi.set for lmi in problem.lmis], _columns(problem), right, right)
+        whole = FeasibilityProblem([lmi.set for lmi in problem.lmis], _columns(problem), right, right)
+        self._fewer = independent(whole)
+        self.dual = self._fewer.problem
         self.dual_terms = tuple(-lmi.constant for lmi in problem.lmis)
         values = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in self.dual_terms]
-        self._dual_levels = LevelSet(self.dual.sets, values, self.dual.rows, right, right)
+        self._dual_levels = LevelSet(self.dual.sets, values, self.dual.rows, self.dual.lower, self.dual.upper)
         self._cuts = np.cumsum([block.n for block in problem.sets])[:-1]
 
     def evidence(self, point: Point | None, y: FloatArray | None) -> tuple[Point | None, FloatArray | None]:
         """Make a point and multipliers of the family of those of the dual program."""
-        placed = None if y is None else self._slacks.start_point(tuple(np.split(-y, self._cuts)))
+        x = None if y is None else tuple(np.split(-self._fewer.multipliers(y), self._cuts))
+        placed = None if x is None else self._slacks.start_point(x)
         if point is None:
             return placed, None
         flat = self._slacks.start_multipliers(np.concatenate([part.reshape(-1) for part in point]))

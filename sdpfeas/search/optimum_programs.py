@@ -22,6 +22,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.search.bracket import Bracket, Watch
 from sdpfeas.search.driver import Search
+from sdpfeas.search.optimum_faces import program_on_face
 from sdpfeas.search.pulling import pulled_point
 from sdpfeas.search.sharpening import sharpen
 from sdpfeas.search.solving import solve
@@ -132,13 +133,21 @@ class Programs:
         The problem, without LMIs.
     terms : tuple of ndarray
         What is maximised.
+    again : callable
+        Brackets the maximum of another program: lower and upper end, and a point for the lower one.
     turned : callable, optional
         Of a dual program, what makes evidence about the family of that about the program.
     """
 
     def __init__(
-        self, search: Search, problem: FeasibilityProblem, terms: Point, turned: Evidence | None = None
+        self,
+        search: Search,
+        problem: FeasibilityProblem,
+        terms: Point,
+        again: Callable[[ConicProgram], tuple[float, float, Point | None]],
+        turned: Evidence | None = None,
     ) -> None:
+        self._again = again
         self._search, self._problem, self._terms, self._turned = search, problem, terms, turned
         self._units = tuple(
             block.identity() if block.cone else np.zeros(block.shape) for block in problem.sets
@@ -154,6 +163,7 @@ class Programs:
         try:
             claim = self._ask(0.0, 0.0, self._search.backend)
             if self._thin:
+                self._on_face()
                 self._sharpen(claim)
             for backend in self._backends():
                 for share in SHARES:
@@ -205,11 +215,26 @@ class Programs:
         if not self._ends(value)[0] > GOOD * wanted:
             return
         deep = self._inside
-        self._thin = deep.verdict is not Verdict.FEASIBLE
-        if deep.verdict is Verdict.FEASIBLE and deep.point is not None:
+        # A point on a face, which a chain leads to, is not deep inside.
+        self._thin = deep.verdict is not Verdict.FEASIBLE or deep.check.chain is not None
+        if not self._thin and deep.point is not None:
             program = ConicProgram(self._problem, self._terms)
             found = pulled_point(program, claim.point, deep.point, 0.5 * GOOD * wanted)
             watch.offered(found, claim.certificate, None)
+
+    def _on_face(self) -> None:
+        """Look at the program on the faces that hold all points, where there is no interior."""
+        bracket = self._search.bracket
+        found = program_on_face(self._problem, self._terms, self._search.deadline)
+        if found is None:
+            return
+        reduction, program = found
+        lower, upper, point = self._again(program)
+        if point is not None and math.isfinite(lower):
+            self._take(Proved(lower, reduction.point(point)))
+        if self._turned is None and upper < bracket.upper:
+            # Multipliers on a face are none of the problem.
+            bracket.upper, bracket.certificate, bracket.upper_proven = upper, None, True
 
     def _sharpen(self, claim: Claim) -> None:
         """Look from a point deep inside, and prove in balls, where the interior is thin."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import sdpfeas as sf
@@ -189,6 +190,20 @@ def test_searches_end_where_nothing_fits_any_more(search: Any) -> None:
     assert "time limit" in found.reason
 
 
+def test_optimum_keeps_its_limit_over_a_thousand_lmis() -> None:
+    """Each is small, and so is its share of the work, but there are many."""
+    count, rng = 1000, np.random.default_rng(1)
+    lmis = []
+    for k in range(count):
+        rows = np.zeros((2 * count, 3))
+        rows[2 * k : 2 * k + 2, 1:] = np.eye(2)
+        lmis.append(sf.LMI(sf.SecondOrder(3), [1.0, 0.0, 0.0], [sp.csr_array(rows)]))
+    problem = sf.FeasibilityProblem([sf.Free(2 * count)], [None], [], [], lmis=lmis)
+    begin = time.process_time()
+    sf.optimum(problem, [rng.normal(size=2 * count)], time_limit=0.5)
+    assert time.process_time() - begin < allowed(0.5)
+
+
 # ---------------------------------------------------------------- threads
 
 
@@ -308,3 +323,20 @@ def test_limits_hold_for_a_hundred_classes(name: str, limit: float) -> None:
         found = sf.bisect(family, name, time_limit=limit)
     assert time.perf_counter() - begin < allowed(limit), found.reason
     assert found.lower <= found.upper
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["primal", "lmi"])
+def test_limits_hold_for_optimal_values(side: Any, data_dir: Path) -> None:
+    """In processor time, so that others may use the machine."""
+    late = []
+    for path in sorted([*data_dir.glob("dimacs/*.mat.gz"), *data_dir.glob("sdplib/*.dat-s")]):
+        for limit in (0.5, 1.0, 2.0, 5.0):
+            problem, objective = sf.read_problem(path, side)
+            assert objective is not None
+            begin = time.process_time()
+            found = sf.optimum(problem, objective, time_limit=limit)
+            took = time.process_time() - begin
+            if took > allowed(limit):
+                late.append(f"{path.name}: {took:.2f} s for {limit} s ({found.reason})")
+    assert not late, late

@@ -346,6 +346,81 @@ def test_values_as_written() -> None:
         sf.optimum(whole, [np.ones(2)], reading="said")
 
 
+def test_a_value_without_an_interior_is_bracketed_on_the_face() -> None:
+    """Rows with a bound of zero leave two coordinates, and there the largest eigenvalue is three."""
+    rng = np.random.default_rng(5)
+    half, turn = rng.normal(size=(2, 2)), np.diag([9.0, -9.0]) * np.pi
+    rows = np.zeros((3, 4, 4))
+    # Their sum is definite on two coordinates, neither of them is, and the numbers are of no kind.
+    rows[0, :2, :2], rows[1, :2, :2] = half @ half.T + np.eye(2) + turn, half @ half.T + np.eye(2) - turn
+    rows[2, 2:, 2:] = np.eye(2)
+    goal = np.zeros((4, 4))
+    goal[2:, 2:] = [[2.0, 1.0], [1.0, 2.0]]
+    goal[0, 3] = goal[3, 0] = 7.5
+    right = [0.0, 0.0, 1.0]
+    problem = sf.FeasibilityProblem([sf.PSD(4)], [rows], right, right)
+    found = sf.optimum(problem, [goal], 1e-6)
+    assert found.converged, found
+    assert found.lower <= 3.0 <= found.upper
+    assert found.point is not None
+    assert np.max(np.abs(found.point[0][:2])) == 0.0
+    # The other side has no multipliers but these, and its supremum is not attained.
+    lmi = sf.LMI(sf.PSD(4), -goal, [rows])
+    other = sf.FeasibilityProblem([sf.Free(3)], [None], [], [], lmis=[lmi])
+    turned = sf.optimum(other, sf.Objective((np.array(right),), "min"), 1e-6, time_limit=10)
+    assert turned.lower <= 3.0 <= turned.upper
+    assert turned.lower > 3.0 - 1e-4
+
+
+def test_an_objective_that_is_zero_has_the_value_zero() -> None:
+    problem = sf.FeasibilityProblem([sf.Nonneg(2)], [np.ones((1, 2))], [1.0], [1.0])
+    found = sf.optimum(problem, sf.Objective((np.zeros(2),), "min", offset=2.5))
+    assert (found.lower, found.upper, found.converged) == (2.5, 2.5, True)
+    empty = sf.FeasibilityProblem([sf.Nonneg(2)], [np.ones((1, 2))], [-1.0], [-1.0])
+    assert sf.optimum(empty, [np.zeros(2)]).lower == -math.inf
+    assert sf.optimum(empty, [np.zeros(2)]).infeasible is not None
+
+
+def test_unknowns_of_an_lmi_that_others_make_up_for() -> None:
+    """``diag(4, 9) - (s + 2t) I`` is semidefinite for ``s + 2t <= 4``, whichever of the two."""
+    lmi = sf.LMI(sf.PSD(2), np.diag([4.0, 9.0]), [np.stack([-np.eye(2), -2.0 * np.eye(2)])])
+    problem = sf.FeasibilityProblem([sf.Free(2)], [None], [], [], lmis=[lmi])
+    found = sf.optimum(problem, [np.array([1.0, 2.0])], 1e-6)
+    assert found.converged, found
+    assert found.lower <= 4.0 <= found.upper
+    assert found.point is not None
+    assert found.point[0].shape == (2,)
+
+
+@pytest.mark.slow
+def test_hinf12_has_the_value_zero(data_dir: Path) -> None:
+    """Zero rows leave one entry of the first block and two of the second, where the objective vanishes.
+
+    The published value, -0.0394, is what solvers end with at their tolerance.
+    """
+    problem, objective = sf.read_problem(data_dir / "dimacs" / "hinf12.mat.gz")
+    assert objective is not None
+    point = [np.zeros(block.shape) for block in problem.sets]
+    point[0][5, 5] = 1.0
+    assert np.array_equal(problem.apply(tuple(point)), problem.lower)  # one entry a row, so this is exact
+    assert objective.value(tuple(point)) == 0.0
+    found = sf.optimum(problem, objective, time_limit=60)
+    assert (found.lower, found.upper) == (0.0, 0.0)
+    assert sf.solve(problem, time_limit=60, rigorous=True).verdict is sf.Verdict.FEASIBLE
+    turned = sf.optimum(*sf.read_problem(data_dir / "dimacs" / "hinf12.mat.gz", "lmi"), time_limit=30)
+    assert -10.0 < turned.lower <= 0.0 <= turned.upper <= 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["primal", "lmi"])
+@pytest.mark.parametrize(("name", "value"), [("gpp100", -44.94355), ("qap5", -436.0)])
+def test_published_values_on_faces(data_dir: Path, name: str, value: float, side: Any) -> None:
+    problem, objective = sf.read_problem(data_dir / "sdplib" / f"{name}.dat-s", side)
+    found = sf.optimum(problem, objective, 1e-6, time_limit=300)
+    assert found.converged, found
+    assert found.lower - 1e-5 <= value <= found.upper + 1e-5
+
+
 def test_free_variables_that_were_split_are_joined() -> None:
     """Split, they leave multipliers no interior, and the better end could not be proved."""
     rng = np.random.default_rng(3)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sdpfeas.backends.facial.apart import apart
 from sdpfeas.backends.facial.auxiliary import NOTHING, deepest, likely
 from sdpfeas.backends.facial.rounding import exact_multipliers
 from sdpfeas.backends.facial.sieve import exposing
@@ -156,5 +157,7 @@ def _deep(
         found.hint = "a cone solver sees a smaller face, but no exact multipliers near its own expose one"
         if not meant:
             found.hint = "numerically on a smaller face; of numbers that were rounded that proves nothing"
+            if (weights := apart(table, shares)) is not None:
+                yield "rows that leave entries alone", weights
             return
         yield from (("an auxiliary problem", weights) for weights in exact_multipliers(table, shares))

@@ -9,7 +9,7 @@ is said.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -26,8 +26,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.integral import Reading, read_bounds
 from sdpfeas.problem.rows import Dense, Rows, Sparse
-from sdpfeas.problem.rows.arrays import Read
-from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.rows.arrays import Read, stored_rows
 
 __all__ = ["READERS", "ReadAs", "read_as", "read_terms", "shown_fraction"]
 
@@ -36,9 +35,6 @@ READERS: dict[Reading, Read] = {"stored": Fraction, "written": written, "meant":
 
 #: Distinct numbers of a problem that are looked at for fractions: a file that shows some has few numbers.
 FEW = 2000
-
-#: Places in a flattened row, and what stands there.
-Line = tuple[np.ndarray, list[Fraction]]
 
 
 @dataclass(frozen=True)
@@ -95,33 +91,29 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
     if reading == "stored":
         return ReadAs(problem, problem, np.ones(problem.multiplier_count), "")
     read = Noting(READERS[reading])
-    numbers = sum(rows.entries for rows in _parts(problem))
-    need_integers("the numbers as " + reading, 4.0 * (numbers + problem.m))
+    stored = sum(rows.entries for rows in _parts(problem))
+    need_integers("the numbers as " + reading, 4.0 * (stored + problem.m))
     for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)):
         for name, value in block.spec().items():
             if isinstance(value, float) and math.isfinite(value) and read(value) != Fraction(value):
                 raise ProblemError(f"{name} of {block.described()}, {read.example}, is no double")
-    lines = [_lines(rows, read, problem.m) for rows in problem.rows]
+    parts = [None if rows is None else _read(rows, read) for rows in problem.rows]
     ends = [read_bounds(values, reading, read) for values in (problem.lower, problem.upper)]
-    factors = list[Fraction]()
+    numbers = [[v for v in bounds if v is not None] for bounds in zip(*ends, strict=True)]
+    for part in parts:
+        for i, v in () if part is None else zip(part.owners, part.values, strict=True):
+            numbers[i].append(v)
+    factors = [_whole(own, f"row {problem.row_name(i)}")[0] for i, own in enumerate(numbers)]
     lower, upper = np.array(problem.lower), np.array(problem.upper)
-    for i in range(problem.m):
-        bounds = [end[i] for end in ends]
-        own = [part[i][1] for part in lines]
-        values = [v for part in own for v in part] + [v for v in bounds if v is not None]
-        factor, _ = _whole(values, f"row {problem.row_name(i)}")
-        factors.append(factor)
-        for array, bound in zip((lower, upper), bounds, strict=True):
-            if bound is not None:
+    for i, factor in enumerate(factors):
+        for array, end in zip((lower, upper), ends, strict=True):
+            if (bound := end[i]) is not None:
                 read.note(float(array[i]), bound)
                 array[i] = float(bound * factor)
-    rows = [
-        _rows(part, line, factors, block)
-        for part, line, block in zip(problem.rows, lines, problem.sets, strict=True)
-    ]
+    rows = [None if part is None else part.times(factors) for part in parts]
     lmis, scales = [], [np.array(factors, dtype=np.float64)]
     for j, lmi in enumerate(problem.lmis):
-        read_lmi, factor = _lmi(lmi, j, read, problem)
+        read_lmi, factor = _lmi(lmi, j, read)
         lmis.append(read_lmi)
         scales.append(np.full(lmi.set.entries, float(factor)))
     if not read.example:
@@ -203,21 +195,37 @@ def _parts(problem: FeasibilityProblem) -> Iterator[Rows]:
             yield part
 
 
-def _lines(rows: Rows | None, read: Read, m: int) -> list[Line]:
-    """What stands in every row on one block."""
-    if rows is None:
-        return [(np.zeros(0, dtype=np.int64), [])] * m
+@dataclass(frozen=True)
+class _Read:
+    """What rows on one block stand for: the numbers that are not zero, row by row, with their places."""
+
+    rows: Rows
+    places: np.ndarray
+    owners: list[int]
+    values: list[Fraction]
+
+    def times(self, factors: Sequence[Fraction]) -> Any:
+        """The rows, each times its factor, as doubles."""
+        data = [float(v * factors[i]) for i, v in zip(self.owners, self.values, strict=True)]
+        shape = (self.rows.m, math.prod(self.rows.shape))
+        csr = sp.csr_array((np.array(data, dtype=np.float64), (self.owners, self.places)), shape)
+        return csr.toarray().reshape(self.rows.m, *self.rows.shape) if isinstance(self.rows, Dense) else csr
+
+
+def _read(rows: Rows, read: Read) -> _Read:
+    """What rows on one block stand for."""
     if isinstance(rows, Sparse):
         array: Any = rows.array
-        cuts = zip(array.indptr[:-1].tolist(), array.indptr[1:].tolist(), strict=True)
-        data = [read(v) for v in array.data.tolist()]
-        return [(array.indices[a:c], data[a:c]) for a, c in cuts]
-    out = []
-    for i in range(m):
+        owners = stored_rows(array).tolist()
+        return _Read(rows, array.indices, owners, [read(v) for v in array.data.tolist()])
+    places, owners, values = [np.zeros(0, dtype=np.int64)], list[int](), list[Fraction]()
+    for i in range(rows.m):
         row = rows.exact_row(i, read).reshape(-1)
         place = np.flatnonzero(row != 0)
-        out.append((place, row[place].tolist()))
-    return out
+        places.append(place)
+        owners += [i] * place.size
+        values += row[place].tolist()
+    return _Read(rows, np.concatenate(places), owners, values)
 
 
 def _whole(values: list[Fraction], where: str) -> tuple[Fraction, list[float]]:
@@ -248,29 +256,12 @@ def _double(value: Fraction) -> float | None:
     return near if Fraction(near) == value else None
 
 
-def _rows(rows: Rows | None, lines: list[Line], factors: Iterable[Fraction], block: BlockSet) -> Any:
-    """Rows on one block, multiplied by their factors."""
-    if rows is None:
-        return None
-    data = [float(v * factor) for (_, line), factor in zip(lines, factors, strict=True) for v in line]
-    places = np.concatenate([np.zeros(0, dtype=np.int64), *(place for place, _ in lines)])
-    ends = np.cumsum([0, *(len(line) for _, line in lines)])
-    shape = (len(lines), block.entries)
-    csr = sp.csr_array((np.array(data, dtype=np.float64), places, ends), shape)
-    return csr.toarray().reshape(rows.m, *block.shape) if isinstance(rows, Dense) else csr
-
-
-def _lmi(lmi: LMI, j: int, read: Read, problem: FeasibilityProblem) -> tuple[LMI, Fraction]:
+def _lmi(lmi: LMI, j: int, read: Read) -> tuple[LMI, Fraction]:
     """An LMI times a number that makes doubles of it, and that."""
     constant = [read(v) for v in lmi.constant.reshape(-1).tolist()]
-    lines = [
-        _lines(rows, read, block.entries) for rows, block in zip(lmi.coefficients, problem.sets, strict=True)
-    ]
-    values = constant + [v for part in lines for _, line in part for v in line]
+    parts = [None if rows is None else _read(rows, read) for rows in lmi.coefficients]
+    values = constant + [v for part in parts if part is not None for v in part.values]
     factor, whole = _whole(values, f"LMI {j if lmi.name is None else lmi.name}")
-    parts = [
-        _rows(rows, part, [factor] * len(part), lmi.set)
-        for rows, part in zip(lmi.coefficients, lines, strict=True)
-    ]
+    made = [None if part is None else part.times([factor] * part.rows.m) for part in parts]
     fixed = np.array(whole[: len(constant)]).reshape(lmi.set.shape)
-    return LMI(lmi.set, fixed, parts, lmi.name), factor
+    return LMI(lmi.set, fixed, made, lmi.name), factor

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Slack", "with_slacks"]
 
+#: Numbers that could be written in the time that a block takes whatever its size.
+BLOCK = 500.0
+
 
 @dataclass(frozen=True)
 class Slack(Reduction):
@@ -78,9 +81,10 @@ def with_slacks(problem: FeasibilityProblem) -> Slack:
     if not lmis:
         return Slack(problem, problem)
     stored = sum(rows.entries for lmi in lmis for rows in lmi.coefficients if rows is not None)
-    cells = stored + sum(lmi.set.entries for lmi in lmis)
-    need("slacks for the LMIs", numbers=100.0 * cells, memory=100.0 * cells)
     counts = [_entries(lmi.set)[0].size for lmi in lmis]
+    # The rows of every slack have an end for each row of the problem.
+    cells = stored + sum(lmi.set.entries for lmi in lmis) + len(lmis) * (BLOCK + 0.1 * sum(counts))
+    need("slacks for the LMIs", numbers=100.0 * cells, memory=100.0 * cells)
     rows: list[Rows | None] = []
     for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         parts = [_transposed(lmi, b, block) for lmi in lmis]
@@ -142,7 +146,9 @@ def _own(block: BlockSet, start: int, total: int) -> Rows:
     k = start + np.arange(place[0].size)
     shape = (total, block.entries)
     if not block.matrix:
-        return Sparse(sp.csr_array((np.full(block.n, -1.0), (k, place[0])), shape=shape), block.n, False)
+        ends = np.clip(np.arange(total + 1) - start, 0, block.n)
+        parts = np.full(block.n, -1.0), place[0], ends
+        return Sparse.sound(sp.csr_array(parts, shape=shape), block.n, False)
     i, j = place
     # On the diagonal two halves fall on one entry.
     index = (np.concatenate([k, k]), np.concatenate([i * block.n + j, j * block.n + i]))
