@@ -89,7 +89,7 @@ class Work(NamedTuple):
 
     def plus(self, other: Work) -> Work:
         """Return both, one after the other."""
-        return Work(*(a + b for a, b in zip(self, other, strict=True)))
+        return Work(self.products + other.products, self.cubes + other.cubes, self.numbers + other.numbers)
 
     def times(self, count: float) -> Work:
         """Return the same many times."""
