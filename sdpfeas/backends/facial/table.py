@@ -101,7 +101,8 @@ class Table:
         """The lines, written out."""
         if not is_sparse(self.lines):
             return np.asarray(self.lines)
-        need("the rows on a face", memory=8.0 * math.prod(self.lines.shape))
+        cells = float(math.prod(self.lines.shape))
+        need("the rows on a face", numbers=cells, memory=8.0 * cells)
         return np.asarray(self.lines.toarray())
 
     def columns(self, which: slice | np.ndarray) -> np.ndarray:
