@@ -1,6 +1,7 @@
 """Proofs about LMIs: planted evidence is proved, wrong evidence never, and units do not matter."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import planted
@@ -12,7 +13,8 @@ from strategies import SEEDS, examples
 import sdpfeas as sf
 from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
 from sdpfeas.families.planting import Planted
-from sdpfeas.verifier.lmis import prove_lmi_certificate
+from sdpfeas.problem.rows import Dense
+from sdpfeas.verifier.lmis import lmi_slip, prove_lmi_certificate
 from sdpfeas.verifier.tolerances import Tolerances
 
 MIXES = {
@@ -339,3 +341,10 @@ def test_what_a_correction_does_to_constants_counts(power):
     problem = sf.FeasibilityProblem([sf.Free(1)], [None], [], [], lmis=[lmi])
     y = np.diag([1.0, 1.0 + hair]).reshape(-1)
     assert not prove_lmi_certificate(problem, y, Tolerances(snap=1.0)).proven
+
+
+def test_steps_of_a_block_move_an_lmi_by_their_coefficients():
+    lmi = SimpleNamespace(coefficients=(None, Dense(np.array([[3.0, 4.0], [0.0, 2.0]]))))
+    assert lmi_slip(lmi, [1.0, 0.0]) == 0.0
+    for step, truth in ((np.array([1.0, 0.0]), 5.0), (np.array([0.0, 1.0]), 2.0), (2.0, 2.0 * 29.0**0.5)):
+        assert truth <= lmi_slip(lmi, [1.0, step]) <= truth * (1.0 + 1e-12)

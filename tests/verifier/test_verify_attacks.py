@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import sdpfeas as sf
 from sdpfeas.problem.rows import Combined, Dense
 from sdpfeas.verifier.free_columns import FreeColumns
+from sdpfeas.verifier.numeric import check_point
 from sdpfeas.verifier.rigorous import enclose_rows, prove_point
 
 MODES = (
@@ -513,3 +514,13 @@ def test_rounding_in_a_row_counts_beside_what_it_is_off(n: int) -> None:
     assert not prove_point(problem, point).proven
     check = sf.verify(problem, sf.Claim(point=point), rigorous=True)
     assert check.verdict is not sf.Verdict.FEASIBLE, check.explain()
+
+
+def test_what_cancels_inside_a_box_counts_with_its_lower_bound() -> None:
+    """Terms of 2 and -2, one of them of the lower bound: next to these the row is off by rounding only."""
+    tolerances = sf.Tolerances()
+    box, row = sf.SpectralBox(2, 1.0, 4.0), np.diag([3.0, -1.0])
+    problem = sf.FeasibilityProblem([box], [[row]], [0.0], [0.0])
+    for share, holds in ((2.0, True), (100.0, False)):
+        point = (np.diag([1.0, 3.0 - share * tolerances.residual]),)
+        assert check_point(problem, point, tolerances).proven == holds
