@@ -124,17 +124,15 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def raised_where(error: BaseException, frames: int = 3) -> str:
-    """Where an exception was raised, the innermost place first, in one line.
+def raised_where(error: BaseException) -> str:
+    """Where an exception was raised: the three innermost places, the innermost first, in one line.
 
     Parameters
     ----------
     error : BaseException
         The exception.
-    frames : int
-        How many places are named.
     """
-    places = traceback.extract_tb(error.__traceback__)[::-1][:frames]
+    places = traceback.extract_tb(error.__traceback__)[::-1][:3]
     return ", called from ".join(f"{Path(p.filename).name}, line {p.lineno} ({p.name})" for p in places)
 
 

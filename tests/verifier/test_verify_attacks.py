@@ -524,3 +524,5 @@ def test_what_cancels_inside_a_box_counts_with_its_lower_bound() -> None:
     for share, holds in ((2.0, True), (100.0, False)):
         point = (np.diag([1.0, 3.0 - share * tolerances.residual]),)
         assert check_point(problem, point, tolerances).proven == holds
+    small = sf.FeasibilityProblem([sf.SpectralBox(2)], [[np.diag([1.0, -1.0])]], [0.0], [0.0])
+    assert not check_point(small, (np.diag([1e-6, 1e-6 - 1e-9]),), tolerances).proven

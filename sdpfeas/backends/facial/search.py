@@ -73,19 +73,9 @@ class Found:
         return f"chain of {steps} step{'s' * (steps > 1)} ({made}) to {end}{tail}"
 
 
-def search(rows: IntegralRows, deadline: Deadline, *, deep: bool = True) -> Found:
-    """Look for a chain.
-
-    Parameters
-    ----------
-    rows : IntegralRows
-        The rows of the problem, in the reading that the chain is to be about.
-    deadline : Deadline
-        Until when.
-    deep : bool
-        Go beyond single rows.
-    """
-    *_, found = stages(rows, deadline, deep=deep)
+def search(rows: IntegralRows, deadline: Deadline) -> Found:
+    """Look for a chain, as :func:`stages` does, to the end."""
+    *_, found = stages(rows, deadline)
     return found
 
 
@@ -96,8 +86,12 @@ def stages(
 
     Parameters
     ----------
-    rows, deadline, deep
-        See :func:`search`.
+    rows : IntegralRows
+        The rows of the problem, in the reading that the chain is to be about.
+    deadline : Deadline
+        Until when.
+    deep : bool
+        Go beyond single rows.
     start : ndarray, optional
         Multipliers that may come close to exposing a face.
     """

@@ -17,7 +17,7 @@ from sdpfeas.study.store import Store
 __all__ = ["write_site"]
 
 
-def write_site(board: BoardData, study: Store, folder: Path, *, evidence: bool = True) -> Path:
+def write_site(board: BoardData, study: Store, folder: Path) -> Path:
     """Write all pages, the tables as text, and the evidence behind every truth; return the first page.
 
     Parameters
@@ -28,8 +28,6 @@ def write_site(board: BoardData, study: Store, folder: Path, *, evidence: bool =
         Its study, which holds the evidence.
     folder : Path
         Created if need be; pages of an earlier board in it are removed.
-    evidence : bool
-        Whether to write the evidence too.
     """
     for part in ("solvers", "problems"):
         shutil.rmtree(folder / part, ignore_errors=True)
@@ -43,7 +41,7 @@ def write_site(board: BoardData, study: Store, folder: Path, *, evidence: bool =
     for problem in board.data.problems:
         place = folder / "problems" / slug(problem)
         truth = board.truths.get(problem)
-        kept = study.evidence(truth.cell) if truth is not None and evidence else None
+        kept = study.evidence(truth.cell) if truth is not None else None
         _write(place.with_name(f"{place.name}.html"), problem_page(board, problem, kept is not None))
         if kept is not None:
             _write(place.with_name(f"{place.name}.toml"), cards[problem])

@@ -13,7 +13,6 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integral import integral_rows
 from sdpfeas.problem.reductions.rows_only import has_faces, rows_only
-from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.chains.chain import Chain
 
 __all__ = ["Refused", "Step", "Walk", "expose", "walk"]
@@ -134,8 +133,8 @@ def expose(faces: Faces, weights: np.ndarray) -> Step:
         raise Refused("beta(y) is negative")
     bases = list(faces.bases)
     images = list(faces.images(weights))
-    for b, (block, image) in enumerate(zip(problem.sets, images, strict=True)):
-        bases[b] = _smaller(block, bases[b], image, f"block {problem.block_name(b)}")
+    for b, image in enumerate(images):
+        bases[b] = _smaller(bases[b], image, f"block {problem.block_name(b)}")
     # A step that is made of simple numbers only hangs on no other.
     if not rows.loose and not all(rows.firm[i] for i in np.flatnonzero(weights != 0)):
         _require_robust(faces, weights, images, gap, size)
@@ -152,7 +151,7 @@ def expose(faces: Faces, weights: np.ndarray) -> Step:
     return Step(weights, faces, after, gap, share)
 
 
-def _smaller(block: BlockSet, basis: np.ndarray | None, image: np.ndarray, what: str) -> np.ndarray | None:
+def _smaller(basis: np.ndarray | None, image: np.ndarray, what: str) -> np.ndarray | None:
     """The part of a face that is orthogonal to an image of the rows, which has to be non-positive on it."""
     if basis is None:
         if image.any():

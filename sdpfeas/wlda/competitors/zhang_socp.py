@@ -86,7 +86,7 @@ class ZhangSOCP(LinearProjection):
         criterion = Criterion(geometry.from_data(samples, index, scatter=self.scatter))
         r = check_components(self.n_components, min(self.classes_.size - 1, criterion.k), criterion.k)
         W = criterion.discriminant(r)
-        step = _ColumnStep(criterion, r)
+        step = _ColumnStep(criterion)
         self.ratio_ = criterion.ratio(W)
         self.ratios_, self.n_iter_ = [self.ratio_], 0
         while self.n_iter_ < self.max_iter:
@@ -106,9 +106,8 @@ class ZhangSOCP(LinearProjection):
 class _ColumnStep:
     """The program of one step, in the variables ``(w, least, most)``."""
 
-    def __init__(self, criterion: Criterion, r: int) -> None:
+    def __init__(self, criterion: Criterion) -> None:
         self._criterion = criterion
-        self._r = r
         self._differences = criterion.differences()
         k = criterion.k
         self._ball = sp.csc_array(-np.eye(k + 1, k + 2, k=-1))  # 1, then w

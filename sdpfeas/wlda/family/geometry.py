@@ -200,21 +200,18 @@ class ClassScatter:
             means[groups == g] = means[groups == g].mean(axis=0)
         return replace(self, means=means)
 
-    def equal_means(self, size: FloatArray | None = None, start: int = 0) -> np.ndarray:
-        """Group classes whose means agree in the coordinates from ``start`` on.
+    def equal_means(self, start: int = 0) -> np.ndarray:
+        """Group classes whose means agree from coordinate ``start`` on, measured by the spread of the data.
 
         Parameters
         ----------
-        size : ndarray, optional
-            Sizes to measure coordinates by; default: the spread of the data in each.
         start : int
             First coordinate to look at.
         """
         from scipy.spatial.distance import pdist  # slow to import
 
-        size = self._sizes if size is None else size
         tolerance = EQUAL_TOLERANCE if start == 0 else RANK_TOLERANCE
-        scaled = (self.means / size)[:, start:]
+        scaled = (self.means / self._sizes)[:, start:]
         groups = np.arange(self.c)
         if scaled.size and np.all(pdist(scaled, "chebyshev") > tolerance):
             return groups

@@ -239,18 +239,13 @@ def _summary(plan: PaperPlan, target: Target, done: Mapping[str, Mapping[str, An
     return TargetSummary(target, entries, skipped, sizes)
 
 
-def disagreements(
-    ours: Entry, theirs: Entry, tol: float = TOLERANCE + EPSILON
-) -> tuple[dict[int, float], int]:
-    """Splits on which two brackets of ``delta*`` do not meet within the tolerance.
+def disagreements(ours: Entry, theirs: Entry) -> tuple[dict[int, float], int]:
+    """Splits on which two brackets of ``delta*`` are further apart than the published method is accurate.
 
     Parameters
     ----------
     ours, theirs : Entry
         Two methods in the same column.
-    tol : float
-        How far apart they may be, relative to the upper ends. The published method is as accurate as its
-        bisection and its screen together.
 
     Returns
     -------
@@ -260,6 +255,7 @@ def disagreements(
     """
     both = sorted(set(ours.closed) & set(theirs.closed))
     apart = {split: _distance(ours.brackets[split], theirs.brackets[split]) for split in both}
+    tol = TOLERANCE + EPSILON  # of its bisection and of its screen
     return {split: distance for split, distance in apart.items() if abs(distance) > tol}, len(both)
 
 
