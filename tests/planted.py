@@ -528,8 +528,9 @@ def disguised(rng: Generator, weak: Weak, *, exact: bool = True) -> Weak:
         full = np.array([part.adjoint(unit) for unit in np.eye(m)])
         if b == position:
             full = turn.T @ full @ turn
-            full = 0.5 * (full + full.transpose(0, 2, 1))
-        blocks.append(np.tensordot(mix, full, axes=1))
+        full = np.tensordot(mix, full, axes=1)
+        # Not every processor sums mirrored entries in the same order.
+        blocks.append(0.5 * (full + full.transpose(0, 2, 1)) if b == position else full)
     right = mix @ weak.problem.lower
     problem = sf.FeasibilityProblem(weak.problem.sets, blocks, right, right)
     points = []
