@@ -11,7 +11,7 @@ import numpy as np
 from sdpfeas.errors import LimitError
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.redundancy import independent_rows
-from sdpfeas.verifier.cases import Case, PointCase
+from sdpfeas.verifier.cases import BY_ROUNDING, Case, PointCase
 from sdpfeas.verifier.exact import contradiction, is_round, small_enough
 from sdpfeas.verifier.outcome import Outcome
 from sdpfeas.verifier.readings import in_other_words
@@ -19,9 +19,6 @@ from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.verdicts import Proof, Reading, Verdict
 
 __all__ = ["judge", "unless_refuted"]
-
-#: Bounds that disagree by less than this, relative to their size, may do so because they were computed.
-BY_ROUNDING = 1e-12
 
 
 def judge(

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import planted
 import pytest
+from auditing import audited
 
 import sdpfeas as sf
 from sdpfeas.numerics import rational
@@ -206,3 +207,30 @@ def test_rigorous_mode_goes_exact_only_for_round_numbers() -> None:
         claim = sf.Claim(point=(np.full((2, 2), value),))
         assert sf.verify(problem, claim, exact=True, repair=False).proof is sf.Proof.EXACT
         assert sf.verify(problem, claim, rigorous=True, repair=False).proof is proof
+
+
+def transport(room: float) -> sf.FeasibilityProblem:
+    """A weighted sum of sorted numbers, at most ``room`` less than it is: integer rows, computed bounds."""
+    weights, point = np.array([0.0, 1.0, 3.0]), np.array([0.00123015335748257, 0.2987455375084699, -0.27413])
+    count, plan = np.ones((3, 1)), np.eye(3)
+    nonneg = np.vstack([np.zeros((3, 3)), *[-plan] * 3, np.ones((1, 3))])
+    x = np.vstack([plan, *(w * plan for w in weights), np.zeros((1, 3))])
+    u = np.vstack([np.zeros((3, 3)), -np.kron(plan, count), np.ones((1, 3))])
+    upper = np.concatenate([point, np.zeros(9), [weights @ np.sort(point) - room]])
+    lower = np.concatenate([point, np.full(10, -np.inf)])
+    return sf.FeasibilityProblem([sf.Nonneg(3), sf.Free(6)], [nonneg, np.hstack([x, u])], lower, upper)
+
+
+def test_multipliers_that_must_vanish_on_nonneg_blocks_are_proved_where_rows_are_round() -> None:
+    # The entries of A*y on the Nonneg block add up to what vanishes on the Free one: all have to be zero, and
+    # multipliers of a plan that moves nothing are only near that.
+    rng = np.random.default_rng(6)
+    plan = 0.997 * np.eye(3)[[2, 0, 1]] + 0.001
+    noise = 1e-12 * rng.normal(size=(3, 3))
+    y = np.concatenate([[0.0, 1.0, 3.0] @ (plan + noise), -(plan + noise).reshape(-1), [-1.0]])
+    check = sf.verify(transport(room=1e-2), sf.Claim(certificate=y), rigorous=True)
+    assert (check.verdict, check.proof) == ("infeasible", "rigorous")
+    assert audited(check).finding == "confirmed"
+    # Bounds that were computed may disagree by rounding: no proof is taken from that.
+    for room in (0.0, 1e-15, -1e-2):
+        assert sf.verify(transport(room), sf.Claim(certificate=y), rigorous=True).verdict == "undecided"

@@ -11,7 +11,7 @@ arithmetic, ``eligible`` which problems are worth it, ``candidates`` what is tri
 
 from sdpfeas.verifier.exact.candidates import DENOMINATORS
 from sdpfeas.verifier.exact.contradiction import contradiction
-from sdpfeas.verifier.exact.eligible import is_round, read_alike, small_enough
+from sdpfeas.verifier.exact.eligible import has_round_rows, is_round, read_alike, small_enough
 from sdpfeas.verifier.exact.multipliers import exact_certificate
 from sdpfeas.verifier.exact.points import exact_point
 
@@ -20,6 +20,7 @@ __all__ = [
     "contradiction",
     "exact_certificate",
     "exact_point",
+    "has_round_rows",
     "is_round",
     "read_alike",
     "small_enough",

@@ -14,7 +14,7 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Rows
 from sdpfeas.verifier.exact import rationals
 
-__all__ = ["is_round", "need_rationals", "read_alike", "small_enough"]
+__all__ = ["has_round_rows", "is_round", "need_rationals", "read_alike", "small_enough"]
 
 #: Rational operations a proof may take; about a second.
 MAX_OPERATIONS = 200_000
@@ -66,6 +66,17 @@ def is_round(problem: FeasibilityProblem) -> bool:
     if found is None:
         sizes = np.unique(np.abs(_numbers(problem)))
         found = problem.__dict__["_is_round"] = all(_is_short(v) for v in sizes.tolist())
+    return bool(found)
+
+
+def has_round_rows(problem: FeasibilityProblem) -> bool:
+    """Whether every coefficient of the rows and LMIs is such a number, whatever the bounds are."""
+    found = problem.__dict__.get("_has_round_rows")
+    if found is None:
+        parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
+        numbers = [a.reshape(-1) for rows in parts if rows is not None for a in _stored(rows)]
+        sizes = np.unique(np.abs(np.concatenate([np.zeros(0), *numbers])))
+        found = problem.__dict__["_has_round_rows"] = all(_is_short(v) for v in sizes.tolist())
     return bool(found)
 
 
