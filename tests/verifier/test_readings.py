@@ -22,6 +22,8 @@ from sdpfeas.numerics.written import written
 from sdpfeas.problem.rows import LowRank
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier import decide
+from sdpfeas.verifier.judging import unless_refuted
+from sdpfeas.verifier.verdicts import Reading
 
 BACKENDS = ("auto", "clarabel", "scs", "admm", "dual-lbfgs", "spectral-ipm", "cvxpy")
 
@@ -231,3 +233,12 @@ def test_a_chain_as_written_does_not_answer_what_was_asked_as_stored(backend: st
         sf.solve(tenths_on_a_face(0.1 + 0.2), backend, time_limit=20, reading="written").verdict
         == "infeasible"
     )
+
+
+def test_what_contradicts_itself_as_stored_does_not_refute_what_was_asked_as_written() -> None:
+    problem = sums(0.1, 0.2, 0.3)
+    point = (np.diag([0.1, 0.2]),)
+    chain = sf.Chain([np.zeros(problem.m)], reading="meant")
+    check = sf.Check(problem, sf.Verdict.FEASIBLE, sf.Proof.EXACT, None, "", point=point, chain=chain)
+    assert unless_refuted(check, Reading.WRITTEN) is check
+    assert unless_refuted(check, Reading.STORED).verdict == "infeasible"
