@@ -115,10 +115,10 @@ class Auto(FeasibilityBackend):
             last = replace(claim, raw_status="; ".join(tried), info={**info, "tried": list(tried)})
             flat = flat or (curved and bool(claim.info.get("flat")))
             held.append(claim)
-            # A numeric verdict has to wait: there may be a proof on a face. So does one without an interior.
+            # A numeric verdict has to wait: there may be a proof on a face. So do points without an interior.
             final = all(other != FACES for other, _ in queue[place + 1 :])
-            for each in held if final else [] if flat else [claim]:
-                inquiry.offer(each.point, each.certificate, final=final)
+            for each in held if final else [claim]:
+                inquiry.offer(each.point if final or not flat else None, each.certificate, final=final)
             if inquiry.over:
                 return last
             held = [] if final else held
