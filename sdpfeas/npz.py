@@ -11,6 +11,7 @@ import json
 import math
 import struct
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -40,7 +41,8 @@ UNREADABLE = (
     RuntimeError,  # an encrypted archive, a compression unknown here, a header nested too deeply
     TypeError,
     AttributeError,
-    SyntaxError,  # these three from NumPy's own headers
+    SyntaxError,
+    UserWarning,  # these four from NumPy's own headers
     struct.error,
     tokenize.TokenError,
     zipfile.BadZipFile,
@@ -186,12 +188,14 @@ def _unpack_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarr
         raise EOFError(f"{member.filename} is cut short")
     head = io.BytesIO(content[:HEAD])
     version = np.lib.format.read_magic(head)
-    if version == (1, 0):
-        shape, by_columns, kind = np.lib.format.read_array_header_1_0(head)
-    elif version == (2, 0):
-        shape, by_columns, kind = np.lib.format.read_array_header_2_0(head)
-    else:
-        raise ValueError(f"{member.filename} is in version {version} of NumPy's format")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # headers as Python 2 wrote them: none of ours was
+        if version == (1, 0):
+            shape, by_columns, kind = np.lib.format.read_array_header_1_0(head)
+        elif version == (2, 0):
+            shape, by_columns, kind = np.lib.format.read_array_header_2_0(head)
+        else:
+            raise ValueError(f"{member.filename} is in version {version} of NumPy's format")
     if kind.hasobject or kind.itemsize == 0:
         raise ValueError(f"{member.filename} holds {kind}, not numbers")
     if min(shape, default=0) < 0 or math.prod(shape) * kind.itemsize != len(content) - head.tell():

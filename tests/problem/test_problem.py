@@ -308,6 +308,19 @@ def test_damaged_files_are_refused(tmp_path):
     assert refused > 300
 
 
+def test_headers_as_python_2_wrote_them_are_refused(tmp_path):
+    """NumPy reads them, with a warning; none of our files has one."""
+    path = tmp_path / "p"
+    every_kind().save(path)
+    with zipfile.ZipFile(path) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in held.items():
+            archive.writestr(name, content.replace(b",), }  ", b"L,), } ").replace(b",), }\n", b"L,)}\n"))
+    with pytest.raises(sf.FileFormatError):
+        sf.FeasibilityProblem.load(path)
+
+
 def _written(path, **members):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
