@@ -306,7 +306,7 @@ def _thirtieths() -> tuple[sf.FeasibilityProblem, sf.Objective]:
 def test_a_value_as_meant_is_another_than_as_stored() -> None:
     problem, objective = _thirtieths()
     for reading in ("stored", "written"):
-        found = sf.optimum(problem, objective, time_limit=5, reading=reading)
+        found = sf.optimum(problem, objective, time_limit=1, reading=reading)
         assert found.lower <= 0.2 <= math.nextafter(found.upper, 1.0)
         assert found.upper < 0.25 or not found.converged
         assert found.reading == reading
@@ -324,7 +324,7 @@ def test_a_value_as_meant_is_another_than_as_stored() -> None:
 
 def test_an_open_value_says_that_numbers_were_rounded() -> None:
     problem, objective = _thirtieths()
-    found = sf.optimum(problem, objective, time_limit=5)
+    found = sf.optimum(problem, objective, time_limit=1)
     assert found.converged or "not as meant (0.0166666666667 for 1/60)" in found.reason
 
 
