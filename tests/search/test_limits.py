@@ -190,6 +190,7 @@ def test_searches_end_where_nothing_fits_any_more(search: Any) -> None:
     assert "time limit" in found.reason
 
 
+@pytest.mark.slow  # beside another worker of the fast suite its half a second is too short to be measured
 def test_optimum_keeps_its_limit_over_a_thousand_lmis() -> None:
     """Each is small, and so is its share of the work, but there are many."""
     count, rng = 1000, np.random.default_rng(1)
