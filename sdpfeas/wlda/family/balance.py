@@ -14,9 +14,10 @@ __all__ = ["balanced_weights"]
 #: five steps of a dozen eigendecompositions each. Where it takes a full one, fewer do.
 ROUNDS, FEW_ROUNDS = 20, 12
 
-#: Weights are multiplied by this power of how far a row is from limiting the ratio, ...
-POWER = 0.5
-#: ... which is taken to be no further than this.
+#: Weights are multiplied by a power of how far a row is from limiting the ratio: bold at first, in the last of
+#: many rounds with care, since what is bold all the time swings, ...
+FIRST_POWER, LAST_POWER = 1.1, 0.3
+#: ... and no row is taken to be further than this.
 FURTHEST = 1e-3
 
 
@@ -52,7 +53,8 @@ def balanced_weights(box: SpectralBox, pairs: Rows, scatters: Rows) -> tuple[Flo
         delta = float(u @ means) / float(w @ spreads)
         if k == 0:
             continue  # the best matrix for no ratio at all says little
-        u = u / np.maximum(means / np.max(means), FURTHEST) ** POWER
-        w = w * np.maximum(spreads / np.max(spreads), FURTHEST) ** POWER
+        power = FIRST_POWER + (LAST_POWER - FIRST_POWER) * (k - 1) / (ROUNDS - 2)
+        u = u / np.maximum(means / np.max(means), FURTHEST) ** power
+        w = w * np.maximum(spreads / np.max(spreads), FURTHEST) ** power
         u, w = u / u.sum(), w / w.sum()
     return u, w, delta
