@@ -29,7 +29,11 @@ SHORT_UP_TO = {"bisect-admm": 60, "bisect-scs": 60, "paper": 80}
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     everything = [(problem, contestant) for problem in WLDA for contestant in CONTESTANTS]
     cells = everything if metafunc.config.getoption("--full") else list(filter(_is_short, everything))
-    metafunc.parametrize(("problem", "contestant"), cells, ids=[f"{p}-{c}" for p, c in cells])
+    names = [f"{p}-{c}" for p, c in cells]
+    if "again" in metafunc.fixturenames:
+        metafunc.parametrize("again", cells, ids=names)
+    else:
+        metafunc.parametrize(("problem", "contestant"), cells, ids=names)
 
 
 def _is_short(cell: tuple[str, str]) -> bool:
@@ -54,3 +58,12 @@ def test_wlda(benchmark: Any, laboratory: Laboratory, problem: str, contestant: 
         assert asked.cpu is not None
         assert cell.cpu is not None
         assert asked.cpu <= AUTO_RATIO * cell.cpu
+
+
+def test_wlda_again(
+    benchmark: Any, pytestconfig: pytest.Config, laboratory: Laboratory, again: tuple[str, str]
+) -> None:
+    if not pytestconfig.getoption("--full"):
+        pytest.skip("only a full run measures quick cells twice")
+    if benchmark.pedantic(laboratory.measure_again, args=again, rounds=1) is None:
+        pytest.skip("not a quick cell")

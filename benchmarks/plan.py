@@ -24,8 +24,9 @@ SHOWN = ("clarabel", "scs-1e-4", "scs-1e-7", "paper", "bisect-dual-lbfgs", "bise
 #: Sizes beyond these take minutes a cell.
 MODERATE_CLASSES, MODERATE_DIMENSION = 200, 2000
 
-#: Turns of what is no contest: the SDPLIB files, and everything that is only printed.
-FILES_TURN, LAST_TURN = 1, 7
+#: Turns of what is no contest, or one measured again: the SDPLIB files, quick cells, and everything that is
+#: only printed.
+FILES_TURN, AGAIN_TURN, LAST_TURN = 1, 4, 7
 
 
 def full_cells() -> Iterator[tuple[str, str]]:
@@ -69,6 +70,8 @@ def in_turn(parameters: dict[str, Any], module: str) -> int:
     """
     if {"problem", "contestant"} <= set(parameters):
         return turn(parameters["problem"], parameters["contestant"])
+    if "again" in parameters:
+        return AGAIN_TURN
     return FILES_TURN if module == "bench_sdplib" else LAST_TURN
 
 

@@ -160,6 +160,23 @@ def test_nothing_is_measured_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert counter.read_text() == "xxxxxx"
 
 
+def test_the_faster_of_two_measurements_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {"ours": [0.4, 0.3, 0.5], "clarabel": [2.0], "scs-1e-4": [0.9, 0.8]}
+
+    def run(self: lab.Laboratory, problem: str, contestant: str, cap: float) -> Contest:
+        return cell(problem, contestant, times[contestant].pop(0))
+
+    monkeypatch.setattr(lab.Laboratory, "_run", run)
+    opened, problem = lab.Laboratory(tmp_path, lab.Caps()), synthetic(3, 4)
+    assert opened.measure_again(problem, "ours") is None  # there is nothing to compare with
+    for contestant in times:
+        opened.measure(problem, contestant)
+    found = [opened.measure_again(problem, name) for name in ("ours", "ours", "clarabel", "scs-1e-4")]
+    assert [None if one is None else one.cpu for one in found] == [0.3, 0.3, None, 0.8]
+    kept = [Results(tmp_path / lab.FILE, resume=True).find(problem, name) for name in times]
+    assert [None if one is None else one.cpu for one in kept] == [0.3, 2.0, 0.8]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("contestant", ["ours", "profile-bisect-dual-lbfgs"])
 def test_a_contest_is_measured_in_a_process_of_its_own(tmp_path: Path, contestant: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sdpfeas.numerics.linalg import PARTIAL_SIZE, FloatArray, leading_pairs
@@ -12,11 +14,11 @@ __all__ = ["balanced_weights"]
 
 #: Rounds. Every one costs a partial eigendecomposition; together they spare an interior-point method three to
 #: five steps of a dozen eigendecompositions each. Where it takes a full one, fewer do.
-ROUNDS, FEW_ROUNDS = 20, 12
+ROUNDS, FEW_ROUNDS = 20, 10
 
-#: Weights are multiplied by a power of how far a row is from limiting the ratio: bold at first, in the last of
-#: many rounds with care, since what is bold all the time swings, ...
-FIRST_POWER, LAST_POWER = 1.1, 0.3
+#: Weights are multiplied by a power of how far a row is from limiting the ratio: bold at first, with more
+#: care in every round, since what is bold all the time swings, ...
+POWER, CALMER = 1.3, 0.93
 #: ... and no row is taken to be further than this.
 FURTHEST = 1e-3
 
@@ -41,7 +43,10 @@ def balanced_weights(box: SpectralBox, pairs: Rows, scatters: Rows) -> tuple[Flo
     delta : float
         About the smallest ratio that they rule out.
     """
-    u, w, delta = np.full(pairs.m, 1.0 / pairs.m), np.full(scatters.m, 1.0 / scatters.m), 0.0
+    u, w = np.full(pairs.m, 1.0 / pairs.m), np.full(scatters.m, 1.0 / scatters.m)
+    # The best matrix for no ratio at all would say little; all directions alike say about how large one is.
+    z = np.eye(box.n)
+    delta = _ratio(u, pairs.apply(z), w, scatters.apply(z))
     top = box.maximiser_spectrum(np.arange(1.0, box.n + 1.0))
     count = int(np.count_nonzero(top))
     for k in range(FEW_ROUNDS if box.n < PARTIAL_SIZE else ROUNDS):
@@ -50,11 +55,14 @@ def balanced_weights(box: SpectralBox, pairs: Rows, scatters: Rows) -> tuple[Flo
         means, spreads = pairs.apply(z), scatters.apply(z)
         if not (np.max(means) > 0.0 and np.max(spreads) > 0.0):
             break
-        delta = float(u @ means) / float(w @ spreads)
-        if k == 0:
-            continue  # the best matrix for no ratio at all says little
-        power = FIRST_POWER + (LAST_POWER - FIRST_POWER) * (k - 1) / (ROUNDS - 2)
+        delta, power = _ratio(u, means, w, spreads), POWER * CALMER**k
         u = u / np.maximum(means / np.max(means), FURTHEST) ** power
         w = w * np.maximum(spreads / np.max(spreads), FURTHEST) ** power
         u, w = u / u.sum(), w / w.sum()
     return u, w, delta
+
+
+def _ratio(u: FloatArray, means: FloatArray, w: FloatArray, spreads: FloatArray) -> float:
+    spread = float(w @ spreads)
+    ratio = float(u @ means) / spread if spread > 0.0 else 0.0
+    return ratio if math.isfinite(ratio) else 0.0
