@@ -18,7 +18,7 @@ from wlda_problems import load, size_of, synthetic
 
 #: Contestants run again for so many seconds, ...
 QUICK = 3.0
-#: ... up to this many times; the fastest run counts. Five are not enough of what takes hundredths of a second:
+#: ... up to this many times; the fastest run counts. Five are not enough of what takes hundredths of seconds:
 #: their fastest was up to 1.4 times that of thirty.
 MOST_RUNS = 30
 
