@@ -54,6 +54,10 @@ CLOSE = 1e-6
 #: How many times as dear a step of the structured method may be to be tried after the sparse one.
 DEARER = 5.0
 
+#: A listener that has not said stop gets this share of the gap asked for: where large terms cancel, points
+#: lose that much on the way to a bound.
+FINER = 1e-3
+
 #: Without one, the callback is called again when the complementarity has shrunk to this share: what it is
 #: shown before that is hardly better than what it saw.
 CALL_AGAIN = 0.1
@@ -205,6 +209,7 @@ class SpectralIpm(FeasibilityBackend):
         best = Best()
         embedding: Embedding
         merit = np.inf
+        gap = self.options.gap * (FINER if inquiry.listens else 1.0)
 
         def visit() -> Stop | Embedding | None:
             nonlocal embedding, best, merit
@@ -220,7 +225,7 @@ class SpectralIpm(FeasibilityBackend):
                 best = Best()
                 embedding = embedding.carried(more.program.problem, more.kept)
                 return embedding
-            if best.merit < self.options.gap:
+            if best.merit < gap:
                 return Stop.FINISHED
             return Stop.STALLED if embedding.iteration >= best.iteration + PATIENCE else None
 
