@@ -250,6 +250,26 @@ def test_known_spectra_are_enclosed(n, seed):
     assert smallest_eigenvalue_lower(matrix) <= spectrum[0]
 
 
+def flat(n):
+    """Symmetric matrix with entries of one size and eigenvalues of plus and minus one; n a power of four."""
+    out = np.ones((1, 1))
+    while out.shape[0] < n:
+        out = np.block([[out, out], [out, -out]])
+    return out / np.sqrt(n)
+
+
+@pytest.mark.parametrize("power", [0, 30, -30])
+@pytest.mark.parametrize("n", [4, 16, 64])
+def test_radii_cover_what_products_may_be_off_at_any_scale(n, power):
+    """By the theory each product is off by gamma times that of the magnitudes, whatever it came out as."""
+    matrix = np.ldexp(flat(n), power)
+    lam, vec, radius = eigenvalue_enclosure(matrix)
+    assert np.all(np.abs(np.abs(np.ldexp(lam, -power)) - 1.0) <= np.ldexp(radius, -power))
+    sizes = np.abs(vec).T @ np.abs(matrix @ vec), np.abs(matrix) @ np.abs(vec)
+    assert radius >= gamma(n) * sum(np.linalg.norm(size, 2) for size in sizes)
+    assert radius <= 100.0 * n * gamma(n) * 2.0**power
+
+
 def test_the_zero_matrix_is_enclosed_exactly():
     lam, _, radius = eigenvalue_enclosure(np.zeros((3, 3)))
     assert radius == 0.0

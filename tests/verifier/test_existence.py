@@ -14,15 +14,17 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import SEEDS, examples, scattered
+from strategies import SEEDS, exact, examples, scattered, total
 
 import sdpfeas as sf
 from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.rounding import norms_upper
 from sdpfeas.numerics.sparse import smallest_lower, sparse_factor
-from sdpfeas.verifier.metric import metric_system
+from sdpfeas.problem.rows import Combined, Dense
+from sdpfeas.verifier.metric import Entrywise, Rooted, metric_part, metric_system
 from sdpfeas.verifier.orthonormal import Orthonormal, Written
 from sdpfeas.verifier.rigorous import prove_point
+from sdpfeas.verifier.sparse_gram import SparseGram
 
 RIGOROUS = (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)
 
@@ -432,3 +434,189 @@ def test_what_other_blocks_are_off_counts_on_top_of_what_rows_are_missed_by(powe
         for depth in (500.0, 1000.0, 2000.0, 4000.0):
             point = (np.array([[1.0 - depth * off]]), np.array([[1.0 + off]]))
             assert not prove_point(problem, point, sf.Tolerances(snap=1.0)).proven
+
+
+# ---------------------------------------------------------------- each bound, next to the truth in fractions
+
+
+def squared(values: np.ndarray) -> Fraction:
+    return total(values * values)
+
+
+def powers_of_two(exponents: np.ndarray) -> np.ndarray:
+    return np.array([Fraction(2) ** int(e) for e in exponents], dtype=object)
+
+
+def within_slips(written: Written, truth: np.ndarray, room: float = 1e-13) -> None:
+    """Vectors are what they were up to their slips, which are small, and no shorter than is said."""
+    scale = powers_of_two(written.exponents)
+    for i, own in enumerate(truth.reshape(truth.shape[0], -1)):
+        slip = Fraction(float(written.slips[i]))
+        assert slip >= 0
+        assert squared(own / scale[i] - exact(written.vectors[i])) <= slip**2
+        assert slip <= Fraction(room) * max(*(abs(v) for v in own / scale[i]), Fraction(1, 2**900))
+        assert Fraction(float(written.norms[i])) ** 2 >= squared(own)
+
+
+@pytest.mark.parametrize("q", [0.0, 0.125, 0.25])
+def test_vectors_near_orthonormal_give_the_least_singular_value(q: float) -> None:
+    """Inner products r² and q: a target (1, -1) takes exactly √(2 / (r² - q)), at any scale."""
+    root = 0.5 * np.array([[math.sqrt(0.75 + q), math.sqrt(0.75 - q)]])
+    vectors = math.sqrt(2.0) * np.concatenate([root, root * [1.0, -1.0]])
+    a, b = exact(vectors)
+    least = total(a * a) - abs(total(a * b))
+    for power in (0, 40, -40):
+        written = Written(vectors, np.zeros(2), np.full(2, power))
+        bound = Fraction(Orthonormal(written).shortest_upper(np.ones(2))) * Fraction(2) ** power
+        assert 2 / least <= bound**2 <= 2 / least * Fraction(1 + 1e-12)
+    one = Orthonormal(Written(vectors[:1], np.zeros(1), np.zeros(1, dtype=np.int64)))
+    assert Fraction(one.shortest_upper(np.ones(1))) ** 2 >= 1 / total(a * a)
+
+
+@pytest.mark.parametrize("gap", [0.5, 2.0**-10, 2.0**-20])
+@pytest.mark.parametrize("share", [0.0, 0.125, 0.25, 1.0])
+def test_what_vectors_are_off_counts_where_they_are_nearly_dependent(gap: float, share: float) -> None:
+    """(1, 0) and (1, gap), the second off by a share of the gap: at worst its end is that much nearer."""
+    slip = share * gap
+    written = Written(np.array([[1.0, 0.0], [1.0, gap]]), np.array([0.0, slip]), np.array([3, -5]))
+    bound = Orthonormal(written).shortest_upper(np.array([0.0, 1.0]))
+    if share == 1.0:
+        assert bound == math.inf
+    else:
+        truth = 32.0 / (gap - slip)
+        assert truth <= bound <= 4.0 * truth
+    # The same of the first, next to a second that is orthogonal: no combination is needed.
+    apart = Written(0.75 * np.eye(2), np.array([share, 0.0]), np.zeros(2, dtype=np.int64))
+    bound = Orthonormal(apart).shortest_upper(np.array([1.0, 0.0]))
+    assert bound == math.inf if share == 1.0 else bound >= 1.0 / (0.75 - share)
+
+
+def test_parts_of_vectors_beside_each_other_lose_nothing() -> None:
+    rng = np.random.default_rng(4)
+    for high, low in ((0, -3), (-3, 0), (5, 5), (0, -40), (0, -1100)):
+        left, right = rng.normal(size=(2, 3)), rng.normal(size=(2, 2))
+        parts = [
+            Written(left, np.array([1e-15, 0.0]), np.array([high, low])),
+            Written(right, np.array([1e-15, 2e-15]), np.array([low, high])),
+        ]
+        joined = Written.beside(parts)
+        assert joined.exponents.tolist() == [max(high, low)] * 2
+        for i in range(2):
+            scale = [Fraction(2) ** int(part.exponents[i]) for part in parts]
+            truth = np.concatenate([exact(p.vectors[i]) * s for p, s in zip(parts, scale, strict=True)])
+            slips = sum(Fraction(float(p.slips[i])) * s for p, s in zip(parts, scale, strict=True))
+            top = Fraction(2) ** max(high, low)
+            off = squared(truth - exact(joined.vectors[i]) * top)
+            own = Fraction(float(joined.slips[i])) * top
+            # Underflow comes on top of what each was off.
+            assert (own - slips) ** 2 >= off
+            assert own >= slips
+            assert own <= 2 * slips + top * Fraction(1, 2**1000)
+
+
+def metric_cases(rng: np.random.Generator):
+    """Blocks with a point inside and rows on them, stored and not."""
+    for block in (sf.PSD(2), sf.SpectralBox(2, -1.0, 2.0, trace=0.5), sf.HermitianPSD(2), sf.SecondOrder(3)):
+        yield block, planted.interior(rng, block)
+    yield sf.Nonneg(3), np.array([0.0, 3.0, 1e-30])
+    yield sf.Nonneg(3), np.array([0.0, 0.7, 1e-290])
+    yield sf.PSD(2), planted.interior(rng, sf.PSD(2)) * np.array([[2.0**300, 1.0], [1.0, 2.0**-300]])
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_rows_seen_by_steps_are_off_by_no_more_than_is_said(stored: bool) -> None:
+    rng = np.random.default_rng(7)
+    for block, x in metric_cases(rng):
+        values = np.array([block.symmetrize(rng.normal(size=block.shape)) for _ in range(3)])
+        values[2] = 0.0
+        rows: Dense | Combined = Dense(values)
+        truth = exact(values)
+        if not stored:
+            mix = rng.normal(size=(3, 3)) * [[1.0], [1.0], [0.0]]
+            rows, truth = Combined(sp.csr_array(mix), Dense(values)), np.tensordot(exact(mix), truth, 1)
+        part = metric_part(0, block, x, rows)
+        assert part is not None
+        if isinstance(part, Entrywise):
+            seen = truth * exact(part.weight)
+        else:
+            lower = exact(part._root) * powers_of_two(part._powers)[:, None]
+            if part._map is None:
+                whole = truth
+            else:
+                whole = np.array([exact(part._map.toarray()).dot(a) for a in truth])
+            n = lower.shape[0]
+            seen = np.array([lower.T.dot(a.reshape(n, n)).dot(lower) for a in whole])
+            slacks = [exact(part._matrix)] if block.cone else []
+            if block.bounded:
+                slacks = [
+                    exact(np.eye(n)) * Fraction(shift) + int(sign) * exact(x) for sign, shift in block.slacks
+                ]
+            for slack in slacks:
+                assert planted.exactly_psd(slack - lower.dot(lower.T))
+            assert Fraction(part.reach) ** 2 >= squared(lower.dot(lower.T))
+        written = part.written(rows)
+        within_slips(written, seen)
+        assert not written.norms[2]
+        if isinstance(part, Rooted) and block.trace is not None:
+            within_slips(part.written_trace(), lower.T.dot(lower)[None])
+            assert part.trace_off >= abs(float(np.trace(x)) - block.trace) - 1e-15
+
+
+def test_singular_points_have_no_root_however_rounding_turns_out() -> None:
+    """Exactly singular, which a computed factor does not see: no step is allowed from there."""
+    rng = np.random.default_rng(11)
+    rows = Dense(np.eye(3)[None])
+    for _ in range(60):
+        factor = rng.integers(-(2**24), 2**24, (3, 2)).astype(float)
+        x = factor @ factor.T
+        assert metric_part(0, sf.PSD(3), x, rows) is None
+        size = float(2.0**51)
+        for lower, upper, inside in ((0.0, size, x), (-size, 0.0, -x)):
+            assert metric_part(0, sf.SpectralBox(3, lower, upper), inside, rows) is None
+
+
+def sparse_vectors(rng: np.random.Generator, exponents: np.ndarray) -> tuple[SparseGram, np.ndarray]:
+    """A few sparse vectors of any size, some nearly dependent; and what they are exactly."""
+    table = rng.normal(size=(5, 12)) * (rng.random((5, 12)) < 0.4)
+    table[:, :5] += np.eye(5)
+    table[1] = table[0] + 2.0**-6 * table[1]
+    table = table / np.max(np.abs(table), axis=1)[:, None]
+    return SparseGram(sp.csr_array(table), exponents), exact(table) * powers_of_two(exponents)[:, None]
+
+
+def test_gram_matrices_of_sparse_vectors_are_off_by_no_more_than_is_said() -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        exponents = rng.integers(-30, 31, 5)
+        gram, vectors = sparse_vectors(rng, exponents)
+        assert gram.usable
+        assert gram.fits
+        scaled = vectors * powers_of_two(gram.exponents)[:, None]
+        truth = scaled.dot(scaled.T)
+        assert all(Fraction(1, 4) <= v <= 4 for v in np.diagonal(truth))
+        off = max(total(np.abs(line)) for line in exact(gram.matrix.toarray()) - truth)
+        # Half of what is left is for entries that are off themselves.
+        assert 2 * off <= Fraction(gram.error) <= Fraction(1, 10**12)
+        assert gram.smallest_lower > 0.0
+        least = Fraction(gram.smallest_lower) * exact(np.eye(5))
+        assert planted.exactly_psd(truth - least)
+        assert not planted.exactly_psd(truth - 4 * least)
+        # The shortest vector with given inner products, from the exact Gram matrix of the vectors.
+        own = rng.normal(size=5)
+        target = np.ldexp(own, -gram.exponents)
+        shortest = math.sqrt(float(own @ np.linalg.solve(truth.astype(float), own)))
+        assert gram.shortest_upper(np.abs(target)) >= shortest * (1.0 - 1e-9)
+        found = np.ldexp(gram.combination(target), -gram.exponents)
+        np.testing.assert_allclose(truth.astype(float) @ found, own, rtol=1e-9)
+
+
+def test_sparse_vectors_that_are_dependent_or_no_numbers_are_told() -> None:
+    table = sp.csr_array(np.array([[1.0, 0.0, 0.5], [1.0, 0.0, 0.5]]))
+    power = np.zeros(2, dtype=np.int64)
+    assert SparseGram(table, power).smallest_lower == 0.0
+    for bad in (np.nan, np.inf, 0.0):
+        wrong = sp.csr_array(np.array([[1.0, 0.0], [0.0, 1.0]]))
+        wrong.data[1] = bad
+        gram = SparseGram(wrong, power)
+        assert gram.smallest_lower == 0.0
+        assert gram.shortest_upper(np.ones(2)) == math.inf

@@ -6,15 +6,19 @@ rounding, cancellation and underflow.
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import planted
 import pytest
 import scipy.sparse as sp
+from strategies import exact
 
 import sdpfeas as sf
 from sdpfeas.problem.rows import Combined, Dense
 from sdpfeas.verifier.free_columns import FreeColumns
-from sdpfeas.verifier.numeric import check_point
+from sdpfeas.verifier.numeric import _local_sizes, check_point
 from sdpfeas.verifier.rigorous import enclose_rows, prove_point
 
 MODES = (
@@ -526,3 +530,78 @@ def test_what_cancels_inside_a_box_counts_with_its_lower_bound() -> None:
         assert check_point(problem, point, tolerances).proven == holds
     small = sf.FeasibilityProblem([sf.SpectralBox(2)], [[np.diag([1.0, -1.0])]], [0.0], [0.0])
     assert not check_point(small, (np.diag([1e-6, 1e-6 - 1e-9]),), tolerances).proven
+
+
+def least_correction(columns: np.ndarray, weight: np.ndarray, y: np.ndarray) -> float:
+    """Length, in units of weights, of the shortest correction of multipliers that annuls columns."""
+    exactly = exact(columns).T.dot(exact(y)).astype(float)
+    return float(np.linalg.norm(np.linalg.pinv(columns.T * weight) @ exactly))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "combined"])
+def test_corrections_of_multipliers_are_as_long_as_is_said(kind: str) -> None:
+    """Signed multipliers move by their own size, others by the largest, in the units of their rows."""
+    rng = np.random.default_rng(8)
+    lower, upper = np.zeros(6), np.array([0.0, 0.0, 0.0, 0.0, np.inf, np.inf])
+    for scale in (1.0, 2.0**40, 2.0**-40):
+        table = rng.normal(size=(6, 3)) * np.array([1.0, 1.0, 8.0, 1.0, 1.0, 1.0])[:, None] * scale
+        y = np.array([1.0, -2.0, 0.25, 1.0, 1e-3, 0.0])
+        first = {"dense": Dense, "sparse": sp.csr_array}.get(
+            kind, lambda a: Combined(sp.eye_array(6), Dense(a))
+        )
+        problem = sf.FeasibilityProblem(
+            [sf.Free(2), sf.Free(1), sf.Nonneg(2)],
+            [first(table[:, :2]), table[:, 2:], np.ones((6, 2))], lower, upper,
+        )  # fmt: skip
+        free = FreeColumns(problem, y)
+        exactly = exact(table).T.dot(exact(y))
+        assert all(Fraction(r) >= abs(v) for r, v in zip(free.residual, exactly, strict=True))
+        np.testing.assert_allclose(free.residual, np.abs(exactly.astype(float)), rtol=1e-12)
+        np.testing.assert_array_equal(free.weight[4:], [1e-3, 0.0])
+        unit = free.weight[:4] / free.weight[0]
+        assert np.all((unit >= 0.25) & (unit <= 16.0))
+        assert np.min(free.weight[:4]) > 0.0
+        assert not free.met
+        assert not free.exact
+        truth = least_correction(table, free.weight, y)
+        assert truth * (1.0 - 1e-9) <= free.correction_upper() <= 20.0 * truth
+        assert free._orthonormal is None if kind == "combined" else free._orthonormal is not None
+        if free._orthonormal is not None:
+            assert free._orthonormal.shortest_upper(free.residual) >= truth * (1.0 - 1e-9)
+        corrected = free.correct()
+        assert np.max(np.abs(table.T @ corrected)) <= 1e-12 * scale
+        assert np.linalg.norm((corrected - y)[:5] / free.weight[:5]) == pytest.approx(truth, rel=1e-6)
+        assert corrected[5] == 0.0
+        after = FreeColumns(problem, corrected)
+        assert after.met
+        assert after.correction_upper() <= 1e-13
+        assert free.bound_norm() == 0.0
+        assert free.row_norm(2) >= math.sqrt(2.0) * np.linalg.norm(free.weight) * (1.0 - 1e-12)
+
+
+def test_one_free_block_that_is_missed_counts_beside_one_that_is_met() -> None:
+    free = FreeColumns(
+        sf.FeasibilityProblem([sf.Free(1), sf.Free(2)], [np.ones((1, 1)), np.eye(2)[:1]], [1.0], [1.0]),
+        np.array([1.0]),
+    )
+    assert free.residual.tolist()[2] == 0.0
+    assert not free.met
+    assert not free.exact
+    assert free.correction_upper() == math.inf
+
+
+@pytest.mark.parametrize("trace", [0.0, 1e-6, 3.0])
+def test_terms_of_a_row_are_measured_from_the_lower_bound_of_a_box(trace: float) -> None:
+    """``||W^(1/2) A W^(1/2)||`` with W what a point lies above the bound, and the bound times the trace."""
+    row = np.array([[1.0, 2.0], [2.0, trace - 1.0]])
+    for lower in (0.0, -1.0, 0.25):
+        box = sf.SpectralBox(2, lower, 4.0)
+        above = np.array([[2.0, 1.0], [1.0, 1.0]])
+        lam, vec = np.linalg.eigh(above)
+        root = (vec * np.sqrt(lam)) @ vec.T
+        wanted = np.linalg.norm(root @ row @ root) + abs(lower) * trace
+        found = _local_sizes(Dense(np.array([row, 2.0 * row])), box, above + lower * np.eye(2))
+        np.testing.assert_allclose(found, [wanted, 2.0 * wanted], rtol=1e-12)
+    # Below the bound the square of that norm may come out negative: then it is none.
+    swap = np.array([[[0.0, 1.0], [1.0, 0.0]]])
+    assert _local_sizes(Dense(swap), sf.SpectralBox(2), np.diag([1.0, -1.0])).tolist() == [0.0]
