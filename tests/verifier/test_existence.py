@@ -18,13 +18,14 @@ from strategies import SEEDS, exact, examples, scattered, total
 
 import sdpfeas as sf
 from sdpfeas.numerics.effort import limited
-from sdpfeas.numerics.rounding import norms_upper
+from sdpfeas.numerics.linalg import symmetrize
+from sdpfeas.numerics.rounding import gamma, norms_upper
 from sdpfeas.numerics.sparse import smallest_lower, sparse_factor
 from sdpfeas.problem.rows import Combined, Dense
 from sdpfeas.verifier.metric import Entrywise, Rooted, metric_part, metric_system
 from sdpfeas.verifier.orthonormal import Orthonormal, Written
 from sdpfeas.verifier.rigorous import prove_point
-from sdpfeas.verifier.sparse_gram import SparseGram
+from sdpfeas.verifier.sparse_gram import ENTRY, SparseGram
 
 RIGOROUS = (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)
 
@@ -544,6 +545,13 @@ def test_rows_seen_by_steps_are_off_by_no_more_than_is_said(stored: bool) -> Non
                 whole = truth
             else:
                 whole = np.array([exact(part._map.toarray()).dot(a) for a in truth])
+                # The matrix that steps are taken from is not quite behind the point.
+                shadow = exact(part._map.toarray()).T.dot(exact(part._matrix).reshape(-1))
+                for near in (x, x + 2.0**-20):
+                    off, apart = part.start(near), np.abs(shadow - exact(near))
+                    assert off is not None
+                    assert all(Fraction(o) >= a for o, a in zip(off.tolist(), apart, strict=True))
+                    assert np.all(off <= apart.astype(float) + 1e-13)
             n = lower.shape[0]
             seen = np.array([lower.T.dot(a.reshape(n, n)).dot(lower) for a in whole])
             slacks = [exact(part._matrix)] if block.cone else []
@@ -560,6 +568,90 @@ def test_rows_seen_by_steps_are_off_by_no_more_than_is_said(stored: bool) -> Non
         if isinstance(part, Rooted) and block.trace is not None:
             within_slips(part.written_trace(), lower.T.dot(lower)[None])
             assert part.trace_off >= abs(float(np.trace(x)) - block.trace) - 1e-15
+
+
+@pytest.mark.parametrize("terms", [1, 40])
+def test_slips_cover_what_long_sums_may_be_off(terms: int) -> None:
+    """By the theory sums are off by gamma times those of the magnitudes, whatever they came out as."""
+    rng = np.random.default_rng(13)
+    n = 12
+    root = planted.orthogonal(rng, n)
+    part = metric_part(
+        0, sf.PSD(n), symmetrize(root @ np.diag(np.linspace(1.0, 2.0, n)) @ root.T), Dense(np.eye(n)[None])
+    )
+    assert isinstance(part, Rooted)
+    mix = rng.normal(size=(1, terms))
+    parts = np.array([planted.symmetric(rng, n) for _ in range(terms)])
+    rows = Dense(parts) if terms == 1 else Combined(sp.csr_array(mix), Dense(parts))
+    sizes = np.abs(parts[0]) if terms == 1 else np.tensordot(np.abs(mix[0]), np.abs(parts), 1)
+    lower = np.abs(np.ldexp(part._root, part._powers[:, None]))
+    written = part.written(rows)
+    slip = float(np.ldexp(written.slips[0], int(written.exponents[0])))
+    depth = 2 * n + (terms if terms > 1 else 0)
+    assert slip >= gamma(depth) * np.linalg.norm(lower.T @ sizes @ lower)
+    if terms > 1:
+        vector = Combined(sp.csr_array(mix), Dense(parts[:, 0]))
+        seen = Entrywise(0, vector, np.ones(n)).written(vector)
+        slip = float(np.ldexp(seen.slips[0], int(seen.exponents[0])))
+        assert slip >= gamma(terms) * np.linalg.norm(np.abs(mix[0]) @ np.abs(parts[:, 0]))
+
+
+def test_rows_that_are_no_equations_move_by_no_more_than_is_said() -> None:
+    """Rows that touch one block only, the other one only, and both, beside an equation."""
+    rng = np.random.default_rng(17)
+    x, z = planted.interior(rng, sf.PSD(2)), np.array([1.0, 2.0])
+    matrices, vectors = symmetric(rng, 4, 2), rng.normal(size=(4, 2))
+    matrices[2], vectors[3] = 0.0, 0.0
+    first = float(np.sum(matrices[0] * x) + vectors[0] @ z)
+    upper = [first, np.inf, np.inf, np.inf]
+    sets = [sf.PSD(2), sf.Nonneg(2)]
+    problem = sf.FeasibilityProblem(sets, [matrices, vectors], [first, -9.0, -9.0, -9.0], upper)
+    system = metric_system(problem, (x, z))
+    assert system is not None
+    drift = system.drift_upper(problem)
+    assert drift[0] == 0.0
+    assert np.all(drift <= 20.0)
+    sizes = [part.size for part in system.parts]
+    for _ in range(50):
+        s = rng.normal(size=sum(sizes))
+        steps = np.split(s / np.linalg.norm(s), np.cumsum(sizes)[:-1])
+        moved = [part.step(own) for part, own in zip(system.parts, steps, strict=True)]
+        assert np.all(np.abs(problem.apply(tuple(moved)))[1:] <= drift[1:])
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_what_a_trace_is_off_has_to_be_corrected_too(place: int) -> None:
+    """Beside blocks without a trace, wherever the box with one stands."""
+    rng = np.random.default_rng(19)
+    box = sf.SpectralBox(2, 0.0, 1.0, trace=1.0)
+    sets: list = [sf.Nonneg(3), sf.PSD(2)]
+    point = [np.array([1.0, 0.5, 2.0]), planted.interior(rng, sf.PSD(2))]
+    sets.insert(place, box)
+    point.insert(place, np.array([[0.5, 0.1], [0.1, 0.501]]))
+    rows = [np.array([block.symmetrize(rng.normal(size=block.shape)) for _ in range(2)]) for block in sets]
+    system = metric_system(equations(sets, rows, point), tuple(point))
+    assert system is not None
+    seen = [part.written(part.rows) for part in system.parts]
+    lines = np.hstack([np.ldexp(w.vectors, w.exponents[:, None]) for w in seen])
+    (traced,) = (part for part in system.parts if part.trace is not None)
+    root = np.ldexp(traced._root, traced._powers[:, None])
+    along = [(root.T @ root if part is traced else np.zeros(part.size)).reshape(-1) for part in system.parts]
+    table = np.vstack([lines, np.concatenate(along)])
+    for residual in (np.zeros(2), np.array([1e-3, 0.0])):
+        shortest = np.linalg.norm(np.linalg.pinv(table) @ [*residual, 1e-3])
+        assert shortest * (1.0 - 1e-9) <= system.correction_upper(residual) <= 10.0 * shortest
+
+
+@pytest.mark.parametrize("block", [sf.SecondOrder(3), sf.HermitianPSD(2)])
+def test_shadows_of_steps_are_no_longer_than_their_reach(block) -> None:
+    """Near a ray of the boundary one step takes all there is, and its shadow is longer than the matrix."""
+    ray = np.array([1.0, 1.0, 0.0]) if block.shape == (3,) else block.coordinates(np.ones((2, 2)))
+    x = ray + 1e-6 * block.identity()
+    part = metric_part(0, block, x, Dense(x[None]))
+    assert isinstance(part, Rooted)
+    *_, turn = np.linalg.svd(np.ldexp(part._root, part._powers[:, None]))
+    step = part.step(np.outer(turn[0], turn[0]).reshape(-1))
+    assert 0.2 * part.reach <= np.linalg.norm(step) <= part.reach
 
 
 def test_singular_points_have_no_root_however_rounding_turns_out() -> None:
@@ -608,6 +700,12 @@ def test_gram_matrices_of_sparse_vectors_are_off_by_no_more_than_is_said() -> No
         assert gram.shortest_upper(np.abs(target)) >= shortest * (1.0 - 1e-9)
         found = np.ldexp(gram.combination(target), -gram.exponents)
         np.testing.assert_allclose(truth.astype(float) @ found, own, rtol=1e-9)
+
+
+def test_what_entries_of_sparse_vectors_are_off_counts() -> None:
+    """Each may be off by a few roundings, all of them the same way; the products are rounded once more."""
+    gram = SparseGram(sp.csr_array(0.75 * np.eye(3)), np.zeros(3, dtype=np.int64))
+    assert gram.error >= 0.5625 * (2 * ENTRY + 1) * 2.0**-53
 
 
 def test_sparse_vectors_that_are_dependent_or_no_numbers_are_told() -> None:

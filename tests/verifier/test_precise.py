@@ -160,10 +160,9 @@ def test_matrices_that_are_not_definite_or_no_matrices_have_no_depth() -> None:
         np.ones(4),
     ):
         assert precise.prove((inner,)) is None
-    assert (
-        Precise(line(sf.Nonneg(2), np.ones((1, 2)), [2.0]), [np.array([1.0, -1.0])]).prove((np.ones(2),))
-        is None
-    )
+    # A negative entry of a root turns what is deep into what is outside: here x = (1, -1) would be met.
+    turned = Precise(line(sf.Nonneg(2), np.array([[1.0, -1.0]]), [2.0]), [np.array([1.0, -1.0])])
+    assert turned.prove((np.ones(2),)) is None
 
 
 def test_steps_and_values_are_those_of_the_outer_point() -> None:
@@ -172,6 +171,7 @@ def test_steps_and_values_are_those_of_the_outer_point() -> None:
     for _ in range(10):
         matrix, size = rng.normal(size=(2, 2, 2)), rng.uniform(0.5, 2.0, 3)
         rows = [matrix + matrix.transpose(0, 2, 1), rng.normal(size=(2, 3)), rng.normal(size=(2, 1))]
+        rows[1][0, 0] = 0.0
         roots = [rng.normal(size=(2, 2)) + 2.0 * np.eye(2), size, np.array([-3.0])]
         inner = (np.eye(2) + 0.1, np.ones(3), np.array([2.0]))
         outer = (roots[0] @ inner[0] @ roots[0].T, size * inner[1], roots[2] * inner[2])

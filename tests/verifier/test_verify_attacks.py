@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from strategies import exact
 
 import sdpfeas as sf
+from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense
 from sdpfeas.verifier.free_columns import FreeColumns
 from sdpfeas.verifier.numeric import _local_sizes, check_point
@@ -579,15 +580,29 @@ def test_corrections_of_multipliers_are_as_long_as_is_said(kind: str) -> None:
         assert free.row_norm(2) >= math.sqrt(2.0) * np.linalg.norm(free.weight) * (1.0 - 1e-12)
 
 
-def test_one_free_block_that_is_missed_counts_beside_one_that_is_met() -> None:
-    free = FreeColumns(
-        sf.FeasibilityProblem([sf.Free(1), sf.Free(2)], [np.ones((1, 1)), np.eye(2)[:1]], [1.0], [1.0]),
-        np.array([1.0]),
-    )
-    assert free.residual.tolist()[2] == 0.0
-    assert not free.met
-    assert not free.exact
-    assert free.correction_upper() == math.inf
+def test_free_entries_that_are_missed_count_beside_ones_that_are_met() -> None:
+    """In one block as in two; and no correction is known where columns depend on each other."""
+    y, missed, met = np.array([1.0, -1.0]), np.array([[1.0], [0.5]]), np.ones((2, 1))
+    for sets, rows in (
+        ([sf.Free(1), sf.Free(1)], [missed, met]),
+        ([sf.Free(1), sf.Free(1)], [met, missed]),
+        ([sf.Free(2)], [np.hstack([missed, met])]),
+    ):
+        free = FreeColumns(sf.FeasibilityProblem(sets, rows, [1.0, 1.0], [1.0, 1.0]), y)
+        assert sorted(free.residual) == pytest.approx([0.0, 0.5], rel=1e-12, abs=1e-14)
+        assert not free.met
+        assert not free.exact
+    twice = sf.FeasibilityProblem([sf.Free(2)], [np.hstack([missed, missed])], [1.0, 1.0], [1.0, 1.0])
+    assert FreeColumns(twice, y).correction_upper() == math.inf
+
+
+def test_long_sums_in_free_columns_count_for_rounding() -> None:
+    """A column that is a sum of many terms is off by as many roundings, beside one that is stored."""
+    rng = np.random.default_rng(9)
+    long = Combined(sp.csr_array(rng.uniform(0.5, 1.0, (3, 60))), Dense(rng.uniform(0.5, 1.0, (60, 1))))
+    for rows in ([long, np.eye(3)[:, :1]], [np.eye(3)[:, :1], long]):
+        problem = sf.FeasibilityProblem([sf.Free(1), sf.Free(1)], rows, np.ones(3), np.ones(3))
+        assert FreeColumns(problem, np.ones(3))._gram.error >= 0.25 * gamma(60)
 
 
 @pytest.mark.parametrize("trace", [0.0, 1e-6, 3.0])
