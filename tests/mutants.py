@@ -87,6 +87,7 @@ COMPUTED: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mult: ast.Div,
     ast.Div: ast.Mult,
 }
+Spot = ast.Compare | ast.BinOp | ast.AugAssign | ast.BoolOp | ast.UnaryOp | ast.Constant | ast.Call
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum"}
 
 
@@ -125,14 +126,14 @@ def mutants(path: Path) -> Iterator[Mutant]:
                 yield Mutant(path, node.lineno, lines, ast.unparse(node), ast.unparse(changed), place, choice)
 
 
-def _spots(node: ast.AST, lines: range = range(0)) -> Iterator[tuple[ast.expr, range]]:
-    """Expressions in order, with the lines of their statement, but for words, annotations and messages."""
+def _spots(node: ast.AST, lines: range = range(0)) -> Iterator[tuple[Spot, range]]:
+    """What may be changed, in order, with the lines of its statement, but for words and annotations."""
     if isinstance(node, (ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Assert)):
         return
     if isinstance(node, ast.stmt):
         first = node.body[0].lineno - 1 if isinstance(getattr(node, "body", None), list) else node.end_lineno
         lines = range(node.lineno, max(first or 0, node.lineno) + 1)
-    if isinstance(node, (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Constant, ast.Call)):
+    if isinstance(node, Spot):
         yield node, lines
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
@@ -142,12 +143,12 @@ def _spots(node: ast.AST, lines: range = range(0)) -> Iterator[tuple[ast.expr, r
                 yield from _spots(child, lines)
 
 
-def _change(node: ast.expr, choice: int) -> bool:
-    """Change an expression in place; False if there is no such choice."""
+def _change(node: Spot, choice: int) -> bool:
+    """Change an expression, or a step of a sum, in place; False if there is no such choice."""
     match node:
         case ast.Compare(ops=[op, *_]) if choice < len(COMPARED[type(op)]):
             node.ops[0] = COMPARED[type(op)][choice]()
-        case ast.BinOp(op=op) if choice == 0 and type(op) in COMPUTED:
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) if choice == 0 and type(op) in COMPUTED:
             node.op = COMPUTED[type(op)]()
         case ast.BoolOp() if choice == 0:
             node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
