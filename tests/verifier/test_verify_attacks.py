@@ -620,3 +620,16 @@ def test_terms_of_a_row_are_measured_from_the_lower_bound_of_a_box(trace: float)
     # Below the bound the square of that norm may come out negative: then it is none.
     swap = np.array([[[0.0, 1.0], [1.0, 0.0]]])
     assert _local_sizes(Dense(swap), sf.SpectralBox(2), np.diag([1.0, -1.0])).tolist() == [0.0]
+
+
+def test_what_a_point_is_outside_its_set_counts_against_its_rows() -> None:
+    """``x1 - K x2`` at least one where x2 is below zero by a hair: the nearest member misses the row."""
+    tolerances = sf.Tolerances()
+    hair = 0.01 * tolerances.membership
+    large = 1000.0 * tolerances.residual / hair
+    above = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[1.0, -large]])], [1.0], [np.inf])
+    below = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[1.0, large]])], [-np.inf], [1.0])
+    for problem, side in ((above, -1.0), (below, 1.0)):
+        assert check_point(problem, (np.array([1.0, 0.0]),), tolerances).proven
+        off = np.array([1.0 + side * large * hair, -hair])
+        assert not check_point(problem, (off,), tolerances).proven

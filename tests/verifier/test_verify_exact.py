@@ -12,6 +12,8 @@ from auditing import audited
 import sdpfeas as sf
 from sdpfeas.numerics import rational
 from sdpfeas.verifier.exact import rationals
+from sdpfeas.verifier.exact.multipliers import _box_support
+from sdpfeas.verifier.exact.rows import ExactRows
 
 MIXES = planted.set_mixes()
 
@@ -234,3 +236,36 @@ def test_multipliers_that_must_vanish_on_nonneg_blocks_are_proved_where_rows_are
     # Bounds that were computed may disagree by rounding: no proof is taken from that.
     for room in (0.0, 1e-15, -1e-2):
         assert sf.verify(transport(room), sf.Claim(certificate=y), rigorous=True).verdict == "undecided"
+
+
+@pytest.mark.parametrize("box", [sf.SpectralBox(2, -1.0, 1.0), sf.SpectralBox(2, 0.5, 1.0)])
+def test_what_a_bounded_set_of_an_lmi_allows_is_taken_off(box: sf.SpectralBox) -> None:
+    """``diag(c + x, 3/4)`` in the box with x at least zero: c may be the upper bound and no hair more."""
+    up, down = np.array([[-1.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 0.0]])
+    for bound, sign, y in ((box.upper, 1.0, up), (box.lower, -1.0, down)):
+        for hair, truth in ((2.0**-40, False), (0.0, True), (-(2.0**-40), True)):
+            lmi = sf.LMI(box, np.diag([bound + sign * hair, 0.75]), [sign * np.array([down])])
+            problem = sf.FeasibilityProblem([sf.Nonneg(1)], [None], [], [], lmis=[lmi])
+            claim = sf.Claim(certificate=y.reshape(-1))
+            if truth:
+                refused(problem, claim)
+                accepted(problem, sf.Claim(point=(np.zeros(1),)), repair=False)
+            else:
+                check = sf.verify(problem, claim, exact=True, repair=False)
+                assert (check.verdict, check.proof) == (sf.Verdict.INFEASIBLE, sf.Proof.EXACT), check.reason
+
+
+@pytest.mark.parametrize(("lower", "upper", "trace"), [(0.0, 1.0, None), (-1.0, 2.0, None), (0.0, 1.0, 1.0)])
+def test_bounds_of_what_boxes_allow_are_never_below_irrational_ones(
+    lower: float, upper: float, trace: float | None
+) -> None:
+    """Eigenvalues are plus and minus a root: so many times that root is allowed, and never less."""
+    box = sf.SpectralBox(2, lower, upper, trace)
+    rows = ExactRows(sf.FeasibilityProblem([box], [np.eye(2)[None]], [0.0], [0.0]))
+    times = Fraction(1) if trace is not None else Fraction(upper) - Fraction(lower)
+    for a in range(1, 6):
+        for b in range(1, 6):
+            found = _box_support(rows, box, rationals.to_rationals(np.array([[a, b], [b, -a]], dtype=float)))
+            bound = rationals.to_fractions(np.array([found], dtype=object))[0] / times
+            assert bound > 0
+            assert a * a + b * b <= bound**2 <= (a * a + b * b) * Fraction(1 + 1e-9)
