@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import scipy.sparse as sp
-
 from sdpfeas.backends.conic.cones import Answer, StandardForm
-from sdpfeas.backends.conic.cost import Cost, interior_point_cost
+from sdpfeas.backends.conic.cost import Cost, affordable, setup_cost
 from sdpfeas.backends.conic.direct import DirectBackend, DirectOptions
+from sdpfeas.backends.conic.factored import clarabel_cost, each_iteration, set_up
 from sdpfeas.backends.conic.statuses import panic_answer, read_clarabel
 from sdpfeas.deadline import Deadline
+from sdpfeas.numerics.effort import Work
 
 __all__ = ["Clarabel", "ClarabelOptions"]
 
@@ -82,22 +82,18 @@ class Clarabel(DirectBackend):
     Options = ClarabelOptions
 
     def _cost(self, form: StandardForm) -> Cost:
-        return interior_point_cost(form)
+        return clarabel_cost(form)
 
     def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
-        import clarabel
-
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        for name, value in self.options.settings(deadline).items():
-            setattr(settings, name, value)
-        cones = [clarabel.ZeroConeT(form.cones.flat)] if form.cones.flat else []
-        cones += [clarabel.NonnegativeConeT(form.cones.nonneg)] if form.cones.nonneg else []
-        cones += [clarabel.SecondOrderConeT(n) for n in form.cones.second]
-        cones += [clarabel.PSDTriangleConeT(n) for n in form.cones.psd]
-        quadratic = sp.csc_array((form.cost.size, form.cost.size))
+        affordable(setup_cost(form), self.cvxpy_name, deadline)
         try:
-            solver = clarabel.DefaultSolver(quadratic, form.cost, form.matrix, form.rhs, cones, settings)
+            solver = set_up(form, **self.options.settings(deadline))
+            each = each_iteration(form, solver)
+            stop = affordable(Cost(Work(), each, 0.0), self.cvxpy_name, deadline)
+            if stop.limit is not None:
+                settings = solver.get_settings()
+                settings.time_limit = stop.limit
+                solver.update(settings=settings)
             return read_clarabel(solver.solve())
         except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
             return panic_answer(error)

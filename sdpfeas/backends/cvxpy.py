@@ -13,12 +13,16 @@ from sdpfeas.backends.conic.cones import Answer, ConePair
 from sdpfeas.backends.conic.conic import ConicBackend, Objective
 from sdpfeas.backends.conic.cost import interior_point_cost, splitting_cost
 from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy, require_solver
+from sdpfeas.backends.conic.factored import clarabel_cost
 from sdpfeas.deadline import Deadline
 
 __all__ = ["Cvxpy", "CvxpyOptions"]
 
 #: What solvers call their time limit, where they have one.
 TIME_LIMITS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs", "COPT": "TimeLimit"}
+
+#: What solvers take that are known; any other is an interior-point method.
+COSTS = {"CLARABEL": clarabel_cost, "SCS": splitting_cost}
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Cvxpy(ConicBackend):
     def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
         solver = self.options.solver.upper()
         require_solver(solver)
-        cost = splitting_cost if solver == "SCS" else interior_point_cost
+        cost = COSTS.get(solver, interior_point_cost)
         return ask_cvxpy(pair, solver, lambda stop: self._settings(solver, stop), deadline, cost)
 
     def _settings(self, solver: str, deadline: Deadline) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sdpfeas.backends.conic.cones import Answer, StandardForm
-from sdpfeas.backends.conic.cost import Cost, splitting_cost
+from sdpfeas.backends.conic.cost import Cost, affordable, splitting_cost
 from sdpfeas.backends.conic.direct import DirectBackend, DirectOptions
 from sdpfeas.backends.conic.statuses import read_scs
 from sdpfeas.deadline import Deadline
@@ -81,5 +81,6 @@ class Scs(DirectBackend):
         data = {"A": form.matrix, "b": form.rhs, "c": form.cost}
         sides = {"q": list(form.cones.second), "s": list(form.cones.psd)}
         cones = {"z": form.cones.flat, "l": form.cones.nonneg, **sides}
-        solver = scs.SCS(data, cones, verbose=False, **self.options.settings(deadline))
+        stop = affordable(self._cost(form), self.cvxpy_name, deadline)
+        solver = scs.SCS(data, cones, verbose=False, **self.options.settings(stop))
         return read_scs(solver.solve())

@@ -10,8 +10,10 @@ import pytest
 from sklearn.datasets import load_iris
 
 import sdpfeas as sf
+from sdpfeas.backends import clarabel as clarabel_backend
+from sdpfeas.backends import scs as scs_backend
 from sdpfeas.backends.clarabel import Clarabel
-from sdpfeas.backends.conic import cvxpy_model, direct
+from sdpfeas.backends.conic import cvxpy_model, factored
 from sdpfeas.backends.conic.cones import Cones, svec_map
 from sdpfeas.backends.conic.conic import PosedProblem, matrix_of
 from sdpfeas.backends.conic.statuses import CLARABEL_STOPS, read_scs
@@ -257,8 +259,9 @@ def test_time_limits_are_obeyed_and_named(
     assert any(w in result.raw_status for w in words)
     assert result.wall_time < 1.1 * 0.2 + 0.5
     # The solver's own limit, for what was begun in spite of that.
-    for module in (direct, cvxpy_model):
+    for module in (clarabel_backend, scs_backend, cvxpy_model):
         monkeypatch.setattr(module, "affordable", lambda cost, name, deadline: deadline)
+    monkeypatch.setattr(factored, "need", lambda *_, **__: None)
     result = sf.solve(hard(), name, time_limit=0.2, options={"mode": mode, **options})
     assert result.stop is sf.Stop.TIME_LIMIT
     assert any(w in result.raw_status for w in (word, "compiled", "compiler"))

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,17 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import sdpfeas as sf
 from sdpfeas.backends.contract import ALL_SETS
+from sdpfeas.backends.facial.auxiliary import deepest
+from sdpfeas.backends.facial.table import Table, make_table
 from sdpfeas.deadline import Deadline
+from sdpfeas.errors import LimitError
 from sdpfeas.families import planting as planted
 from sdpfeas.families.graphs import Theta
 from sdpfeas.numerics import effort
 from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import eigh
+from sdpfeas.problem.reductions.faces import Faces
+from sdpfeas.problem.reductions.integral import readings
 from sdpfeas.verifier import cases
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +111,52 @@ def test_clarabel_does_not_ask_for_memory_that_is_not_there(monkeypatch: pytest.
         assert result.stop is sf.Stop.UNSUPPORTED
         assert "not enough memory" in result.reason
         assert "GiB needed" in result.reason
+
+
+def test_clarabel_does_not_iterate_on_a_factor_that_its_ordering_filled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on truss8 of SDPLIB, whose small blocks become one large one."""
+    import clarabel
+
+    class Filled:
+        def __init__(self, *given: Any) -> None:
+            self.settings = given[-1]
+
+        def get_info(self) -> Any:
+            return SimpleNamespace(linsolver=SimpleNamespace(name="faer", nnzL=10**8))
+
+        def get_settings(self) -> Any:
+            return self.settings
+
+        def solve(self) -> Any:
+            pytest.fail("solved")
+
+    monkeypatch.setattr(clarabel, "DefaultSolver", Filled)
+    problem = planted.feasible(np.random.default_rng(0), [sf.PSD(10)] * 3, rows=20).problem
+    result = sf.solve(problem, "clarabel", time_limit=2.0)
+    assert result.stop is sf.Stop.TIME_LIMIT
+    assert "out of time before two iterations of CLARABEL" in result.raw_status
+
+
+def test_clarabel_begins_where_few_entries_of_a_large_matrix_are_used() -> None:
+    """It takes such a matrix apart, so that its side says little."""
+    n = 90
+    cells = [sp.csr_array(([1.0], ([0], [k * n + k])), shape=(1, n * n)) for k in range(n)]
+    problem = sf.FeasibilityProblem([sf.PSD(n)], [sp.vstack(cells, format="csr")], np.ones(n), np.ones(n))
+    result = sf.solve(problem, "clarabel", time_limit=5.0)
+    assert result.verdict is sf.Verdict.FEASIBLE
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_rows_on_a_face_are_not_written_out_where_the_cone_solver_has_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Table, "near", property(lambda _: pytest.fail("written out")))
+    rows = planted.feasible(np.random.default_rng(0), [sf.PSD(80)], rows=3).problem
+    table = make_table(Faces.whole(next(iter(readings(rows)))))
+    with pytest.raises(LimitError, match="an auxiliary problem"):
+        deepest(table, Deadline(None))
 
 
 @pytest.mark.usefixtures("little_memory")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from sdpfeas.backends.conic.cones import Answer, ConePair, Form, StandardForm, ask_direct
 from sdpfeas.backends.conic.conic import ConicBackend, Objective
-from sdpfeas.backends.conic.cost import Cost, affordable
+from sdpfeas.backends.conic.cost import Cost
 from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy
 from sdpfeas.deadline import Deadline
 
@@ -54,14 +54,11 @@ class DirectBackend(ConicBackend):
 
     @abstractmethod
     def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
-        """Answer a standard form, with the multipliers of all its rows."""
+        """Answer a standard form by a deadline if there is time and memory; with multipliers of all rows."""
 
     def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
         if self.options.mode == "cvxpy":
             settings = self.options.settings
             return ask_cvxpy(pair, self.cvxpy_name, settings, deadline, self._cost)
 
-        def solve(form: StandardForm) -> Answer:
-            return self._solve(form, affordable(self._cost(form), self.cvxpy_name, deadline))
-
-        return ask_direct(pair, self.options.direct_form, solve)
+        return ask_direct(pair, self.options.direct_form, lambda form: self._solve(form, deadline))

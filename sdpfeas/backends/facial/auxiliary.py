@@ -15,11 +15,10 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpfeas.backends.clarabel import Clarabel
-from sdpfeas.backends.conic.cones import Cones, StandardForm, svec_map
-from sdpfeas.backends.conic.cost import affordable
+from sdpfeas.backends.conic.cones import Cones, StandardForm, svec_map, triangle_size
 from sdpfeas.backends.facial.table import Table
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray, eigvalsh
 
 __all__ = ["NOTHING", "deepest", "likely"]
@@ -29,9 +28,6 @@ TOLERANCE = 1e-12
 
 #: Depth, relative to the trace, below which no vector is in the cone.
 NOTHING = -1e-5
-
-#: Share of its estimated cost that the solver takes where all there is are a few dense blocks: 0.07 to 0.1.
-DENSE = 0.12
 
 #: Parts of an exposing vector smaller than this, relative to what it is made of, are rounding.
 ROUNDING = 1e-7
@@ -50,15 +46,17 @@ def deepest(table: Table, deadline: Deadline) -> tuple[FloatArray, float] | None
     deadline : Deadline
         Until when.
     """
+    # What comes after the rows are written out takes the longer, and without it they are of no use.
+    memory = 32.0 * sum(float(triangle_size(part.side)) ** 2 for part in table.parts)
+    width = sum(part.side**2 for part in table.parts) + table.rays.stop - table.rays.start
+    work = table.near_work.plus(_orthonormal_work(table.lines.shape[0], width))
+    need("an auxiliary problem", *work, memory=memory)
     vectors, flat = table.near
     basis, shares = _orthonormal(vectors, flat)
     if not len(basis):
         return None
     form = _form(table, basis)
-    solver = Clarabel(tolerance=TOLERANCE, max_iterations=100)
-    cost = solver._cost(form)
-    cost = cost._replace(begin=cost.begin.times(DENSE), each=cost.each.times(DENSE))
-    answer = solver._solve(form, affordable(cost, "an exposing vector", deadline))
+    answer = Clarabel(tolerance=TOLERANCE, max_iterations=100)._solve(form, deadline)
     if answer.x is None or not np.isfinite(answer.x).all():
         return None
     y = answer.x[:-1]
@@ -88,10 +86,14 @@ def likely(table: Table, multipliers: FloatArray) -> FloatArray | None:
     return shares / trace if min(depth, rays.min()) > NOTHING * trace else None
 
 
+def _orthonormal_work(count: int, width: int) -> Work:
+    # Pivoting goes through all columns at every step, at the speed of the memory.
+    return Work(products=12.0 * count * width * min(count, width) + 4.0 * count**3)
+
+
 def _orthonormal(vectors: FloatArray, flat: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Orthonormal vectors that span those that vanish where they must, and how they are made."""
-    count, width = vectors.shape
-    need("an auxiliary problem", products=2.0 * count * width * min(count, width) + 4.0 * count**3)
+    need("an auxiliary problem", *_orthonormal_work(*vectors.shape))
     sizes = np.linalg.norm(np.concatenate([vectors, flat], axis=1), axis=1)
     sizes[sizes == 0.0] = 1.0
     shares = np.diag(1.0 / sizes)

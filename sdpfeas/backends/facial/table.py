@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.integers import (
     as_floats,
     identity,
@@ -33,6 +33,9 @@ from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integral import Number
 
 __all__ = ["MatrixPart", "Table", "make_table"]
+
+#: Numbers written for every entry of a matrix of every row while rows become floating-point ones.
+NUMBERS = 10.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,14 @@ class MatrixPart:
         """The columns of the diagonal."""
         i, j = np.triu_indices(self.side)
         return self.place.start + np.flatnonzero(i == j)
+
+    @property
+    def entries(self) -> np.ndarray:
+        """The column of every entry of the matrix, row by row."""
+        i, j = np.triu_indices(self.side)
+        out = np.empty((self.side, self.side), dtype=np.intp)
+        out[i, j] = out[j, i] = self.place.start + np.arange(i.size)
+        return out.reshape(-1)
 
     def matrices(self, table: np.ndarray) -> np.ndarray:
         """The rows of a table as symmetric matrices."""
@@ -152,6 +163,16 @@ class Table:
             out[part.block] = (q, c)
         return out
 
+    @property
+    def _squares(self) -> float:
+        return float(sum(part.side**2 for part in self.parts))
+
+    @property
+    def near_work(self) -> Work:
+        """What it takes to write the vectors out in floating point."""
+        count, cubes = float(self.lines.shape[0]), float(sum(part.side**3 for part in self.parts))
+        return Work(products=2.0 * count * cubes, numbers=NUMBERS * count * self._squares)
+
     @cached_property
     def near(self) -> tuple[FloatArray, FloatArray]:
         """The vectors in floating point, matrices in orthonormal coordinates, and the flat part.
@@ -159,29 +180,25 @@ class Table:
         The column of ``beta`` has the units of the bounds, the others those of the rows: it is scaled to
         weigh as much as all of them.
         """
-        squares, cubes = (float(sum(part.side**power for part in self.parts)) for power in (2, 3))
-        count = float(self.lines.shape[0])
-        need(
-            "the rows on a face",
-            products=2.0 * count * cubes,
-            numbers=10.0 * count * squares,
-            memory=24.0 * count * squares,
-        )
+        need("the rows on a face", *self.near_work, memory=24.0 * self.lines.shape[0] * self._squares)
         vectors = as_floats(self.vectors)
         out = np.zeros((len(vectors), sum(p.side**2 for p in self.parts) + self.rays.stop - self.rays.start))
         start = 0
         for part in self.parts:
             frame = self.frames[part.block][1]
-            moved = part.matrices(vectors)
+            where, own = part.entries, slice(start, start + part.side**2)
+            for row, vector in zip(out, vectors, strict=True):
+                np.take(vector, where, out=row[own], mode="clip")  # other modes take a copy first
             if not np.array_equal(frame, np.eye(part.side)):  # as it is on the whole set
                 inverse = np.linalg.inv(frame)
-                moved = inverse.T @ moved @ inverse
-            out[:, start : start + part.side**2] = moved.reshape(len(vectors), part.side**2)
+                matrices = out[:, own].reshape(len(vectors), part.side, part.side)
+                out[:, own] = (inverse.T @ matrices @ inverse).reshape(len(vectors), part.side**2)
             start += part.side**2
         out[:, start:] = vectors[:, self.rays]
-        out[:, -1] = [float(v) for v in self.betas]
-        weight, other = np.linalg.norm(out[:, -1]), np.linalg.norm(out[:, :-1])
-        out[:, -1] *= other / weight if weight > 0.0 and other > 0.0 else 1.0
+        out[:, -1] = 0.0
+        last, other = np.array([float(v) for v in self.betas]), np.linalg.norm(out)
+        weight = np.linalg.norm(last)
+        out[:, -1] = last * (other / weight if weight > 0.0 and other > 0.0 else 1.0)
         return out, as_floats(self.flat)
 
     def split(self, vector: FloatArray) -> tuple[list[FloatArray], FloatArray]:
