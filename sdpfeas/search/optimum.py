@@ -189,6 +189,10 @@ def optimum(
         low, high = -high, -low
     offset = READERS[asked.value](finite_number(goal.offset, "the offset of the objective"))
     reason, about, y = found.reason, asked, found.multipliers
+    # Said here, where the ends are those that were asked for: a minimum is looked for as a maximum.
+    missing = [name for name, end in (("lower", low), ("upper", high)) if not math.isfinite(end)]
+    if missing and found.infeasible is None:
+        reason = f"no {' nor '.join(missing)} bound could be proved: {reason}"
     if found.infeasible is not None and asked is Reading.STORED:
         about = found.infeasible.reading
     if asked is not Reading.STORED:

@@ -181,11 +181,8 @@ class Programs:
             return str(error)
         if bracket.closed:
             return "closed"
-        missing = [name for name in ("lower", "upper") if not math.isfinite(getattr(bracket, name))]
-        if missing:
-            return (
-                f"no {' nor '.join(missing)} bound could be proved: there may be no interior ({claim.stop})"
-            )
+        if not (math.isfinite(bracket.lower) and math.isfinite(bracket.upper)):
+            return f"there may be no interior ({claim.stop})"
         return f"{claim.stop}; the bracket is wider than asked for"
 
     def _backends(self) -> list[FeasibilityBackend]:

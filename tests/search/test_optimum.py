@@ -518,3 +518,18 @@ def test_rows_of_nothing_leave_an_optimum(solver: str, blocks: list[BlockSet]) -
     terms = [np.zeros(block.shape) if block.free else block.identity() for block in blocks]
     found = sf.optimum(problem, sf.Objective(terms, "min"), solver=solver, time_limit=10)
     assert found.lower <= 0.0 <= found.upper
+
+
+@pytest.mark.parametrize("solver", ["auto", "spectral-ipm"])
+@pytest.mark.parametrize(("sign", "sense", "open_"), [(1.0, "max", "upper"), (-1.0, "min", "lower")])
+def test_the_reason_names_the_end_that_is_open_and_doubts_no_proved_one(
+    solver: str, sign: float, sense: Any, open_: str
+) -> None:
+    corner = np.diag([1.0, 0.0])
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [corner[None]], [1.0], [1.0])
+    goal = sf.Objective((sign * np.diag([0.0, 1.0]),), sense=sense)
+    found = sf.optimum(problem, goal, solver=solver, time_limit=1.0)
+    assert not math.isfinite(getattr(found, open_))
+    assert math.isfinite(found.lower) != math.isfinite(found.upper)
+    assert found.reason.startswith(f"no {open_} bound could be proved: ")
+    assert "not proved" not in found.reason
