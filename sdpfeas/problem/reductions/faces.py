@@ -105,6 +105,29 @@ class Faces:
             return total[basis]
         return product(product(basis.T, total), basis)
 
+    def terms(self, given: Point) -> Point | None:
+        """A linear objective on the faces, for the blocks that are left; None if no doubles hold it.
+
+        Parameters
+        ----------
+        given : tuple of ndarray
+            The objective, one array per block of the problem.
+        """
+        out = []
+        exactly = np.vectorize(Fraction, otypes=[object])
+        for term, basis, size in zip(given, self.bases, self.sizes, strict=True):
+            if not size:
+                continue
+            if basis is None or basis.ndim == 1:
+                out.append(term if basis is None else term[basis])
+                continue
+            turned = basis.T.dot(exactly(term)).dot(basis)
+            near = turned.astype(np.float64)
+            if not np.all(exactly(near) == turned):
+                return None
+            out.append(near)
+        return tuple(out)
+
     def row(self, b: int, i: int) -> np.ndarray:
         """Row ``i`` on the face of block ``b``."""
         block, basis = self.problem.sets[b], self.bases[b]
