@@ -8,10 +8,12 @@ still does. So while small problems are worked on, BLAS is limited to one thread
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from threading import Lock
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -28,17 +30,22 @@ MOST_ROWS = 20_000
 _limited: ContextVar[bool] = ContextVar("sdpfeas_few_threads", default=False)
 
 
+#: What the threads that are inside found when they came; the first of them what nobody had changed.
+_inside: list[list[int | None]] = []
+_lock = Lock()
+
+
 @cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
+def _blas() -> list[Any]:
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @contextmanager
 def few_threads(sides: Iterable[int], rows: int) -> Iterator[None]:
     """Limit BLAS to one thread while a small problem is worked on.
 
-    With some libraries the setting is one of the whole process. Then the first thread that asks decides for
-    all others, until it is done.
+    With some libraries the setting is one of the whole process. Then the first thread that is done ends it
+    for all others, and the last one leaves what the first one found.
 
     Parameters
     ----------
@@ -51,9 +58,34 @@ def few_threads(sides: Iterable[int], rows: int) -> Iterator[None]:
     if not small or _limited.get():
         yield
         return
-    token = _limited.set(True)
+    token, found = _limited.set(True), _enter()
     try:
-        with _libraries().limit(limits=1, user_api="blas"):
-            yield
+        yield
     finally:
+        _leave(found)
         _limited.reset(token)
+
+
+def _enter() -> list[int | None]:
+    """Limit all libraries to one thread; return what to leave them with."""
+    libraries = _blas()
+    with _lock:
+        found = [library.num_threads for library in libraries]
+        if _inside:
+            # One may be what another thread, that is inside, has set for the whole process.
+            found = [first if own == 1 else own for own, first in zip(found, _inside[0], strict=True)]
+        _inside.append(found)
+        _set(libraries, [1] * len(libraries))
+    return found
+
+
+def _leave(found: list[int | None]) -> None:
+    with _lock:
+        _inside.pop()
+        _set(_blas(), found)
+
+
+def _set(libraries: list[Any], counts: Sequence[int | None]) -> None:
+    for library, count in zip(libraries, counts, strict=True):
+        if count is not None:
+            library.set_num_threads(count)

@@ -294,7 +294,7 @@ def test_figures_and_page_show_the_same_bands(
         monkeypatch.setattr("sdpfeas.study.report.model.TELLING", telling)
         write_figures(study, tmp_path)
         drawn = "".join(path.read_text() for path in tmp_path.glob("scaling-*.svg"))
-        counts[telling] = drawn.count("FillBetweenPolyCollection")
+        counts[telling] = drawn.count("PolyCollection")  # FillBetweenPolyCollection since matplotlib 3.10
         assert render_html(study).count('class="band"') == counts[telling]
     assert sorted(set(counts.values())) == list(counts.values())
 
