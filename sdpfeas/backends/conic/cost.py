@@ -26,14 +26,14 @@ __all__ = [
 #: between 8 and 20, more the more rows there are.
 SCATTERED = 20.0
 
-#: The same where it works on dense blocks of the factor, of which it stores the zeros, too: 0.3 to 0.6.
-BLOCKED = 0.6
+#: The same where it works on dense blocks of the factor, of which it stores the zeros, too: 0.3 to 0.8.
+BLOCKED = 0.8
 
 #: Numbers written for every entry of the system while Clarabel sets up: 15 to 25.
 SETUP = 25.0
 
-#: Numbers written for every entry of the factor in an iteration: 8 to 14.
-PASSES = 12.0
+#: Numbers written for every entry of the factor in an iteration: 8 to 16.
+PASSES = 16.0
 
 #: Share of the time left that is kept for reading the answer.
 READING = 0.05
