@@ -8,10 +8,11 @@ still does. So while small problems are worked on, BLAS is limited to one thread
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -30,13 +31,16 @@ MOST_ROWS = 20_000
 _limited: ContextVar[bool] = ContextVar("sdpfeas_few_threads", default=False)
 
 
+#: Libraries, and the number of threads of each.
+Found = list[tuple[Any, int | None]]
+
 #: What the threads that are inside found when they came; the first of them what nobody had changed.
-_inside: list[list[int | None]] = []
+_inside: list[Found] = []
 _lock = Lock()
 
 
-@cache
-def _blas() -> list[Any]:
+@lru_cache(maxsize=1)
+def _blas(modules: int) -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
@@ -66,26 +70,29 @@ def few_threads(sides: Iterable[int], rows: int) -> Iterator[None]:
         _limited.reset(token)
 
 
-def _enter() -> list[int | None]:
+def _enter() -> Found:
     """Limit all libraries to one thread; return what to leave them with."""
-    libraries = _blas()
     with _lock:
-        found = [library.num_threads for library in libraries]
-        if _inside:
+        # Modules that were imported since may have brought libraries of their own.
+        libraries = _blas(len(sys.modules))
+        first = {library.filepath: count for library, count in _inside[0]} if _inside else {}
+        found = []
+        for library in libraries:
+            own = library.num_threads
             # One may be what another thread, that is inside, has set for the whole process.
-            found = [first if own == 1 else own for own, first in zip(found, _inside[0], strict=True)]
+            found.append((library, first.get(library.filepath, own) if own == 1 else own))
         _inside.append(found)
-        _set(libraries, [1] * len(libraries))
+        _set([(library, 1) for library in libraries])
     return found
 
 
-def _leave(found: list[int | None]) -> None:
+def _leave(found: Found) -> None:
     with _lock:
         _inside.pop()
-        _set(_blas(), found)
+        _set(found)
 
 
-def _set(libraries: list[Any], counts: Sequence[int | None]) -> None:
-    for library, count in zip(libraries, counts, strict=True):
+def _set(counts: Found) -> None:
+    for library, count in counts:
         if count is not None:
             library.set_num_threads(count)

@@ -1,9 +1,11 @@
 """Estimates of time and memory, and threads."""
 
 import math
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import LimitError, OutOfMemory, OutOfTime
 from sdpfeas.numerics import effort
+from sdpfeas.numerics import threads as module
 from sdpfeas.numerics.effort import Work, available_memory, limited, need, seconds, time_left
 from sdpfeas.numerics.linalg import eigh
 from sdpfeas.numerics.threads import LARGE, few_threads
@@ -156,3 +159,16 @@ def test_threads_that_solve_side_by_side_do_not_undo_each_other() -> None:
             leave.set()
             future.result()
         assert threads() == before
+
+
+def test_libraries_that_come_later_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with few_threads([10], 5):
+        pass
+    looked = []
+    whole = module.ThreadpoolController
+    monkeypatch.setattr(module, "ThreadpoolController", lambda: looked.append(1) or whole())
+    for count in (0, 1, 1):
+        with few_threads([10], 5):
+            pass
+        assert len(looked) == count
+        monkeypatch.setitem(sys.modules, "that_came_later", ModuleType("that_came_later"))
