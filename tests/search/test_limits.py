@@ -334,7 +334,9 @@ def hold(problem: sf.FeasibilityProblem, limits: tuple[float, ...] = (1.0, 5.0))
         sf.solve(box(4), solver)  # the first call pays for the imports
         for limit in limits:
             # What a problem remembers of its rows would make it easier for the next.
-            fresh = sf.FeasibilityProblem(problem.sets, problem.rows, problem.lower, problem.upper)
+            fresh = sf.FeasibilityProblem(
+                problem.sets, problem.rows, problem.lower, problem.upper, lmis=problem.lmis
+            )
             begin = time.perf_counter()
             result = sf.solve(fresh, solver, time_limit=limit)
             took = time.perf_counter() - begin

@@ -39,6 +39,9 @@ COMPUTED_ULPS = 32.0
 #: Integers up to this size are handled in words of the machine.
 WORD = 2**31
 
+#: What numbers that are no integers take, in operations with integers: a number, a row, a row of a block.
+FRACTION, LINE, PART = 300.0, 650.0, 25.0
+
 #: A bound: an integer, or a fraction if it is loose.
 Number = int | Fraction
 
@@ -85,6 +88,8 @@ class IntegralRows:
         #: Whether all numbers are small integers, which every reading takes as they are.
         self.whole = self._take_whole()
         if not self.whole:
+            parts = FRACTION * stored + LINE * problem.m + PART * problem.m * len(problem.sets)
+            need_integers("the rows in integers", parts)
             self._take()
 
     def _take_whole(self) -> bool:
@@ -135,7 +140,7 @@ class IntegralRows:
         bounded = [all(v is None or is_simple(v) for v in pair) for pair in zip(*ends, strict=True)]
         self.firm = [row and bound for row, bound in zip(whole_rows, bounded, strict=True)]
         self.loose = self.reading == "meant" and all(whole_rows) and not all(bounded)
-        self._entries = [[] for _ in problem.sets]
+        self._entries, nothing = [[] for _ in problem.sets], np.empty(0, dtype=object)
         self.scales, self.lower, self.upper = [], [], []
         for i in range(problem.m):
             row = [part[i] for part in parts]
@@ -149,6 +154,9 @@ class IntegralRows:
             for out, bound in zip((self.lower, self.upper), bounds, strict=True):
                 out.append(None if bound is None else bound * scale if self.loose else int(bound * scale))
             for b, (place, values) in enumerate(row):
+                if not values:
+                    self._entries[b].append((place, nothing))
+                    continue
                 whole = np.empty(len(values), dtype=object)
                 whole[:] = [int(v * scale) for v in values]
                 self._entries[b].append((place, whole))
@@ -242,13 +250,15 @@ def _fractions(
     rows: Rows | None, read: Callable[[float], Fraction], m: int
 ) -> list[tuple[np.ndarray, list[Fraction]]]:
     """Positions and values of every row on one block."""
+    # Of many blocks a row touches few: one object stands for all that it does not touch.
+    nothing: tuple[np.ndarray, list[Fraction]] = (np.zeros(0, dtype=np.int64), [])
     if rows is None:
-        return [(np.zeros(0, dtype=np.int64), []) for _ in range(m)]
+        return [nothing] * m
     arrays = rows.state()[1]
     if rows.kind == "sparse":
         place, data, ends = arrays["indices"], arrays["data"].tolist(), arrays["indptr"].tolist()
         cuts = pairwise(ends)
-        return [(np.asarray(place[a:c]), [read(v) for v in data[a:c]]) for a, c in cuts]
+        return [(np.asarray(place[a:c]), [read(v) for v in data[a:c]]) if a < c else nothing for a, c in cuts]
     if rows.kind == "dense":
         flat = arrays["array"].reshape(m, -1)
         places = [np.flatnonzero(row) for row in flat]
