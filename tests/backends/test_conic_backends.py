@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
 import sdpfeas as sf
@@ -14,8 +15,9 @@ from sdpfeas.backends import clarabel as clarabel_backend
 from sdpfeas.backends import scs as scs_backend
 from sdpfeas.backends.clarabel import Clarabel
 from sdpfeas.backends.conic import cvxpy_model, factored
-from sdpfeas.backends.conic.cones import Cones, svec_map
+from sdpfeas.backends.conic.cones import Cones, StandardForm, svec_map
 from sdpfeas.backends.conic.conic import PosedProblem, matrix_of
+from sdpfeas.backends.conic.cost import CLIQUES, SETUP, setup_cost
 from sdpfeas.backends.conic.statuses import CLARABEL_STOPS, read_scs
 from sdpfeas.backends.scs import Scs
 from sdpfeas.families import planting as planted
@@ -427,3 +429,15 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("edges", "dear"), [(40, False), (400, True), (741, False)])
+def test_taking_a_matrix_apart_is_counted(edges: int, dear: bool) -> None:
+    """Clarabel's set-up looks for cliques where a matrix has many entries and not all of them."""
+    n, rng = 38, np.random.default_rng(5)
+    filled = rng.permutation(n * (n + 1) // 2)[:edges]
+    matrix = sp.csc_array((np.ones(edges), (filled, np.arange(edges))), (n * (n + 1) // 2, edges))
+    form = StandardForm(np.zeros(edges), matrix, np.zeros(matrix.shape[0]), Cones(psd=(n,)), np.arange(0))
+    plain = SETUP * (edges + edges**2 / 2.0)
+    extra = CLIQUES * matrix.shape[0] ** 2 / 2.0 if dear else 0.0
+    assert setup_cost(form).begin.numbers == pytest.approx(plain + extra)
