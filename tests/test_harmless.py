@@ -125,6 +125,7 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
+@pytest.mark.slow
 def test_a_study_of_hostile_names(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "4000")

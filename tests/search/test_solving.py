@@ -100,6 +100,7 @@ NOTEBOOK = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["script", "standard input", "notebook"])
 def test_isolation_needs_nothing_of_the_main_module(tmp_path, how) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)

@@ -50,6 +50,7 @@ def test_the_check_of_the_site_finds_what_is_wrong(tmp_path: Path) -> None:
     assert len(complaints(tmp_path)) == 2
 
 
+@pytest.mark.slow
 def test_the_look_at_the_site_finds_what_is_wrong(tmp_path: Path) -> None:
     page = tmp_path / "index.html"
     page.write_text("<article><p>fine</p></article>")

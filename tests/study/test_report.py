@@ -280,6 +280,7 @@ def test_figures(study: Store, tmp_path: Path) -> None:
     assert all((tmp_path / name).stat().st_size > 1000 for name in names)
 
 
+@pytest.mark.slow
 def test_figures_and_page_show_the_same_bands(
     study: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def study(
         engine.close()
 
 
+@pytest.mark.slow
 def test_a_registered_backend(tmp_path: Path) -> None:
     from joblib._parallel_backends import ThreadingBackend
 
@@ -145,6 +146,7 @@ def test_an_interrupt_ends_everything_at_once(tmp_path: Path) -> None:
     assert left == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", pytest.param("multiprocessing", marks=pytest.mark.slow)])
 def test_workers_of_joblib_end_with_a_killed_runner(tmp_path: Path, backend: str) -> None:
     write_problems(tmp_path / "p", 1)  # so that one of two workers waits for its first cell

@@ -432,6 +432,7 @@ def test_a_hanging_worker_dies_with_its_runner(tmp_path: Path, how: signal.Signa
 # ---------------------------------------------------------------- two runners
 
 
+@pytest.mark.slow
 def test_two_runners_share_the_work(tmp_path: Path) -> None:
     arguments = [*quick_study(tmp_path, 24, 1), "--out", tmp_path / "study.db", "--json"]
     both = [start(arguments), start(arguments)]

@@ -137,6 +137,7 @@ def test_a_failing_method_costs_its_own_cell_only(seat):
     assert ask(seat, Experiment("lda", IRIS, 0)).end is End.DONE
 
 
+@pytest.mark.slow
 def test_the_cap_is_enforced_from_outside_and_a_new_child_takes_over(seat):
     slow = Experiment("lmnn", Task("digits"), 0)
     begin = time.monotonic()
@@ -326,6 +327,7 @@ def faces(tmp_path, monkeypatch):
     protocol.data.cache_clear()
 
 
+@pytest.mark.slow
 def test_the_command_writes_tables_and_goes_on_where_it_stopped(faces, capsys):
     folder = faces / "results"
     methods = ["--methods", "lda, sd-wlda, wlda"]
