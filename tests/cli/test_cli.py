@@ -222,6 +222,7 @@ def test_result_files_hold_no_pickle_and_survive_damage(files: Path, call: Any) 
 # ---------------------------------------------------------------- studies
 
 
+@pytest.mark.slow
 def test_compare_report_and_export(files: Path, call: Any) -> None:
     study = files / "study.db"
     asked = [

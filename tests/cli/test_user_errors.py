@@ -186,6 +186,7 @@ def test_a_disk_that_fills_up(tmp_path: Path, yes: Path) -> None:
         assert f"study{size}.db" in err
 
 
+@pytest.mark.slow
 def test_output_that_cannot_be_written(yes: Path) -> None:
     for more in ([], ["--json"]):
         with Path("/dev/full").open("w") as full:

@@ -116,6 +116,7 @@ def test_isolation_needs_nothing_of_the_main_module(tmp_path, how) -> None:
     assert found.stdout.split() == ["once", "feasible"], found.stderr
 
 
+@pytest.mark.slow
 def test_isolation_holds_its_limit_from_the_first_call_on(tmp_path) -> None:
     """The start of a child counts, but half of the limit is left to the backend."""
     begin = time.perf_counter()

@@ -271,6 +271,7 @@ def test_cells_that_asked_no_solver_have_no_winner(tmp_path: Path, study: Store,
             assert ("is fastest most often" in told) == (share == "some")
 
 
+@pytest.mark.slow
 def test_figures(study: Store, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
     from sdpfeas.study.report.figures import write_figures

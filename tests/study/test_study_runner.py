@@ -183,6 +183,7 @@ def test_every_file_of_a_backend_in_a_package_counts(tmp_path: Path, monkeypatch
     assert _plan_solver(solver).key != before
 
 
+@pytest.mark.slow
 def test_failed_cells_are_retried_when_asked(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
     plan = small_plan(tmp_path, ["honest", "raiser"], problems=2)
