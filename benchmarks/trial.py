@@ -17,9 +17,8 @@ from products import Clock, hot_spots, install
 from wlda_problems import load, size_of, synthetic
 
 #: Contestants run again for so many seconds, ...
-QUICK = 3.0
-#: ... up to this many times; the fastest run counts. Five are not enough of what takes hundredths of seconds:
-#: their fastest was up to 1.4 times that of thirty.
+RUNS_BUDGET = 3.0
+#: ... up to this many times; the fastest run counts. A few are too few for hundredths of a second.
 MOST_RUNS = 30
 
 #: Seconds to spend on timing eigendecompositions, and how many there are at least and at most.
@@ -65,7 +64,7 @@ def measure(run: Callable[[], Found], most_runs: int = MOST_RUNS) -> dict[str, A
         Run a quick one up to so many times.
     """
     runs: list[tuple[float, float, Found]] = []
-    while not runs or (len(runs) < most_runs and sum(wall for wall, _, _ in runs) < QUICK):
+    while not runs or (len(runs) < most_runs and sum(wall for wall, _, _ in runs) < RUNS_BUDGET):
         cpu, begin = time.process_time(), time.perf_counter()
         found = run()
         runs.append((time.perf_counter() - begin, time.process_time() - cpu, found))

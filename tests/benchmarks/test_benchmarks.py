@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import laboratory as lab
 from contestants import CONTESTANTS
 from peers import class_statistics, one_shot_model
-from plan import full_cells, not_measured, turn, used_up
+from plan import full_cells, in_turn, not_measured, turn, used_up
 from plots import draw
 from products import install
 from results import Contest, Lines, Results, distance
@@ -387,6 +387,8 @@ def test_what_matters_most_is_measured_first() -> None:
     ]
     turns = [turn(*one) for one in ordered]
     assert turns == sorted(set(turns))
+    again = in_turn({"again": ("sonar", "ours")}, "bench_wlda")
+    assert turn("sonar", "scs-1e-4") < again < turn("sonar", "bisect-admm")  # after peers that decide
 
 
 def test_what_is_written_by_hand_survives(recorded: Results) -> None:
