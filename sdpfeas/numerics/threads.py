@@ -88,7 +88,7 @@ def _enter() -> Found:
 
 def _leave(found: Found) -> None:
     with _lock:
-        _inside.pop()
+        _inside.pop()  # any but the first, which stays until nobody is inside
         _set(found)
 
 

@@ -121,8 +121,7 @@ def setup_cost(form: StandardForm) -> Cost:
     """
     used = np.diff(form.matrix.tocsr().indptr) > 0
     used |= form.rhs != 0.0
-    sides = [float(np.count_nonzero(used[place])) for _, place in form.cones.matrices]
-    blocks = np.array(sides)
+    blocks = np.array([float(np.count_nonzero(used[place])) for _, place in form.cones.matrices])
     entries = float(form.matrix.nnz + np.sum(blocks**2) / 2.0)
     each = Work(products=float(np.sum(blocks**3)) / 6.0, numbers=PASSES * entries)
     whole = np.array([float(triangle_size(n)) for n in form.cones.psd])

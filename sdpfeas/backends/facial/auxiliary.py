@@ -48,7 +48,7 @@ def deepest(table: Table, deadline: Deadline) -> tuple[FloatArray, float] | None
     """
     # What comes after the rows are written out takes the longer, and without it they are of no use.
     memory = 32.0 * sum(float(triangle_size(part.side)) ** 2 for part in table.parts)
-    width = sum(part.side**2 for part in table.parts) + table.rays.stop - table.rays.start
+    width = table.squares + table.rays.stop - table.rays.start
     work = table.near_work.plus(_orthonormal_work(table.lines.shape[0], width))
     need("an auxiliary problem", *work, memory=memory)
     vectors, flat = table.near

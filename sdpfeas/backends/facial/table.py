@@ -70,11 +70,7 @@ class MatrixPart:
 
     def matrices(self, table: np.ndarray) -> np.ndarray:
         """The rows of a table as symmetric matrices."""
-        i, j = np.triu_indices(self.side)
-        out = np.zeros((len(table), self.side, self.side), dtype=table.dtype)
-        out[:, i, j] = table[:, self.place]
-        out[:, j, i] = table[:, self.place]
-        return out
+        return table[:, self.entries].reshape(len(table), self.side, self.side)
 
 
 @dataclass(frozen=True)
@@ -164,14 +160,15 @@ class Table:
         return out
 
     @property
-    def _squares(self) -> float:
-        return float(sum(part.side**2 for part in self.parts))
+    def squares(self) -> int:
+        """Entries of all matrices."""
+        return sum(part.side**2 for part in self.parts)
 
     @property
     def near_work(self) -> Work:
         """What it takes to write the vectors out in floating point."""
         count, cubes = float(self.lines.shape[0]), float(sum(part.side**3 for part in self.parts))
-        return Work(products=2.0 * count * cubes, numbers=NUMBERS * count * self._squares)
+        return Work(products=2.0 * count * cubes, numbers=NUMBERS * count * self.squares)
 
     @cached_property
     def near(self) -> tuple[FloatArray, FloatArray]:
@@ -180,7 +177,7 @@ class Table:
         The column of ``beta`` has the units of the bounds, the others those of the rows: it is scaled to
         weigh as much as all of them.
         """
-        need("the rows on a face", *self.near_work, memory=24.0 * self.lines.shape[0] * self._squares)
+        need("the rows on a face", *self.near_work, memory=24.0 * self.lines.shape[0] * self.squares)
         vectors = as_floats(self.vectors)
         out = np.zeros((len(vectors), sum(p.side**2 for p in self.parts) + self.rays.stop - self.rays.start))
         start = 0
