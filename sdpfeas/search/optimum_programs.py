@@ -40,6 +40,9 @@ GOOD = 0.5
 #: Numbers in the iterates that are remembered.
 REMEMBERED = 20_000_000
 
+#: How many times the way from what proves an end to what was found is halved.
+HALVINGS = 4
+
 #: A value below this share of the terms it adds up is as good as zero.
 ZERO = 1e-6
 
@@ -48,7 +51,8 @@ ZERO = 1e-6
 PULL_TIME, PATIENCE = 0.3, 2.0
 
 
-Evidence = Callable[[Point | None, FloatArray | None], tuple[Point | None, FloatArray | None]]
+Candidates = tuple[Point | None, FloatArray | None]
+Evidence = Callable[[Point | None, FloatArray | None], Candidates]
 
 
 class LookingBack(Watch):
@@ -68,7 +72,7 @@ class LookingBack(Watch):
     def __init__(self, bracket: Bracket, evidence: Evidence) -> None:
         super().__init__(bracket, None)
         self._evidence = evidence
-        self._passed: list[tuple[Point | None, FloatArray | None]] = []
+        self._passed: list[Candidates] = []
         self._room = REMEMBERED
 
     def __call__(self, progress: Progress) -> bool:
@@ -88,6 +92,8 @@ class LookingBack(Watch):
         for end in missing or ("lower", "upper"):
             if not self.decided:
                 self._look_back(end)
+        for end in () if missing else ("lower", "upper"):
+            self._go_further(end, (claim.point, claim.certificate))
 
     def awaits(self, gap: float) -> bool:
         """Never: where a backend is going lies on the boundary, and is pulled inside in the end."""
@@ -102,24 +108,50 @@ class LookingBack(Watch):
         late, early, step = len(self._passed), -1, 1
         while late - early > 1:
             k = max(late - step, 0) if early < 0 else (early + late) // 2
-            before = getattr(self._bracket, end)
             try:
-                point, y = self._evidence(*self._passed[k])
-                if end == "lower":
-                    self._bracket.offer_point(point)
-                else:
-                    self._bracket.offer_multipliers(y)
-            except ClaimError:
-                pass
+                improved = self._improves(end, *self._evidence(*self._passed[k]))
             except LimitError:
                 return  # the others are as large
-            if getattr(self._bracket, end) != before:
+            if improved:
                 early = k
             else:
                 late, step = k, 2 * step
 
+    def _go_further(self, end: str, found: Candidates) -> None:
+        """Go from what proves an end towards what the solve ended with, as far as there is a proof."""
+        point, y = self._evidence(*found)
+        proved = self._bracket.point, self._bracket.certificate
+        share, step = 0.0, 0.5
+        with suppress(LimitError):
+            for _ in range(HALVINGS):
+                if self.decided:
+                    return
+                if self._improves(end, *_between(proved, (point, y), share + step)):
+                    share += step
+                step /= 2.0
+
+    def _improves(self, end: str, point: Point | None, y: FloatArray | None) -> bool:
+        """Whether a candidate of the family moves an end."""
+        before = getattr(self._bracket, end)
+        with suppress(ClaimError):
+            if end == "lower":
+                self._bracket.offer_point(point)
+            else:
+                self._bracket.offer_multipliers(y)
+        return bool(getattr(self._bracket, end) != before)
+
     def _offer(self, point: Point | None, y: FloatArray | None, recover: bool, both: bool = False) -> None:
         super()._offer(*self._evidence(point, y), recover, both)
+
+
+def _between(proved: Candidates, found: Candidates, share: float) -> Candidates:
+    """A share of the way from one pair of candidates to another, where there are both."""
+    point, y = None, None
+    if proved[0] is not None and found[0] is not None:
+        point = tuple((1.0 - share) * x + share * z for x, z in zip(proved[0], found[0], strict=True))
+    if proved[1] is not None and found[1] is not None:
+        y = (1.0 - share) * proved[1] + share * found[1]
+    return point, y
 
 
 class Programs:
@@ -326,7 +358,7 @@ class Programs:
         def back(point: Point) -> Point:
             return tuple(x + inwards * unit for x, unit in zip(point, self._units, strict=True))
 
-        def evidence(point: Point | None, y: FloatArray | None) -> tuple[Point | None, FloatArray | None]:
+        def evidence(point: Point | None, y: FloatArray | None) -> Candidates:
             point = None if point is None else back(point)
             if self._turned is not None:
                 return self._turned(point, y)

@@ -462,6 +462,20 @@ def test_an_end_is_proved_by_the_latest_iterate_that_can(last: int, ends: tuple[
     assert (bracket.lower, bracket.upper) == (last, ends[1])
 
 
+def test_an_end_is_moved_towards_what_was_found_as_far_as_can_be_proved() -> None:
+    """A corner beside 0.3, of a matrix of trace 1, is at most 0.9; what is found lies beyond it on both sides."""
+    rows = np.stack([np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])])
+    family = sf.families.LevelSet([sf.PSD(2)], [np.diag([1.0, 0.0])[None]], [rows], [1.0, 0.6], [1.0, 0.6])
+    bracket = Bracket(family, 1e-6, 0.0)
+    bracket.offer_point((np.array([[0.5, 0.3], [0.3, 0.5]]),))
+    bracket.offer_multipliers(np.array([1.0, -1.0, 0.0]))
+    assert (bracket.lower, bracket.upper) == pytest.approx((0.5, 1.0))
+    watch = programs.LookingBack(bracket, lambda point, y: (point, y))
+    beyond = (np.array([[0.96, 0.3], [0.3, 0.04]]),), np.array([1.0, -1.125, 0.6])
+    watch.finish(sf.Claim(*beyond))
+    assert 0.87 < bracket.lower <= 0.9 <= bracket.upper < 0.93
+
+
 def test_a_problem_without_points_has_no_value() -> None:
     """A proof that there is no point, at once, in place of ever larger bounds."""
     builder = sf.ProblemBuilder()
