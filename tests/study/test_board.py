@@ -338,6 +338,25 @@ def test_pages_are_whole_and_stay_at_home(tmp_path: Path) -> None:
     assert re.search(r"\| good +\| +1 \| +1 \| +0 \| +1 \| +0 \| +1 \|", tables)
 
 
+@pytest.mark.usefixtures("no_files")
+def test_reasons_are_shown_whole_or_cut_between_words(tmp_path: Path) -> None:
+    reason = "point: the equality rows are missed by more than the distance to the boundary allows; "
+    study = {
+        ("good", P): _answer("infeasible", "infeasible"),
+        ("poor", P): Record(outcome="done", verdict="undecided", reason=3 * reason),
+        ("long", P): Record(outcome="done", verdict="undecided", reason=30 * reason),
+    }
+    audits = {("good", P): _audit("confirmed", "infeasible", "infeasible")}
+    with _store(tmp_path / "study.db", study) as one, _store(tmp_path / "audits.db", audits) as two:
+        site = write_site(BoardData(one, two), one, tmp_path / "site").parent
+    page = (site / "problems" / "generated-p.html").read_text()
+    assert (3 * reason).strip() in page
+    cut = re.findall(r"<p>(point: [^<]*) …</p>", page)
+    assert len(cut) == 1
+    assert cut[0].split()[-1] in reason.split()
+    assert reason[:40] in (site / "solvers" / "poor.html").read_text()
+
+
 @pytest.mark.slow
 def test_pages_of_a_whole_board(board: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = board
@@ -376,7 +395,12 @@ def test_pages_in_a_browser(
         page.click("#theme")
         turned = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert turned != dark
+        for words in page.query_selector_all(".why p"):  # a reason is read without scrolling sideways
+            box = words.bounding_box()
+            assert box["x"] + box["width"] <= width, name
     page.goto((folder / "site" / "index.html").as_uri())
+    lied = page.query_selector(".counts td.lied").bounding_box()
+    assert lied["x"] + lied["width"] <= width  # what matters most is seen without scrolling, on a phone too
     page.click('a[href="solvers/liar.html"] >> nth=0')
     assert "liar" in page.title()
     assert trouble == []

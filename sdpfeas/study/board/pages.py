@@ -28,6 +28,9 @@ MEANINGS = {
     Standing.open: "a claim, and nothing is proved of the numbers given",
 }
 
+#: How many characters of a reason are shown.
+REASON_LENGTH = 400
+
 #: The order in which standings are drawn.
 ORDER = (Standing.right, Standing.silent, Standing.open, Standing.lied)
 
@@ -355,15 +358,21 @@ def _answers(board: BoardData, cells: Sequence[dict[str, Any]], anchor: str, tit
         f'<tr><th scope="row">{_problem_link(cell["problem"], "../")}</th>'
         f"<td>{_truth_chip(board, cell['problem'])}</td>"
         f"<td><q>{in_html(short(cell['raw_status'] or cell['outcome']))}</q></td>"
-        f'<td class="n">{format_time(cell["time"])}</td>'
-        f'<td class="words">{in_html(cell["reason"][:160])}</td></tr>'
+        f'<td class="n">{format_time(cell["time"])}</td></tr>{_why(cell["reason"], 4)}'
         for cell in cells
     )
     table = (
         '<div class="card over lies tall"><table class="ranks"><thead><tr><th>problem</th><th>truth</th>'
-        f"<th>it said</th><th>time</th><th>the verifier</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<th>it said</th><th class="n">time</th></tr></thead><tbody>{rows}</tbody></table></div>'
     )
-    return section(anchor, title, f"{len(cells)}. {lead}", table)
+    return section(anchor, title, f"{len(cells)}. {lead} Below each, the verifier's reason.", table)
+
+
+def _why(reason: str, columns: int) -> str:
+    """The word of the verifier, in a line of its own: beside the rest it would be cut off at the edge."""
+    if len(reason) > REASON_LENGTH:
+        reason = reason[:REASON_LENGTH].rpartition(" ")[0] + " …"
+    return f'<tr class="why"><td colspan="{columns}"><p>{in_html(reason)}</p></td></tr>' if reason else ""
 
 
 def _truth_chip(board: BoardData, problem: str) -> str:
@@ -419,7 +428,9 @@ def _truth_section(board: BoardData, problem: str, evidence: bool) -> str:
             f'<a href="{name}.toml" download>problem card</a> · <a href="{name}.npz" download>evidence</a>'
         )
         command = shlex.join(["sdpfeas", "audit", f"{name}.toml", f"{name}.npz"])
-        facts["check it"] = f"<code>{in_html(command)}</code>"
+        own = set_of(problem) in known_sets()
+        where = "in the folder of the two files" + ", with SDPFEAS_DATA set to that of the public ones" * own
+        facts["check it"] = f"<code>{in_html(command)}</code> {where}"
     listed = "".join(f"<dt>{key}</dt><dd>{value}</dd>" for key, value in facts.items())
     return section("truth", "The truth", "", f'<dl class="card facts">{listed}</dl>')
 
@@ -430,13 +441,13 @@ def _every_answer(board: BoardData, problem: str) -> str:
         f"<td>{_chip(cell['standing'].name, cell['standing'].value)}</td>"
         f"<td><q>{in_html(short(cell['raw_status'] or cell['outcome']))}</q></td>"
         f"<td>{_chip(cell['verdict'])} <small>{in_html(cell['proof'] or '')}</small></td>"
-        f'<td class="n">{format_time(cell["time"])}</td>'
-        f'<td class="words">{in_html(cell["reason"][:200])}</td></tr>'
+        f'<td class="n">{format_time(cell["time"])}</td></tr>{_why(cell["reason"], 5)}'
         for cell in board.about(problem)
     )
     table = (
         '<div class="card over lies"><table class="ranks"><thead><tr><th>solver</th><th>its status</th>'
-        "<th>it said</th><th>verified</th><th>time</th><th>the verifier</th></tr></thead>"
+        '<th>it said</th><th>verified</th><th class="n">time</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
-    return section("answers", "Every answer", "", table)
+    lead = "What the solver said, what its evidence is worth, and below it the verifier's reason."
+    return section("answers", "Every answer", lead, table)
