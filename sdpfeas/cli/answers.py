@@ -112,6 +112,10 @@ def solve(
     For a family indexed by delta the answer is a bracket of the largest feasible delta: by one program where
     the solver is auto and the family has one, else by bisection.
     """
+    if memory_limit is not None and not isolate:
+        raise OptionError("--memory-limit goes with --isolate: only a child process can be held to it")
+    if time_limit is not None and not time_limit > 0:
+        raise OptionError(f"--time-limit must be positive, got {time_limit:g}")
     chosen = lib.named_solver(solver)
     if objective:
         undecided = EXIT_CODES[lib.Verdict.UNDECIDED] if exit_code else None
@@ -292,7 +296,7 @@ def _verify_brackets(family: lib.ParametricFamily, label: str, path: Path, as_js
         print_json(found)
     else:
         out().print(f"[bold]{in_terminal(label)}[/]")
-        shown = table("solver", "seed", "proved now", "", "")
+        shown = table("solver", "seed", "lower end, proved now", "upper end, proved now", "")
         for entry in found:
             mark = "" if entry["holds"] else "[bold red]less than what is stored[/]"
             seed = "" if entry["seed"] is None else str(entry["seed"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import sys
@@ -67,6 +68,23 @@ COMMANDS = (
 )
 for add in COMMANDS:
     add(app)
+
+
+def _lay_out(group: typer.Typer) -> None:
+    """Let help wrap where the terminal ends and not where docstrings do, with a line for every example."""
+    for command in group.registered_commands:
+        text = inspect.cleandoc(command.help or getattr(command.callback, "__doc__", None) or "")
+        command.help = "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
+        said, found, examples = (command.epilog or "").partition("Examples: ")
+        if found:
+            lines = [said.rstrip(), "Examples:", *(f"  {line}" for line in examples.split(" · "))]
+            command.epilog = "\n" + "\n\n".join(filter(None, lines))
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _lay_out(inner.typer_instance)
+
+
+_lay_out(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -40,8 +40,8 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         "audit",
-        epilog="Exit codes: 0 confirmed, 1 not confirmed (or only numeric), 2 it could not run, 3 refuted. "
-        "Example: sdpfeas audit p.npz answer.npz",
+        epilog="Exit codes: 0 confirmed, 1 not confirmed (or only numeric), 2 it could not run, 3 refuted."
+        "\n\nExample: sdpfeas audit p.npz answer.npz",
     )(audit)
 
 

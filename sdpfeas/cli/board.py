@@ -12,6 +12,7 @@ from sdpfeas.cli.console import AsJson, err, out, print_json
 from sdpfeas.errors import OptionError
 from sdpfeas.files import parse_size
 from sdpfeas.harmless import in_terminal
+from sdpfeas.study.board.problems import SETS
 from sdpfeas.study.choices import Retry
 from sdpfeas.study.settings import Settings
 
@@ -34,16 +35,31 @@ def register(app: typer.Typer) -> None:
 
 
 def board(
-    folder: Annotated[Path, typer.Argument(help="Where the board is kept.")] = Path("board"),
-    quick: Annotated[bool, typer.Option("--quick", help="A few small problems.")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the board is kept.")] = Path(
+        "board"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="A few small problems: a minute or two.")] = False,
     solvers: Annotated[
-        list[str] | None, typer.Option("--solvers", help="Names and paths; default: all that are known.")
+        list[str] | None,
+        typer.Option("--solvers", help="A name or a path; repeatable; default: all that are known."),
     ] = None,
     sets: Annotated[
-        list[str] | None, typer.Option("--sets", help="Sets of problems, repeated; default: all.")
+        list[str] | None, typer.Option("--sets", help=f"One of {', '.join(SETS)}; repeatable; default: all.")
     ] = None,
-    time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds a cell.")] = None,
-    audit_limit: Annotated[float | None, typer.Option("--audit-limit", help="Seconds an audit.")] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit",
+            "-t",
+            help=f"Seconds a cell; {LIMITS[0]:g}, with --quick {QUICK_LIMITS[0]:g}.",
+        ),
+    ] = None,
+    audit_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--audit-limit", help=f"Seconds an audit; {LIMITS[1]:g}, with --quick {QUICK_LIMITS[1]:g}."
+        ),
+    ] = None,
     memory_limit: Annotated[str, typer.Option("--memory-limit", help="Memory a cell, such as 4G.")] = "4G",
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cells at a time.")] = 1,
     retry: Annotated[Retry | None, typer.Option(help="Compute these finished cells again.")] = None,
@@ -58,8 +74,8 @@ def board(
         raise OptionError(f"--jobs must be at least 1, got {jobs}")
     usual = QUICK_LIMITS if quick else LIMITS
     memory = parse_size(memory_limit, "--memory-limit")
-    settings = Settings(time_limit or usual[0], memory, rigorous=True)
-    auditing = Settings(audit_limit or usual[1], memory, rigorous=True)
+    settings = Settings(usual[0] if time_limit is None else time_limit, memory, rigorous=True)
+    auditing = Settings(usual[1] if audit_limit is None else audit_limit, memory, rigorous=True)
     plan = lib.plan_board(folder, settings, solvers=solvers, sets=sets, quick=quick)
     for name, why in plan.skipped.items():
         err().print(f"[yellow]not installed[/] {in_terminal(name)}: {in_terminal(why)}")

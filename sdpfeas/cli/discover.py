@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,20 +39,28 @@ def list_backends(as_json: AsJson = False) -> None:
     if as_json:
         print_json(known)
         return
-    shown = table("backend", "version", "native sets", "warm start", "callback", "about")
+    every = {name for info in known.values() for name in info.sets}
+    shown = table("backend", "version", "about")
     for info in known.values():
         about, name = in_terminal(info.summary), in_terminal(info.name)
         if not info.available:
             about = f"[yellow]unavailable: {in_terminal(info.reason)}[/]"
+        takes = [f"native sets: {_sets(info.sets, every)}"]
+        takes += ["warm start"] * info.warm_starts + ["callback"] * info.calls_back
         shown.add_row(
             f"[bold]{name}[/]" if info.available else f"[dim]{name}[/]",
             in_terminal(info.version),
-            in_terminal(", ".join(info.sets)),
-            "yes" if info.warm_starts else "",
-            "yes" if info.calls_back else "",
-            about,
+            f"{about}\n[dim]{in_terminal('; '.join(takes))}[/]",
         )
     out().print(shown)
+
+
+def _sets(native: Collection[str], every: Collection[str]) -> str:
+    """Sets of a backend, in few words where it takes nearly all."""
+    lacks = sorted(set(every) - set(native))
+    if len(lacks) > 1 or not native:
+        return ", ".join(native)
+    return f"all but {lacks[0]}" if lacks else "all"
 
 
 def list_problems(as_json: AsJson = False) -> None:
@@ -80,7 +89,7 @@ def list_families(as_json: AsJson = False) -> None:
         return
     shown = table("family", "parameters", "about")
     for name, kind in found.items():
-        about = (kind.__doc__ or "").strip().partition("\n")[0]
+        about = re.sub(r":\w+:(?=`)|`", "", (kind.__doc__ or "").strip().partition("\n")[0])
         written = ", ".join(f"{key} = {value!r}" for key, (_, value) in options[name].items())
         shown.add_row(f"[bold]{in_terminal(name)}[/]", in_terminal(written), in_terminal(about))
     out().print(shown)

@@ -29,8 +29,8 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         "paper",
-        epilog="Examples: sdpfeas paper table1 --quick · sdpfeas paper all --jobs 2 --out paper-results. "
-        "Data sets are read from the folder that SDPFEAS_DATA names.",
+        epilog="Data sets are read from the folder that SDPFEAS_DATA names. "
+        "Examples: sdpfeas paper table1 --quick · sdpfeas paper all --jobs 2 --out paper-results",
     )(paper)
 
 

@@ -128,6 +128,28 @@ def test_backends(call: Any) -> None:
     assert "spectral-ipm" in call("backends")[1]
 
 
+def test_lists_fit_a_narrow_terminal(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = call("backends")[1]
+    assert "native sets: all but HermitianPSD" in out  # not one set below the other
+    assert max(map(len, out.splitlines())) <= 80
+    assert len(out.splitlines()) <= 1 + 4 * len(sf.backends())
+    out = call("families")[1]
+    assert "FantopeMaxMin" in out
+    assert "`" not in out  # what is markup to Sphinx is noise here
+    assert ":class:" not in out
+
+
+def test_help_breaks_lines_where_the_terminal_ends(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    lines = [line.rstrip() for line in call("board", "--help")[1].splitlines()]
+    assert "   sdpfeas board --quick" in lines  # an example has a line of its own
+    at = next(k for k, line in enumerate(lines) if line.startswith(" Run it again to continue"))
+    assert len(lines[at + 1]) > 60
+    assert "liu-pataki" in "".join(lines)  # which sets there are
+
+
 def test_show(files: Path, call: Any) -> None:
     assert "PSD(3)" in call("show", files / "yes.npz")[1]
     assert json.loads(call("show", files / "yes.npz", "--json")[1])["rows"] == 1

@@ -399,3 +399,14 @@ def test_a_directory_is_no_card(tmp_path: Path) -> None:
     (tmp_path / "card.toml").mkdir()
     with pytest.raises((CardError, sf.BackendError), match=r"card\.toml"):
         sf.find_solver(tmp_path / "card.toml")
+
+
+def test_limits_are_named_as_the_user_typed_them(tmp_path: Path, yes: Path, refuses: Any) -> None:
+    refuses("--time-limit must be positive, got -1", "solve", yes, "--time-limit", "-1")
+    refuses("--memory-limit goes with --isolate", "solve", yes, "--memory-limit", "4G")
+
+
+@pytest.mark.parametrize("limit", ["--time-limit", "--audit-limit"])
+def test_a_limit_of_zero_is_not_taken_for_the_usual_one(tmp_path: Path, refuses: Any, limit: str) -> None:
+    refuses("time limit must be positive", "board", tmp_path / "board", "--quick", limit, "0")
+    assert not (tmp_path / "board").exists()

@@ -463,7 +463,7 @@ def test_an_end_is_proved_by_the_latest_iterate_that_can(last: int, ends: tuple[
 
 
 def test_an_end_is_moved_towards_what_was_found_as_far_as_can_be_proved() -> None:
-    """A corner beside 0.3, of a matrix of trace 1, is at most 0.9; what is found lies beyond it on both sides."""
+    """A corner beside 0.3, of a matrix of trace 1, is at most 0.9; what is found is beyond it, both ways."""
     rows = np.stack([np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])])
     family = sf.families.LevelSet([sf.PSD(2)], [np.diag([1.0, 0.0])[None]], [rows], [1.0, 0.6], [1.0, 0.6])
     bracket = Bracket(family, 1e-6, 0.0)
