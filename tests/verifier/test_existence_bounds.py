@@ -15,8 +15,8 @@ from strategies import exact, total
 import sdpfeas as sf
 from sdpfeas.numerics.linalg import symmetrize
 from sdpfeas.numerics.rounding import gamma
-from sdpfeas.problem.rows import Combined, Dense
-from sdpfeas.verifier.metric import Entrywise, Rooted, metric_part, metric_system
+from sdpfeas.problem.rows import Combined, Dense, LowRank, Rows
+from sdpfeas.verifier.metric import Entrywise, Rooted, _norm_of, metric_part, metric_system
 from sdpfeas.verifier.orthonormal import Orthonormal, Written
 from sdpfeas.verifier.sparse_gram import ENTRY, SparseGram
 
@@ -175,6 +175,53 @@ def test_slips_cover_what_long_sums_may_be_off(terms: int) -> None:
         seen = Entrywise(0, vector, np.ones(n)).written(vector)
         slip = float(np.ldexp(seen.slips[0], int(seen.exponents[0])))
         assert slip >= gamma(terms) * np.linalg.norm(np.abs(mix[0]) @ np.abs(parts[:, 0]))
+
+
+def nearly_lost() -> list[tuple[sf.BlockSet, np.ndarray, Rows, np.ndarray]]:
+    """Entries that underflow takes, and that the steps of a graded point bring back."""
+    graded = np.diag([2.0**600, 2.0**-600])
+    bits, power = 2.0**-1074, np.array([[2.0**-900, 0.0], [0.0, 2.0**300]])
+    factor = np.array([[2.0**-600, 1.0]])
+    half = sf.HermitianPSD(2)
+    thin = np.array([[3.0 * bits, bits, 5.0 * bits, bits]])
+    return [
+        (half, half.identity(), Dense(thin), exact(thin)),
+        (sf.PSD(2), graded, Combined(sp.csr_array(np.eye(1)), Dense(power[None])), exact(power)[None]),
+        (
+            sf.PSD(2),
+            graded,
+            LowRank([factor]),
+            exact(factor).T.dot(exact(factor))[None],
+        ),
+    ]
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_what_underflow_takes_counts_where_a_graded_point_makes_it_large(case: int) -> None:
+    """Halves of the last bit, an entry 2**-1200 of its row, a square of 2**-600: gone, and all there is."""
+    block, x, rows, truth = nearly_lost()[case]
+    part = metric_part(0, block, x, rows)
+    assert isinstance(part, Rooted)
+    lower = exact(part._root) * powers_of_two(part._powers)[:, None]
+    whole = truth if part._map is None else np.array([exact(part._map.toarray()).dot(a) for a in truth])
+    n = lower.shape[0]
+    seen = lower.T.dot(whole[0].reshape(n, n)).dot(lower).reshape(-1)
+    written = part.written(rows)
+    scale = Fraction(2) ** int(written.exponents[0])
+    slip = Fraction(float(written.slips[0]))
+    assert 0 < squared(seen / scale - exact(written.vectors[0])) <= slip**2
+
+
+def test_norms_of_sparse_matrices_are_bounded() -> None:
+    """Also where the largest row or the largest column alone decides."""
+    for matrix in (
+        np.diag([3.0, 1.0]),
+        np.array([[2.0, 2.0], [0.0, 0.0]]),
+        np.array([[2.0, 0.0], [2.0, 0.5]]),
+    ):
+        for turned in (matrix, matrix.T):
+            norm = float(np.linalg.norm(turned, 2))
+            assert norm <= _norm_of(sp.csr_array(turned)) <= 1.5 * norm
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**-20])
