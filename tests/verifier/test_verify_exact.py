@@ -12,7 +12,7 @@ from auditing import audited
 import sdpfeas as sf
 from sdpfeas.numerics import rational
 from sdpfeas.verifier.exact import rationals
-from sdpfeas.verifier.exact.multipliers import _box_support
+from sdpfeas.verifier.exact.multipliers import _box_support, certificate_holds
 from sdpfeas.verifier.exact.rows import ExactRows
 
 MIXES = planted.set_mixes()
@@ -269,3 +269,15 @@ def test_bounds_of_what_boxes_allow_are_never_below_irrational_ones(
             bound = rationals.to_fractions(np.array([found], dtype=object))[0] / times
             assert bound > 0
             assert a * a + b * b <= bound**2 <= (a * a + b * b) * Fraction(1 + 1e-9)
+
+
+@pytest.mark.parametrize("trace", [0.5, 2.0])
+@pytest.mark.parametrize("weight", [-3.0, 1.0])
+def test_multiples_of_the_identity_are_worth_the_trace(trace: float, weight: float) -> None:
+    """Rows that ask for the trace itself rule nothing out, and for a hair more do, with no screen before."""
+    box = sf.SpectralBox(3, 0.0, 1.0, trace)
+    for hair in (-trace, -(2.0**-40), 0.0, 2.0**-40):
+        asked = trace + hair * np.sign(weight)
+        problem = sf.FeasibilityProblem([box], [np.eye(3)[None]], [asked], [asked])
+        y = rationals.to_rationals(np.array([weight]))
+        assert certificate_holds(ExactRows(problem), y).proven is (hair > 0.0)
