@@ -287,3 +287,17 @@ def test_a_step_of_measured_numbers_proves_nothing_whatever_the_other_rows_are_m
         check = sf.verify(problem, claim, rigorous=True, exact=False)
         assert check.verdict == "undecided"
         assert "hangs on the last digits" in check.reason
+
+
+def test_sides_of_measured_bounds_that_differ_by_their_last_digit_prove_nothing() -> None:
+    """The first row alone has no point; next to the second one its bound counts for its last digit only."""
+    first = 0.12345678912345678
+    second = float(np.nextafter(first, 1.0))
+    for sets, rows in (
+        (sf.Nonneg(2), np.diag([-1.0, 1.0])),
+        (sf.PSD(2), np.stack([np.diag([-1.0, 0.0]), np.diag([0.0, 1.0])])),
+    ):
+        problem = sf.FeasibilityProblem([sets], [rows], [second, -np.inf], [np.inf, first])
+        for weights, verdict in (([1, -1], "undecided"), ([1, 0], "infeasible")):
+            claim = sf.Claim(chain=sf.Chain((weights,), "stored"))
+            assert sf.verify(problem, claim, rigorous=True, exact=False).verdict == verdict

@@ -14,7 +14,7 @@ import sdpfeas as sf
 from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
 from sdpfeas.families.planting import Planted
 from sdpfeas.problem.rows import Dense
-from sdpfeas.verifier.lmis import lmi_slip, prove_lmi_certificate
+from sdpfeas.verifier.lmis import LmiMultipliers, lmi_slip, prove_lmi_certificate
 from sdpfeas.verifier.tolerances import Tolerances
 
 MIXES = {
@@ -348,3 +348,21 @@ def test_steps_of_a_block_move_an_lmi_by_their_coefficients():
     assert lmi_slip(lmi, [1.0, 0.0]) == 0.0
     for step, truth in ((np.array([1.0, 0.0]), 5.0), (np.array([0.0, 1.0]), 2.0), (2.0, 2.0 * 29.0**0.5)):
         assert truth <= lmi_slip(lmi, [1.0, step]) <= truth * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_sums_of_what_rows_and_lmis_add_to_a_block_are_rounded_once_more(rows: bool) -> None:
+    """By the theory the sum of two parts is off by a rounding on top of what each of them is off."""
+    lmi = sf.LMI(sf.Nonneg(1), [1.0], [np.ones((2, 1))])
+    own = [np.array([[3.0, 1.0]])] if rows else [None]
+    bound = [0.0] if rows else []
+    problem = sf.FeasibilityProblem([sf.Free(2)], own, bound, bound, lmis=[lmi, lmi])
+    y = np.array([1.0, 2.0, 5.0] if rows else [2.0, 5.0])
+    total, radius = LmiMultipliers(problem, y).enclose(0)
+    parts = [
+        part.coefficients[0].enclose_apply(v)[1] for part, v in zip(problem.lmis, y[-2:, None], strict=True)
+    ]
+    if rows:
+        parts.append(problem.rows[0].enclose_adjoint(y[:1])[1])
+    assert total.tolist() == ([10.0, 8.0] if rows else [7.0, 7.0])
+    assert np.all(radius >= sum(parts) + 2.0**-53 * total)
