@@ -36,10 +36,14 @@ values = np.linspace(0.3, 1.0, 29)
 verdicts = [sf.solve(problem(float(v))).verdict for v in values]
 
 fig, ax = plt.subplots(figsize=(6, 1.6), layout="constrained")
-colors = {"feasible": "tab:green", "infeasible": "tab:red", "undecided": "tab:gray"}
-ax.scatter(values, np.zeros_like(values), c=[colors[v.value] for v in verdicts])
+looks = {"feasible": ("tab:blue", "o"), "infeasible": ("tab:orange", "x"), "undecided": ("tab:gray", "_")}
+for verdict, (color, marker) in looks.items():
+    those = values[[v == verdict for v in verdicts]]
+    if len(those):
+        ax.scatter(those, np.zeros_like(those), c=color, marker=marker, label=verdict)
 ax.set_yticks([])
-ax.set_xlabel("correlation of 0 and 2: green is proved possible, red proved impossible")
+ax.set_xlabel("correlation of 0 and 2")
+fig.legend(loc="outside upper center", ncols=3, frameon=False)
 plt.show()
 
 # %%

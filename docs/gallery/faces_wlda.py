@@ -66,5 +66,7 @@ means = np.array([worst.transform(Z[y == label]).mean(axis=0) for label in np.un
 ax = right.subplots()
 shown = ax.imshow(np.linalg.norm(means[:, None] - means, axis=2))
 ax.set_title("distances of the means", fontsize="small")
+ax.set_xlabel("person")
+ax.set_ylabel("person")
 fig.colorbar(shown, ax=ax, shrink=0.8)
 plt.show()

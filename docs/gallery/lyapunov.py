@@ -43,8 +43,11 @@ for s, result in zip(swirls, results, strict=True):
 swirl, good = [(s, r) for s, r in zip(swirls, results, strict=True) if r.verdict == sf.Verdict.FEASIBLE][-1]
 grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 21)] * 2))
 fig, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
-for ax, A in zip(axes, systems(swirl), strict=True):
+for k, (ax, A) in enumerate(zip(axes, systems(swirl), strict=True), 1):
     ax.streamplot(*grid, *np.einsum("ij,jkl->ikl", A, grid), density=0.7, linewidth=0.7)
     ax.contour(*grid, np.einsum("ikl,ij,jkl->kl", grid, good["P"], grid), levels=6, colors="tab:red")
     ax.set_aspect("equal")
+    ax.set_title(f"system {k}: flow (blue), level sets (red)", fontsize="medium")
+    ax.set_xlabel("first state")
+axes[0].set_ylabel("second state")
 plt.show()
