@@ -10,6 +10,8 @@ from sdpfeas.harmless import in_html
 __all__ = ["bars", "closing", "spectrum"]
 
 WIDTH = 420
+#: Height of the line above a picture.
+CAPTION = 20
 #: Sticks in a spectrum and steps of a bracket that are drawn at most.
 MOST = 80
 _FILL = "#4a78b5"
@@ -17,9 +19,12 @@ _BAD = "#b3261e"
 
 
 def _svg(height: float, body: str, says: str) -> str:
+    """A picture below a line that says what it shows."""
+    tall = height + CAPTION
     return (
-        f'<svg width="{WIDTH}" height="{height:g}" viewBox="0 0 {WIDTH} {height:g}" role="img" '
-        f'style="max-width:100%" xmlns="http://www.w3.org/2000/svg"><title>{in_html(says)}</title>{body}</svg>'
+        f'<svg width="{WIDTH}" height="{tall:g}" viewBox="0 0 {WIDTH} {tall:g}" role="img" '
+        f'style="max-width:100%" xmlns="http://www.w3.org/2000/svg"><title>{in_html(says)}</title>'
+        f'<g opacity="0.8">{_text(2, 12, says)}</g><g transform="translate(0 {CAPTION})">{body}</g></svg>'
     )
 
 
@@ -100,7 +105,7 @@ def closing(brackets: Sequence[tuple[float, float]]) -> str:
         Lower and upper ends, the first bracket first.
     """
     ends = [value for bracket in brackets for value in bracket if math.isfinite(value)]
-    if not ends:
+    if not ends or len(brackets) < 2:  # one bracket alone closes nothing
         return ""
     shown = list(brackets[-MOST:])
     tall, low, high = 84.0, min(ends), max(ends)
@@ -121,5 +126,7 @@ def closing(brackets: Sequence[tuple[float, float]]) -> str:
         )
     lower, upper = shown[-1]
     apart = max(at(lower), at(upper) + 14)
-    body += _text(right + 6, at(upper) + 4, f"{upper:.6g}") + _text(right + 6, apart + 4, f"{lower:.6g}")
-    return _svg(tall + 14, body, "the bracket after every step")
+    digits = next((k for k in (6, 9, 12) if f"{upper:.{k}g}" != f"{lower:.{k}g}"), 6)  # as many as tell
+    body += _text(right + 6, at(upper) + 4, f"{upper:.{digits}g}")
+    body += _text(right + 6, apart + 4, f"{lower:.{digits}g}")
+    return _svg(tall + 14, body, "the bracket after every step, from left to right")

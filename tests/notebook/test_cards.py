@@ -194,3 +194,20 @@ def test_pictures_take_anything() -> None:
         assert "nan" not in picture
         assert "inf" not in picture.replace("conflict", "")
         element(picture)
+
+
+def test_pictures_say_what_they_show() -> None:
+    shown = [bars([("a", 0.5)]), spectrum([("X", [1.0, 2.0])]), closing([(0.0, 2.0), (0.0, 1.0)])]
+    for picture in shown:
+        root = ET.fromstring(picture)
+        space = "{http://www.w3.org/2000/svg}"
+        title = root.find(f"{space}title")
+        assert title is not None
+        assert title.text in [text.text for text in root.iter(f"{space}text")]  # seen, and not only heard
+
+
+def test_a_bracket_that_took_no_step_has_no_picture() -> None:
+    assert closing([(1.0, 2.0)]) == ""
+    close = closing([(9.0, 10.0), (9.6254203, 9.6254208)])
+    assert ">9.6254203<" in close
+    assert ">9.6254208<" in close
