@@ -23,6 +23,9 @@ CALL_EVERY = 5
 #: Most steps of one line search.
 LINE_SEARCH = 40
 
+#: Numbers that could be written while scipy looks at one bound, in Python and several times.
+SETUP = 4000.0
+
 #: scipy's status for a line search that failed.
 ABNORMAL = 2
 
@@ -113,6 +116,8 @@ class Ascent:
             raise Ended(Stop.FINISHED, "no row has a finite bound")
         settings = {"maxcor": self.limits.memory, "ftol": ftol, "gtol": gtol, "maxls": LINE_SEARCH}
         unlimited = {"maxiter": 10**9, "maxfun": 10**9}
+        bounds = function.bounds
+        need("the set-up of L-BFGS-B", numbers=SETUP * len(bounds or ()))
         for _ in range(1 + self.limits.restarts):
             before = self.iterations
             answer = minimize(
@@ -120,7 +125,7 @@ class Ascent:
                 z,
                 jac=True,
                 method="L-BFGS-B",
-                bounds=function.bounds,
+                bounds=bounds,
                 callback=lambda _: self.advance(CALL_EVERY),
                 options={**settings, **unlimited},
             )

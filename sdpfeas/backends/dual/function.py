@@ -199,8 +199,10 @@ class DualFunction:
         return int(self.row.size)
 
     @property
-    def bounds(self) -> list[tuple[float | None, float | None]]:
-        """Bounds of the variables."""
+    def bounds(self) -> list[tuple[float | None, float | None]] | None:
+        """Bounds of the variables; None where all are free, which spares scipy a look at each."""
+        if self.signless.all():
+            return None
         return [(None, None) if free else (0.0, None) for free in self.signless]
 
     def margin_moves(self, margin: float) -> bool:

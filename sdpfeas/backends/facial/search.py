@@ -137,7 +137,7 @@ def _deep(
 ) -> Iterator[tuple[str, np.ndarray]]:
     # Of numbers that were rounded no combination is short, and what it proves hangs on their last digits.
     meant = found.faces.rows.simple or found.faces.rows.loose
-    if meant and len(table.vectors) <= LARGEST_LATTICE:
+    if meant and table.lines.shape[0] <= LARGEST_LATTICE:
         table = table.short()
         yield from (("short combinations of rows", weights) for weights in exposing(table))
     elif meant and start is not None and (near := likely(table, start)) is not None:

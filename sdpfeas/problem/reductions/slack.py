@@ -112,8 +112,8 @@ def _names(problem: FeasibilityProblem) -> tuple[list[str] | None, list[str] | N
     if problem.row_names is not None or problem.m == 0:
         row_names = list(problem.row_names or ())
         for lmi in problem.lmis:
-            places = zip(*_entries(lmi.set), strict=True)
-            row_names += distinct([f"{lmi.name} {tuple(map(int, k))}" for k in places], row_names)
+            places = zip(*(part.tolist() for part in _entries(lmi.set)), strict=True)
+            row_names += distinct([f"{lmi.name} {place}" for place in places], row_names)
     if problem.block_names is not None:
         block_names = list(problem.block_names)
         block_names += distinct(names, block_names)
