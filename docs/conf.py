@@ -40,3 +40,14 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "write_computation_times": False,
 }
+
+
+def _keep_colons(app, what, name, obj, options, lines):
+    """Keep Napoleon from taking the words before a colon for the type of a property."""
+    if what == "property" and lines:
+        lines[0] = lines[0].replace(": ", " – ", 1)
+
+
+def setup(app):
+    """Run before Napoleon, whose priority is 500."""
+    app.connect("autodoc-process-docstring", _keep_colons, priority=400)
