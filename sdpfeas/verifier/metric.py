@@ -48,6 +48,9 @@ MET = 4.0
 #: Products of numbers that a proof in the metric of a point may take: some seconds.
 MOST_PRODUCTS = 5e10
 
+#: Numbers written for every entry of a row while it is turned and bounded, mostly into memory that is new.
+PASSES = 64.0
+
 
 class Entrywise:
     """A block that may move by a share of a weight in every entry.
@@ -152,6 +155,7 @@ class Rooted:
         need(
             "rows in the metric of a point",
             products=4.0 * rows.m * float(n) ** 3,
+            numbers=PASSES * rows.m * n * n,
             memory=48.0 * rows.m * n * n,
         )
         seen = _Seen(rows, np.add.outer(self._powers, self._powers).reshape(-1), self._map)
