@@ -13,84 +13,25 @@ from sdpfeas.cards.toml import parse_toml
 from sdpfeas.harmless import in_html
 from sdpfeas.study.board.catalogue import known_sets
 from sdpfeas.study.board.model import BoardData, Standing, Truth
+from sdpfeas.study.board.pieces import (
+    MEANINGS,
+    ORDER,
+    chip,
+    number,
+    page,
+    problem_link,
+    solver_link,
+    title,
+    track,
+)
 from sdpfeas.study.board.problems import SETS, set_of, slug
-from sdpfeas.study.report.html import document
 from sdpfeas.study.report.sections import profiles, run_facts, section, short, strong, swatch
 from sdpfeas.study.report.words import format_time
 
 __all__ = ["overview", "problem_page", "solver_page"]
 
-#: What each standing is called, and what it means.
-MEANINGS = {
-    Standing.right: "the raw status says what is proved",
-    Standing.lied: "the raw status says the opposite of what is proved",
-    Standing.silent: "no claim: undecided, out of time, failed",
-    Standing.open: "a claim, and nothing is proved of the numbers given",
-}
-
 #: How many characters of a reason are shown.
 REASON_LENGTH = 400
-
-#: The order in which standings are drawn.
-ORDER = (Standing.right, Standing.silent, Standing.open, Standing.lied)
-
-
-def _page(title: str, up: str, body: str) -> str:
-    """A whole page; ``up`` leads to the folder of the site."""
-    links = "".join(
-        f'<a href="{up}index.html#{anchor}">{name}</a>'
-        for anchor, name in (
-            ("summary", "Summary"),
-            ("sets", "By set"),
-            ("sizes", "By size"),
-            ("problems", "Problems"),
-            ("profiles", "Times"),
-            ("about", "About"),
-        )
-    )
-    header = (
-        f'<header><div class="bar"><a class="brand" href="{up}index.html">sdpfeas <span>the board</span></a>'
-        f'<nav aria-label="Sections">{links}</nav>'
-        '<button id="theme" type="button" aria-label="Switch between light and dark">◐</button></div>'
-        "</header>\n"
-    )
-    head = f'<link rel="stylesheet" href="{up}board.css">\n'
-    script = f'<script src="{up}page.js"></script>\n'
-    return document(title, head, f"{header}<main>{body}</main>\n", script)
-
-
-def _title(heading: str, lead: str) -> str:
-    return f'<div class="title"><h1>{heading}</h1><p>{lead}</p></div>\n'
-
-
-def _chip(kind: str, text: str | None = None) -> str:
-    return f'<span class="chip {in_html(kind)}">{in_html(text or kind)}</span>'
-
-
-def _solver_link(board: BoardData, solver: str, up: str) -> str:
-    index = board.data.solvers.index(solver)
-    return f'{swatch(index)}<a href="{up}solvers/{slug(solver)}.html">{in_html(solver)}</a>'
-
-
-def _problem_link(problem: str, up: str, name: str = "") -> str:
-    return f'<a href="{up}problems/{slug(problem)}.html">{in_html(name or problem)}</a>'
-
-
-def _track(count: Mapping[str, int]) -> str:
-    """A bar of all standings, with its numbers for those who cannot see it."""
-    total = max(count["cells"], 1)
-    told = ", ".join(f"{count[standing.value]} {standing.value}" for standing in ORDER)
-    parts = "".join(
-        f'<i class="{standing.name}" style="width:{100 * count[standing.value] / total:.2f}%"></i>'
-        for standing in ORDER
-        if count[standing.value]
-    )
-    return f'<div class="track" role="img" aria-label="{told}" data-tip="{told}">{parts}</div>'
-
-
-def _number(value: int, kind: str = "") -> str:
-    mark = f" {kind}" if value and kind else ""
-    return f'<td class="n{mark}">{value or "·"}</td>'
 
 
 # ---------------------------------------------------------------- the overview
@@ -109,7 +50,7 @@ def overview(board: BoardData) -> str:
         "a solver is right, or lied, against what is proved, whoever proved it."
     )
     parts = [
-        _title("Who is right about semidefinite feasibility?", lead),
+        title("Who is right about semidefinite feasibility?", lead),
         _alarm(board),
         _summary(board),
         _standings(board),
@@ -120,7 +61,7 @@ def overview(board: BoardData) -> str:
         profiles(board.data),
         _about(board),
     ]
-    return _page("the board", "", "".join(parts))
+    return page("the board", "", "".join(parts))
 
 
 def _alarm(board: BoardData) -> str:
@@ -172,10 +113,10 @@ def _standings(board: BoardData) -> str:
     )
     for solver, count in ranked:
         rows.append(
-            f'<tr><th scope="row">{_solver_link(board, solver, "")}</th>'
-            f'<td class="barcell">{_track(count)}</td>{_number(count["right"], "right")}'
-            f"{_number(count['lied'], 'lied')}{_number(count['undecided'])}{_number(count['open'])}"
-            f"{_number(count['proved'])}</tr>"
+            f'<tr><th scope="row">{solver_link(board, solver, "")}</th>'
+            f'<td class="barcell">{track(count)}</td>{number(count["right"], "right")}'
+            f"{number(count['lied'], 'lied')}{number(count['undecided'])}{number(count['open'])}"
+            f"{number(count['proved'])}</tr>"
         )
     table = (
         '<div class="card over"><table class="ranks counts"><thead><tr><th>solver</th><th></th><th>right</th>'
@@ -197,7 +138,7 @@ def _grouped(
     names: Mapping[str, str],
     more: str = "",
 ) -> str:
-    head = "".join(f'<th scope="col">{_solver_link(board, name, "")}</th>' for name in board.data.solvers)
+    head = "".join(f'<th scope="col">{solver_link(board, name, "")}</th>' for name in board.data.solvers)
     rows = []
     for group, row in groups.items():
         cells = "".join(_group_cell(row[solver]) for solver in board.data.solvers)
@@ -216,7 +157,7 @@ def _group_cell(count: Counter[str]) -> str:
     if not count["cells"]:
         return '<td class="none">·</td>'
     lied = f'<em class="chip lie">{count["lied"]} lied</em>' if count["lied"] else ""
-    return f"<td><b>{count['right']}</b>{_track(count)}{lied}</td>"
+    return f"<td><b>{count['right']}</b>{track(count)}{lied}</td>"
 
 
 def _lies(board: BoardData, cells: Sequence[dict[str, Any]], anchor: str, title: str, up: str) -> str:
@@ -224,9 +165,9 @@ def _lies(board: BoardData, cells: Sequence[dict[str, Any]], anchor: str, title:
     if not lies:
         return ""
     rows = "".join(
-        f'<tr><th scope="row">{_solver_link(board, cell["solver"], up)}</th>'
-        f"<td>{_problem_link(cell['problem'], up)}</td><td><q>{in_html(short(cell['raw_status']))}</q></td>"
-        f"<td>{_chip(cell['claimed'])}</td><td>{_proved(board.truths[cell['problem']])}</td></tr>"
+        f'<tr><th scope="row">{solver_link(board, cell["solver"], up)}</th>'
+        f"<td>{problem_link(cell['problem'], up)}</td><td><q>{in_html(short(cell['raw_status']))}</q></td>"
+        f"<td>{chip(cell['claimed'])}</td><td>{_proved(board.truths[cell['problem']])}</td></tr>"
         for cell in lies
     )
     table = (
@@ -238,7 +179,7 @@ def _lies(board: BoardData, cells: Sequence[dict[str, Any]], anchor: str, title:
 
 
 def _proved(truth: Truth) -> str:
-    return f"{_chip(truth.verdict)} {in_html(truth.proof)}, by evidence of {in_html(truth.solver)}"
+    return f"{chip(truth.verdict)} {in_html(truth.proof)}, by evidence of {in_html(truth.solver)}"
 
 
 def _problems(board: BoardData) -> str:
@@ -279,7 +220,7 @@ def _problem_row(board: BoardData, problem: str) -> str:
             f'<td class="{standing.name}{own}" data-tip="{in_html(short(told))}">'
             f"<b>{MARKS[standing]}</b><small>{format_time(cell['time'])}</small></td>"
         )
-    name = _problem_link(problem, "", problem.partition("/")[2])
+    name = problem_link(problem, "", problem.partition("/")[2])
     return f'<tr><th scope="row">{name}</th><td>{shown}</td>{"".join(cells)}</tr>'
 
 
@@ -337,8 +278,8 @@ def solver_page(board: BoardData, solver: str) -> str:
     silent = [cell for cell in cells if cell["standing"] is Standing.silent and cell["decided"]]
     open_ = [cell for cell in cells if cell["standing"] is Standing.open]
     parts = [
-        _title(heading, lead),
-        f'<div class="card gap">{_track(count)}{_legend()}</div>',
+        title(heading, lead),
+        f'<div class="card gap">{track(count)}{_legend()}</div>',
         _lies(board, cells, "lies", "Where it lied", "../"),
         issues,
         _answers(board, failures, "failures", "Where it decided nothing", "No claim, and no evidence."),
@@ -348,14 +289,14 @@ def solver_page(board: BoardData, solver: str) -> str:
         ),
         _answers(board, silent, "silent", "Proved without a word", "Its evidence is better than its word."),
     ]
-    return _page(solver, "../", "".join(parts))
+    return page(solver, "../", "".join(parts))
 
 
 def _answers(board: BoardData, cells: Sequence[dict[str, Any]], anchor: str, title: str, lead: str) -> str:
     if not cells:
         return ""
     rows = "".join(
-        f'<tr><th scope="row">{_problem_link(cell["problem"], "../")}</th>'
+        f'<tr><th scope="row">{problem_link(cell["problem"], "../")}</th>'
         f"<td>{_truth_chip(board, cell['problem'])}</td>"
         f"<td><q>{in_html(short(cell['raw_status'] or cell['outcome']))}</q></td>"
         f'<td class="n">{format_time(cell["time"])}</td></tr>{_why(cell["reason"], 4)}'
@@ -378,8 +319,8 @@ def _why(reason: str, columns: int) -> str:
 def _truth_chip(board: BoardData, problem: str) -> str:
     truth = board.truths.get(problem)
     if truth is None:
-        return _chip("undecided", "not proved")
-    return _chip(truth.verdict, truth.verdict + f" as {truth.reading}" * (truth.reading != "stored"))
+        return chip("undecided", "not proved")
+    return chip(truth.verdict, truth.verdict + f" as {truth.reading}" * (truth.reading != "stored"))
 
 
 # ---------------------------------------------------------------- a problem
@@ -400,12 +341,12 @@ def problem_page(board: BoardData, problem: str, evidence: bool) -> str:
     row = next(row for row in board.data.problem_rows if row["label"] == problem)
     lead = f"{in_html(_set_title(set_of(problem)))} · {in_html(row['summary'])}"
     body = [
-        _title(in_html(problem), lead),
+        title(in_html(problem), lead),
         _truth_section(board, problem, evidence),
         _every_answer(board, problem),
         section("card", "The problem", "", f"<pre>{in_html(row['card'].strip(), lines=True)}</pre>"),
     ]
-    return _page(problem, "../", "".join(body))
+    return page(problem, "../", "".join(body))
 
 
 def _truth_section(board: BoardData, problem: str, evidence: bool) -> str:
@@ -416,8 +357,8 @@ def _truth_section(board: BoardData, problem: str, evidence: bool) -> str:
         words = " ".join(told) or f"Not known: {why}."
         return section("truth", "The truth", "", f'<div class="card">{in_html(words)}</div>')
     facts = {
-        "verdict": f"{_chip(truth.verdict)} {in_html(truth.proof)} proof",
-        "evidence of": _solver_link(board, truth.solver, "../"),
+        "verdict": f"{chip(truth.verdict)} {in_html(truth.proof)} proof",
+        "evidence of": solver_link(board, truth.solver, "../"),
         "verifier": in_html(truth.reason),
         "auditor": in_html(truth.audit),
     }
@@ -437,10 +378,10 @@ def _truth_section(board: BoardData, problem: str, evidence: bool) -> str:
 
 def _every_answer(board: BoardData, problem: str) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{_solver_link(board, cell["solver"], "../")}</th>'
-        f"<td>{_chip(cell['standing'].name, cell['standing'].value)}</td>"
+        f'<tr><th scope="row">{solver_link(board, cell["solver"], "../")}</th>'
+        f"<td>{chip(cell['standing'].name, cell['standing'].value)}</td>"
         f"<td><q>{in_html(short(cell['raw_status'] or cell['outcome']))}</q></td>"
-        f"<td>{_chip(cell['verdict'])} <small>{in_html(cell['proof'] or '')}</small></td>"
+        f"<td>{chip(cell['verdict'])} <small>{in_html(cell['proof'] or '')}</small></td>"
         f'<td class="n">{format_time(cell["time"])}</td></tr>{_why(cell["reason"], 5)}'
         for cell in board.about(problem)
     )
