@@ -18,7 +18,9 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 def bench(folder: Path, *arguments: str | Path) -> tuple[int, str]:
-    command = [sys.executable, "-m", "pytest", BENCHMARKS, "-q", "-p", "no:cacheprovider", *arguments]
+    # By the values of options pytest would guess where its configuration is, and may be wrong.
+    quietly = ("-q", "-p", "no:cacheprovider", "-c", BENCHMARKS.parent / "pyproject.toml")
+    command = [sys.executable, "-m", "pytest", BENCHMARKS, *quietly, *arguments]
     # A test run in parallel says so in the environment, and pytest-benchmark then measures nothing.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     found = subprocess.run(

@@ -1,6 +1,7 @@
 """Rows on faces: the quick way comes to the same integers as the plain one, for these faces and no others."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -73,6 +74,27 @@ def test_tables_hold_what_rows_are(seed, size):
         lines = table.toarray() if sp.issparse(table) else table
         for i in range(item.m):
             assert lines[i].tolist() == faces.row(b, i).reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scale", [1.0, 2.0**-900, 0.1])
+def test_an_objective_is_turned_exactly_or_not_at_all(seed, scale):
+    rng = np.random.default_rng(seed)
+    whole = Faces.whole(integral_rows(problem(rng), "stored"))
+    basis = rng.integers(-3, 4, (5, 3)).astype(object)
+    faces = replace(whole, bases=(basis, np.array([0, 3]), None))
+    terms = (scale * symmetric(rng, 1, 5, 9)[0], np.arange(4.0), np.ones(2))
+    fractions = np.vectorize(Fraction, otypes=[object])
+    wanted = basis.T.dot(fractions(terms[0])).dot(basis)
+    found = faces.terms(terms)
+    if found is None:
+        assert any(Fraction(float(v)) != v for v in wanted.reshape(-1))
+        assert scale == 0.1
+    else:
+        assert (fractions(found[0]) == wanted).all()
+        assert found[1].tolist() == [0.0, 3.0]
+        assert found[2].tolist() == [1.0, 1.0]
+    assert faces.terms((np.full((5, 5), 1.5e308), *terms[1:])) is None  # beyond all doubles, or rounded
 
 
 def test_a_problem_on_faces_is_made_once_and_for_these_faces_only():

@@ -26,6 +26,7 @@ from sdpfeas.numerics.integers import (
     identity,
     in_words,
     independent_rows,
+    integral,
     need_integers,
     product,
     solution,
@@ -114,18 +115,21 @@ class Faces:
             The objective, one array per block of the problem.
         """
         out = []
-        exactly = np.vectorize(Fraction, otypes=[object])
         for term, basis, size in zip(given, self.bases, self.sizes, strict=True):
             if not size:
                 continue
             if basis is None or basis.ndim == 1:
                 out.append(term if basis is None else term[basis])
                 continue
-            turned = basis.T.dot(exactly(term)).dot(basis)
-            near = turned.astype(np.float64)
-            if not np.all(exactly(near) == turned):
+            whole, common = integral(map(Fraction, term.reshape(-1).tolist()))
+            turned = self._on(basis, whole.reshape(term.shape)).reshape(-1)
+            try:
+                near = [float(Fraction(int(v), common)) for v in turned]
+            except OverflowError:
                 return None
-            out.append(near)
+            if any(Fraction(v) * common != exact for v, exact in zip(near, turned, strict=True)):
+                return None
+            out.append(np.array(near).reshape(size, size))
         return tuple(out)
 
     def row(self, b: int, i: int) -> np.ndarray:
