@@ -51,6 +51,7 @@ __all__ = ["Audit", "Finding", "NotProved", "audit", "prove"]
 
 #: Most numbers in rows, most equality rows, largest side of a matrix: with python-flint, and with fractions.
 LARGEST, LARGEST_SLOW = (6_000_000, 1_500, 1_000), (2_000, 12, 12)
+NARROW = Fraction(1, 2**40)  # room, relative to the bounds, in which all members are about the same
 INSIDE = Fraction(1, 2**80)  # share of the room in a set by which a block outside is moved into it
 Read = Callable[[float], Any]  # what a stored number stands for
 READINGS: dict[str, Read] = {"stored": rational, "written": lambda value: rational(read(value))}
@@ -163,8 +164,8 @@ class Block:
             return x, max(0 * high, min(lam[0] - self.low, high - lam[-1]))
         middle = (self.low + high) / 2 if self.trace is None else self.trace / self.n
         room = min(middle - self.low, high - middle)
-        if room == 0:
-            return identity(self.n, middle), rational(0)  # the only member
+        if room <= rational(NARROW) * max(abs(self.low), abs(high)):
+            return identity(self.n, middle), rational(0)  # the only member, or next to all others
         low, high = self.low + room * rational(INSIDE), high - room * rational(INSIDE)
         lam, q = eigensystem(x)
         moved = each(lambda v: min(max(v, low), high), lam)

@@ -285,6 +285,8 @@ class Programs:
                 if not self._ends(value)[1] > GOOD * wanted:
                     return
                 apart = share * wanted / max(seen.size(found.point), TINY)
+                if not math.isfinite(apart):
+                    return
                 moved = seen.ask(search.backend, search.deadline, apart) if share else found
                 if moved.certificate is not None:
                     self._offer_multipliers(seen.multipliers(moved.certificate))

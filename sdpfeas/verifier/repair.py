@@ -57,8 +57,10 @@ def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple
         done += ("moved the blocks onto their sets",)
     system = _plain_system(problem, inside)
     if system is not None:
-        inside = _onto_rows(problem, system, inside)
-        done += ("moved the point onto the equality rows",)
+        moved = _onto_rows(problem, system, inside)
+        if _finite(moved):
+            inside = moved
+            done += ("moved the point onto the equality rows",)
     value = problem.apply(inside)
     fitted = _fit_vectors(problem, inside, value)
     if fitted is not None:
@@ -153,9 +155,11 @@ def _in_own_metric(problem: FeasibilityProblem, point: Point) -> Point | None:
 
 
 def _onto_rows(problem: FeasibilityProblem, system: CorrectionSystem | MetricSystem, point: Point) -> Point:
-    for _ in range(2):
-        residual = (problem.lower - problem.apply(point))[problem.equality]
-        point = system.correct(point, residual)
+    """Two corrections; of numbers that are too large for them nothing finite is left."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(2):
+            residual = (problem.lower - problem.apply(point))[problem.equality]
+            point = system.correct(point, residual)
     return point
 
 

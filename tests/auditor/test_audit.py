@@ -98,6 +98,19 @@ def test_semidefinite_matrices_are_told_from_indefinite_ones(n: int) -> None:
         assert auditor.semidefinite(gram) == true
 
 
+@pytest.mark.parametrize("trace", [3 * 0.6, 1.8, 1.7999999999999996])
+def test_a_box_with_hardly_any_room_is_confirmed(trace: float) -> None:
+    """Next to its corner no eigenvectors in floating point are good enough; a multiple of the identity is."""
+    problem = sf.FeasibilityProblem([sf.PSD(1), sf.SpectralBox(3, 0.0, 0.6, trace)], [None, None], [], [])
+    off = 1e-16 * np.random.default_rng(0).normal(size=(3, 3))
+    point = (np.ones((1, 1)), 0.6 * np.eye(3) + off + off.T)
+    assert prove(problem, "feasible", point)
+    # An exact solution there has no room for anything else.
+    rows = [None, np.diag([1.0, -1.0, 0.0])[None]]
+    apart = sf.FeasibilityProblem(problem.sets, rows, [1e-9], [np.inf])
+    refuses(apart, "feasible", point)
+
+
 @pytest.mark.parametrize("n", [1, 3, 8, 20])
 def test_dominance_proves_definite_matrices_and_no_others(n: int) -> None:
     pytest.importorskip("flint")

@@ -7,7 +7,7 @@ from fractions import Fraction
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 from strategies import SEEDS, block_sets, examples, random_array, random_member, spectral_boxes
 
@@ -85,7 +85,10 @@ def test_projection_agrees_with_a_convex_solver(block, seed):
     target = random_array(block, np.random.default_rng(seed), 2.0)
     x = _variable(block)
     problem = cp.Problem(cp.Minimize(cp.sum_squares(x - target)), _constraints(block, x))
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    try:
+        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    except cp.SolverError:
+        reject()  # nothing to compare with: the solver gave up, on about one example in a thousand
     assert x.value is not None
     # Distances pin the projection down: the solver's point may itself be off by the root of its gap.
     assert np.linalg.norm(block.project(target) - x.value) <= 2e-5

@@ -11,6 +11,7 @@ import planted
 import pytest
 
 import sdpfeas as sf
+from sdpfeas.verifier.repair import repaired_points
 
 MIXES = planted.set_mixes()
 
@@ -219,3 +220,12 @@ def test_no_rows_at_all() -> None:
     for mode in MODES:
         check = sf.verify(problem, sf.Claim(certificate=np.zeros(0)), **mode)
         assert check.verdict is sf.Verdict.UNDECIDED
+
+
+def test_repairs_of_points_beyond_their_reach_leave_no_warning() -> None:
+    """The square of what a block may move by overflows; nothing that is not finite is offered."""
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        offered = list(repaired_points(problem, (np.array([[4e299, 1.0], [1.0, 4e299]]),)))
+    assert all(np.isfinite(x).all() for point, _ in offered for x in point)
