@@ -138,7 +138,7 @@ def test_projections_of_any_data(data, refine):
     np.testing.assert_allclose(W.T @ W, np.eye(family.r), atol=1e-10)
     lower, upper = wlda.delta_bounds_
     # A ratio without bound may be judged by a tolerance, and says so then.
-    assert wlda.proven_ or (lower == math.inf and any("not proven" in note for note in wlda.notes_))
+    assert wlda.proven_ or (lower == math.inf and "not proven" in wlda.reason_)
     assert 0.0 <= lower <= upper
     assert 0.0 <= wlda.rounded_ratio_ <= wlda.ratio_
     # Where ratios are vacuous the best W leans on directions with hardly any scatter: digits are lost.
