@@ -58,7 +58,7 @@ def table(rows: list[tuple[str, str, str, float, str]], count: int) -> str:
         "",
         "Made by `make truth`. *Verified* is what `sdpfeas.solve` grants; *raw* is what the same runs would",
         "have said without the verifier. A wrong verdict must not happen; a wrong raw status may.",
-        "`facial` is asked directly here: it declines rows that are stored as factors, and too many numbers.",
+        "`facial` is asked directly here: it declines factors and too many numbers, or runs out of time.",
         "",
     ]
     head = ["backend", "verified right", "undecided", "wrong", "raw right", "raw undecided", "raw wrong"]
