@@ -23,7 +23,7 @@ from sdpfeas.problem.program import ConicProgram
 from sdpfeas.search.bracket import Bracket, Watch
 from sdpfeas.search.driver import Search
 from sdpfeas.search.optimum_faces import program_on_face
-from sdpfeas.search.pulling import pulled_point
+from sdpfeas.search.pulling import between, pulled_point
 from sdpfeas.search.sharpening import sharpen
 from sdpfeas.search.solving import solve
 from sdpfeas.verifier.precise import Proved, fits_balls
@@ -109,7 +109,7 @@ class LookingBack(Watch):
         while late - early > 1:
             k = max(late - step, 0) if early < 0 else (early + late) // 2
             try:
-                improved = self._improves(end, *self._evidence(*self._passed[k]))
+                improved = self._improves(end, *self._made(self._passed[k]))
             except LimitError:
                 return  # the others are as large
             if improved:
@@ -119,16 +119,22 @@ class LookingBack(Watch):
 
     def _go_further(self, end: str, found: Candidates) -> None:
         """Go from what proves an end towards what the solve ended with, as far as there is a proof."""
-        point, y = self._evidence(*found)
-        proved = self._bracket.point, self._bracket.certificate
+        there, proved = self._made(found), (self._bracket.point, self._bracket.certificate)
         share, step = 0.0, 0.5
         with suppress(LimitError):
             for _ in range(HALVINGS):
                 if self.decided:
                     return
-                if self._improves(end, *_between(proved, (point, y), share + step)):
+                if self._improves(end, *_between(proved, there, share + step)):
                     share += step
                 step /= 2.0
+
+    def _made(self, found: Candidates) -> Candidates:
+        """What candidates of the program are to the family; nothing if they are malformed."""
+        try:
+            return self._evidence(*found)
+        except ClaimError:
+            return None, None
 
     def _improves(self, end: str, point: Point | None, y: FloatArray | None) -> bool:
         """Whether a candidate of the family moves an end."""
@@ -148,9 +154,9 @@ def _between(proved: Candidates, found: Candidates, share: float) -> Candidates:
     """A share of the way from one pair of candidates to another, where there are both."""
     point, y = None, None
     if proved[0] is not None and found[0] is not None:
-        point = tuple((1.0 - share) * x + share * z for x, z in zip(proved[0], found[0], strict=True))
+        point = between(proved[0], found[0], share)
     if proved[1] is not None and found[1] is not None:
-        y = (1.0 - share) * proved[1] + share * found[1]
+        (y,) = between((proved[1],), (found[1],), share)
     return point, y
 
 

@@ -17,7 +17,7 @@ from sdpfeas.problem.program import ConicProgram
 from sdpfeas.verifier.repair import moved_onto_rows
 from sdpfeas.verifier.rigorous import prove_point
 
-__all__ = ["on_the_way", "pulled_point"]
+__all__ = ["between", "on_the_way", "pulled_point"]
 
 #: How many times further a point is pulled where it was too little.
 FURTHER = 8.0
@@ -47,11 +47,16 @@ def pulled_point(program: ConicProgram, found: Point, deep: Point, cost: float) 
     if not drop > 0.0:
         return None
     way = on_the_way(near, deep, cost / drop)
-    return next((between for between in way if prove_point(problem, between).proven), deep)
+    return next((place for place in way if prove_point(problem, place).proven), deep)
+
+
+def between(near: Point, deep: Point, share: float) -> Point:
+    """The point a share of the way from one to another."""
+    return tuple((1.0 - share) * x + share * z for x, z in zip(near, deep, strict=True))
 
 
 def on_the_way(near: Point, deep: Point, share: float) -> Iterator[Point]:
     """Points between two, further and further from the first, from a share of the way on."""
     while 0.0 < share < 1.0:
-        yield tuple((1.0 - share) * x + share * z for x, z in zip(near, deep, strict=True))
+        yield between(near, deep, share)
         share *= FURTHER

@@ -476,6 +476,24 @@ def test_an_end_is_moved_towards_what_was_found_as_far_as_can_be_proved() -> Non
     assert 0.87 < bracket.lower <= 0.9 <= bracket.upper < 0.93
 
 
+def test_candidates_that_are_malformed_prove_nothing_and_break_nothing() -> None:
+    family = sf.families.LevelSet([sf.Nonneg(1)], [np.ones((1, 1))], [np.ones((1, 1))], [0.0], [1.0])
+    bracket = Bracket(family, 1e-6, 0.0)
+    bracket.offer_point((np.array([0.5]),))
+    bracket.offer_multipliers(np.array([1.0, -1.0]))
+    before = bracket.lower, bracket.upper
+
+    def refuse(point: Any, y: Any) -> Any:
+        raise sf.errors.ClaimError("malformed")
+
+    watch = programs.LookingBack(bracket, refuse)
+    watch._look_back("lower")
+    watch._passed.append(((np.ones(3),), np.ones(7)))
+    watch._look_back("upper")
+    watch._go_further("lower", ((np.ones(3),), np.ones(7)))
+    assert (bracket.lower, bracket.upper) == before
+
+
 def test_a_problem_without_points_has_no_value() -> None:
     """A proof that there is no point, at once, in place of ever larger bounds."""
     builder = sf.ProblemBuilder()
