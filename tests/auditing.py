@@ -23,4 +23,4 @@ def saved(check: sf.Check) -> SavedResult:
 
 def audited(check: sf.Check) -> Audit:
     """What the auditor says of a check."""
-    return audit(check.problem, saved(check))
+    return audit(check.problem, saved(check), check.reading.value)

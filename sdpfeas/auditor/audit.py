@@ -68,38 +68,50 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True)
 class Audit:
-    """What the auditor found out about an answer, the verdict that it can prove itself, and the reason."""
+    """Finding about an answer, the verdict that the auditor can prove, the reason, and which numbers it is about."""
 
     finding: Finding
     proved: str | None
     reason: str
+    reading: str
 
 
-def audit(problem: FeasibilityProblem, answer: SavedResult) -> Audit:
-    """Prove an answer, as it was read from its file, again, or its opposite."""
+def audit(problem: FeasibilityProblem, answer: SavedResult, reading: str = "stored") -> Audit:
+    """Prove an answer, as it was read from its file, again, or its opposite, about the numbers asked about.
+
+    The reading belongs to the question: an answer about other numbers is not confirmed, whatever it holds.
+    """
+    if reading not in READINGS:
+        raise ValueError(f"reading must be 'stored' or 'written', got {reading!r}")
+    found = _audit(problem, answer, reading)
+    about = "" if reading == "stored" else f", about the numbers as {reading}"
+    return Audit(found[0], found[1], found[2] + about, reading)
+
+
+def _audit(problem: FeasibilityProblem, answer: SavedResult, reading: str) -> tuple[Finding, str | None, str]:
     evidence: dict[str, Any] = {"feasible": answer.point, "infeasible": answer.certificate}
-    chain = answer.chain if answer.verdict in evidence else None
-    if chain is not None and chain.reading == answer.reading:
+    if answer.verdict not in evidence:
+        return Finding.NOT_CONFIRMED, None, "the answer claims neither feasible nor infeasible"
+    if answer.reading != reading:
+        told = f"the answer is about the numbers as {answer.reading}, and was asked about those as {reading}"
+        return Finding.NOT_CONFIRMED, None, told
+    if answer.chain is not None and answer.chain.reading == reading:
         with suppress(NotProved):
-            walk = Walk(Question(problem), problem, chain.reading)
-            why = walk.proved(answer.verdict, chain.steps, answer.point)
-            return Audit(Finding.CONFIRMED, answer.verdict, why)
-    if answer.verdict not in evidence or answer.reading not in READINGS:
-        return Audit(
-            Finding.NOT_CONFIRMED, None, "the answer claims nothing about numbers as stored or written"
-        )
+            walk = Walk(Question(problem, reading))
+            why = walk.proved(answer.verdict, answer.chain.steps, answer.point)
+            return Finding.CONFIRMED, answer.verdict, why
     own = evidence[answer.verdict] if answer.rational is None else answer.rational
     claimed = answer.proof in ("rigorous", "exact")
     try:
-        why = prove(problem, answer.verdict, () if own is None else own, answer.reading)
-        return Audit(Finding.CONFIRMED if claimed else Finding.NUMERIC, answer.verdict, why)
+        why = prove(problem, answer.verdict, () if own is None else own, reading)
+        return Finding.CONFIRMED if claimed else Finding.NUMERIC, answer.verdict, why
     except NotProved as missing:
         why = str(missing)
     (opposite,) = {"feasible", "infeasible"} - {answer.verdict}
     for other in (evidence[opposite], None):
         with suppress(NotProved):
-            return Audit(Finding.REFUTED, opposite, prove(problem, opposite, other, answer.reading))
-    return Audit(Finding.NOT_CONFIRMED if claimed else Finding.NUMERIC, None, why)
+            return Finding.REFUTED, opposite, prove(problem, opposite, other, reading)
+    return Finding.NOT_CONFIRMED if claimed else Finding.NUMERIC, None, why
 
 
 def prove(problem: FeasibilityProblem, verdict: str, evidence: Any, reading: str = "stored") -> str:

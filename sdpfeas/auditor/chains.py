@@ -1,16 +1,14 @@
 """Chains of multipliers walked again: every point lies in a smaller face after each step.
 
-Faces are kept as rational bases, semidefinite matrices are told by the definite part that their rank leaves,
-and numbers that a chain takes for what they were rounded from are read anew. The value of an LMI is a block
+Faces are kept as rational bases, and semidefinite matrices are told by the definite part that their rank
+leaves. The value of an LMI is a block
 of its own, tied to the others by rows; cones of vectors are images of semidefinite matrices.
 """
 
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +29,6 @@ from sdpfeas.auditor.lines import Lines
 
 if TYPE_CHECKING:
     from sdpfeas.auditor.audit import Question
-    from sdpfeas.problem.problem import FeasibilityProblem
 
 __all__ = ["Walk"]
 
@@ -39,10 +36,6 @@ __all__ = ["Walk"]
 LARGEST = 6_000_000
 #: A simple number: an integer times a power of two, or a fraction, whose parts are no larger.
 SIMPLE = 2**30
-#: Computed bounds are meant as fractions of at most this denominator, ...
-DENOMINATOR = 1000
-#: ... if they are no further off than this, in units of the last place of the largest bound.
-ULPS = 32
 
 
 def read(value: float) -> Fraction:
@@ -62,31 +55,13 @@ def read(value: float) -> Fraction:
 
 
 class Walk:
-    """The faces that a chain leads to.
+    """The faces that a chain leads to; the question, in rational numbers, is changed on the way."""
 
-    Parameters
-    ----------
-    question : Question
-        The problem in rational numbers; it is changed.
-    problem : FeasibilityProblem
-        What it was made of.
-    reading : str
-        What the numbers of the problem stand for.
-    """
-
-    def __init__(self, question: Question, problem: FeasibilityProblem, reading: str) -> None:
-        if reading not in ("stored", "written", "meant"):
-            raise NotProved(f"the reading {reading!r} is unknown to the auditor")
+    def __init__(self, question: Question) -> None:
         if len(question.matrix) * question.cuts[-1] > LARGEST:
             raise NotProved("too large for an audit of chains")
         self.question, self.matrix = question, question.matrix.dense()
-        #: How far bounds may be moved so that they agree, if they were meant to, ...
-        self.slack = rational(0)
-        #: ... and whether a step needs that.
-        self.moved = False
         self.own, self.lmis = question.m, question.lmis
-        if reading != "stored":
-            self._read(problem, reading)
         self._tie()
         self.shown = list(question.sets)
         self._lift()
@@ -95,30 +70,6 @@ class Walk:
             cone = block.low is not None and block.high is None and block.trace is None
             whole = identity(block.n) if block.matrix else np.arange(block.n)
             self.faces.append(whole if cone else None)
-
-    def _read(self, problem: FeasibilityProblem, reading: str) -> None:
-        """Take numbers for what they were rounded from; those of composed rows stay as they are."""
-        question, m = self.question, self.question.m
-        for rows, (start, stop) in zip(problem.rows, pairwise(question.cuts), strict=True):
-            if rows is not None and rows.kind in ("dense", "sparse"):
-                self.matrix[:m, start:stop] = _read(self.matrix[:m, start:stop])
-        constants = list[float]()
-        for lmi in self.lmis:
-            lmi.lines = lmi.lines.mapped(_read)
-            constants += (-nearest(lmi.constant)[[i for i, _ in _places(lmi)]]).tolist()
-        ends = []
-        for own in (problem.lower.tolist(), problem.upper.tolist()):
-            values = own + constants
-            slack = ULPS * Fraction(math.ulp(max((abs(v) for v in values if math.isfinite(v)), default=0.0)))
-            ends.append(
-                [None if not math.isfinite(v) else rational(_bound(v, reading, slack)) for v in values]
-            )
-            self.slack = max(self.slack, rational(slack if reading == "meant" else 0))
-        question.bounds[:m] = [(low, high) for low, high in zip(*ends, strict=True)][:m]
-        values = iter(ends[0][m:])
-        for lmi in self.lmis:
-            for i, j in _places(lmi):
-                lmi.constant[i] = lmi.constant[j] = -next(values)
 
     def _tie(self) -> None:
         """Make the value of every LMI a block: rows say that it is that value, entry by entry."""
@@ -180,7 +131,7 @@ class Walk:
     def proved(self, verdict: str, steps: Any, point: Any) -> str:
         """Prove a verdict by the steps, and by a point on the last face if there is one."""
         for k, given in enumerate(steps):
-            if self.step(self._multipliers(given), k + 1, verdict == "feasible"):
+            if self.step(self._multipliers(given), k + 1):
                 if verdict == "infeasible" and k == len(steps) - 1:
                     return f"a chain of {k + 1} step(s) rules out every point"
                 raise NotProved("the chain comes to a contradiction, and goes on or claims another")
@@ -188,8 +139,8 @@ class Walk:
             raise NotProved("the chain comes to no contradiction")
         return self.on_face(point)
 
-    def step(self, y: np.ndarray, k: int, moves: bool) -> bool:
-        """Prove what one step says, by bounds that may be moved or not; True if it rules out every point."""
+    def step(self, y: np.ndarray, k: int) -> bool:
+        """Prove what one step says; True if it rules out every point."""
         question, gap = self.question, rational(0)
         bounds = list(question.bounds)
         for i, weight in enumerate(y):
@@ -201,8 +152,6 @@ class Walk:
                 raise NotProved(f"step {k}: the multiplier of row {i} has the sign of a missing bound")
             gap += weight * bound
             bounds[i] = (bound, bound)
-        if moves and gap != 0 and abs(gap) <= self.slack * sum(abs(y)):
-            self.moved, gap = True, rational(0)
         if gap < 0:
             raise NotProved(f"step {k}: its two sides have the wrong order")
         parts = question.blocks(product(self.matrix[: question.m].T, y))
@@ -239,44 +188,12 @@ class Walk:
         question.matrix = Lines.of(np.concatenate([zeros(len(self.matrix), 0), *columns], axis=1))
         same = [None not in pair and pair[0] == pair[1] for pair in question.bounds]
         question.equal = np.array(same, dtype=bool)
-        with suppress(NotProved):
-            if not self.moved:
-                return self._held(sets, places)
-        if self.slack == 0:
-            return self._held(sets, places)
-        self._agree()
-        return self._held(sets, places) + ", after bounds were moved by a few roundings to agree"
-
-    def _held(self, sets: Any, places: Any) -> str:
         if sets:
-            return "on the last face of a chain, " + self.question.feasible(places)
-        ends = self.question.bounds
+            return "on the last face of a chain, " + question.feasible(places)
+        ends = question.bounds
         if any((low is not None and low > 0) or (high is not None and high < 0) for low, high in ends):
             raise NotProved("nothing but zero is left, and it misses a row")
         return "nothing but zero is left, and it meets every row"
-
-    def _agree(self) -> None:
-        """Move the bounds of equality rows to the nearest that some numbers meet.
-
-        A step of the chain has an ``A*y`` that vanishes on the last face, so its two sides then agree too.
-        """
-        question, equal = self.question, np.flatnonzero(self.question.equal)
-        matrix = question.matrix.pick(question.equal).dense()
-        right = np.array([question.bounds[i][0] for i in equal], dtype=object)
-        basis = matrix[:, reduced(matrix)[1]]
-        near = zeros(equal.size)
-        if basis.size:
-            table, _ = reduced(np.column_stack([product(basis.T, basis), product(basis.T, right)]))
-            near = product(basis, table[:, -1])
-        for i, value, old in zip(equal, near, right, strict=True):
-            if abs(value - old) > (self.slack if i < question.m else 0):
-                raise NotProved(f"the bound of row {i} is further from what other rows make it on the face")
-            question.bounds[i] = (value, value)
-
-
-def _read(array: np.ndarray) -> np.ndarray:
-    """What the doubles of an array were rounded from."""
-    return each(lambda v: rational(read(v)), nearest(array))
 
 
 def _places(lmi: Any) -> list[tuple[int, int]]:
@@ -294,11 +211,6 @@ def _behind(block: Any, x: np.ndarray) -> np.ndarray:
     t = max(float(x[0]), math.hypot(*x[1:]), math.ulp(0.0))
     out = np.outer([t, *x[1:]], [t, *x[1:]]) / (2 * t)
     return out + np.eye(len(x)) * (max(t - np.trace(out), 0.0) / len(x))
-
-
-def _bound(value: float, reading: str, slack: Fraction) -> Fraction:
-    near = Fraction(value).limit_denominator(DENOMINATOR)
-    return near if reading == "meant" and abs(near - Fraction(value)) <= slack else read(value)
 
 
 def _orthogonal(face: Any, image: np.ndarray, k: int) -> Any:

@@ -26,10 +26,10 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
-from sdpfeas.verifier.chains.case import ChainCase, is_about
+from sdpfeas.verifier.chains.case import ChainCase
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.cost import proof_work
-from sdpfeas.verifier.judging import judge, unless_refuted
+from sdpfeas.verifier.judging import judge
 from sdpfeas.verifier.results import Check, Claim, Proof, Reading, Verdict
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verdicts import as_reading
@@ -277,6 +277,11 @@ class Inquiry:
         return self.deadline.later(self._grace)
 
     @property
+    def reading(self) -> Reading:
+        """Which numbers the verdict is to be about."""
+        return self._proofs.reading
+
+    @property
     def reduced(self) -> bool:
         """Whether a backend sees it through a reduction of the problem that evidence is about."""
         return bool(self._reductions)
@@ -363,13 +368,12 @@ class _Proofs:
 
     def replay(self, chain: Chain, point: Point | None) -> None:
         """Prove what a chain says, about the point on its last face if there is one."""
-        if self.granted is not None or not is_about(self.problem, chain, self.reading):
+        if self.granted is not None:
             return
         begin = time.perf_counter()
         try:
             with limited(self.last), np.errstate(all="ignore"):
-                shown = ChainCase(self.problem, chain, point, True, Tolerances()).check()
-                found = unless_refuted(shown, self.reading)
+                found = ChainCase(self.problem, chain, self.reading, point, True, Tolerances()).check()
         finally:
             self.spent += time.perf_counter() - begin
         if found.verdict is not Verdict.UNDECIDED:

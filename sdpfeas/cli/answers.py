@@ -42,8 +42,8 @@ Delta = Annotated[float | None, typer.Option(help="Value of delta, for a family 
 Reading = Annotated[
     str,
     typer.Option(
-        help="What numbers stand for: themselves (stored), or what they were rounded from (written); with "
-        "--objective also the fractions that long decimals show (meant)."
+        help="Which numbers are asked about: the binary64 data (stored), or the decimals and fractions they "
+        "were rounded from (written)."
     ),
 ]
 Member = Annotated[
@@ -196,9 +196,7 @@ def verify(
         ),
     ],
     rigorous: Annotated[bool, typer.Option("--rigorous", help="Accept no numeric verdict.")] = False,
-    reading: Annotated[
-        str | None, typer.Option(help="As for solve; that of the answer unless given.", show_default=False)
-    ] = None,
+    reading: Reading = "stored",
     exact: Annotated[
         bool, typer.Option("--exact", help="Accept only a proof in rational arithmetic.")
     ] = False,
@@ -221,15 +219,15 @@ def verify(
             return
         asked = asked.at(delta)
     if result.suffix == ".db":
-        _verify_study(asked, result, rigorous, reading or "stored", as_json)
+        _verify_study(asked, result, rigorous, reading, as_json)
         return
     saved = lib.load_result(result)
     if saved.problem_hash != asked.content_hash:
         raise ClaimError(f"{result} answers another problem: its content hash differs from that of {problem}")
     if exact:
-        check = lib.verify(asked, saved.claim, exact=True, reading=reading or saved.reading)
+        check = lib.verify(asked, saved.claim, exact=True, reading=reading)
     else:
-        check = lib.decide(asked, saved.claim, rigorous=rigorous, reading=reading or saved.reading)
+        check = lib.decide(asked, saved.claim, rigorous=rigorous, reading=reading)
     if as_json:
         print_json(
             {"problem": problem, "written_as": saved.verdict, "by": saved.backend, **describe_check(check)}
@@ -237,7 +235,8 @@ def verify(
     else:
         _print_explained(check.explain())
         if check.verdict != saved.verdict:
-            out().print(f"[yellow]the file says {in_terminal(saved.verdict)}; that did not hold[/]")
+            about = "" if saved.reading == reading else f" about the numbers as {in_terminal(saved.reading)}"
+            out().print(f"[yellow]the file says {in_terminal(saved.verdict)}{about}; that did not hold[/]")
     if exit_code:
         raise typer.Exit(EXIT_CODES[check.verdict])
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from sdpfeas.cli import library as lib
-from sdpfeas.cli.answers import Delta, Member, Problem, Seed, Side, kept_evidence
+from sdpfeas.cli.answers import Delta, Member, Problem, Reading, Seed, Side, kept_evidence
 from sdpfeas.cli.console import AsJson, out, parse_pairs, print_json
 from sdpfeas.errors import ClaimError
 from sdpfeas.harmless import in_terminal
@@ -58,6 +58,7 @@ def audit(
     seed: Seed = 0,
     delta: Delta = None,
     member: Member = None,
+    reading: Reading = "stored",
     as_json: AsJson = False,
 ) -> None:
     """Prove a stored answer again in rational numbers, sharing no code with the verifier.
@@ -69,7 +70,7 @@ def audit(
     asked, label = lib.load_member(problem, side=side, seed=seed, member=parse_pairs(member))
     if not isinstance(asked, lib.FeasibilityProblem) and delta is not None:
         asked = asked.at(delta)
-    found = [_finding(*entry) for entry in _answers(asked, label, answer)]
+    found = [_finding(*entry, reading) for entry in _answers(asked, label, answer)]
     if not found:
         raise ClaimError(f"{answer} claims nothing about {label} that could be audited")
     if as_json:
@@ -78,7 +79,8 @@ def audit(
         style = STYLES[entry["finding"]]
         claimed = f"{entry['verdict'].upper()} ({entry['proof'] or 'no'} proof)"
         out().print(
-            f"[{style}]{entry['finding'].upper()}[/] {in_terminal(entry['about'])}: {in_terminal(claimed)}"
+            f"[{style}]{entry['finding'].upper()}[/] {in_terminal(entry['about'])}: {in_terminal(claimed)}, "
+            f"numbers as {reading}"
         )
         out().print(in_terminal(_in_words(entry)))
     raise typer.Exit(max(CODES[entry["finding"]] for entry in found))
@@ -124,8 +126,10 @@ def _in_words(entry: dict[str, Any]) -> str:
     return f"the answer claims no proof, and the auditor {own}: {entry['reason']}"
 
 
-def _finding(label: str, problem: lib.FeasibilityProblem, saved: lib.SavedResult) -> dict[str, Any]:
-    found = lib.audit(problem, saved)
+def _finding(
+    label: str, problem: lib.FeasibilityProblem, saved: lib.SavedResult, reading: str
+) -> dict[str, Any]:
+    found = lib.audit(problem, saved, reading)
     return {
         "about": label,
         "verdict": saved.verdict,
@@ -133,4 +137,5 @@ def _finding(label: str, problem: lib.FeasibilityProblem, saved: lib.SavedResult
         "finding": found.finding,
         "proved": found.proved,
         "reason": found.reason,
+        "reading": found.reading,
     }

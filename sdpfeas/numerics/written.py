@@ -1,4 +1,4 @@
-"""What a double was written as: the simplest number that rounds to it; and what the decimal was that of."""
+"""The decimal or fraction that a binary64 number was rounded from: the simplest one that rounds to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-__all__ = ["is_simple", "meant", "written"]
+__all__ = ["is_simple", "written"]
 
 #: Decimals of at most this many digits come before fractions: few doubles have one by chance.
 SHORT_DIGITS = 9
@@ -17,10 +17,6 @@ MOST_DIGITS = 15
 #: Largest numerator times denominator of a fraction that somebody may have meant, and largest odd factor of
 #: an integer times a power of two. Fewer than one double in a million comes so close to one by chance.
 SIMPLE = 2**30
-
-#: A decimal of this many more digits than numerator times denominator of a fraction may have shows that
-#: fraction. Fewer than one decimal in a million comes so close to one by chance.
-SPARE_DIGITS = 7
 
 #: Integers up to this size were meant as such: fewer than one double in a hundred of that size is one by
 #: chance, and a row holds many.
@@ -53,37 +49,6 @@ def written(value: float) -> Fraction:
     if simple is not None:
         return simple
     return Fraction(repr(value)) if _digits(value) <= MOST_DIGITS else stored
-
-
-@lru_cache(maxsize=65_536)
-def meant(value: float) -> Fraction:
-    """Return the number that a double was meant as: as written, but for decimals that show a fraction.
-
-    A decimal of 10 to 15 digits is taken for the fraction of smallest denominator that has these digits,
-    rounded, if its numerator times denominator has seven digits less: 0.0333333333333 for 1/30.
-
-    Parameters
-    ----------
-    value : float
-        A finite number.
-
-    Raises
-    ------
-    ValueError, OverflowError
-        If it is NaN or infinite.
-    """
-    value = float(value)
-    if value < 0.0:
-        return -meant(-value)
-    found, digits = written(value), _digits(value)
-    if not SHORT_DIGITS < digits <= MOST_DIGITS or found != Fraction(repr(value)):
-        return found
-    # Half a unit of the last digit to either side, in units that make all of it integers.
-    last = found / int("".join(c for c in repr(value).partition("e")[0] if c.isdigit()).strip("0"))
-    ends = [found - last / 2, found + last / 2]
-    unit = math.lcm(*(end.denominator for end in ends))
-    low, high = (int(end * unit) for end in ends)
-    return _simplest_between(low, high, unit, int(10 ** (digits - SPARE_DIGITS))) or found
 
 
 def is_simple(value: float | Fraction) -> bool:

@@ -31,7 +31,7 @@ from sdpfeas.search.driver import BisectionResult, Search, Step
 from sdpfeas.search.midpoint import as_published
 from sdpfeas.search.solving import backend_options
 from sdpfeas.search.subspace import by_subspaces
-from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict, as_stored
+from sdpfeas.verifier.results import Claim, Proof, Stop, Verdict
 
 __all__ = ["BisectionResult", "Step", "bisect", "one_shot"]
 
@@ -390,7 +390,7 @@ def _ask(search: Search, delta: float) -> Step:
     elif bracket.upper <= delta:
         verdict, proof = Verdict.INFEASIBLE, Proof.RIGOROUS
     elif not bracket.closed:
-        check = as_stored(inquiry.settle(claim))
+        check = inquiry.settle(claim)
         verdict, proof, reason = check.verdict, check.proof, f"{claim.stop}; {check.reason}"
         if claim.point is None and claim.certificate is None:
             reason = f"{claim.stop}: {claim.raw_status}"

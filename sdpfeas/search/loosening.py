@@ -23,7 +23,7 @@ from sdpfeas.numerics.effort import limited
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.search.solving import solve
-from sdpfeas.verifier.results import Verdict, as_stored
+from sdpfeas.verifier.results import Verdict
 
 __all__ = ["Loosening", "loosenings"]
 
@@ -144,4 +144,4 @@ def _proved(family: LevelSet, amount: float, verdict: Verdict, deadline: Deadlin
 
 def _is(problem: FeasibilityProblem, verdict: Verdict, deadline: Deadline) -> bool:
     """Whether a verdict is proved of a problem, its numbers as they are stored."""
-    return as_stored(solve(problem, time_limit=deadline.limit, rigorous=True).check).verdict is verdict
+    return solve(problem, time_limit=deadline.limit, rigorous=True).check.verdict is verdict

@@ -37,7 +37,7 @@ from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.joined import join_split
-from sdpfeas.problem.reductions.reading import READERS, read_as, read_terms, shown_fraction
+from sdpfeas.problem.reductions.reading import READERS, read_as, read_terms
 from sdpfeas.problem.reductions.redundancy import (
     MAX_ROWS,
     Independent,
@@ -49,7 +49,7 @@ from sdpfeas.search.driver import Search
 from sdpfeas.search.optimum_lmis import LmiLevels, are_lmis_alone
 from sdpfeas.search.optimum_programs import Programs
 from sdpfeas.search.solving import solve
-from sdpfeas.verifier.results import Result, Verdict, as_stored
+from sdpfeas.verifier.results import Result, Verdict
 from sdpfeas.verifier.verdicts import Reading, as_reading
 
 __all__ = ["Optimum", "optimum"]
@@ -82,7 +82,7 @@ class Optimum:
     infeasible : Result or None
         The proof that there is no point at all, where there is none.
     reading : Reading
-        Which numbers it is about: as stored, as written or as meant.
+        Which numbers it is about: as stored or as written.
     """
 
     lower: float
@@ -148,7 +148,7 @@ def optimum(
         Seconds in all.
     absolute_tol : float
         Also stop when the bracket is no wider than this.
-    reading : {"stored", "written", "meant"}
+    reading : {"stored", "written"}
         What the numbers of problem and objective stand for: themselves; the simplest numbers that round to
         them; or, besides, the fractions that decimals of 10 to 15 digits show (0.0333333333333 for 1/30),
         and those that computed bounds miss by a few roundings.
@@ -169,7 +169,7 @@ def optimum(
     goal = objective if isinstance(objective, Objective) else Objective(tuple(objective))
     if problem.m == 0 and not problem.lmis:
         raise ProblemError("a problem without rows has no optimal value to look for")
-    begun, asked = Deadline(time_limit), as_reading(reading, meant=True)
+    begun, asked = Deadline(time_limit), as_reading(reading)
     terms = goal.to_maximise(problem)
     none = -math.inf, math.inf, None, None
     try:
@@ -188,18 +188,14 @@ def optimum(
     if goal.sense == "min":
         low, high = -high, -low
     offset = READERS[asked.value](finite_number(goal.offset, "the offset of the objective"))
-    reason, about, y = found.reason, asked, found.multipliers
+    reason, y = found.reason, found.multipliers
     # Said here, where the ends are those that were asked for: a minimum is looked for as a maximum.
     missing = [name for name, end in (("lower", low), ("upper", high)) if not math.isfinite(end)]
     if missing and found.infeasible is None:
         reason = f"no {' nor '.join(missing)} bound could be proved: {reason}"
-    if found.infeasible is not None and asked is Reading.STORED:
-        about = found.infeasible.reading
     if asked is not Reading.STORED:
         example = read.example or example
         reason += f"; as {asked} ({example})" if example else f"; as {asked}, which is as stored"
-    elif not found.converged and (shown := shown_fraction(problem, terms)):
-        reason += f"; as stored, and not as meant ({shown}): reading='meant' asks about that"
     return replace(
         found,
         lower=_below(low, factor, offset),
@@ -208,7 +204,7 @@ def optimum(
         sense=goal.sense,
         reason=reason,
         time=begun.elapsed,
-        reading=about,
+        reading=asked,
     )
 
 
@@ -270,7 +266,7 @@ def _constant(problem: FeasibilityProblem, begun: Deadline, solver: Any) -> Opti
     if found.verdict is Verdict.INFEASIBLE:
         reason = f"there is no point: {found.reason}"
         return Optimum(-math.inf, -math.inf, None, None, "max", True, reason, begun.elapsed, found)
-    proved = found.verdict is Verdict.FEASIBLE and found.reading is Reading.STORED
+    proved = found.verdict is Verdict.FEASIBLE
     lower, point = (0.0, found.point) if proved else (-math.inf, None)
     reason = "the objective is zero at all points" if proved else found.reason
     zero = np.zeros(problem.multiplier_count)
@@ -320,7 +316,7 @@ def _without_points(search: Search, problem: FeasibilityProblem) -> Result | Non
     """The proof that a problem has no point, where there is one: then no level can be attained."""
     left = search.deadline.limit
     found = solve(problem, search.solver, time_limit=left, rigorous=True)
-    return found if as_stored(found.check).verdict is Verdict.INFEASIBLE else None
+    return found if found.check.verdict is Verdict.INFEASIBLE else None
 
 
 def _by_levels(search: Search, reason: str) -> str:

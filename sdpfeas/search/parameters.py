@@ -21,7 +21,7 @@ from sdpfeas.io.cvxpy import CvxpyForm, convert
 from sdpfeas.search.bracket import relative_gap
 from sdpfeas.search.driver import BisectionResult, Step, require_tolerances
 from sdpfeas.search.solving import solve
-from sdpfeas.verifier.results import Check, Verdict, as_stored
+from sdpfeas.verifier.results import Check, Verdict
 
 __all__ = ["ParameterBracket", "bisect_model"]
 
@@ -124,7 +124,7 @@ def bisect_model(
 
     def ask(form: CvxpyForm, limit: float | None) -> Check:
         found = solve(form.problem, solver, time_limit=limit, rigorous=True, options=options)
-        return as_stored(found.check)
+        return found.check
 
     asking, before = _Asking(model, parameter, ask), parameter.value
     try:

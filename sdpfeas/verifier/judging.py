@@ -18,7 +18,7 @@ from sdpfeas.verifier.readings import in_other_words
 from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.verdicts import Proof, Reading, Verdict
 
-__all__ = ["judge", "unless_refuted"]
+__all__ = ["judge"]
 
 
 def judge(
@@ -77,33 +77,6 @@ def _contradicted_at(problem: FeasibilityProblem, point: Point, reading: Reading
         return None
     check = Check(problem, Verdict.INFEASIBLE, Proof.EXACT, found.margin, found.reason, found.repairs)
     return replace(check, certificate=found.evidence, rational=found.rational, reading=reading)
-
-
-def unless_refuted(check: Check, reading: Reading) -> Check:
-    """Return a verdict about other numbers than were asked about, or what refutes it of these.
-
-    A chain may show that a problem is feasible as written, or as meant. Where rows of round numbers
-    contradict each other as they were asked about, that is the answer.
-
-    Parameters
-    ----------
-    check : Check
-        Any check.
-    reading : Reading
-        What was asked about.
-    """
-    problem, chain = check.problem, check.chain
-    if check.verdict is not Verdict.FEASIBLE or chain is None or chain.reading == reading.value:
-        return check
-    with np.errstate(all="ignore"):
-        found = None
-        if small_enough(problem) and check.point and (reading is Reading.WRITTEN or is_round(problem)):
-            found = _contradicted_at(problem, check.point, reading)
-        if found is None and reading is Reading.STORED:
-            found = next(iter(_contradicted(problem)), None)
-    if found is None:
-        return check
-    return replace(found, reason=f"infeasible as {reading}, feasible as {chain.reading}: {found.reason}")
 
 
 def _may_contradict(case: Case[Any], outcome: Outcome) -> bool:

@@ -21,7 +21,7 @@ from sdpfeas.verifier.verdicts import Proof, Reading, Stop, Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Check", "Claim", "Conflict", "Proof", "Reading", "Result", "Stop", "Verdict", "as_stored"]
+__all__ = ["Check", "Claim", "Conflict", "Proof", "Reading", "Result", "Stop", "Verdict"]
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,7 @@ class Check:
         limit : int
             How many conflicting rows to list at most.
         """
-        about = "" if self.reading is Reading.STORED else f", numbers as {self.reading}"
-        lines = [f"{self.verdict.upper()}" + (f" ({self.proof} proof{about})" if self.proof else "")]
-        lines.append(self.reason)
+        lines = [shown.labelled(self), self.reason]
         if self.margin is not None:
             lines.append(f"margin: {self.margin:.3g}, relative to the size of the data")
         if self.repairs:
@@ -176,22 +174,6 @@ class Check:
     def _repr_html_(self) -> str:
         """Show the verdict as a card in a notebook."""
         return shown.verdict_card(self).html()
-
-
-def as_stored(check: Check) -> Check:
-    """Return a check as one about the numbers as stored: undecided if it is about others.
-
-    That is for whoever has no place to say what else a verdict is about, such as a bracket.
-
-    Parameters
-    ----------
-    check : Check
-        A check.
-    """
-    if check.reading is Reading.STORED or check.verdict is Verdict.UNDECIDED:
-        return check
-    reason = f"{check.verdict}, but of the numbers as {check.reading} only: {check.reason}"
-    return Check(check.problem, Verdict.UNDECIDED, None, None, reason)
 
 
 @dataclass(frozen=True)

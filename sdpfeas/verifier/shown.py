@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem, Point
     from sdpfeas.verifier.results import Check
 
-__all__ = ["headline", "lmi_depth", "verdict_card"]
+__all__ = ["headline", "labelled", "lmi_depth", "verdict_card"]
 
 #: Conflicts, blocks and the sides of matrices that a picture shows at most.
 SHOWN_CONFLICTS = 8
@@ -26,9 +26,15 @@ SHOWN_SIDE = 300
 def headline(check: Check) -> str:
     """Verdict, proof and margin; the reason where nothing is proved."""
     if check.proof is None:
-        return f"{check.verdict.upper()}: {check.reason}"
-    margin = "" if check.margin is None else f", margin {check.margin:.3g}"
-    return f"{check.verdict.upper()} ({check.proof} proof{margin})"
+        return f"{labelled(check)}: {check.reason}"
+    return labelled(check, margin="" if check.margin is None else f", margin {check.margin:.3g}")
+
+
+def labelled(check: Check, margin: str = "") -> str:
+    """Verdict with its proof, and the numbers it is about where these are not the stored ones."""
+    parts = [f"{check.proof} proof{margin}"] if check.proof else []
+    parts += [] if check.reading == "stored" else [f"numbers as {check.reading}"]
+    return check.verdict.upper() + (f" ({', '.join(parts)})" if parts else "")
 
 
 def lmi_depth(problem: FeasibilityProblem, j: int, point: Point) -> str:
@@ -41,6 +47,8 @@ def lmi_depth(problem: FeasibilityProblem, j: int, point: Point) -> str:
 def verdict_card(check: Check, reason: str = "", facts: Sequence[tuple[str, str]] = ()) -> Card:
     """A verdict with its proof and margin; with a picture of the point, or of the conflict."""
     every = [("proof", str(check.proof or "none"))]
+    if check.reading != "stored":
+        every.append(("numbers", f"as {check.reading}"))
     if check.margin is not None:
         every.append(("margin", f"{check.margin:.3g}, relative to the size of the data"))
     if check.repairs:

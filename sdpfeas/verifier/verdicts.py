@@ -32,35 +32,27 @@ class Proof(StrEnum):
 
 
 class Reading(StrEnum):
-    """Which numbers a verdict is about: doubles as they are stored, or what they were rounded from.
-
-    The third is for chains, as written, and computed bounds as the fractions they are near, and for optimal
-    values: there decimals of 10 to 15 digits are the fractions they show, besides.
-    """
+    """Which numbers a verdict is about: the binary64 data, or the decimals and fractions they stand for."""
 
     STORED = "stored"
     WRITTEN = "written"
-    MEANT = "meant"
 
 
-def as_reading(value: str, *, meant: bool = False) -> Reading:
+def as_reading(value: str) -> Reading:
     """Return the reading of a name.
 
     Parameters
     ----------
     value : str
         ``"stored"`` or ``"written"``.
-    meant : bool
-        Whether ``"meant"`` may be asked for.
 
     Raises
     ------
     OptionError
         If it is none of these.
     """
-    names = [str(reading) for reading in Reading if meant or reading is not Reading.MEANT]
-    if value not in names:
-        known = " or ".join(repr(name) for name in names)
+    if value not in set(Reading):
+        known = " or ".join(repr(str(reading)) for reading in Reading)
         raise OptionError(f"reading must be {known}, got {value!r}")
     return Reading(value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from sdpfeas.numerics.effort import limited
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
-from sdpfeas.verifier.chains.case import ChainCase, agreed, is_about, settled
-from sdpfeas.verifier.judging import judge, unless_refuted
+from sdpfeas.verifier.chains.case import ChainCase
+from sdpfeas.verifier.judging import judge
 from sdpfeas.verifier.results import Check, Claim, Result
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verdicts import Proof, Reading, Verdict, as_reading
@@ -80,13 +81,11 @@ def verify(
     chained = _chained(problem, claim, repair, limits, read)
     with limited(limit), few_threads(problem.sides, problem.m):
         modes = [Proof.EXACT] if exact else proof_modes(problem, read) if rigorous else [Proof.NUMERIC]
-        first = None if chained is None else unless_refuted(chained.check(exact=exact), read)
-        if first is not None and (settled(first) or first.certificate is not None):
+        first = None if chained is None else chained.check(exact=exact)
+        if first is not None and first.verdict is not Verdict.UNDECIDED:
             return first
         cases = _cases(problem, claim, repair, limits)
-        if first is None:
-            return judge(problem, cases, modes, read)
-        return agreed(first, judge(problem, cases, modes, read)) if cases else first
+        return _both(first, judge(problem, cases, modes, read)) if cases or first is None else first
 
 
 def decide(
@@ -118,10 +117,9 @@ def decide(
     except ClaimError as error:
         return malformed(problem, error)
     with few_threads(problem.sides, problem.m):
-        check = judge(problem, cases, proof_modes(problem, read), read)
-        if chained is not None:
-            first = unless_refuted(chained.check(), read)
-            check = agreed(first, check) if cases and first.certificate is None else first
+        check = None if chained is None else chained.check()
+        if check is None or (cases and check.verdict is Verdict.UNDECIDED):
+            check = _both(check, judge(problem, cases, proof_modes(problem, read), read))
         if check.verdict is Verdict.UNDECIDED and not rigorous:
             numeric = judge(problem, cases, [Proof.NUMERIC], read)
             if numeric.verdict is not Verdict.UNDECIDED:
@@ -142,10 +140,17 @@ def _chained(
     tolerances: Tolerances,
     reading: Reading,
 ) -> ChainCase | None:
-    """The chain of a claim, unless it is about numbers that were not asked about."""
-    if claim.chain is None or not is_about(problem, claim.chain, reading):
+    """Return the facial reduction certificate of a claim, if it holds one."""
+    if claim.chain is None:
         return None
-    return ChainCase(problem, claim.chain, claim.point, repair, tolerances)
+    return ChainCase(problem, claim.chain, reading, claim.point, repair, tolerances)
+
+
+def _both(undecided: Check | None, other: Check) -> Check:
+    """Return the check of the other evidence, with the reason why the chain proved nothing."""
+    if undecided is None or other.verdict is not Verdict.UNDECIDED:
+        return other
+    return replace(other, reason=f"{undecided.reason}; {other.reason}")
 
 
 def _cases(

@@ -374,7 +374,7 @@ def test_answers_as_written_are_audited_as_written() -> None:
     assert audited(stored).finding is Finding.CONFIRMED
     # The same answers, said to be about the other numbers.
     for check, other in ((written, "stored"), (stored, "written")):
-        found = audit(check.problem, replace(saved(check), reading=other))
+        found = audit(check.problem, replace(saved(check), reading=other), other)
         assert found.finding in (Finding.REFUTED, Finding.NOT_CONFIRMED)
     twin = sf.verify(
         tenths(0.4), sf.Claim(certificate=np.array([-1.0, -1.0, 1.0])), exact=True, reading="written"
@@ -382,7 +382,7 @@ def test_answers_as_written_are_audited_as_written() -> None:
     assert twin.verdict is sf.Verdict.INFEASIBLE
     assert audited(twin).finding is Finding.CONFIRMED
     lie = replace(saved(twin), verdict="feasible", point=point, rational=None)
-    assert audit(twin.problem, lie).finding is Finding.REFUTED
+    assert audit(twin.problem, lie, "written").finding is Finding.REFUTED
 
 
 def test_sets_lmis_and_factors_are_read_as_written() -> None:

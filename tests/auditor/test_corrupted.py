@@ -19,7 +19,7 @@ import sdpfeas as sf
 from sdpfeas.auditor.audit import audit
 from sdpfeas.io.results import SavedResult
 
-READINGS = ("stored", "written", "meant", "other")
+READINGS = ("stored", "written", "other")
 
 
 def damaged(rng: np.random.Generator, values: Any) -> np.ndarray:
@@ -51,7 +51,7 @@ def corrupted(rng: np.random.Generator, answer: SavedResult) -> SavedResult:
         return replace(answer, reading=str(rng.choice(READINGS)))
     if answer.chain is not None and way < 5:
         steps = [np.array(step) for step in answer.chain.steps]
-        reading = str(rng.choice(READINGS[:3])) if way == 2 else answer.chain.reading
+        reading = str(rng.choice(READINGS[:2])) if way == 2 else answer.chain.reading
         if way == 3 and steps:
             steps[rng.integers(len(steps))] = damaged(rng, steps[rng.integers(len(steps))])
         elif way == 4:

@@ -6,10 +6,10 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sdpfeas.numerics.written import is_simple, meant, written
+from sdpfeas.numerics.written import is_simple, written
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -102,42 +102,3 @@ def test_fractions_are_simple_if_somebody_wrote_them() -> None:
     # What doubles hold of them, products of these, and what is too large for a double.
     for value in (Fraction(0.1), Fraction(1.0 / 3.0), Fraction(0.1) ** 2, Fraction(10) ** 400 + 1):
         assert not is_simple(value)
-
-
-@given(st.integers(1, 60), st.integers(1, 60), st.integers(11, 15))
-@example(38, 37, 12)
-def test_decimals_that_show_a_fraction_are_meant_as_it(numerator: int, denominator: int, digits: int) -> None:
-    """Whatever the number of digits it was rounded to."""
-    fraction = Fraction(numerator, denominator)
-    value = float(f"{numerator / denominator:.{digits}g}")
-    shown = repr(value).partition("e")[0].replace(".", "").strip("0")
-    assume(Fraction(repr(value)) == fraction or len(shown) > 10)  # a last digit of zero is not shown
-    assert meant(value) == fraction
-    assert meant(-value) == -fraction
-
-
-@given(finite)
-@example(0.0333333333333)
-@example(0.0333333333334)
-def test_what_is_meant_has_the_digits_that_are_shown(value: float) -> None:
-    found = meant(value)
-    if found != written(value):
-        shown = repr(abs(value)).partition("e")[0].replace(".", "").strip("0")
-        assert 10 <= len(shown) <= 15
-        assert float(f"{float(found):.{len(shown)}g}") == value
-        assert abs(found.numerator) * found.denominator <= 10 ** (len(shown) - 7)
-
-
-def test_few_decimals_are_meant_as_fractions() -> None:
-    assert meant(0.0333333333333) == Fraction(1, 30)
-    assert meant(0.0166666666667) == Fraction(1, 60)
-    # The next decimal, too few digits, too large a denominator, and what was not rounded at all.
-    for value in (
-        0.0333333333334,
-        0.033333333,
-        0.00010001000100010001,
-        3.14159265358979,
-        123456789012.0,
-        0.1,
-    ):
-        assert meant(value) == written(value)

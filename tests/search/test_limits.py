@@ -22,7 +22,7 @@ from sdpfeas.numerics import effort
 from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import eigh
 from sdpfeas.problem.reductions.faces import Faces
-from sdpfeas.problem.reductions.integral import readings
+from sdpfeas.problem.reductions.integral import integral_rows
 from sdpfeas.verifier import cases
 
 ROOT = Path(__file__).parents[2]
@@ -154,7 +154,7 @@ def test_rows_on_a_face_are_not_written_out_where_the_cone_solver_has_no_room(
 ) -> None:
     monkeypatch.setattr(Table, "near", property(lambda _: pytest.fail("written out")))
     rows = planted.feasible(np.random.default_rng(0), [sf.PSD(80)], rows=3).problem
-    table = make_table(Faces.whole(next(iter(readings(rows)))))
+    table = make_table(Faces.whole(integral_rows(rows, "stored")))
     with pytest.raises(LimitError, match="an auxiliary problem"):
         deepest(table, Deadline(None))
 

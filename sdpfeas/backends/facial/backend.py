@@ -7,7 +7,8 @@ close to exposing a face. No callback.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from sdpfeas.backends.asking import ask
 from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
@@ -16,10 +17,10 @@ from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.faces import FaceReduction, Faces, NotReduced
-from sdpfeas.problem.reductions.integral import readings
+from sdpfeas.problem.reductions.integral import integral_rows
 from sdpfeas.problem.reductions.rows_only import RowsOnly, has_faces, rows_only
 from sdpfeas.verifier.chains.chain import Chain
-from sdpfeas.verifier.results import Claim, Stop, Verdict
+from sdpfeas.verifier.results import Claim, Reading, Stop, Verdict
 
 __all__ = ["Facial", "FacialOptions"]
 
@@ -74,25 +75,40 @@ class Facial(FeasibilityBackend):
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a chain, then for a point where it leads; see :class:`FeasibilityBackend`."""
+        reading: Literal["stored", "written"] = inquiry.reading.value
+        if not has_faces(problem, reading):
+            status = f"facial reduction is not about the numbers as {reading} of such a problem"
+            return Claim(raw_status=status, stop=Stop.UNSUPPORTED)
         claim = Claim(raw_status="no smaller face found", stop=Stop.STALLED)
         posed = rows_only(problem)
-        for rows in readings(posed.problem):
-            if not has_faces(problem, rows.reading):
+        rows = integral_rows(posed.problem, reading)
+        start, deep = inquiry.through(posed).start.certificate, not self.options.sieve
+        asked: Faces | None = None
+        for found in stages(rows, inquiry.deadline, deep=deep, start=start):
+            chain = Chain(tuple(map(posed.back, found.chain.steps)), reading)
+            names = self._names(found, asked)
+            if found.faces is asked and not (names or found.contradiction):
                 continue
-            if inquiry.deadline.expired:
-                return Claim(raw_status=claim.raw_status, stop=Stop.TIME_LIMIT)
-            start, deep = inquiry.through(posed).start.certificate, not self.options.sieve
-            asked: Faces | None = None
-            for found in stages(rows, inquiry.deadline, deep=deep, start=start):
-                chain = Chain(tuple(map(posed.back, found.chain.steps)), found.chain.reading)
-                names = self._names(found, asked)
-                if found.faces is asked and not (names or found.contradiction):
-                    continue
-                claim = self._after(posed, found, chain, inquiry, names)
-                if inquiry.over:
-                    return claim
-                asked = found.faces
-        return claim
+            claim = self._after(posed, found, chain, inquiry, names)
+            if inquiry.over:
+                return claim
+            asked = found.faces
+        return self._with_hint(problem, claim, inquiry)
+
+    def _with_hint(self, problem: FeasibilityProblem, claim: Claim, inquiry: Inquiry) -> Claim:
+        """Add to the status what the decimal data come to, where they differ and are decided."""
+        if inquiry.reading is not Reading.STORED or inquiry.deadline.expired or inquiry.reduced:
+            return claim
+        if not has_faces(problem, "written") or integral_rows(rows_only(problem).problem, "stored").simple:
+            return claim
+        if not integral_rows(rows_only(problem).problem, "written").simple:
+            return claim
+        inner = Inquiry(problem, deadline=inquiry.deadline, rigorous=True, reading="written")
+        verdict = inner.settle(self.solve(problem, inner)).verdict
+        if verdict is Verdict.UNDECIDED:
+            return claim
+        hint = f"as decimals: {verdict.upper()}; pass reading='written'"
+        return replace(claim, raw_status=f"{claim.raw_status}; {hint}")
 
     def _names(self, found: Found, asked: Faces | None) -> list[str]:
         """Backends to ask what is on a face: the first while more may be found, and only once."""

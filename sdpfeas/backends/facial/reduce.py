@@ -11,7 +11,7 @@ from sdpfeas.numerics.effort import limited
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.faces import Faces, NotReduced
-from sdpfeas.problem.reductions.integral import readings
+from sdpfeas.problem.reductions.integral import integral_rows
 from sdpfeas.problem.reductions.rows_only import RowsOnly, has_faces, rows_only
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.chains.words import tell
@@ -108,6 +108,6 @@ def reduce(problem: FeasibilityProblem, *, time_limit: float | None = None) -> R
     deadline = Deadline(time_limit)
     with limited(deadline):
         posed = rows_only(problem)
-        found = search(next(readings(posed.problem)), deadline)
-    chain = Chain(tuple(map(posed.back, found.chain.steps)), found.chain.reading)
+        found = search(integral_rows(posed.problem, "stored"), deadline)
+    chain = Chain(tuple(map(posed.back, found.chain.steps)))
     return Reduced(problem, chain, found.faces, found.contradiction, found.smallest)

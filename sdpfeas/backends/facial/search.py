@@ -136,11 +136,11 @@ def _deep(
     table: Table, found: Found, deadline: Deadline, start: FloatArray | None
 ) -> Iterator[tuple[str, np.ndarray]]:
     # Of numbers that were rounded no combination is short, and what it proves hangs on their last digits.
-    meant = found.faces.rows.simple or found.faces.rows.loose
-    if meant and table.lines.shape[0] <= LARGEST_LATTICE:
+    simple = found.faces.rows.simple
+    if simple and table.lines.shape[0] <= LARGEST_LATTICE:
         table = table.short()
         yield from (("short combinations of rows", weights) for weights in exposing(table))
-    elif meant and start is not None and (near := likely(table, start)) is not None:
+    elif simple and start is not None and (near := likely(table, start)) is not None:
         yield from (("an interior-point method", weights) for weights in exact_multipliers(table, near))
     answer = deepest(table, deadline)
     if answer is None:
@@ -149,7 +149,7 @@ def _deep(
     found.smallest = depth < NOTHING
     if not found.smallest:
         found.hint = "a cone solver sees a smaller face, but no exact multipliers near its own expose one"
-        if not meant:
+        if not simple:
             found.hint = "numerically on a smaller face; of numbers that were rounded that proves nothing"
             if (weights := apart(table, shares)) is not None:
                 yield "rows that leave entries alone", weights

@@ -88,10 +88,10 @@ def exposing(table: Table) -> list[np.ndarray]:
         Its vectors are looked at one by one.
     """
     need("a sieve over rows", numbers=4.0 * (table.lines.nnz if is_sparse(table.lines) else table.lines.size))
-    found = list[tuple[int, int]]()
+    found, betas = list[tuple[int, int]](), table.columns(slice(-1, None))[:, 0]
     for k, sign in _able(table):
-        beta = table.beta(k)
-        if (beta and table.faces.rows.loose) or sign * beta < 0 or not _in_cone(table, k, sign):
+        beta = betas[k]
+        if sign * beta < 0 or not _in_cone(table, k, sign):
             continue
         if beta:
             return [sign * table.weights[k]]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +29,6 @@ from sdpfeas.numerics.integers import (
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.face_rows import is_sparse
 from sdpfeas.problem.reductions.faces import Faces
-from sdpfeas.problem.reductions.integral import Number
 
 __all__ = ["MatrixPart", "Table", "make_table"]
 
@@ -91,8 +89,6 @@ class Table:
         The columns of the rays; the last one is ``beta``.
     weights : ndarray
         The multipliers, of the rows in integers, that make each vector.
-    betas : ndarray
-        ``beta`` of each vector; where bounds are loose, the last ray is zero instead, and these fractions.
     """
 
     faces: Faces
@@ -101,7 +97,6 @@ class Table:
     parts: tuple[MatrixPart, ...]
     rays: slice
     weights: np.ndarray
-    betas: np.ndarray
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -122,11 +117,6 @@ class Table:
         found = self.lines[[k]]
         return np.asarray(found.toarray() if is_sparse(found) else found)
 
-    def beta(self, k: int) -> Number:
-        """``beta`` of one vector; zero where loose bounds can be moved to make it so."""
-        value: Number = self.betas[k]
-        return 0 if self.faces.rows.vanishes(self.weights[k], value) else value
-
     def shares(self, multipliers: FloatArray) -> FloatArray:
         """How much of every vector of a table of all rows is made by multipliers of the rows as they are."""
         scaled = multipliers / np.array([float(scale) for scale in self.faces.rows.scales])
@@ -142,11 +132,11 @@ class Table:
         else:
             combine = identity(d)
         need_integers("short combinations of rows", 4.0 * len(combine) ** 3 * math.sqrt(n + 1.0))
-        basis, weights, common = saturated(product(combine, self.vectors))
+        basis, weights, _ = saturated(product(combine, self.vectors))
         change = product(weights, combine)
-        made, betas = product(change, self.weights), change.dot(self.betas) / Fraction(common)
+        made = product(change, self.weights)
         flat = np.zeros((len(basis), 0), dtype=object)
-        return Table(self.faces, basis, flat, self.parts, self.rays, made, betas)
+        return Table(self.faces, basis, flat, self.parts, self.rays, made)
 
     @cached_property
     def frames(self) -> dict[int, tuple[FloatArray, FloatArray]]:
@@ -193,7 +183,7 @@ class Table:
             start += part.side**2
         out[:, start:] = vectors[:, self.rays]
         out[:, -1] = 0.0
-        last, other = np.array([float(v) for v in self.betas]), np.linalg.norm(out)
+        last, other = vectors[:, -1], np.linalg.norm(out)
         weight = np.linalg.norm(last)
         out[:, -1] = last * (other / weight if weight > 0.0 and other > 0.0 else 1.0)
         return out, as_floats(self.flat)
@@ -233,12 +223,11 @@ def make_table(faces: Faces) -> Table:
     signs[signed, np.arange(len(signed))] = [variables[k][1] for k in signed]
     betas = np.empty(count, dtype=object)
     betas[:] = [faces.upper[i] if sign < 0 else faces.lower[i] for i, sign in variables]
-    beta = np.zeros((count, 1), dtype=object) if faces.rows.loose else betas[:, None]
     weights = np.zeros((count, faces.problem.m), dtype=object)
     weights[np.arange(count), [i for i, _ in variables]] = 1
-    vectors = _beside([*matrices, *lines, signs, beta])
-    loose = np.concatenate([np.zeros((count, 0), dtype=np.int64), *flat], axis=1)
-    return Table(faces, vectors, loose, tuple(parts), slice(start, vectors.shape[1]), weights, betas)
+    vectors = _beside([*matrices, *lines, signs, betas[:, None]])
+    vanishing = np.concatenate([np.zeros((count, 0), dtype=np.int64), *flat], axis=1)
+    return Table(faces, vectors, vanishing, tuple(parts), slice(start, vectors.shape[1]), weights)
 
 
 def _beside(tables: list[Any]) -> Any:

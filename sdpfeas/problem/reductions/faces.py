@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
@@ -29,13 +28,12 @@ from sdpfeas.numerics.integers import (
     integral,
     need_integers,
     product,
-    solution,
 )
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.face_rows import DENSE, congruences, divided, divisors, filled, is_sparse
-from sdpfeas.problem.reductions.integral import IntegralRows, Number
+from sdpfeas.problem.reductions.integral import IntegralRows
 from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 
 __all__ = ["FaceReduction", "Faces", "NotReduced"]
@@ -46,7 +44,7 @@ KNOWN = "_known_reduction"
 
 
 class NotReduced(ProblemError):
-    """The problem on a face cannot be made: no double can hold its numbers, or loose bounds disagree."""
+    """The problem on a face cannot be made: no double can hold its numbers."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +58,14 @@ class Faces:
     bases : tuple
         For a PSD block V, a matrix of integers with independent columns; for a Nonneg block the entries that
         may be positive; None for a block that stays whole.
-    lower, upper : tuple of int or Fraction or None
-        Bounds of the rows in integers: where a chain has used a row, both are equal. Fractions
-        where they are loose.
+    lower, upper : tuple of int or None
+        Bounds of the rows in integers: where a chain has used a row, both are equal.
     """
 
     rows: IntegralRows
     bases: tuple[np.ndarray | None, ...]
-    lower: tuple[Number | None, ...]
-    upper: tuple[Number | None, ...]
+    lower: tuple[int | None, ...]
+    upper: tuple[int | None, ...]
 
     @classmethod
     def whole(cls, rows: IntegralRows) -> Faces:
@@ -290,25 +287,17 @@ def reduce_to(faces: Faces) -> FaceReduction | None:
     sides = [faces.sizes[b] if problem.sets[b].matrix else None for b in blocks]
     whole = np.concatenate([filled(table, side) for table, side in zip(tables, sides, strict=True)], axis=1)
     kept = _needed(whole, faces)
-    loose = _LooseBounds(whole, faces, kept) if faces.rows.loose else None
-    moved = {} if loose is None else loose.near()
     chosen = [table[kept] for table in tables]
     own = np.array([math.gcd(*divisors) for divisors in zip(*map(divisors, chosen), strict=True)], object)
     factors = list[Fraction]()
     ends = [np.full(len(kept), sign * np.inf) for sign in (-1.0, 1.0)]
     for k, i in enumerate(kept):
         bounds = [end[i] for end in (faces.lower, faces.upper)]
-        own[k] = math.gcd(own[k], *(int(v) for v in bounds if v is not None and loose is None)) or 1
+        own[k] = math.gcd(own[k], *(v for v in bounds if v is not None)) or 1
         factors.append(faces.rows.scales[i] / own[k])
         for end, bound in zip(ends, bounds, strict=True):
-            if i in moved:
-                end[k] = float(moved[i] / own[k])
-            elif bound is not None:
+            if bound is not None:
                 end[k] = _float(Fraction(bound) / own[k])
-    if loose is not None:
-        scales = faces.rows.scales
-        taken = ((i, Fraction(ends[0][k]) * scales[i] / factors[k]) for k, i in enumerate(kept) if i in moved)
-        loose.require(dict(taken))
     sets = [_face_set(problem.sets[b], faces.sizes[b]) for b in blocks]
     rows = [_stored(divided(part, own), block) for part, block in zip(chosen, sets, strict=True)]
     names = None if problem.row_names is None else [problem.row_names[i] for i in kept]
@@ -367,14 +356,9 @@ def _needed(table: np.ndarray, faces: Faces) -> list[int]:
     """Rows that do not follow from the others: equality rows that are independent, and inequalities."""
     equal = _equalities(faces)
     known = table[equal]
-    if faces.rows.loose:
-        # The others follow from those that are kept, with small factors if these are far from dependent.
-        order = _apart(known)
-        equal, known = [equal[k] for k in order], known[order]
-    else:
-        right = np.array([faces.lower[i] for i in equal], dtype=object)
-        short = in_words(right)
-        known = np.column_stack([known, right if short is None else short])
+    right = np.array([faces.lower[i] for i in equal], dtype=object)
+    short = in_words(right)
+    known = np.column_stack([known, right if short is None else short])
     kept = {equal[k] for k in independent_rows(known)} if equal else set()
     for i in set(range(len(table))) - set(equal):
         low, high = faces.lower[i], faces.upper[i]
@@ -387,55 +371,3 @@ def _needed(table: np.ndarray, faces: Faces) -> list[int]:
 def _equalities(faces: Faces) -> list[int]:
     ends = zip(faces.lower, faces.upper, strict=True)
     return [i for i, (low, high) in enumerate(ends) if low is not None and low == high]
-
-
-def _apart(table: np.ndarray) -> list[int]:
-    """Order of the rows of a table in which each is far from what those before it span."""
-    rows = table.astype(np.float64)
-    if not rows.size:
-        return list(range(len(rows)))
-    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
-    order = scipy.linalg.qr((rows / np.where(sizes > 0.0, sizes, 1.0)).T, mode="r", pivoting=True)[1]
-    return [int(k) for k in order]
-
-
-class _LooseBounds:
-    """Bounds of equality rows, which may be moved by a few roundings so that all follow from those kept."""
-
-    def __init__(self, table: np.ndarray, faces: Faces, kept: list[int]) -> None:
-        self._faces, self._scales = faces, faces.rows.scales
-        self._equal = _equalities(faces)
-        self._kept = [i for i in self._equal if i in set(kept)]
-        self._others = [i for i in self._equal if i not in set(kept)]
-        need_integers("bounds on a face", float(len(self._kept)) ** 2 * (len(self._others) + table.shape[1]))
-        # How the other rows are made of those kept.
-        self._shares = np.zeros((len(self._others), len(self._kept)), dtype=object)
-        if self._others and self._kept:
-            found = solution(table[self._kept].T, table[self._others].T)
-            assert found is not None
-            self._shares = found.T
-
-    def near(self) -> dict[int, Fraction]:
-        """Bounds of the rows kept, moved so that no row is far off: least squares, about."""
-        right = self._stored(self._kept)
-        off = self._stored(self._others) - self._shares.dot(right)
-        scales = [np.array([float(self._scales[i]) for i in part]) for part in (self._others, self._kept)]
-        shares = self._shares.astype(np.float64) * scales[1] / scales[0][:, None]
-        lacking = off.astype(np.float64) / scales[0]
-        moves = np.linalg.solve(np.eye(len(self._kept)) + shares.T @ shares, shares.T @ lacking) * scales[1]
-        return {i: v + Fraction(move) for i, v, move in zip(self._kept, right, moves.tolist(), strict=True)}
-
-    def require(self, taken: dict[int, Fraction]) -> None:
-        """Refuse bounds of the rows kept with which some row is too far off."""
-        values = np.array([taken[i] for i in self._kept], dtype=object)
-        bounds = dict(zip(self._kept, values, strict=True))
-        bounds.update(zip(self._others, self._shares.dot(values) + Fraction(0), strict=True))
-        for i, old in zip(self._equal, self._stored(self._equal), strict=True):
-            if abs(bounds[i] - old) > self._faces.rows.slack * self._scales[i]:
-                name = self._faces.problem.row_name(i)
-                raise NotReduced(f"the bound of row {name} differs from what other rows make it on the face")
-
-    def _stored(self, rows: list[int]) -> np.ndarray:
-        out = np.empty(len(rows), dtype=object)
-        out[:] = [self._faces.lower[i] for i in rows]
-        return out

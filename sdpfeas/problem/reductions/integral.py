@@ -1,9 +1,7 @@
 """The rows of a problem in integers: every row times the least number that makes all of it whole.
 
-What a stored number stands for is a *reading*: ``stored``, the double itself; ``written``, the decimal or
-fraction it was rounded from; ``meant``, the same where bounds that were computed miss a simple fraction by a
-few roundings of the largest of them. Where rows of simple numbers have bounds that are no simple fractions
-either, these bounds are *loose*: as meant they may be moved by a few roundings, so that they agree.
+What a number of the problem stands for is a *reading*: ``stored``, the binary64 number itself; ``written``,
+the decimal or fraction that it was rounded from.
 """
 
 from __future__ import annotations
@@ -26,24 +24,16 @@ from sdpfeas.problem.rows.arrays import stored_rows
 from sdpfeas.problem.rows.flat import matrix_of
 from sdpfeas.problem.sets import BlockSet
 
-__all__ = ["READINGS", "IntegralRows", "Number", "Reading", "integral_rows", "read_bounds", "readings"]
+__all__ = ["READINGS", "IntegralRows", "Reading", "integral_rows", "read_bounds"]
 
-Reading = Literal["stored", "written", "meant"]
-READINGS: tuple[Reading, ...] = ("stored", "written", "meant")
-
-#: Largest denominator of a bound that was computed, ...
-COMPUTED_DENOMINATOR = 1000
-#: ... and how far it may be off, in units of the last place of the largest bound.
-COMPUTED_ULPS = 32.0
+Reading = Literal["stored", "written"]
+READINGS: tuple[Reading, ...] = ("stored", "written")
 
 #: Integers up to this size are handled in words of the machine.
 WORD = 2**31
 
 #: What numbers that are no integers take, in operations with integers: a number, a row, a row of a block.
 FRACTION, LINE, PART = 300.0, 650.0, 25.0
-
-#: A bound: an integer, or a fraction if it is loose.
-Number = int | Fraction
 
 #: Positions in a block, and the integers there.
 Entries = tuple[np.ndarray, np.ndarray]
@@ -56,29 +46,25 @@ class IntegralRows:
     ----------
     problem : FeasibilityProblem
         The problem.
-    reading : {"stored", "written", "meant"}
+    reading : {"stored", "written"}
         What its numbers stand for.
 
     Attributes
     ----------
     scales : list of Fraction
         What every row was multiplied by.
-    lower, upper : list of int or Fraction or None
-        Bounds of the rows, times that; None where there is none. Fractions only where they are loose.
+    lower, upper : list of int or None
+        Bounds of the rows, times that; None where there is none.
     firm : list of bool
-        For every row, whether each of its numbers is simple enough to have been meant.
-    loose : bool
-        Whether bounds may be moved: as meant, where the rows are made of simple numbers and not all bounds
-        are simple.
+        For every row, whether all of its numbers are short decimals or simple fractions.
     words : list
         For every block its rows in integers as a CSR array; None where some are too long for that.
     """
 
     firm: list[bool]
-    loose: bool
     scales: list[Fraction]
-    lower: list[Number | None]
-    upper: list[Number | None]
+    lower: list[int | None]
+    upper: list[int | None]
     words: list[Any]
 
     def __init__(self, problem: FeasibilityProblem, reading: Reading) -> None:
@@ -113,7 +99,7 @@ class IntegralRows:
         for end in ends:
             divisors = np.gcd(divisors, np.abs(end.astype(np.int64)))
         divisors = np.maximum(divisors, 1)
-        self.firm, self.loose = [True] * problem.m, False
+        self.firm = [True] * problem.m
         self.scales = [Fraction(1, d) for d in divisors.tolist()]
         self.lower, self.upper = (
             [v if known else None for v, known in zip(whole, np.isfinite(end).tolist(), strict=True)]
@@ -133,26 +119,27 @@ class IntegralRows:
         """Take rows and bounds of any numbers, one by one."""
         problem = self.problem
         read: Callable[[float], Fraction] = Fraction if self.reading == "stored" else written
-        ends = [read_bounds(values, self.reading, read) for values in (problem.lower, problem.upper)]
+        ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
         parts = [_fractions(rows, read, problem.m) for rows in problem.rows]
         lines = zip(*parts, strict=True)
-        whole_rows = [all(is_simple(v) for _, values in row for v in values) for row in lines]
-        bounded = [all(v is None or is_simple(v) for v in pair) for pair in zip(*ends, strict=True)]
-        self.firm = [row and bound for row, bound in zip(whole_rows, bounded, strict=True)]
-        self.loose = self.reading == "meant" and all(whole_rows) and not all(bounded)
+        self.firm = [
+            all(is_simple(v) for _, values in row for v in values)
+            and all(v is None or is_simple(v) for v in bounds)
+            for row, bounds in zip(lines, zip(*ends, strict=True), strict=True)
+        ]
         self._entries, nothing = [[] for _ in problem.sets], np.empty(0, dtype=object)
         self.scales, self.lower, self.upper = [], [], []
         for i in range(problem.m):
             row = [part[i] for part in parts]
             bounds = [end[i] for end in ends]
             numbers = [v for _, values in row for v in values]
-            numbers += [] if self.loose else [v for v in bounds if v is not None]
+            numbers += [v for v in bounds if v is not None]
             common = math.lcm(*(v.denominator for v in numbers))
             divisor = math.gcd(*(v.numerator * (common // v.denominator) for v in numbers)) or 1
             scale = Fraction(common, divisor)
             self.scales.append(scale)
             for out, bound in zip((self.lower, self.upper), bounds, strict=True):
-                out.append(None if bound is None else bound * scale if self.loose else int(bound * scale))
+                out.append(None if bound is None else int(bound * scale))
             for b, (place, values) in enumerate(row):
                 if not values:
                     self._entries[b].append((place, nothing))
@@ -177,21 +164,8 @@ class IntegralRows:
 
     @property
     def simple(self) -> bool:
-        """Whether every number is simple enough to have been meant."""
+        """Whether all numbers are short decimals or simple fractions."""
         return all(self.firm)
-
-    @cached_property
-    def slack(self) -> Fraction:
-        """How far a loose bound, of a row as it is, may be moved."""
-        return Fraction(max(_roundings(end) for end in (self.problem.lower, self.problem.upper)))
-
-    def vanishes(self, weights: np.ndarray, gap: Number) -> bool:
-        """Whether a sum of bounds is zero, or misses it by no more than loose ones may be moved."""
-        if not gap or not self.loose:
-            return not gap
-        used = np.flatnonzero(weights != 0)
-        moves = sum((abs(int(weights[i])) * self.scales[i] for i in used), Fraction(0))
-        return abs(Fraction(gap)) <= self.slack * moves
 
     def row(self, b: int, i: int) -> Entries:
         """Row ``i`` on block ``b``."""
@@ -222,28 +196,9 @@ class IntegralRows:
             yield total.reshape(block.shape)
 
 
-def read_bounds(
-    values: np.ndarray, reading: Reading, read: Callable[[float], Fraction]
-) -> list[Fraction | None]:
-    """What bounds stand for, None where there is none; ``read`` takes those that were not computed."""
-    slack = _roundings(values)
-
-    def one(value: float) -> Fraction | None:
-        if not math.isfinite(value):
-            return None
-        if reading == "meant":
-            near = Fraction(value).limit_denominator(COMPUTED_DENOMINATOR)
-            if abs(near - Fraction(value)) <= slack:
-                return near
-        return read(value)
-
-    return [one(v) for v in values.tolist()]
-
-
-def _roundings(values: np.ndarray) -> float:
-    """How far bounds that were computed may be off."""
-    finite = values[np.isfinite(values)]
-    return COMPUTED_ULPS * math.ulp(float(np.max(np.abs(finite)))) if finite.size else 0.0
+def read_bounds(values: np.ndarray, read: Callable[[float], Fraction]) -> list[Fraction | None]:
+    """Bounds as fractions; None where there is none."""
+    return [read(v) if math.isfinite(v) else None for v in values.tolist()]
 
 
 def _fractions(
@@ -265,7 +220,7 @@ def _fractions(
         return [(p, [read(v) for v in row[p].tolist()]) for p, row in zip(places, flat, strict=True)]
     out = []
     for i in range(m):
-        row = rows.exact_row(i).reshape(-1)
+        row = rows.exact_row(i, read).reshape(-1)
         place = np.flatnonzero(row != 0)
         out.append((place, list(row[place])))
     return out
@@ -291,30 +246,3 @@ def integral_rows(problem: FeasibilityProblem, reading: Reading) -> IntegralRows
     if found is None:
         found = problem.__dict__[key] = IntegralRows(problem, reading)
     return found
-
-
-def readings(problem: FeasibilityProblem) -> Iterator[IntegralRows]:
-    """The readings of a problem that differ, those of simple numbers only.
-
-    If there is none, as stored, and as meant if the bounds alone are no simple numbers.
-    """
-    seen: list[IntegralRows] = []
-    for reading in READINGS:
-        rows = integral_rows(problem, reading)
-        if rows.simple and not any(_same(rows, other) for other in seen):
-            seen.append(rows)
-            yield rows
-        if rows.whole:
-            return
-    if not seen:
-        yield integral_rows(problem, "stored")
-        if (rows := integral_rows(problem, "meant")).loose:
-            yield rows
-
-
-def _same(a: IntegralRows, b: IntegralRows) -> bool:
-    if a.scales != b.scales or a.lower != b.lower or a.upper != b.upper:
-        return False
-    blocks = range(len(a.problem.sets))
-    rows = range(a.problem.m)
-    return all(np.array_equal(a.row(k, i)[1], b.row(k, i)[1]) for k in blocks for i in rows)

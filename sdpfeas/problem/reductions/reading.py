@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.integers import need_integers
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.written import meant, written
+from sdpfeas.numerics.written import written
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
@@ -28,10 +28,10 @@ from sdpfeas.problem.reductions.integral import Reading, read_bounds
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.arrays import Read, stored_rows
 
-__all__ = ["READERS", "ReadAs", "read_as", "read_terms", "shown_fraction"]
+__all__ = ["READERS", "ReadAs", "read_as", "read_terms"]
 
 #: What a number of a row, an LMI or an objective stands for.
-READERS: dict[Reading, Read] = {"stored": Fraction, "written": written, "meant": meant}
+READERS: dict[Reading, Read] = {"stored": Fraction, "written": written}
 
 #: Distinct numbers of a problem that are looked at for fractions: a file that shows some has few numbers.
 FEW = 2000
@@ -80,7 +80,7 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
     ----------
     problem : FeasibilityProblem
         Any problem.
-    reading : {"stored", "written", "meant"}
+    reading : {"stored", "written"}
         What its numbers stand for.
 
     Raises
@@ -98,7 +98,7 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
             if isinstance(value, float) and math.isfinite(value) and read(value) != Fraction(value):
                 raise ProblemError(f"{name} of {block.described()}, {read.example}, is no double")
     parts = [None if rows is None else _read(rows, read) for rows in problem.rows]
-    ends = [read_bounds(values, reading, read) for values in (problem.lower, problem.upper)]
+    ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
     numbers = [[v for v in bounds if v is not None] for bounds in zip(*ends, strict=True)]
     for part in parts:
         for i, v in () if part is None else zip(part.owners, part.values, strict=True):
@@ -129,7 +129,7 @@ def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
     ----------
     terms : tuple of ndarray
         The objective, one array per set.
-    reading : {"stored", "written", "meant"}
+    reading : {"stored", "written"}
         What its numbers stand for.
 
     Raises
@@ -148,19 +148,6 @@ def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
     parts = np.split(out, np.cumsum([part.size for part in terms])[:-1])
     made = tuple(new.reshape(part.shape) for new, part in zip(parts, terms, strict=True))
     return made, factor, read.example
-
-
-def shown_fraction(problem: FeasibilityProblem, terms: Point) -> str:
-    """A decimal of a problem or an objective that shows a fraction, as in ``0.0333333333333 for 1/30``.
-
-    Empty where there is none, and where there are too many numbers to look for one.
-    """
-    parts = [rows.state()[1] for rows in _parts(problem) if isinstance(rows, (Dense, Sparse))]
-    arrays = [array for part in parts for array in part.values() if array.dtype.kind == "f"]
-    arrays += [*(lmi.constant for lmi in problem.lmis), problem.lower, problem.upper, *terms]
-    found = np.unique(np.abs(np.concatenate([array.reshape(-1) for array in arrays])))
-    few = found[np.isfinite(found)].tolist() if found.size <= FEW else []
-    return next((f"{v} for {meant(v)}" for v in few if meant(v) != written(v)), "")
 
 
 class Noting:

@@ -13,6 +13,7 @@ import numpy as np
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.written import written
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
@@ -118,14 +119,19 @@ def has_faces(problem: FeasibilityProblem, reading: str = "stored") -> bool:
     ----------
     problem : FeasibilityProblem
         The problem.
-    reading : {"stored", "written", "meant"}
+    reading : {"stored", "written"}
         What its numbers stand for: the rows of Hermitian matrices mix them, which only doubles survive.
     """
     sets = [*problem.sets, *(lmi.set for lmi in problem.lmis)]
     if not all(type(block) in (*KNOWN, SecondOrder, HermitianPSD) for block in sets):
         return False
-    if reading != "stored" and any(type(block) is HermitianPSD for block in sets):
-        return False
+    if reading != "stored":
+        if any(type(block) is HermitianPSD for block in sets):
+            return False
+        # Bounds and trace of a box are not read anew.
+        numbers = [v for block in sets for v in block.spec().values() if isinstance(v, float)]
+        if any(math.isfinite(v) and written(v) != Fraction(v) for v in numbers):
+            return False
     parts = [rows for lmi in problem.lmis for rows in lmi.coefficients]
     pairs = list(zip(problem.sets, problem.rows, strict=True))
     parts += [rows for block, rows in pairs if type(block) not in KNOWN or problem.lmis]

@@ -13,13 +13,13 @@ from sdpfeas.problem.reductions.rows_only import rows_only
 from sdpfeas.verifier.cases import PointCase
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.chains.replay import Refused, Walk, walk
-from sdpfeas.verifier.exact import exact_point, read_alike
+from sdpfeas.verifier.exact import exact_point
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verdicts import Proof, Reading, Verdict
 
-__all__ = ["ChainCase", "agreed", "is_about", "settled"]
+__all__ = ["ChainCase"]
 
 #: How many times larger than others a problem on a face may be in rational arithmetic: nothing else may help.
 LARGER = 50.0
@@ -28,37 +28,7 @@ LARGER = 50.0
 ABOUT = {
     "stored": "",
     "written": ", for the numbers as written (the decimals or fractions that the doubles were rounded from)",
-    "meant": (
-        ", for the numbers as meant (bounds that miss a simple fraction, or what other rows make of them on "
-        "the face, by a few roundings taken as that)"
-    ),
 }
-
-
-def is_about(problem: FeasibilityProblem, chain: Chain, reading: Reading) -> bool:
-    """Whether a chain is about the numbers that were asked about."""
-    if not isinstance(chain, Chain):
-        raise ClaimError(f"a chain must be a Chain, got {type(chain).__name__}")
-    return reading is not Reading.WRITTEN or chain.reading != "stored" or read_alike(problem)
-
-
-def settled(check: Check) -> bool:
-    """Whether a chain has decided, of the numbers as they are stored: nothing else can say otherwise."""
-    return (
-        check.verdict is not Verdict.UNDECIDED and check.chain is not None and check.chain.reading == "stored"
-    )
-
-
-def agreed(chained: Check, other: Check) -> Check:
-    """Return what a chain and the other sides of a claim come to together."""
-    if chained.verdict is Verdict.UNDECIDED:
-        if other.verdict is Verdict.UNDECIDED:
-            return replace(other, reason=f"{chained.reason}; {other.reason}")
-        return other
-    if other.verdict in (Verdict.UNDECIDED, chained.verdict) or settled(chained):
-        return chained
-    reason = f"{other.verdict} as stored, but not as {chained.chain.reading if chained.chain else ''}"
-    return Check(other.problem, Verdict.UNDECIDED, None, None, f"it hangs on the last digits: {reason}")
 
 
 class ChainCase:
@@ -69,7 +39,9 @@ class ChainCase:
     problem : FeasibilityProblem
         The problem.
     chain : Chain
-        The chain.
+        The facial reduction certificate.
+    reading : Reading
+        Which numbers the verdict is to be about; a chain about others proves nothing.
     point : tuple of ndarray, optional
         A point of the problem.
     repair : bool
@@ -82,15 +54,18 @@ class ChainCase:
         self,
         problem: FeasibilityProblem,
         chain: Chain,
+        reading: Reading,
         point: Point | None,
         repair: bool,
         tolerances: Tolerances,
     ) -> None:
+        if not isinstance(chain, Chain):
+            raise ClaimError(f"a chain must be a Chain, got {type(chain).__name__}")
         for k, step in enumerate(chain.steps):
             if step.shape != (problem.multiplier_count,):
                 what = f"{problem.m} rows" + " and the entries of the LMIs" * bool(problem.lmis)
                 raise ClaimError(f"step {k} of the chain has {step.size} multipliers for {what}")
-        self.problem, self.chain = problem, chain
+        self.problem, self.chain, self.reading = problem, chain, reading
         self.point = None if point is None else problem.point(point)
         self.repair, self.tolerances = repair, tolerances
         self._walk: Walk | str | None = None
@@ -106,9 +81,13 @@ class ChainCase:
         return self._checks[exact]
 
     def _undecided(self, reason: str) -> Check:
-        return Check(self.problem, Verdict.UNDECIDED, None, None, f"chain: {reason}")
+        return Check(self.problem, Verdict.UNDECIDED, None, None, f"chain: {reason}", reading=self.reading)
 
     def _check(self, exact: bool) -> Check:
+        if self.chain.reading != self.reading:
+            return self._undecided(
+                f"it is about the numbers as {self.chain.reading}, not as {self.reading}, as was asked"
+            )
         if self._walk is None:
             try:
                 self._walk = walk(self.problem, self.chain)
@@ -137,7 +116,7 @@ class ChainCase:
             done.steps[-1].share,
             last + ABOUT[self.chain.reading],
             chain=self.chain,
-            reading=Reading(self.chain.reading),
+            reading=self.reading,
         )
 
     def _on_face(self, faces: Faces, point: Point, exact: bool) -> Check:
@@ -175,18 +154,15 @@ class ChainCase:
             point=self.problem.point(posed.point(faces.point(on_face))),
             rational=None if found.rational is None else posed.rational_point(faces.point(found.rational)),
             chain=self.chain,
-            reading=Reading(self.chain.reading),
+            reading=self.reading,
         )
 
     def _only_zero(self, faces: Faces) -> Check:
         """All that is left is zero."""
-        rows = faces.rows
-        for low, high, scale in zip(faces.lower, faces.upper, rows.scales, strict=True):
-            # Bounds that are loose may be moved to zero.
-            slack = rows.slack * scale if rows.loose and low == high else 0
-            if not ((low is None or low <= slack) and (high is None or high >= -slack)):
+        for low, high in zip(faces.lower, faces.upper, strict=True):
+            if not ((low is None or low <= 0) and (high is None or high >= 0)):
                 return self._undecided("nothing but zero is left, and it misses a row")
         zero = tuple(np.zeros(block.shape) for block in self.problem.sets)
         reason = "nothing but zero is left, and it meets every row exactly" + ABOUT[self.chain.reading]
         found = Check(self.problem, Verdict.FEASIBLE, Proof.EXACT, 1.0, reason, point=zero, chain=self.chain)
-        return replace(found, reading=Reading(self.chain.reading))
+        return replace(found, reading=self.reading)

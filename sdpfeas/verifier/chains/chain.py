@@ -29,10 +29,9 @@ class Chain:
     steps : sequence
         One vector a step, with one multiplier per row, then one per entry of every LMI: fractions, integers
         or floats, taken as they are.
-    reading : {"stored", "written", "meant"}
-        Which numbers it is about: the doubles of the problem as they are; the decimals or fractions that they
-        were rounded from; or, besides, simple fractions in place of bounds that a computation missed by a few
-        roundings.
+    reading : {"stored", "written"}
+        Which numbers it is about: the binary64 data of the problem, or the decimals and fractions that they
+        were rounded from.
 
     Raises
     ------

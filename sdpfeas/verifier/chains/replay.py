@@ -125,10 +125,6 @@ def expose(faces: Faces, weights: np.ndarray) -> Step:
             raise Refused(f"the multiplier of row {problem.row_name(int(i))} has a forbidden sign")
         gap += int(weights[i]) * Fraction(bound)
         size += abs(int(weights[i]) * Fraction(bound))
-    if rows.loose:
-        if not rows.vanishes(weights, gap):
-            raise Refused("bounds that may be moved contradict nothing")
-        gap = Fraction(0)
     if gap < 0:
         raise Refused("beta(y) is negative")
     bases = list(faces.bases)
@@ -136,7 +132,7 @@ def expose(faces: Faces, weights: np.ndarray) -> Step:
     for b, image in enumerate(images):
         bases[b] = _smaller(bases[b], image, f"block {problem.block_name(b)}")
     # A step that is made of simple numbers only hangs on no other.
-    if not rows.loose and not all(rows.firm[i] for i in np.flatnonzero(weights != 0)):
+    if not all(rows.firm[i] for i in np.flatnonzero(weights != 0)):
         _require_robust(faces, weights, images, gap, size)
     share = float(gap / size) if size else 0.0
     if gap > 0:
