@@ -68,7 +68,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True)
 class Audit:
-    """Finding about an answer, the verdict that the auditor can prove, the reason, and which numbers it is about."""
+    """Finding about an answer, the verdict that the auditor proves, the reason, and the reading."""
 
     finding: Finding
     proved: str | None

@@ -25,6 +25,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from sdpfeas.cards.finder import is_path
 from sdpfeas.cards.options import parse_options
 from sdpfeas.cards.shelves import PROBLEMS
@@ -46,6 +48,7 @@ KEYS: dict[str, tuple[type, str]] = {
     "family": (str, "a string"),
     "file": (str, "a string"),
     "side": (str, "a string"),
+    "integer_bounds": (bool, "true or false"),
     "name": (str, "a string"),
     "description": (str, "a string"),
     "delta": (float, "a number"),
@@ -126,6 +129,9 @@ class ProblemCard:
         The problem file.
     side : str
         For a file with two sides, the one to read.
+    integer_bounds : bool
+        Round the bounds of a file to the nearest integers: for right-hand sides that are integers by
+        construction and were computed in floating point. It is another problem, with another content hash.
     description : str
         What it is.
     source : str
@@ -141,6 +147,7 @@ class ProblemCard:
     delta: float | None = None
     file: Path | None = None
     side: Literal["primal", "lmi"] = "primal"
+    integer_bounds: bool = False
     description: str = ""
     source: str = ""
     text: str = ""
@@ -194,7 +201,12 @@ class ProblemCard:
 
     def _read(self) -> FeasibilityProblem:
         assert self.file is not None
-        return read_problem(self.file, self.side)[0]
+        problem = read_problem(self.file, self.side)[0]
+        if not self.integer_bounds:
+            return problem
+        names = problem.row_names, problem.block_names
+        bounds = np.rint(problem.lower), np.rint(problem.upper)
+        return FeasibilityProblem(problem.sets, problem.rows, *bounds, *names, problem.lmis)
 
 
 def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
@@ -283,8 +295,8 @@ def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: st
                     f"{path}: {place.name} is no problem file; it must end in {', '.join(PROBLEM_FILES)}"
                 )
             marked = f"{text}# {_identified(place)}\n"
-            side = card.get("side", "primal")
-            return ProblemCard(name, file=place, side=side, description=about, source=str(path), text=marked)
+            read = {key: card[key] for key in ("side", "integer_bounds") if key in card}
+            return ProblemCard(name, file=place, description=about, source=str(path), text=marked, **read)
     tried = " nor ".join(str(place) for place in places)
     raise CardError(f"{path}: there is no file {tried}; set SDPFEAS_DATA to the folder with the data")
 
@@ -292,8 +304,9 @@ def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: st
 def _family_card(
     path: Path, card: dict[str, Any], name: str, about: str, text: str, by_path: bool
 ) -> ProblemCard:
-    if "side" in card:
-        raise CardError(f"{path}: side goes with a file, not with a family")
+    for key in ("side", "integer_bounds"):
+        if key in card:
+            raise CardError(f"{path}: {key} goes with a file, not with a family")
     try:
         family = find_family(card["family"], path, by_path=by_path)
     except CardError as error:

@@ -303,3 +303,19 @@ def test_prepared_data():
 def test_bad_preparations(parameters):
     with pytest.raises(DataError):
         prepared("iris", **parameters)
+
+
+def test_bounds_of_a_file_are_rounded_to_integers_where_its_card_says_so(tmp_path: Path) -> None:
+    problem = sf.FeasibilityProblem([sf.Nonneg(2)], [np.eye(2)], [1.0 - 2.0**-50, -np.inf], [1.0, 2.0**-52])
+    problem.save(tmp_path / "p.npz")
+    for name, line in (("as-is", ""), ("rounded", "integer_bounds = true\n")):
+        (tmp_path / f"{name}.toml").write_text(f'file = "p.npz"\n{line}')
+    read = find_problem(tmp_path / "as-is.toml").make()
+    rounded = find_problem(tmp_path / "rounded.toml").make()
+    assert isinstance(read, sf.FeasibilityProblem)
+    assert isinstance(rounded, sf.FeasibilityProblem)
+    assert read.content_hash == problem.content_hash != rounded.content_hash
+    assert (rounded.lower.tolist(), rounded.upper.tolist()) == ([1.0, -np.inf], [1.0, 0.0])
+    (tmp_path / "family.toml").write_text('family = "planted"\ninteger_bounds = true\n')
+    with pytest.raises(CardError, match="integer_bounds goes with a file"):
+        find_problem(tmp_path / "family.toml")

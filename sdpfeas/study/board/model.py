@@ -11,7 +11,6 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from sdpfeas.io.results import unpack_result
 from sdpfeas.study.board.problems import SETS, set_of
 from sdpfeas.study.choices import Clock
 from sdpfeas.study.report.model import StudyData
@@ -46,9 +45,6 @@ class Truth:
         The cell that holds it.
     reason, audit : str
         How the verifier proved it, and how the auditor did.
-    reading : str
-        Which numbers it is about: ``"stored"``, or ``"written"`` or ``"meant"`` for those they were rounded
-        from.
     """
 
     verdict: str
@@ -57,7 +53,6 @@ class Truth:
     cell: str
     reason: str
     audit: str
-    reading: str
 
 
 def size_of(cell: dict[str, Any]) -> str:
@@ -122,9 +117,7 @@ class BoardData:
             return
         confirmed = [entry for entry in findings if entry[1]["raw_status"] == "confirmed"]
         if confirmed:
-            own, found, evidence = confirmed[0]
-            chain = unpack_result(evidence).chain
-            reading = "stored" if chain is None else chain.reading
+            own, found, _ = confirmed[0]
             self.truths[problem] = Truth(
                 own["verdict"],
                 own["proof"],
@@ -132,7 +125,6 @@ class BoardData:
                 own["key"],
                 own["reason"],
                 found["reason"],
-                reading,
             )
         elif row:
             said = [
@@ -147,10 +139,7 @@ class BoardData:
         truth = self.truths.get(cell["problem"])
         if truth is None:
             return Standing.open
-        if claimed == truth.verdict:
-            return Standing.right
-        # A solver is given the numbers as stored; a truth about others makes no liar of it.
-        return Standing.lied if truth.reading == "stored" else Standing.open
+        return Standing.right if claimed == truth.verdict else Standing.lied
 
     # ------------------------------------------------------------ counts
 

@@ -320,7 +320,7 @@ def _truth_chip(board: BoardData, problem: str) -> str:
     truth = board.truths.get(problem)
     if truth is None:
         return chip("undecided", "not proved")
-    return chip(truth.verdict, truth.verdict + f" as {truth.reading}" * (truth.reading != "stored"))
+    return chip(truth.verdict, truth.verdict)
 
 
 # ---------------------------------------------------------------- a problem
@@ -362,8 +362,6 @@ def _truth_section(board: BoardData, problem: str, evidence: bool) -> str:
         "verifier": in_html(truth.reason),
         "auditor": in_html(truth.audit),
     }
-    if truth.reading != "stored":
-        facts["about"] = f"the numbers as {in_html(truth.reading)}, which those in the file were rounded from"
     if evidence:
         facts["download"] = (
             f'<a href="{name}.toml" download>problem card</a> · <a href="{name}.npz" download>evidence</a>'

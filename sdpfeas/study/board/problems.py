@@ -138,7 +138,11 @@ def _from_files(
         stem = re.sub(r"\.(dat-s|mat)(\.gz)?$", "", name)
         for side in sides:
             label = f"{folder}/{stem}" + (f"-{side}" if len(sides) > 1 else "")
-            yield _card(label, f'file = "{folder}/{name}"', f'side = "{side}"')
+            lines = [f'file = "{folder}/{name}"', f'side = "{side}"']
+            if folder == "liu-pataki":
+                # Integers by construction, but some right-hand sides were computed in floating point.
+                lines += ['description = "right-hand sides rounded to integers"', "integer_bounds = true"]
+            yield _card(label, *lines)
 
 
 def _wlda(right: Sequence[tuple[str, str]], quick: bool) -> Iterator[BoardProblem]:
