@@ -37,6 +37,7 @@ from sdpfeas.families.family import load_family_file
 from sdpfeas.families.lookup import find_family, load_family
 from sdpfeas.io.formats import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows.flat import matrix_of
 
 __all__ = ["ProblemCard", "ProblemMember", "find_problem", "problem_names"]
 
@@ -48,7 +49,7 @@ KEYS: dict[str, tuple[type, str]] = {
     "family": (str, "a string"),
     "file": (str, "a string"),
     "side": (str, "a string"),
-    "integer_bounds": (bool, "true or false"),
+    "bounds_denominator": (int, "an integer"),
     "name": (str, "a string"),
     "description": (str, "a string"),
     "delta": (float, "a number"),
@@ -129,9 +130,10 @@ class ProblemCard:
         The problem file.
     side : str
         For a file with two sides, the one to read.
-    integer_bounds : bool
-        Round the bounds of a file to the nearest integers: for right-hand sides that are integers by
-        construction and were computed in floating point. It is another problem, with another content hash.
+    bounds_denominator : int or None
+        Take the bounds of a file of integer rows as the nearest multiples of one over this number, and
+        multiply rows and bounds by it: for right-hand sides that are such fractions by construction and were
+        computed in floating point. It is another problem, with another content hash.
     description : str
         What it is.
     source : str
@@ -147,7 +149,7 @@ class ProblemCard:
     delta: float | None = None
     file: Path | None = None
     side: Literal["primal", "lmi"] = "primal"
-    integer_bounds: bool = False
+    bounds_denominator: int | None = None
     description: str = ""
     source: str = ""
     text: str = ""
@@ -202,11 +204,15 @@ class ProblemCard:
     def _read(self) -> FeasibilityProblem:
         assert self.file is not None
         problem = read_problem(self.file, self.side)[0]
-        if not self.integer_bounds:
+        times = self.bounds_denominator
+        if times is None:
             return problem
-        names = problem.row_names, problem.block_names
-        bounds = np.rint(problem.lower), np.rint(problem.upper)
-        return FeasibilityProblem(problem.sets, problem.rows, *bounds, *names, problem.lmis)
+        rows = [None if part is None else times * matrix_of(part) for part in problem.rows]
+        held = [part.data for part in rows if part is not None]
+        if problem.lmis or any(np.any(v != np.rint(v)) or np.any(np.abs(v) > 2.0**53) for v in held):
+            raise CardError(f"{self.source}: bounds_denominator is for rows of integers, without LMIs")
+        bounds = np.rint(times * problem.lower), np.rint(times * problem.upper)
+        return FeasibilityProblem(problem.sets, rows, *bounds, problem.row_names, problem.block_names)
 
 
 def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
@@ -283,6 +289,8 @@ def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: st
     for key in ("data", "options", "sweep", "delta"):
         if key in card:
             raise CardError(f"{path}: {key} goes with a family, not with a file")
+    if card.get("bounds_denominator", 1) < 1:
+        raise CardError(f"{path}: bounds_denominator must be positive, got {card['bounds_denominator']}")
     if card.get("side", "primal") not in ("primal", "lmi"):
         raise CardError(f"{path}: side must be 'primal' or 'lmi', got {card['side']!r}")
     places = [path.parent / card["file"]]
@@ -295,7 +303,7 @@ def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: st
                     f"{path}: {place.name} is no problem file; it must end in {', '.join(PROBLEM_FILES)}"
                 )
             marked = f"{text}# {_identified(place)}\n"
-            read = {key: card[key] for key in ("side", "integer_bounds") if key in card}
+            read = {key: card[key] for key in ("side", "bounds_denominator") if key in card}
             return ProblemCard(name, file=place, description=about, source=str(path), text=marked, **read)
     tried = " nor ".join(str(place) for place in places)
     raise CardError(f"{path}: there is no file {tried}; set SDPFEAS_DATA to the folder with the data")
@@ -304,7 +312,7 @@ def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: st
 def _family_card(
     path: Path, card: dict[str, Any], name: str, about: str, text: str, by_path: bool
 ) -> ProblemCard:
-    for key in ("side", "integer_bounds"):
+    for key in ("side", "bounds_denominator"):
         if key in card:
             raise CardError(f"{path}: {key} goes with a file, not with a family")
     try:

@@ -40,8 +40,9 @@ def test_planted_chains_are_found(truth, length, disguised):
 
 
 def liu_pataki(path):
+    """A file of the set, times three: right-hand sides are thirds, but some were computed and miss them."""
     data = scipy.io.loadmat(path)
-    a, b = data["A"], np.asarray(data["b"], dtype=float).ravel()
+    a, b = 3 * data["A"], np.rint(3 * np.asarray(data["b"], dtype=float).ravel())
     a = np.asarray(a.toarray() if hasattr(a, "toarray") else a, dtype=float)
     a = (a if a.shape[0] == b.size else a.T).reshape(-1, 10, 10)
     return sf.FeasibilityProblem([sf.PSD(10)], [(a + a.transpose(0, 2, 1)) / 2], b, b)

@@ -305,17 +305,27 @@ def test_bad_preparations(parameters):
         prepared("iris", **parameters)
 
 
-def test_bounds_of_a_file_are_rounded_to_integers_where_its_card_says_so(tmp_path: Path) -> None:
-    problem = sf.FeasibilityProblem([sf.Nonneg(2)], [np.eye(2)], [1.0 - 2.0**-50, -np.inf], [1.0, 2.0**-52])
+def test_bounds_of_a_file_are_fractions_where_its_card_says_so(tmp_path: Path) -> None:
+    bounds = [1.0 / 3, -np.inf], [1.0 - 2.0**-50, 2.0**-52]
+    problem = sf.FeasibilityProblem([sf.Nonneg(2)], [np.eye(2)], *bounds)
     problem.save(tmp_path / "p.npz")
-    for name, line in (("as-is", ""), ("rounded", "integer_bounds = true\n")):
-        (tmp_path / f"{name}.toml").write_text(f'file = "p.npz"\n{line}')
-    read = find_problem(tmp_path / "as-is.toml").make()
-    rounded = find_problem(tmp_path / "rounded.toml").make()
+    halves = sf.FeasibilityProblem([sf.Nonneg(2)], [np.eye(2) / 2], *bounds)
+    halves.save(tmp_path / "q.npz")
+
+    def card(text: str) -> ProblemCard:
+        (tmp_path / "card.toml").write_text(text)
+        return find_problem(tmp_path / "card.toml")
+
+    read = card('file = "p.npz"').make()
+    rounded = card('file = "p.npz"\nbounds_denominator = 3').make()
     assert isinstance(read, sf.FeasibilityProblem)
     assert isinstance(rounded, sf.FeasibilityProblem)
     assert read.content_hash == problem.content_hash != rounded.content_hash
-    assert (rounded.lower.tolist(), rounded.upper.tolist()) == ([1.0, -np.inf], [1.0, 0.0])
-    (tmp_path / "family.toml").write_text('family = "planted"\ninteger_bounds = true\n')
-    with pytest.raises(CardError, match="integer_bounds goes with a file"):
-        find_problem(tmp_path / "family.toml")
+    assert (rounded.lower.tolist(), rounded.upper.tolist()) == ([1.0, -np.inf], [3.0, 0.0])
+    assert rounded.apply((np.ones(2),)).tolist() == [3.0, 3.0]
+    with pytest.raises(CardError, match="rows of integers"):
+        card('file = "q.npz"\nbounds_denominator = 3').make()
+    with pytest.raises(CardError, match="must be positive"):
+        card('file = "p.npz"\nbounds_denominator = 0')
+    with pytest.raises(CardError, match="bounds_denominator goes with a file"):
+        card('family = "planted"\nbounds_denominator = 3')

@@ -497,10 +497,9 @@ def test_a_bracket_is_about_the_numbers_as_stored() -> None:
     rows = sp.csr_array(np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.5, 0.5, 0.1], [0.0, 0.0, 0.0, 1.0]]))
     goal = sp.csr_array(np.array([[0.0, 0.0, 0.0, 1.0]]))
     family = LevelSet([sf.PSD(2)], [goal], [rows], [0.0, 0.3, 3.0], [0.0, 0.3, 3.0])
-    asked = sf.solve(family.at(0.0), "facial")
-    assert (asked.verdict, asked.reading) == ("feasible", "written")  # and it says so
+    assert sf.solve(family.at(0.0), "facial").verdict != "feasible"
+    assert sf.solve(family.at(0.0), "facial", reading="written").verdict == "feasible"
     found = sf.bisect(family, "facial", lower=None, upper=4.0)
     assert found.lower == -math.inf
     assert found.point is None
-    assert all(step.verdict == "undecided" for step in found.history)
-    assert "as written only" in found.reason
+    assert all(step.verdict != "feasible" for step in found.history)

@@ -168,14 +168,6 @@ def _audit(finding: str, claimed: str, proved: str) -> Record:
     return Record(outcome="done", verdict=proved, claimed=claimed, raw_status=finding, info=info)
 
 
-@pytest.fixture
-def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Plain:
-        chain = None
-
-    monkeypatch.setattr("sdpfeas.study.board.model.unpack_result", lambda _: Plain())
-
-
 def made(
     tmp_path: Path, study: dict[tuple[str, str], Record], audits: dict[tuple[str, str], Record]
 ) -> BoardData:
@@ -186,7 +178,6 @@ def made(
 P = "generated/p"
 
 
-@pytest.mark.usefixtures("no_files")
 def test_words_are_held_against_what_is_proved(tmp_path: Path) -> None:
     study = {
         ("good", P): _answer("infeasible", "infeasible"),
@@ -205,7 +196,6 @@ def test_words_are_held_against_what_is_proved(tmp_path: Path) -> None:
     assert not data.contradictions
 
 
-@pytest.mark.usefixtures("no_files")
 @pytest.mark.parametrize("finding", ["not confirmed", "numeric", ""])
 def test_what_no_audit_confirms_is_no_truth(tmp_path: Path, finding: str) -> None:
     study = {("good", P): _answer("feasible", "feasible"), ("liar", P): _answer("undecided", "infeasible")}
@@ -216,7 +206,6 @@ def test_what_no_audit_confirms_is_no_truth(tmp_path: Path, finding: str) -> Non
     assert {cell["standing"] for cell in data.data.cells} == {Standing.open}
 
 
-@pytest.mark.usefixtures("no_files")
 def test_an_audit_of_other_evidence_counts_for_nothing(tmp_path: Path) -> None:
     study = {("good", P): _answer("feasible", "feasible")}
     stale = _audit("confirmed", "feasible", "feasible")
@@ -228,7 +217,6 @@ def test_an_audit_of_other_evidence_counts_for_nothing(tmp_path: Path) -> None:
     assert not made(turned, study, audits).truths
 
 
-@pytest.mark.usefixtures("no_files")
 @pytest.mark.parametrize("how", ["verifier", "auditor"])
 def test_contradictory_proofs_are_said_loudly(tmp_path: Path, how: str) -> None:
     study = {("one", P): _answer("feasible", "feasible"), ("two", P): _answer("undecided", "infeasible")}
@@ -317,7 +305,6 @@ def look_through(site: Path, count: int) -> None:
     assert "url(" not in (site / "board.css").read_text()
 
 
-@pytest.mark.usefixtures("no_files")
 def test_pages_are_whole_and_stay_at_home(tmp_path: Path) -> None:
     odd = '<b>&" odd'
     study = {
@@ -338,7 +325,6 @@ def test_pages_are_whole_and_stay_at_home(tmp_path: Path) -> None:
     assert re.search(r"\| good +\| +1 \| +1 \| +0 \| +1 \| +0 \| +1 \|", tables)
 
 
-@pytest.mark.usefixtures("no_files")
 def test_reasons_are_shown_whole_or_cut_between_words(tmp_path: Path) -> None:
     reason = "point: the equality rows are missed by more than the distance to the boundary allows; "
     study = {

@@ -20,6 +20,7 @@ from sdpfeas.problem.reductions.faces import FaceReduction, Faces, NotReduced
 from sdpfeas.problem.reductions.integral import integral_rows
 from sdpfeas.problem.reductions.rows_only import RowsOnly, has_faces, rows_only
 from sdpfeas.verifier.chains.chain import Chain
+from sdpfeas.verifier.exact import read_alike
 from sdpfeas.verifier.results import Claim, Reading, Stop, Verdict
 
 __all__ = ["Facial", "FacialOptions"]
@@ -99,7 +100,7 @@ class Facial(FeasibilityBackend):
         """Add to the status what the decimal data come to, where they differ and are decided."""
         if inquiry.reading is not Reading.STORED or inquiry.deadline.expired or inquiry.reduced:
             return claim
-        if not has_faces(problem, "written") or integral_rows(rows_only(problem).problem, "stored").simple:
+        if read_alike(problem) or not has_faces(problem, "written"):
             return claim
         if not integral_rows(rows_only(problem).problem, "written").simple:
             return claim

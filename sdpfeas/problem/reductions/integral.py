@@ -56,7 +56,8 @@ class IntegralRows:
     lower, upper : list of int or None
         Bounds of the rows, times that; None where there is none.
     firm : list of bool
-        For every row, whether all of its numbers are short decimals or simple fractions.
+        For every row, whether all of its numbers are short decimals or simple fractions, or were rounded from
+        such. Others were computed or measured, and their last digits are noise.
     words : list
         For every block its rows in integers as a CSR array; None where some are too long for that.
     """
@@ -122,9 +123,10 @@ class IntegralRows:
         ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
         parts = [_fractions(rows, read, problem.m) for rows in problem.rows]
         lines = zip(*parts, strict=True)
+        simple = _rounds_simple if self.reading == "stored" else is_simple
         self.firm = [
-            all(is_simple(v) for _, values in row for v in values)
-            and all(v is None or is_simple(v) for v in bounds)
+            all(simple(v) for _, values in row for v in values)
+            and all(v is None or simple(v) for v in bounds)
             for row, bounds in zip(lines, zip(*ends, strict=True), strict=True)
         ]
         self._entries, nothing = [[] for _ in problem.sets], np.empty(0, dtype=object)
@@ -194,6 +196,14 @@ class IntegralRows:
                 place, values = entries[i]
                 total[place] = total[place] + values * weights[i]
             yield total.reshape(block.shape)
+
+
+def _rounds_simple(value: Fraction) -> bool:
+    """Whether a stored number is one that a short decimal or a simple fraction rounds to."""
+    try:
+        return is_simple(float(value))
+    except OverflowError:
+        return False
 
 
 def read_bounds(values: np.ndarray, read: Callable[[float], Fraction]) -> list[Fraction | None]:

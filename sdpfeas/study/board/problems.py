@@ -140,8 +140,8 @@ def _from_files(
             label = f"{folder}/{stem}" + (f"-{side}" if len(sides) > 1 else "")
             lines = [f'file = "{folder}/{name}"', f'side = "{side}"']
             if folder == "liu-pataki":
-                # Integers by construction, but some right-hand sides were computed in floating point.
-                lines += ['description = "right-hand sides rounded to integers"', "integer_bounds = true"]
+                # Thirds by construction, but some right-hand sides were computed in floating point.
+                lines += ['description = "right-hand sides rounded to thirds"', "bounds_denominator = 3"]
             yield _card(label, *lines)
 
 

@@ -15,6 +15,7 @@ from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.chains.replay import Refused, Walk, walk
 from sdpfeas.verifier.exact import exact_point
 from sdpfeas.verifier.outcome import Outcome, refuse
+from sdpfeas.verifier.readings import in_other_words
 from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.tolerances import Tolerances
 from sdpfeas.verifier.verdicts import Proof, Reading, Verdict
@@ -109,7 +110,7 @@ class ChainCase:
                 f"{count} step{'s' * (count > 1)} of a chain show{'s' * (count == 1)} that every point lies "
                 "in a face of its sets, and on it the last multipliers rule out all, exactly"
             )
-        return Check(
+        check = Check(
             self.problem,
             Verdict.INFEASIBLE,
             Proof.EXACT,
@@ -118,6 +119,7 @@ class ChainCase:
             chain=self.chain,
             reading=self.reading,
         )
+        return in_other_words(check, [])
 
     def _on_face(self, faces: Faces, point: Point, exact: bool) -> Check:
         try:
