@@ -37,6 +37,7 @@ from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.joined import join_split
+from sdpfeas.problem.reductions.pairs import meeting_pairs
 from sdpfeas.problem.reductions.parts import Part, split_parts
 from sdpfeas.problem.reductions.reading import READERS, read_as, read_terms, shown_fraction
 from sdpfeas.problem.reductions.redundancy import (
@@ -244,7 +245,17 @@ def _optimum(
     if len(parts) > 1:
         return _summed(given, objective, parts, begun, settings)
     found = _at_vertex(given, objective, begun, settings)
-    return _moved(given, objective, begun, settings) if found is None else found
+    if found is not None:
+        return found
+    with limited(begun):
+        pairs = meeting_pairs(given)
+    if pairs.problem is given:
+        return _moved(given, objective, begun, settings)
+    found = _optimum(pairs.problem, objective, begun, settings)
+    if found.infeasible is not None:
+        return _without_points_as_a_whole(found, given, settings[0], begun)
+    y = found.multipliers
+    return replace(found, multipliers=None if y is None else pairs.multipliers(y))
 
 
 def _summed(
@@ -263,9 +274,7 @@ def _summed(
     for part in sorted(parts, key=lambda each: each.problem.work):
         own = _optimum(part.problem, part.terms(objective), begun, share)
         if own.infeasible is not None:
-            whole = solve(given, solver, time_limit=begun.limit, rigorous=True)
-            proof = whole if as_stored(whole.check).verdict is Verdict.INFEASIBLE else own.infeasible
-            return replace(own, infeasible=proof, multipliers=None)
+            return _without_points_as_a_whole(own, given, solver, begun)
         if own.point is not None:
             part.place(own.point, point)
         if own.multipliers is not None:
@@ -285,6 +294,15 @@ def _summed(
         CLOSED if closed else rest or "the parts cancel: their brackets add up to a wider one",
         begun.elapsed,
     )
+
+
+def _without_points_as_a_whole(
+    found: Optimum, given: FeasibilityProblem, solver: Any, begun: Deadline
+) -> Optimum:
+    """Prove the problem given to have no point, as the reduced one has none, if that can be done."""
+    whole = solve(given, solver, time_limit=begun.limit, rigorous=True)
+    proved = as_stored(whole.check).verdict is Verdict.INFEASIBLE
+    return replace(found, infeasible=whole if proved else found.infeasible, multipliers=None)
 
 
 def _sum_below(values: list[float]) -> float:

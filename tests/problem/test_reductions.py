@@ -11,6 +11,7 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.lifting import lift
 from sdpfeas.problem.reductions.margins import SHIFT, margin_form
+from sdpfeas.problem.reductions.pairs import meeting_pairs
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.reading import read_as
 from sdpfeas.problem.reductions.redundancy import independent_rows
@@ -42,6 +43,7 @@ REDUCTIONS: dict[str, tuple[Callable[[FeasibilityProblem], Reduction], list[sf.p
     "shadows": (lambda p: cast_shadows(p, ()), [sf.SecondOrder(4), sf.HermitianPSD(2), *CONES]),
     "rows only": (rows_only, [sf.SecondOrder(4), *CONES]),
     "read as stored": (lambda p: read_as(p, "stored"), [*CONES, *BOXED]),
+    "pairs": (meeting_pairs, [*CONES, *BOXED]),
     "independent rows": (independent_rows, [*CONES, *BOXED]),
     "a chain of two": (lifted_to_equalities, BOXED),
     "a chain of two others": (presolved_and_scaled, [sf.SpectralBox(2, 0.5, 0.5), *BOXED]),
