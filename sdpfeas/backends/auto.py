@@ -19,7 +19,9 @@ from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import OutOfMemory
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.components import in_components
+from sdpfeas.problem.reductions.equilibration import equilibrate
 from sdpfeas.problem.reductions.pairs import meeting_pairs
 from sdpfeas.verifier.results import Claim, Stop
 
@@ -84,10 +86,14 @@ class Auto(FeasibilityBackend):
         if pairs.certificate is not None and inquiry.offer(None, pairs.certificate):
             said = "two rows contradict each other"
             return Claim(certificate=pairs.certificate, raw_status=said, info={"claimed": "infeasible"})
-        if pairs.problem is not problem:
-            # Equations written as pairs of inequalities; chains are looked for in the problem as it is.
+        reduction: Reduction = pairs
+        units = equilibrate(pairs.problem)
+        if units.problem is not pairs.problem:
+            reduction = pairs.then(units)
+        if reduction.problem is not problem:
+            # Chains are looked for in the problem as it is.
             asked = inquiry.within(_share(inquiry, self, waiting=True, ended={}))
-            claim = self._solve(pairs.problem, asked.through(pairs)).back(pairs)
+            claim = self._solve(reduction.problem, asked.through(reduction)).back(reduction)
             inquiry.offer(claim.point, claim.certificate)
             if inquiry.over:
                 return claim
