@@ -19,7 +19,10 @@ from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import OutOfMemory
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.components import in_components
+from sdpfeas.problem.reductions.equilibration import equilibrate
+from sdpfeas.problem.reductions.pairs import meeting_pairs
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["Auto", "AutoOptions"]
@@ -79,6 +82,24 @@ class Auto(FeasibilityBackend):
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
+        pairs = meeting_pairs(problem)
+        if pairs.certificate is not None and inquiry.offer(None, pairs.certificate):
+            said = "two rows contradict each other"
+            return Claim(certificate=pairs.certificate, raw_status=said, info={"claimed": "infeasible"})
+        reduction: Reduction = pairs
+        units = equilibrate(pairs.problem)
+        if units.problem is not pairs.problem:
+            reduction = pairs.then(units)
+        if reduction.problem is not problem:
+            # Chains are looked for in the problem as it is.
+            asked = inquiry.within(_share(inquiry, self, waiting=True, ended={}))
+            claim = self._solve(reduction.problem, asked.through(reduction)).back(reduction)
+            inquiry.offer(claim.point, claim.certificate)
+            if inquiry.over:
+                return claim
+        return self._solve(problem, inquiry)
+
+    def _solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         tried: list[str] = []
         last = Claim(stop=Stop.UNSUPPORTED, raw_status="no backend takes this problem")
         queue = self._queue(problem)

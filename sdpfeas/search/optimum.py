@@ -37,6 +37,8 @@ from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.reductions.joined import join_split
+from sdpfeas.problem.reductions.pairs import meeting_pairs
+from sdpfeas.problem.reductions.parts import Part, split_parts
 from sdpfeas.problem.reductions.reading import READERS, read_as, read_terms
 from sdpfeas.problem.reductions.redundancy import (
     MAX_ROWS,
@@ -45,14 +47,19 @@ from sdpfeas.problem.reductions.redundancy import (
 )
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.search.bisection import bisect
+from sdpfeas.search.bracket import relative_gap
 from sdpfeas.search.driver import Search
 from sdpfeas.search.optimum_lmis import LmiLevels, are_lmis_alone
 from sdpfeas.search.optimum_programs import Programs
 from sdpfeas.search.solving import solve
+from sdpfeas.verifier.exact.vertices import exact_vertex, is_tiny_polyhedron
 from sdpfeas.verifier.results import Result, Verdict
 from sdpfeas.verifier.verdicts import Reading, as_reading
 
 __all__ = ["Optimum", "optimum"]
+
+#: What is said where there is nothing left to do.
+CLOSED = "the bracket is as narrow as asked for"
 
 #: More rows than are looked at densely must hold no more entries than this to be looked at.
 FEW_ENTRIES = 100_000
@@ -230,6 +237,107 @@ def _optimum(
     if not any(part.any() for part in objective):
         return _constant(given, begun, settings[0])
     with limited(begun):
+        parts = split_parts(given, objective)
+    if len(parts) > 1:
+        return _summed(given, objective, parts, begun, settings)
+    found = _at_vertex(given, objective, begun, settings)
+    if found is not None:
+        return found
+    with limited(begun):
+        pairs = meeting_pairs(given)
+    if pairs.problem is given:
+        return _moved(given, objective, begun, settings)
+    found = _optimum(pairs.problem, objective, begun, settings)
+    if found.infeasible is not None:
+        return _without_points_as_a_whole(found, given, settings[0], begun)
+    y = found.multipliers
+    return replace(found, multipliers=None if y is None else pairs.multipliers(y))
+
+
+def _summed(
+    given: FeasibilityProblem,
+    objective: Point,
+    parts: list[Part],
+    begun: Deadline,
+    settings: tuple[Any, float, float, dict[str, Any]],
+) -> Optimum:
+    """Add up the brackets of parts that share no variable; those without an objective need a point only."""
+    solver, tol, absolute_tol, options = settings
+    share = solver, tol, absolute_tol / len(parts), options
+    point = tuple(np.zeros(block.shape) for block in given.sets)
+    y = np.zeros(given.multiplier_count)
+    found = list[Optimum]()
+    for part in sorted(parts, key=lambda each: each.problem.work):
+        own = _optimum(part.problem, part.terms(objective), begun, share)
+        if own.infeasible is not None:
+            return _without_points_as_a_whole(own, given, solver, begun)
+        if own.point is not None:
+            part.place(own.point, point)
+        if own.multipliers is not None:
+            part.place_multipliers(own.multipliers, y)
+        found.append(own)
+    lower = _sum_below([each.lower for each in found])
+    upper = 0.0 - _sum_below([-each.upper for each in found])
+    closed = relative_gap(lower, upper) <= tol or upper - lower <= absolute_tol
+    rest = "; ".join(dict.fromkeys(each.reason for each in found if not each.converged))
+    return Optimum(
+        lower,
+        upper,
+        point if all(each.point is not None for each in found) else None,
+        y if all(each.multipliers is not None for each in found) else None,
+        "max",
+        closed,
+        CLOSED if closed else rest or "the parts cancel: their brackets add up to a wider one",
+        begun.elapsed,
+    )
+
+
+def _without_points_as_a_whole(
+    found: Optimum, given: FeasibilityProblem, solver: Any, begun: Deadline
+) -> Optimum:
+    """Prove the problem given to have no point, as the reduced one has none, if that can be done."""
+    whole = solve(given, solver, time_limit=begun.limit, rigorous=True)
+    proved = whole.check.verdict is Verdict.INFEASIBLE
+    return replace(found, infeasible=whole if proved else found.infeasible, multipliers=None)
+
+
+def _sum_below(values: list[float]) -> float:
+    """The largest double that is no larger than a sum; minus infinity if a term is."""
+    if not all(math.isfinite(value) for value in values):
+        return -math.inf
+    return _below(0.0, Fraction(1), sum(map(Fraction, values), Fraction(0)))
+
+
+def _at_vertex(
+    problem: FeasibilityProblem,
+    objective: Point,
+    begun: Deadline,
+    settings: tuple[Any, float, float, dict[str, Any]],
+) -> Optimum | None:
+    """The maximum over a tiny polyhedron, by the exact simplex method; None without a point."""
+    solver = settings[0]
+    if solver != "auto" or not is_tiny_polyhedron(problem):
+        return None
+    with limited(begun), suppress(LimitError):
+        found = exact_vertex(problem, objective)
+        if found.value is not None:
+            lower, upper = _below(0.0, Fraction(1), found.value), 0.0 - _below(0.0, Fraction(1), -found.value)
+            reason = CLOSED
+            if found.unbounded:
+                upper, reason = math.inf, "the objective is unbounded: a direction raises it for ever"
+            proofs = found.point, found.multipliers, "max", not found.unbounded, reason
+            return Optimum(lower, upper, *proofs, begun.elapsed)
+    return None
+
+
+def _moved(
+    given: FeasibilityProblem,
+    objective: Point,
+    begun: Deadline,
+    settings: tuple[Any, float, float, dict[str, Any]],
+) -> Optimum:
+    """Bracket the maximum by programs moved into the interior."""
+    with limited(begun):
         joined = join_split(given, objective)
         problem = joined.problem
         slacks = problem.slack_form
@@ -255,7 +363,7 @@ def _optimum(
         None if y is None else slacks.multipliers(fewer.multipliers(y[1:])),
         "max",
         bracket.closed,
-        "the bracket is as narrow as asked for" if bracket.closed else reason,
+        CLOSED if bracket.closed else reason,
         begun.elapsed,
     )
 

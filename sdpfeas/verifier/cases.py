@@ -16,6 +16,7 @@ from sdpfeas.errors import LimitError
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.pairs import meeting_pairs
 from sdpfeas.problem.reductions.redundancy import independent_rows
 from sdpfeas.verifier.exact import (
     DENOMINATORS,
@@ -169,7 +170,10 @@ class PointCase(Case[Point]):
         return super()._check(mode, reading)
 
     def _repairs(self) -> Iterator[tuple[Point, tuple[str, ...]]]:
-        return repaired_points(self.problem, self.evidence)
+        yield from repaired_points(self.problem, self.evidence)
+        joined = meeting_pairs(self.problem).problem
+        if joined is not self.problem:
+            yield from repaired_points(joined, self.evidence)
 
     def _exact(self, candidate: Point, denominators: tuple[int, ...], reading: Reading) -> Outcome:
         return exact_point(
@@ -178,15 +182,19 @@ class PointCase(Case[Point]):
 
     def _prove(self, candidate: Point) -> Outcome:
         outcome = prove_point(self.problem, candidate, self.tolerances)
-        if not outcome.dependent:
+        if outcome.proven:
             return outcome
-        # Rows that follow from others, exactly, ask for nothing.
-        fewer = independent_rows(self.problem).problem
+        # Pairs of inequalities that meet are equations, and rows that follow from others ask for nothing.
+        joined = meeting_pairs(self.problem).problem
+        if joined is self.problem and not outcome.dependent:
+            return outcome
+        fewer = independent_rows(joined).problem
         if fewer is self.problem:
             return outcome
         proof = prove_point(fewer, candidate, self.tolerances)
-        dropped = f"; {self.problem.m - fewer.m} rows follow from others"
-        return replace(proof, reason=proof.reason + dropped)
+        said = "; rows that meet are equations" if joined is not self.problem else ""
+        said += f"; {joined.m - fewer.m} rows follow from others" if fewer is not joined else ""
+        return replace(proof, reason=proof.reason + said)
 
     def _recompute(self, candidate: Point, proof: Outcome | None) -> Outcome:
         return check_point(self.problem, candidate, self.tolerances, proof)

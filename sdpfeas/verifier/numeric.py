@@ -27,6 +27,7 @@ from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, UNIT, gamma
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
+from sdpfeas.problem.reductions.pairs import meeting_pairs
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.columns import vector_columns
 from sdpfeas.problem.sets import BlockSet
@@ -110,8 +111,9 @@ def check_point(
     if _has_unbounded_psd(problem):
         outcome = prove_point(problem, point, tolerances) if proof is None else proof
         if not outcome.proven:
-            reduced = without_redundant_rows(problem)
-            if reduced is not None:
+            joined = meeting_pairs(problem).problem
+            reduced = without_redundant_rows(joined) or joined
+            if reduced is not problem:
                 outcome = prove_point(reduced, point, tolerances)
         if not outcome.proven:
             return refuse(

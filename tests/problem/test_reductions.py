@@ -9,8 +9,10 @@ import sdpfeas as sf
 from sdpfeas.families.planting import Planted, feasible, infeasible
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.equilibration import equilibrate
 from sdpfeas.problem.reductions.lifting import lift
 from sdpfeas.problem.reductions.margins import SHIFT, margin_form
+from sdpfeas.problem.reductions.pairs import meeting_pairs
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.reading import read_as
 from sdpfeas.problem.reductions.redundancy import independent_rows
@@ -42,6 +44,8 @@ REDUCTIONS: dict[str, tuple[Callable[[FeasibilityProblem], Reduction], list[sf.p
     "shadows": (lambda p: cast_shadows(p, ()), [sf.SecondOrder(4), sf.HermitianPSD(2), *CONES]),
     "rows only": (rows_only, [sf.SecondOrder(4), *CONES]),
     "read as stored": (lambda p: read_as(p, "stored"), [*CONES, *BOXED]),
+    "pairs": (meeting_pairs, [*CONES, *BOXED]),
+    "equilibrate": (equilibrate, [sf.SecondOrder(3), *CONES, *BOXED]),
     "independent rows": (independent_rows, [*CONES, *BOXED]),
     "a chain of two": (lifted_to_equalities, BOXED),
     "a chain of two others": (presolved_and_scaled, [sf.SpectralBox(2, 0.5, 0.5), *BOXED]),
@@ -164,3 +168,23 @@ def test_rows_with_two_bounds_have_no_margin_in_common() -> None:
     item = feasible(np.random.default_rng(0), BOXED, bounds="two-sided")
     assert margin_form(item.problem) is None
     assert margin_form(feasible(np.random.default_rng(0), CONES, bounds="inequality").problem) is None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "entry"),
+    [((1e8, 1e-8), None), ((1e8, 1e-8), 0.5), ((1e4, 1e-12), 5e-5), ((2.0**24, 2.0**-24), 0.5)],
+)
+def test_units_that_differ_are_made_alike(bounds: tuple[float, float], entry: float | None) -> None:
+    rows = [[[1.0, 0], [0, 0]], [[0, 0], [0, 1.0]], [[0, 0.5], [0.5, 0]]]
+    lower, upper = [-np.inf, -np.inf], list(bounds)
+    if entry is not None:
+        lower, upper = [*lower, entry], [*upper, entry]
+    problem = FeasibilityProblem([sf.PSD(2)], [np.array(rows[: len(lower)])], lower, upper)
+    units = equilibrate(problem)
+    assert units.problem is not problem
+    point = (np.array([[2.0, 1.0], [1.0, 3.0]]),)
+    np.testing.assert_array_equal(units.start_point(units.point(point))[0], point[0])
+    np.testing.assert_array_equal(units.problem.apply(point), problem.apply(units.point(point)))
+    found = sf.solve(problem, rigorous=True)
+    assert found.verdict is sf.Verdict.FEASIBLE
+    assert str(found.reading) == "stored"

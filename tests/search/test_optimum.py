@@ -553,3 +553,51 @@ def test_the_reason_names_the_end_that_is_open_and_doubts_no_proved_one(
     assert math.isfinite(found.lower) != math.isfinite(found.upper)
     assert found.reason.startswith(f"no {open_} bound could be proved: ")
     assert "not proved" not in found.reason
+
+
+def rows_of(*rows: tuple[list[float], float, float]) -> sf.FeasibilityProblem:
+    """Rows on free variables."""
+    matrix = np.array([row for row, _, _ in rows], dtype=float)
+    lower, upper = ([row[k] for row in rows] for k in (1, 2))
+    return sf.FeasibilityProblem([sf.Free(matrix.shape[1])], [matrix], lower, upper)
+
+
+INF = np.inf
+
+
+@pytest.mark.parametrize(
+    ("problem", "objective", "value"),
+    [
+        (rows_of(([1.0], 1.0, INF), ([1.0], -INF, 1.0)), [1.0], 1.0),
+        (rows_of(([1, 1], 1.0, INF), ([1, 1], -INF, 1.0), ([1, 0], 0.0, 3.0)), [1.0, 2.0], 2.0),
+        (rows_of(([2, 2], 2.0, INF), ([1, 1], -INF, 1.0), ([1, 0], 0.0, 3.0)), [1.0, 0.0], 3.0),
+        (rows_of(([1, 0], 4e-4, INF), ([0, 1], 1e9, 1e9)), [-1.0, 0.0], -4e-4),
+        (rows_of(([1, 0], 4e-4, INF), ([0, 1], 1e9, 1e9)), [-1.0, 1.0], None),
+        (rows_of(([7.0], -INF, 1.0)), [1.0], None),
+    ],
+)
+def test_tiny_linear_programs_have_exact_brackets(
+    problem: sf.FeasibilityProblem, objective: list[float], value: float | None
+) -> None:
+    found = sf.optimum(problem, [np.array(objective)], time_limit=10.0)
+    assert found.converged
+    assert found.upper <= np.nextafter(found.lower, INF)
+    if value is not None:
+        assert found.lower == found.upper == value
+
+
+def test_parts_that_do_not_touch_are_bracketed_apart() -> None:
+    """A semidefinite part keeps its tolerance beside large numbers, and one without points decides."""
+    rows = [np.array([[[1.0, 0], [0, 1]], np.zeros((2, 2))]), np.array([[0.0], [1.0]])]
+    problem = sf.FeasibilityProblem([sf.PSD(2), sf.Free(1)], rows, [4e-4, 1e9], [4e-4, 1e9])
+    off = np.array([[0.0, 0.5], [0.5, 0.0]])
+    found = sf.optimum(problem, [off, np.zeros(1)], time_limit=10.0)
+    assert found.converged
+    assert found.lower <= 2e-4 <= found.upper <= 2e-4 * (1 + 2e-6)
+    both = sf.optimum(problem, [off, np.ones(1)], time_limit=10.0)
+    assert both.lower <= 1e9 + 2e-4 <= both.upper
+    assert both.point is not None
+    empty = sf.FeasibilityProblem([sf.PSD(2), sf.Nonneg(1)], rows, [4e-4, -1.0], [4e-4, -1.0])
+    none = sf.optimum(empty, [off, np.zeros(1)], time_limit=10.0)
+    assert none.infeasible is not None
+    assert none.upper == -INF

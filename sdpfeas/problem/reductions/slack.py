@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sdpfeas.problem.lmi import LMI
     from sdpfeas.problem.problem import FeasibilityProblem, Point
 
-__all__ = ["Slack", "with_slacks"]
+__all__ = ["Slack", "lmi_entries", "lmi_rows", "stacked_rows", "times_stored", "with_slacks"]
 
 #: Numbers that could be written in the time that a block takes whatever its size.
 BLOCK = 500.0
@@ -53,9 +53,9 @@ class Slack(Reduction):
         y = self.problem.multipliers(y)
         out, start = [y[: self.original.m]], self.original.m
         for lmi in self.original.lmis:
-            place = _entries(lmi.set)
+            place = lmi_entries(lmi.set)
             whole = np.zeros(lmi.set.shape)
-            whole[place] = y[start : start + place[0].size] / _twice(lmi.set)
+            whole[place] = y[start : start + place[0].size] / times_stored(lmi.set)
             whole[place[::-1]] = whole[place]
             out.append(whole.reshape(-1))
             start += place[0].size
@@ -65,7 +65,7 @@ class Slack(Reduction):
         """The entries on and above the diagonal."""
         rows, own = self.original.split(self.original.multipliers(y))
         pairs = zip(self.original.lmis, own, strict=True)
-        parts = (_twice(lmi.set) * part[_entries(lmi.set)] for lmi, part in pairs)
+        parts = (times_stored(lmi.set) * part[lmi_entries(lmi.set)] for lmi, part in pairs)
         return np.concatenate([rows, *parts])
 
 
@@ -81,18 +81,18 @@ def with_slacks(problem: FeasibilityProblem) -> Slack:
     if not lmis:
         return Slack(problem, problem)
     stored = sum(rows.entries for lmi in lmis for rows in lmi.coefficients if rows is not None)
-    counts = [_entries(lmi.set)[0].size for lmi in lmis]
+    counts = [lmi_entries(lmi.set)[0].size for lmi in lmis]
     # The rows of every slack have an end for each row of the problem.
     cells = stored + sum(lmi.set.entries for lmi in lmis) + len(lmis) * (BLOCK + 0.1 * sum(counts))
     need("slacks for the LMIs", numbers=100.0 * cells, memory=100.0 * cells)
     rows: list[Rows | None] = []
     for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        parts = [_transposed(lmi, b, block) for lmi in lmis]
-        rows.append(_stacked(old, block, problem.m, parts))
+        parts = [lmi_rows(lmi, b, block) for lmi in lmis]
+        rows.append(stacked_rows(old, block, problem.m, parts))
     total = problem.m + sum(counts)
     for lmi, start in zip(lmis, np.cumsum([problem.m, *counts[:-1]]), strict=True):
         rows.append(_own(lmi.set, int(start), total))
-    right = np.concatenate([-lmi.constant[_entries(lmi.set)] for lmi in lmis])
+    right = np.concatenate([-lmi.constant[lmi_entries(lmi.set)] for lmi in lmis])
     made = type(problem)(
         [*problem.sets, *(lmi.set for lmi in lmis)],
         rows,
@@ -112,7 +112,7 @@ def _names(problem: FeasibilityProblem) -> tuple[list[str] | None, list[str] | N
     if problem.row_names is not None or problem.m == 0:
         row_names = list(problem.row_names or ())
         for lmi in problem.lmis:
-            places = zip(*(part.tolist() for part in _entries(lmi.set)), strict=True)
+            places = zip(*(part.tolist() for part in lmi_entries(lmi.set)), strict=True)
             row_names += distinct([f"{lmi.name} {place}" for place in places], row_names)
     if problem.block_names is not None:
         block_names = list(problem.block_names)
@@ -120,29 +120,29 @@ def _names(problem: FeasibilityProblem) -> tuple[list[str] | None, list[str] | N
     return row_names, block_names
 
 
-def _entries(block: BlockSet) -> tuple[np.ndarray, ...]:
+def lmi_entries(block: BlockSet) -> tuple[np.ndarray, ...]:
     """Places of the entries that count: all of a vector, those on and above the diagonal of a matrix."""
     return np.triu_indices(block.n) if block.matrix else (np.arange(block.n),)
 
 
-def _twice(block: BlockSet) -> FloatArray:
+def times_stored(block: BlockSet) -> FloatArray:
     """How often each of these entries stands in a member."""
-    place = _entries(block)
+    place = lmi_entries(block)
     return np.where(place[0] == place[-1], 1.0, 2.0)
 
 
-def _transposed(lmi: LMI, b: int, block: BlockSet) -> Any:
+def lmi_rows(lmi: LMI, b: int, block: BlockSet) -> Any:
     """Rows on a block that give the entries of ``B(X)``."""
     rows = lmi.coefficients[b]
     if rows is None:
-        return _nothing(_entries(lmi.set)[0].size, block)
-    place = np.ravel_multi_index(_entries(lmi.set), lmi.set.shape)
+        return _nothing(lmi_entries(lmi.set)[0].size, block)
+    place = np.ravel_multi_index(lmi_entries(lmi.set), lmi.set.shape)
     return sp.csr_array(matrix_of(rows).T)[place]
 
 
 def _own(block: BlockSet, start: int, total: int) -> Rows:
     """Rows on a slack that take its entries away, from row ``start`` on."""
-    place = _entries(block)
+    place = lmi_entries(block)
     k = start + np.arange(place[0].size)
     shape = (total, block.entries)
     if not block.matrix:
@@ -159,7 +159,7 @@ def _nothing(count: int, block: BlockSet) -> Any:
     return sp.csr_array((count, block.entries))
 
 
-def _stacked(old: Rows | None, block: BlockSet, m: int, parts: list[Any]) -> Rows | None:
+def stacked_rows(old: Rows | None, block: BlockSet, m: int, parts: list[Any]) -> Rows | None:
     """The old rows with those of all LMIs below; None if there are none."""
     new = sp.csr_array(sp.vstack(parts, format="csr"))
     if old is None and new.nnz == 0:
