@@ -52,6 +52,11 @@ _BEYOND = {
 } | {"PowCone3D", "PowConeND", "GeoMean", "Pnorm", "Power"}
 #: Attributes that cvxpy keeps when it splits a complex variable into real and imaginary part.
 _SPLIT = {"complex", "hermitian", "imag"}
+#: What is wrong with lengths along an axis of an array with more than two.
+_MANY_AXES = (
+    "cvxpy mixes up the entries of arrays of more than two dimensions along an axis; take slices, or reshape "
+    "to a matrix"
+)
 #: Products of factors that are multiplied out exactly, at most.
 _EXACT_PRODUCTS = 100_000
 
@@ -83,6 +88,9 @@ def require_accepted(problem: Any) -> None:
         raise ProblemError("the problem has no variables")
     for variable in problem.variables():
         _require_kept(variable)
+    for constraint in problem.constraints:
+        if type(constraint).__name__ == "SOC" and len(constraint.args[1].shape) > 2:
+            raise ProblemError(f"`{spoken(constraint)}`: {_MANY_AXES}")
     for atom in _atoms(problem.constraints):
         _require_exact(atom)
 
@@ -111,16 +119,26 @@ def _atoms(constraints: Iterable[Any]) -> Iterator[Any]:
     while stack:
         node = stack.pop()
         # Some functions, all of them refused, have constraints and problems for arguments.
-        if (
-            id(node) in seen
-            or not isinstance(node, Expression)
-            or isinstance(node, Leaf)
-            or node.is_constant()
-        ):
+        if id(node) in seen or not isinstance(node, Expression) or isinstance(node, Leaf):
             continue
         seen.add(id(node))
+        if node.is_constant():
+            _require_data(node)
+            continue
         stack.extend(node.args)
         yield node
+
+
+def _require_data(node: Any) -> None:
+    """Refuse a constant function of variables, such as ``power(x, 0)``: cvxpy loses its shape or its value."""
+    if 0 in node.shape or not node.variables():
+        return
+    if not all(argument.is_constant() for argument in node.args):
+        raise ProblemError(
+            f"`{visible(node.name())}` is constant, whatever its variables are; write the constant instead"
+        )
+    for argument in node.args:
+        _require_data(argument)
 
 
 def _require_known(problem: Any) -> None:
@@ -183,7 +201,16 @@ def _require_exact(atom: Any) -> None:
                 "is no convex constraint here; take cp.pos of the argument if that is meant"
             )
     elif kind == "PnormApprox":
+        if atom.axis is not None and len(atom.args[0].shape) > 2:
+            raise ProblemError(f"norm: {_MANY_AXES}")
         _require_meant(atom, (atom.original_p,), (atom.p,))
+    elif kind in ("sum_largest", "lambda_sum_largest"):
+        terms = atom.args[0].size if kind == "sum_largest" else atom.args[0].shape[0]
+        if atom.k > terms:
+            raise ProblemError(
+                f"{kind}: {atom.k} of {terms} numbers; cvxpy takes another function where there are fewer "
+                "numbers than asked for"
+            )
     elif kind == "GeoMeanApprox":
         weights = [_meant(p) for p in atom.p]
         _require_meant(atom, [w / sum(weights) for w in weights], atom.w)

@@ -264,6 +264,8 @@ def counted(data: Any, chain: Any = None, inverse: Any = None) -> CanonicalForm:
         kind = type(constraint).__name__
         if kind not in rows:
             raise ProblemError(f"cvxpy's canonical form holds a cone that no problem of ours does: {kind}")
+        if kind == "SOC" and (constraint.axis != 0 or len(constraint.args[1].shape) > 2):
+            raise ProblemError("cvxpy mixes up the entries of lengths along an axis of arrays like this one")
         sizes = [constraint.size] if kind in ("Zero", "NonNeg") else constraint.cone_sizes()
         first = start
         for size in sizes:
