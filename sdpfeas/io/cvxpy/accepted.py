@@ -22,7 +22,7 @@ from sdpfeas.harmless import visible
 from sdpfeas.io.cvxpy.words import spoken
 from sdpfeas.numerics.linalg import FloatArray
 
-__all__ = ["left_out", "require_accepted"]
+__all__ = ["atoms", "is_even_power", "left_out", "require_accepted"]
 
 #: Constraints that a refusal names, at most.
 MOST_NAMED = 3
@@ -91,7 +91,7 @@ def require_accepted(problem: Any) -> None:
     for constraint in problem.constraints:
         if type(constraint).__name__ == "SOC" and len(constraint.args[1].shape) > 2:
             raise ProblemError(f"`{spoken(constraint)}`: {_MANY_AXES}")
-    for atom in _atoms(problem.constraints):
+    for atom in atoms(problem.constraints):
         _require_exact(atom)
 
 
@@ -106,10 +106,10 @@ def left_out(constraint: Any) -> list[Any]:
     constraint : cvxpy.Constraint
         The constraint.
     """
-    return [atom.args[0] >= 0 for atom in _atoms([constraint]) if _asks_for_sign(atom)]
+    return [atom.args[0] >= 0 for atom in atoms([constraint]) if _asks_for_sign(atom)]
 
 
-def _atoms(constraints: Iterable[Any]) -> Iterator[Any]:
+def atoms(constraints: Iterable[Any]) -> Iterator[Any]:
     """The functions of variables in some constraints, each once; what is constant is only data."""
     from cvxpy.expressions.expression import Expression
     from cvxpy.expressions.leaf import Leaf
@@ -145,7 +145,7 @@ def _require_known(problem: Any) -> None:
     """Refuse functions and constraints whose translation is not known to be exact."""
     from cvxpy.atoms.affine.affine_atom import AffAtom
 
-    kinds = {type(atom) for atom in _atoms(problem.constraints)}
+    kinds = {type(atom) for atom in atoms(problem.constraints)}
     names = {k.__name__ for k in kinds if not issubclass(k, AffAtom)} - _EXACT - _CHECKED
     names |= {type(constraint).__name__ for constraint in problem.constraints} - _CONSTRAINTS
     beyond = sorted(names & _BEYOND)
@@ -234,9 +234,15 @@ def _asks_for_sign(atom: Any) -> bool:
     """Whether a function is a power that is infinite for negative numbers, of what may be negative."""
     if type(atom).__name__ != "PowerApprox" or atom.p_used <= 1:
         return False
+    return not is_even_power(atom) and not atom.args[0].is_nonneg()
+
+
+def is_even_power(atom: Any) -> bool:
+    """Whether a function is ``x**p`` with ``p`` a power of two, other than 1."""
+    if type(atom).__name__ != "PowerApprox":
+        return False
     exponent = Fraction(atom.p_used)
-    even = exponent.denominator == 1 and exponent.numerator & (exponent.numerator - 1) == 0
-    return not even and not atom.args[0].is_nonneg()
+    return exponent.denominator == 1 and exponent > 1 and exponent.numerator & (exponent.numerator - 1) == 0
 
 
 def _meant(number: Any) -> Fraction:

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.io.cvxpy.accepted import atoms, is_even_power
 from sdpfeas.io.cvxpy.canonical import CanonicalForm
 from sdpfeas.io.cvxpy.traced import successors, tied
 from sdpfeas.io.cvxpy.words import spoken
@@ -69,7 +70,12 @@ def require_same(form: CvxpyForm) -> None:
     with _values_kept(form.original.variables()):
         for k in range(POINTS):
             x = _set_random(form, rng, k)
-            todo = [item for item in todo if not item.compare(x, rng)]
+            equations, signs = groups.misses(x)
+            if signs:
+                continue  # values outside of what attributes allow, which functions rely on
+            if equations and all(_domain_gap(c) < 0.0 for c in form.original.constraints):
+                raise ProblemError("cvxpy adds equations that neither functions nor variables ask for")
+            todo = [item for item in todo if not item.compare(x, rng, not equations)]
             if not todo:
                 break
 
@@ -107,13 +113,26 @@ class _Groups:
         )
         owned = {n for made, _ in form.posed for n in successors(made.id, form.canonical)}
         self._auxiliary: dict[int, list[np.ndarray]] = {}
+        self._other = [np.zeros(0, dtype=int)]
         mask = form.auxiliary
         for number, rows in form.canonical.pieces:
-            if number not in owned and rows.size and mask[form.canonical.matrix[rows].indices].any():
-                self._auxiliary.setdefault(self._group[number], []).append(rows)
+            if number not in owned and rows.size:
+                tied_rows = mask[form.canonical.matrix[rows].indices].any()
+                found = self._auxiliary.setdefault(self._group[number], []) if tied_rows else self._other
+                found.append(rows)
         self._of_row = np.full(form.canonical.b.size, -1)
         for number, rows in form.canonical.pieces:
             self._of_row[rows] = self._group[number]
+
+    def misses(self, x: FloatArray) -> tuple[bool, bool]:
+        """Whether rows of no constraint are missed: equations (domains), others (attributes)."""
+        rows, form = np.concatenate(self._other), self._canonical
+        if not rows.size:
+            return False, False
+        equal, rest = np.isin(rows, form.zero), form.b - form.matrix @ x
+        tolerance = 1e-6 * (1.0 + float(np.max(np.abs(x), initial=0.0)))
+        missed = [bool(np.any(_row_gaps(form, part, rest) > tolerance)) for part in (rows[equal], rows[~equal])]
+        return missed[0], missed[1]
 
     def extra(self, rows: list[np.ndarray]) -> np.ndarray:
         """Rows that must hold besides the first ones: implied constraints, and those of auxiliary columns."""
@@ -144,8 +163,8 @@ class _Compared:
             hash((matrix.indptr.tobytes(), np.diff(matrix.indices).tobytes(), np.sign(matrix.data).tobytes())),
         )
 
-    def compare(self, x: FloatArray, rng: np.random.Generator) -> bool:
-        """Compare at a point; True if no further comparison is needed."""
+    def compare(self, x: FloatArray, rng: np.random.Generator, allowed: bool) -> bool:
+        """Compare at a point that rows of no constraint allow or not; True if that was the last comparison."""
         affine = not self._open.size and not self.extra.size
         inside = True
         if not affine:
@@ -159,7 +178,7 @@ class _Compared:
         if gaps is None:
             return False
         if not inside:
-            if np.all(np.isfinite(gaps)):
+            if allowed and np.all(np.isfinite(gaps)):
                 self._refuse("holds where the constraint has no value")
             return False
         given = _gaps(self.constraint)
@@ -290,15 +309,23 @@ def _set_random(form: CvxpyForm, rng: np.random.Generator, k: int) -> FloatArray
         value = _dense(drawn.get(variable.id, rng.normal(size=variable.shape)))
         value = np.array(np.broadcast_to(value, variable.shape))
         if k % 3:
-            square = value.ndim == 2 and value.shape[0] == value.shape[1]
-            value = value @ value.conj().T + np.eye(len(value)) if square else np.abs(value) + 0.1
+            value = value if np.iscomplexobj(value) else np.abs(value) + 0.1
+            if value.ndim == 2 and value.shape[0] == value.shape[1]:
+                value = value @ value.conj().T + np.eye(len(value))
             value = 2.0 ** (k - 2) * value
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            values[variable] = _dense(variable.project(value))
+        values[variable] = _bounded(variable, _dense(variable.project(value)))
         variable.save_value(values[variable])
     x, _ = form.value_way.forth({variable.id: value for variable, value in values.items()})
     return x
+
+
+def _bounded(variable: Any, value: np.ndarray) -> np.ndarray:
+    """A value within the bounds of a variable, which may be parameters."""
+    bounds = variable.attributes.get("bounds")
+    if bounds is None or np.iscomplexobj(value):
+        return value
+    low, high = (_dense(getattr(bound, "value", bound)) if bound is not None else None for bound in bounds)
+    return value if low is None and high is None else np.clip(value, low, high)
 
 
 @contextmanager
@@ -360,10 +387,9 @@ def _gaps(constraint: Any) -> FloatArray | None:
 def _domain_gap(constraint: Any) -> float:
     """How far values of the variables are outside the domain of the functions, negative inside; NaN if unknown."""
     worst = -math.inf
-    for argument in constraint.args:
-        if argument.is_affine():
-            continue
-        for condition in argument.domain:
+    for atom in atoms([constraint]):
+        # cvxpy asks for x >= 0 in x**2.0, not in x**2; both are defined everywhere.
+        for condition in () if is_even_power(atom) else atom._domain():
             gaps = _gaps(condition)
             if gaps is None or not np.all(np.isfinite(gaps)):
                 return math.nan
