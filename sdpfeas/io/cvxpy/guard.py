@@ -28,7 +28,7 @@ from sdpfeas.numerics.linalg import FloatArray
 if TYPE_CHECKING:
     from sdpfeas.io.cvxpy.conversion import CvxpyForm
 
-__all__ = ["require_same", "violated"]
+__all__ = ["require_met", "require_same", "violated"]
 
 #: Differences above these, relative to the numbers involved, are refused. Affine rows differ by rounding only;
 #: Clarabel solves to 1e-8, and the epigraph of a square root or a product of roots loses half of the digits.
@@ -98,8 +98,18 @@ def violated(form: CvxpyForm, point: Any) -> str:
             else:
                 worst = float(np.max(gaps, initial=0.0))
             if not worst <= tolerance:
-                return f"`{spoken(constraint)}` is violated by {worst:.3g} at the point of the canonical form"
+                return (
+                    f"cvxpy's canonical form is another problem than the model: it has a point, which "
+                    f"violates `{spoken(constraint)}` by {worst:.3g}"
+                )
     return ""
+
+
+def require_met(form: CvxpyForm, point: Any) -> None:
+    """Raise an error if a constraint is violated at a point of the problem by more than rounding."""
+    wrong = violated(form, point)
+    if wrong:
+        raise ProblemError(wrong)
 
 
 class _Groups:
