@@ -56,14 +56,15 @@ def require_same(form: CvxpyForm) -> None:
     """Refuse a model whose canonical form differs from its constraints at random points."""
     pieces = {number: rows for number, rows in form.canonical.pieces}
     groups = _Groups(form)
-    todo: list[_Compared] = []
+    found: dict[tuple[Any, ...], _Compared] = {}
     for constraint in form.original.constraints:
         made = [m for m, original in form.posed if original is constraint]
         rows = [_rows(m, form.canonical, pieces) for m in made]
         if sum(part.size for part in rows) or constraint.size:
             item = _Compared(constraint, rows[0], groups.extra(rows), form)
             if item.key not in _same:
-                todo.append(item)
+                found.setdefault(item.key, item)
+    todo = list(found.values())
     if not todo:
         return
     rng = np.random.default_rng(0)
@@ -165,12 +166,12 @@ class _Compared:
         self._auxiliary = form.auxiliary
         self._seen = 0
         matrix = self._canonical.matrix[np.concatenate([main, extra])]
-        columns = np.unique(matrix.indices)
+        columns, places = np.unique(matrix.indices, return_inverse=True)
         self._open = columns[self._auxiliary[columns]]
         self.key = (
             _structure(constraint),
             main.size,
-            hash((matrix.indptr.tobytes(), np.diff(matrix.indices).tobytes(), np.sign(matrix.data).tobytes())),
+            hash((matrix.indptr.tobytes(), places.tobytes(), np.sign(matrix.data).tobytes())),
         )
 
     def compare(self, x: FloatArray, rng: np.random.Generator, allowed: bool) -> bool:
