@@ -18,6 +18,8 @@ import sdpfeas as sf
 from sdpfeas.errors import ProblemError
 from sdpfeas.io.cvxpy import accepted, conversion, guard
 
+pytestmark = pytest.mark.filterwarnings("ignore::sdpfeas.errors.RoundingWarning")
+
 Make = Callable[[Any], Any]
 
 SHAPES: list[tuple[int, ...]] = [(), (1,), (3,), (1, 1), (2, 3), (3, 1), (2, 3, 2), (0,), (2, 0)]
