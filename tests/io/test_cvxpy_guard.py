@@ -115,7 +115,7 @@ def wrong(is_complex: bool, make: Make, shape: tuple[int, ...], seed: int) -> tu
         whole = make(x)
         x.value = point
         value = np.real(np.asarray(whole.value, dtype=complex))
-    except (ValueError, TypeError, IndexError, AttributeError, np.linalg.LinAlgError, NotImplementedError):
+    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, np.linalg.LinAlgError):
         return [], 0  # cvxpy itself takes no such parameters
     if not (np.all(np.isfinite(value)) and whole.shape == value.shape):
         return [], 0
