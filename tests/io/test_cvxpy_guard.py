@@ -83,8 +83,8 @@ def real_cases() -> Iterator[tuple[str, Make, tuple[int, ...]]]:
     for shape in [*SQUARES, (1, 3), (3, 1), (2, 3), (2, 2, 2)]:
         yield "normNuc", cp.normNuc, shape
         yield "sigma_max", cp.sigma_max, shape
-        yield "lambda_max", lambda x: cp.lambda_max(x + x.T), shape
-        yield "lambda_min", lambda x: cp.lambda_min(x + x.T), shape
+        yield "lambda_max", lambda x: cp.lambda_max(x + cp.swapaxes(x, -2, -1)), shape
+        yield "lambda_min", lambda x: cp.lambda_min(x + cp.swapaxes(x, -2, -1)), shape
 
 
 def complex_cases() -> Iterator[tuple[str, Make, tuple[int, ...]]]:
