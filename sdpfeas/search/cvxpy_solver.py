@@ -95,8 +95,8 @@ def _admit(problem: Any) -> None:
     lost = form.posed[len(form.original.constraints) :]
     if lost:
         raise ProblemError(
-            f"cvxpy hands over `{spoken(lost[0][1])}` without `{spoken(lost[0][0])}`, which it implies; declare "
-            "the variable nonneg=True, or pass the problem to sdpfeas.solve"
+            f"cvxpy hands over `{spoken(lost[0][1])}` without `{spoken(lost[0][0])}`, which it implies; "
+            "declare the variable nonneg=True, or pass the problem to sdpfeas.solve"
         )
 
 

@@ -131,7 +131,9 @@ def wrong(is_complex: bool, make: Make, shape: tuple[int, ...], seed: int) -> tu
                 bound[at] = value[at] - side * 0.25 * (1.0 + np.abs(value[at]))
             constraint = whole <= bound if side > 0 else whole >= bound
             try:
-                verdict = sf.solve(cp.Problem(cp.Minimize(0), [x == point, constraint]), time_limit=10).verdict
+                verdict = sf.solve(
+                    cp.Problem(cp.Minimize(0), [x == point, constraint]), time_limit=10
+                ).verdict
             except ProblemError:
                 continue
             asked += 1
@@ -220,7 +222,7 @@ def test_a_point_that_violates_the_model_is_not_shown(monkeypatch: pytest.Monkey
     monkeypatch.setattr(accepted, "_require_exact", lambda atom: None)
     monkeypatch.setattr(conversion, "require_same", lambda form: None)
     point = np.array([1.0, 2.0, 3.0])
-    problem = cp.Problem(cp.Minimize(0), [cp.sum_largest(X, 4) <= 5.0, X == point])
+    problem = cp.Problem(cp.Minimize(0), [cp.sum_largest(X, 4) <= 5.0, point == X])
     result = sf.solve(problem)
     assert result.verdict == "undecided"
     assert "sum_largest" in result.reason

@@ -280,7 +280,10 @@ BAD_TERMS = {
     "linear near zero": ({"P": lambda p: np.clip(p, -100.0, 100.0)}, "not linear"),
     "linear far off": ({"P": lambda p: np.where(np.abs(p) < 0.1, 0.0, p)}, "not linear"),
     "a complex map": ({"P": lambda p: p * (1 + 0j)}, "real array"),
-    "symmetric for units only": ({"P": lambda p: p + (p[0, 0] * p[0, 1]) * np.array([[0, 1], [-1, 0]])}, "symm"),
+    "symmetric for units only": (
+        {"P": lambda p: p + (p[0, 0] * p[0, 1]) * np.array([[0, 1], [-1, 0]])},
+        "symm",
+    ),
     "an affine map": ({"P": lambda p: p + EYE}, "not linear"),
     "a skew map": ({"P": lambda p: np.array([[1.0, 0.0], [1.0, 1.0]]) @ p}, "not symmetric"),
     "a map into vectors": ({"P": np.diag}, "shape"),

@@ -130,7 +130,7 @@ def atoms(constraints: Iterable[Any]) -> Iterator[Any]:
 
 
 def _require_data(node: Any) -> None:
-    """Refuse a constant function of variables, such as ``power(x, 0)``: cvxpy loses its shape or its value."""
+    """Refuse a constant function of variables, such as ``power(x, 0)``: cvxpy loses its shape or value."""
     if 0 in node.shape or not node.variables():
         return
     if not all(argument.is_constant() for argument in node.args):

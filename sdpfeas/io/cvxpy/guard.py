@@ -2,9 +2,9 @@
 
 The canonical form of a constraint has auxiliary columns ``u``, such as epigraph variables of norms. With the
 user's variables fixed at a point ``x``, the smallest slacks ``s`` for which ``h - G u + s >= 0`` and the rows
-of ``u`` hold are the values of the constraint's left-hand side minus its right-hand side at ``x``. A constraint
-without auxiliary columns is affine and compared entry by entry; any other takes one small conic program
-(Clarabel) per point. Constraints of the same structure are compared once per process.
+of ``u`` hold are left-hand side minus right-hand side of the constraint at ``x``. A constraint without
+auxiliary columns is affine and compared entry by entry; any other takes one small conic program (Clarabel)
+per point. Constraints of the same structure are compared once per process.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = ["require_met", "require_same", "violated"]
 
-#: Differences above these, relative to the numbers involved, are refused. Affine rows differ by rounding only;
+#: Differences above these, relative to the numbers involved, are refused. Affine rows differ by rounding;
 #: Clarabel solves to 1e-8, and the epigraph of a square root or a product of roots loses half of the digits.
 AFFINE_DIFFERENCE, SOLVED_DIFFERENCE = 1e-9, 1e-4
 
-#: A point that violates a constraint by more than this, relative to the numbers in it, is not shown as FEASIBLE.
+#: A point that violates a constraint by more than this, relative to the numbers in it, is not FEASIBLE.
 LARGEST_VIOLATION = 1e-4
 
 #: Largest conic program solved for a comparison: rows, and side of a semidefinite block. Larger ones rely on
@@ -54,7 +54,7 @@ MOST_REMEMBERED = 10_000
 
 def require_same(form: CvxpyForm) -> None:
     """Refuse a model whose canonical form differs from its constraints at random points."""
-    pieces = {number: rows for number, rows in form.canonical.pieces}
+    pieces = dict(form.canonical.pieces)
     groups = _Groups(form)
     found: dict[tuple[Any, ...], _Compared] = {}
     for constraint in form.original.constraints:
@@ -142,7 +142,9 @@ class _Groups:
             return False, False
         equal, rest = np.isin(rows, form.zero), form.b - form.matrix @ x
         tolerance = 1e-6 * (1.0 + float(np.max(np.abs(x), initial=0.0)))
-        missed = [bool(np.any(_row_gaps(form, part, rest) > tolerance)) for part in (rows[equal], rows[~equal])]
+        missed = [
+            bool(np.any(_row_gaps(form, part, rest) > tolerance)) for part in (rows[equal], rows[~equal])
+        ]
         return missed[0], missed[1]
 
     def extra(self, rows: list[np.ndarray]) -> np.ndarray:
@@ -158,7 +160,7 @@ def _rows(made: Any, form: CanonicalForm, pieces: dict[int, np.ndarray]) -> np.n
 
 
 class _Compared:
-    """A constraint of the user and its rows of the canonical form: ``main``, and ``extra`` that define ``u``."""
+    """A constraint and its rows of the canonical form: ``main``, and ``extra`` that define ``u``."""
 
     def __init__(self, constraint: Any, main: np.ndarray, extra: np.ndarray, form: CvxpyForm) -> None:
         self.constraint, self.main, self.extra = constraint, main, extra
@@ -175,7 +177,7 @@ class _Compared:
         )
 
     def compare(self, x: FloatArray, rng: np.random.Generator, allowed: bool) -> bool:
-        """Compare at a point that rows of no constraint allow or not; True if that was the last comparison."""
+        """Compare at a point, which rows of no constraint allow or not; True if no other point is needed."""
         affine = not self._open.size and not self.extra.size
         inside = True
         if not affine:
@@ -248,9 +250,8 @@ def _row_gaps(form: CanonicalForm, rows: np.ndarray, rest: FloatArray) -> FloatA
     inside = np.zeros(rest.size, dtype=bool)
     inside[rows] = True
     parts = [np.abs(rest[form.zero[inside[form.zero]]]), -rest[form.nonneg[inside[form.nonneg]]]]
-    for cone in form.second_order:
-        if inside[cone[0]]:
-            parts.append(np.array([np.linalg.norm(rest[cone[1:]]) - rest[cone[0]]]))
+    second = [cone for cone in form.second_order if inside[cone[0]]]
+    parts.append(np.array([np.linalg.norm(rest[cone[1:]]) - rest[cone[0]] for cone in second]))
     for cone in form.semidefinite:
         if inside[cone[0]]:
             n = (math.isqrt(8 * cone.size + 1) - 1) // 2
@@ -374,7 +375,7 @@ def _size(constraint: Any) -> float:
 
 def _gaps(constraint: Any) -> FloatArray | None:
     """How much a constraint is missed, negative where it holds strictly: one number for each cone."""
-    values = [_numbers(argument) for argument in constraint.args]
+    values: list[Any] = [_numbers(argument) for argument in constraint.args]
     if any(value is None for value in values):
         return None
     kind = type(constraint).__name__
@@ -396,7 +397,7 @@ def _gaps(constraint: Any) -> FloatArray | None:
 
 
 def _domain_gap(constraint: Any) -> float:
-    """How far values of the variables are outside the domain of the functions, negative inside; NaN if unknown."""
+    """Distance of the values from the domain of the functions, negative inside; NaN if unknown."""
     worst = -math.inf
     for atom in atoms([constraint]):
         # cvxpy asks for x >= 0 in x**2.0, not in x**2; both are defined everywhere.
@@ -412,8 +413,14 @@ def _domain_gap(constraint: Any) -> float:
 
 
 def _structure(node: Any) -> Any:
-    """What a constraint or an expression is made of, with shapes and parameters of functions, not constants."""
+    """The functions of a constraint with shapes and parameters, without values of constants."""
     data = getattr(node, "get_data", lambda: None)()
     said = () if not node.args else tuple(map(str, data or ())) if not hasattr(node, "dual_variables") else ()
     signs = (node.is_nonneg(), node.is_nonpos()) if hasattr(node, "is_nonneg") else ()
-    return (type(node).__name__, node.shape, said, signs, tuple(_structure(argument) for argument in node.args))
+    return (
+        type(node).__name__,
+        node.shape,
+        said,
+        signs,
+        tuple(_structure(argument) for argument in node.args),
+    )

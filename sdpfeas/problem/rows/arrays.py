@@ -75,13 +75,18 @@ def sealed(array: Any) -> Any:
     return np.asarray(_Owner(array))
 
 
+def is_sealed(array: Any) -> bool:
+    """Whether nobody can change an array: :func:`sealed` made it."""
+    return isinstance(array.base, _Owner)
+
+
 def is_frozen(array: Any) -> bool:
     """Whether an array is what :func:`frozen` returns: sealed, contiguous, without -0.0."""
     return bool(
         isinstance(array, np.ndarray)
         and array.dtype == np.float64
         and array.flags.c_contiguous
-        and isinstance(array.base, _Owner)
+        and is_sealed(array)
         and not np.any(np.signbit(array) & (array == 0.0))
     )
 
@@ -164,7 +169,7 @@ def frozen_csr(array: Any) -> Any:
     """Make a CSR array read-only, in place; one index width, so that equal rows hash equally."""
     for name, kind in (("data", np.float64), ("indices", np.int64), ("indptr", np.int64)):
         part = getattr(array, name)
-        if not (isinstance(part.base, _Owner) and part.dtype == kind):
+        if not (is_sealed(part) and part.dtype == kind):
             setattr(array, name, sealed(part.astype(kind)))  # a copy: somebody else may hold the array
     return array
 
