@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 
 __all__ = ["reader"]
@@ -47,7 +48,10 @@ def reader(
 
         def can_solve(self, problem_form: Any) -> bool:
             if admit is not None:
-                admit(problem_form._problem)
+                asked = vars(problem_form).get("_problem")
+                if asked is None:
+                    raise ProblemError("this version of cvxpy does not show the problem to its solvers")
+                admit(asked)
             return bool(super().can_solve(problem_form))
 
         def cite(self, data: Any) -> str:
