@@ -44,6 +44,9 @@ LARGEST_ROWS, LARGEST_SIDE = 400, 12
 #: Points drawn, and how many of them inside the domain of a constraint are compared.
 POINTS, COMPARED = 6, 2
 
+#: Conic programs for constraints that differ in the signs of their coefficients only, per model.
+MOST_ALIKE = 4
+
 #: Distance from the boundary of the domain of a function at which values are compared.
 INSIDE = 1e-3
 
@@ -62,7 +65,8 @@ def require_same(form: CvxpyForm) -> None:
         rows = [_rows(m, form.canonical, pieces) for m in made]
         if sum(part.size for part in rows) or constraint.size:
             item = _Compared(constraint, rows[0], groups.extra(rows), form)
-            if item.key not in _same:
+            alike = sum(key[0] == item.key[0] for key in found) if item.open.size else 0
+            if item.key not in _same and alike < MOST_ALIKE:
                 found.setdefault(item.key, item)
     todo = list(found.values())
     if not todo:
@@ -169,7 +173,7 @@ class _Compared:
         self._seen = 0
         matrix = self._canonical.matrix[np.concatenate([main, extra])]
         columns, places = np.unique(matrix.indices, return_inverse=True)
-        self._open = columns[self._auxiliary[columns]]
+        self.open = columns[self._auxiliary[columns]]
         self.key = (
             _structure(constraint),
             main.size,
@@ -178,7 +182,7 @@ class _Compared:
 
     def compare(self, x: FloatArray, rng: np.random.Generator, allowed: bool) -> bool:
         """Compare at a point, which rows of no constraint allow or not; True if no other point is needed."""
-        affine = not self._open.size and not self.extra.size
+        affine = not self.open.size and not self.extra.size
         inside = True
         if not affine:
             if self._too_large():
@@ -220,8 +224,8 @@ class _Compared:
 
     def _refuse(self, reason: str) -> None:
         raise ProblemError(
-            f"`{spoken(self.constraint)}`: the form that cvxpy brings this constraint into {reason}; state it "
-            "with other functions"
+            f"`{spoken(self.constraint)}`: the form that cvxpy brings this constraint into {reason}; state "
+            "it with other functions"
         )
 
     def _too_large(self) -> bool:
@@ -242,7 +246,7 @@ class _Compared:
             return _row_gaps(canonical, self.main, rest)
         if np.any(~np.isin(self.main, canonical.nonneg)):
             return None  # cones and equations take affine expressions only
-        return _least_slacks(canonical, self.main, self.extra, self._open, rest, rng)
+        return _least_slacks(canonical, self.main, self.extra, self.open, rest, rng)
 
 
 def _row_gaps(form: CanonicalForm, rows: np.ndarray, rest: FloatArray) -> FloatArray:
