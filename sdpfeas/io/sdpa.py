@@ -19,7 +19,8 @@ block sizes (negative for a diagonal block), each on a line of its own, then c, 
 block i j value``. Braces, parentheses and commas count as blanks, text behind the header numbers is ignored,
 numbers may be broken over lines, and Fortran's ``1.0D+00`` is understood. An entry stands for itself and its
 mirror image, whichever triangle it is in. Entries given more than once are added up, as SDPT3 does (CSDP
-refuses them), unless the sum would be rounded, and ``(i, j)`` and ``(j, i)`` are the same entry.
+refuses them), unless the sum would be rounded. A file with both ``(i, j)`` and ``(j, i)`` is refused, as by
+CSDP: it may mean one entry or the sum of two.
 
 Numbers are read as the doubles next to them, as every solver reads them, whatever number of digits they
 have. Verdicts are about those doubles.
@@ -311,6 +312,12 @@ class _Parser:
             self.fail(start + _token_place(body, 5 * entry + k), why)
         row, column = np.minimum(i, j).astype(np.int64) - 1, np.maximum(i, j).astype(np.int64) - 1
         data = SdpaData(sizes, c, matrix.astype(np.int64), which, row, column, np.array(value))
+        both = _in_both_triangles(table)
+        if both is not None:
+            self.fail(
+                start + _token_place(body, 5 * both + 2),
+                "an entry is given in both triangles, and stands for its mirror image already; give it once",
+            )
         once, rounded = data.added_up()
         if rounded.size:
             self.fail(
@@ -357,6 +364,21 @@ class _Parser:
                 )
             place += len(line) + 1
         self.fail(place, "the last entry is incomplete")
+
+
+def _in_both_triangles(table: FloatArray) -> int | None:
+    """The first entry whose mirror image is given before it; None if there is none."""
+    matrix, block, i, j, _ = table.T
+    below = i > j
+    if not below.any() or not (i < j).any():
+        return None
+    keys = (matrix, block, np.minimum(i, j), np.maximum(i, j))
+    order = np.lexsort((below, *keys))
+    same = np.ones(order.size - 1, dtype=bool)
+    for key in keys:
+        same &= key[order[1:]] == key[order[:-1]]
+    found = np.flatnonzero(same & (below[order[1:]] != below[order[:-1]]))
+    return int(np.min(np.maximum(order[found], order[found + 1]))) if found.size else None
 
 
 def _token_place(body: bytes, k: int) -> int:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import need
-from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray, symmetrize
+from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import float_array
@@ -101,32 +101,39 @@ def _units(block: BlockSet) -> Iterator[tuple[list[int], FloatArray]]:
         yield sorted({int(p * block.n + q), int(q * block.n + p)}), unit
 
 
-def _value(linear: Callable[[FloatArray], Any], x: FloatArray, target: BlockSet) -> FloatArray:
-    """The value of the map, entry by entry."""
-    value = linear(x)
-    value = value if sp.issparse(value) else target.coordinates(value, exact=False)
+def _value(
+    linear: Callable[[FloatArray], Any], x: FloatArray, target: BlockSet, *, exact: bool = True
+) -> FloatArray:
+    """The value of the map, entry by entry; ``exact=False`` lets it be symmetric up to rounding."""
+    value = linear(np.array(x))
+    value = value.toarray() if sp.issparse(value) else np.asarray(value)
+    if not exact and value.ndim == 2 and value.shape[0] == value.shape[1]:
+        apart = np.max(np.abs(value - value.T.conj()), initial=0.0)
+        if not apart <= SYMMETRY_TOLERANCE * max(np.max(np.abs(value), initial=0.0), 1e-300):
+            raise ProblemError("the map gives matrices that are not symmetric (complex: not Hermitian)")
+    value = target.coordinates(value, exact=exact)
     if np.shape(value) != target.shape:
         raise ProblemError(f"the map gives an array of shape {np.shape(value)}, expected {target.shape}")
-    array = float_array(value.toarray() if sp.issparse(value) else value, "the values of the map")
+    array = float_array(value, "the values of the map", exact=exact)
     if not np.isfinite(array).all():
         raise ProblemError("the values of the map hold NaN or infinity")
-    if target.matrix:
-        apart = float(np.max(np.abs(array - array.T)))
-        if apart > SYMMETRY_TOLERANCE * float(np.max(np.abs(array))):
-            raise ProblemError(
-                f"the map gives matrices that are not symmetric, entries differ by {apart:.3g}"
-            )
-        array = symmetrize(array)
     return array.reshape(-1)
 
 
 def _require_linear(
     linear: Callable[[FloatArray], Any], stacked: Any, block: BlockSet, target: BlockSet
 ) -> None:
-    """Compare the map with what was found, at a point where nothing cancels by chance."""
-    x = block.symmetrize(np.random.default_rng(0).uniform(0.5, 1.5, block.shape))
-    flat = x.reshape(-1)
-    expected, size = stacked.T @ flat, abs(stacked).T @ np.abs(flat)
-    apart = np.abs(_value(linear, x, target) - expected)
-    if not np.all(apart <= LINEAR * (size + float(np.max(size, initial=0.0)))):
-        raise ProblemError("the map is not linear; what it gives at zero belongs into the constant")
+    """Compare the map with what was found, at points of both signs and several scales.
+
+    A map that is linear on the positive points only, such as ``abs``, or near the origin only, is refused.
+    """
+    rng = np.random.default_rng(0)
+    draws = [rng.uniform(0.5, 1.5, block.shape), -rng.uniform(0.5, 1.5, block.shape)]
+    draws += [scale * rng.normal(size=block.shape) for scale in (1.0, 1e-3, 1e3, 1e6, 1.0)]
+    for draw in [*draws, np.zeros(block.shape)]:
+        x = block.symmetrize(draw)
+        flat = x.reshape(-1)
+        expected, size = stacked.T @ flat, abs(stacked).T @ np.abs(flat)
+        apart = np.abs(_value(linear, x, target, exact=False) - expected)
+        if not np.all(apart <= LINEAR * (size + float(np.max(size, initial=0.0)))):
+            raise ProblemError("the map is not linear; what it gives at zero belongs into the constant")

@@ -24,7 +24,7 @@ from sdpfeas.problem.reductions.lifting import Lift, lift
 from sdpfeas.problem.reductions.scaling import Scaling, scale_rows
 from sdpfeas.problem.reductions.slack import Slack, with_slacks
 from sdpfeas.problem.rows import Rows, as_rows
-from sdpfeas.problem.rows.arrays import is_frozen
+from sdpfeas.problem.rows.arrays import is_frozen, sealed
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.stored import load_problem, save_problem
 from sdpfeas.problem.validation import RowError, float_array, listed, row_index
@@ -107,8 +107,7 @@ class FeasibilityProblem:
         put(self, "rows", tuple(self._checked_rows(b, e, low.size) for b, e in enumerate(row_list)))
         self._check_bounds(low, high)
         for name, array in (("lower", low), ("upper", high)):
-            array.setflags(write=False)
-            put(self, name, array)
+            put(self, name, sealed(array))
         shown = [self.block_name(b) for b in range(len(self.sets))]
         put(self, "lmis", checked_lmis(lmis, self.sets, shown, self.row_names))
 
@@ -162,17 +161,14 @@ class FeasibilityProblem:
     @cached_property
     def equality(self) -> np.ndarray:
         """Mask of the equality rows."""
-        mask = self.lower == self.upper
-        mask.setflags(write=False)
-        return mask
+        return np.asarray(sealed(self.lower == self.upper))
 
     @cached_property
     def norms(self) -> FloatArray:
         """Frobenius norm of every row over all blocks."""
         with np.errstate(over="ignore"):
             out = np.hypot.reduce(self.block_norms, axis=0)
-        out.setflags(write=False)
-        return out
+        return np.asarray(sealed(out))
 
     @property
     def sides(self) -> list[int]:
@@ -192,8 +188,7 @@ class FeasibilityProblem:
         need("the norms of the rows", *self._norm_work)
         out = np.array([np.zeros(self.m) if r is None else r.norms() for r in self.rows])
         out = out.reshape(len(self.sets), self.m)
-        out.setflags(write=False)
-        return out
+        return np.asarray(sealed(out))
 
     @cached_property
     def upper_norms(self) -> FloatArray:
@@ -203,8 +198,7 @@ class FeasibilityProblem:
         for b, rows in enumerate(self.rows):
             if rows is not None:
                 out[b] = rows.norms_upper
-        out.setflags(write=False)
-        return out
+        return np.asarray(sealed(out))
 
     @property
     def _norm_work(self) -> Work:

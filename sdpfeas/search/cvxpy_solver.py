@@ -10,11 +10,13 @@ import numpy as np
 
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.registry import Solver, find_solver
-from sdpfeas.errors import OptionError
+from sdpfeas.errors import OptionError, ProblemError
 from sdpfeas.extras import cvxpy
+from sdpfeas.io.cvxpy import convert
 from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.canonical import counted
 from sdpfeas.io.cvxpy.reader import reader
+from sdpfeas.io.cvxpy.words import spoken
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.search.irreducible import contradiction
 from sdpfeas.search.model_optimum import column_objective
@@ -41,8 +43,7 @@ def cvxpy_solver(
     certificate in the dual values (a facial chain has none). With an objective, ``optimal`` says that its
     value is proved to lie within the tolerance of :func:`sdpfeas.optimum`; there are no dual values then.
     Where nothing is proved cvxpy's ``SolverError`` says why. The verdict is about the canonical form cvxpy
-    hands over: :func:`sdpfeas.solve` of the problem itself also refuses what cvxpy approximates on the way
-    there.
+    hands over. Problems that it changes on the way there are refused, as by :func:`sdpfeas.solve`.
 
     Parameters
     ----------
@@ -80,7 +81,23 @@ def cvxpy_solver(
             raise OptionError(f"unknown options {', '.join(unknown)}; known: {', '.join(sorted(_SETTINGS))}")
         return _answer(data, inverse, chosen, {**given, **asked})
 
-    return reader(answer)
+    return reader(answer, _admit)
+
+
+def _admit(problem: Any) -> None:
+    """Refuse a problem whose canonical form differs from it, as :func:`sdpfeas.solve` does."""
+    cp = cvxpy()
+    goal = problem.objective.expr
+    bound = cp.Variable()
+    reached = goal <= bound if isinstance(problem.objective, cp.Minimize) else goal >= bound
+    objective = [] if goal.is_constant() else [reached.set_label("objective")]
+    form = convert(cp.Problem(cp.Minimize(0), [*problem.constraints, *objective]))
+    lost = form.posed[len(form.original.constraints) :]
+    if lost:
+        raise ProblemError(
+            f"cvxpy hands over `{spoken(lost[0][1])}` without `{spoken(lost[0][0])}`, which it implies; "
+            "declare the variable nonneg=True, or pass the problem to sdpfeas.solve"
+        )
 
 
 def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[str, Any]) -> Any:

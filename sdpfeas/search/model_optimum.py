@@ -10,6 +10,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.extras import cvxpy
 from sdpfeas.io.cvxpy import convert
 from sdpfeas.io.cvxpy.blocks import Blocks
+from sdpfeas.io.cvxpy.guard import require_met
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective, Sense
 from sdpfeas.search.optimum import Optimum, optimum
@@ -35,6 +36,7 @@ def optimum_model(model: Any, *arguments: Any, **settings: Any) -> Optimum:
     column[form.value_way.places[bound.id]] = form.value_way.factors[bound.id] != 0.0
     found = optimum(form.problem, column_objective(form.blocks, column, sense), *arguments, **settings)
     if found.point is not None:
+        require_met(form, found.point)
         form.assign(found.point)
     return found
 

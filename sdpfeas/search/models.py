@@ -16,6 +16,7 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, hint
 from sdpfeas.io.cvxpy import CvxpyForm, convert
 from sdpfeas.io.cvxpy.blocks import Blocks
+from sdpfeas.io.cvxpy.guard import violated
 from sdpfeas.io.cvxpy.traced import Part
 from sdpfeas.io.cvxpy.words import spoken
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -244,6 +245,11 @@ def _model_check(check: Check, form: CvxpyForm, ask: Ask, note: str = "") -> Mod
     if not objective.expr.is_constant():
         note += "; the objective is no part of the question (sf.optimum brackets it)"
     facts["reason"] += note
+    if check.verdict is Verdict.FEASIBLE and check.point is not None:
+        wrong = violated(form, check.point)
+        if wrong:
+            nothing = dict.fromkeys(("proof", "margin", "point", "certificate", "rational", "chain"))
+            facts.update(nothing, verdict=Verdict.UNDECIDED, reason=wrong, repairs=())
     return ModelCheck(**facts, form=form, ask=ask)
 
 

@@ -18,6 +18,7 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ProblemError
 from sdpfeas.harmless import visible
 from sdpfeas.io.cvxpy import CvxpyForm, convert
+from sdpfeas.io.cvxpy.guard import require_met
 from sdpfeas.search.bracket import relative_gap
 from sdpfeas.search.driver import BisectionResult, Step, require_tolerances
 from sdpfeas.search.solving import solve
@@ -76,6 +77,8 @@ class _Asking:
         self.parameter.value = value
         form = convert(self.model)
         check = self._ask(form, deadline.limit)
+        if check.verdict is Verdict.FEASIBLE and check.point is not None:
+            require_met(form, check.point)
         if check.verdict is not Verdict.UNDECIDED:
             self.ends[check.verdict] = (value, form, check)
         low, high = self.bracket

@@ -227,7 +227,7 @@ SMALL = "1\n1\n2\n3.0\n1 1 1 1 1.0\n1 1 1 2 2.0\n"
         SMALL.replace("\n", "\r\n"),
         "*c\n\n  * c\n" + SMALL,
         SMALL.replace("1 1 1 2 2.0", "1 1 2 1 2.0"),  # the other triangle
-        SMALL.replace("1 1 1 2 2.0", "1 1 1 2 1.5\n1 1 2 1 0.5"),  # repeated entries add up
+        SMALL.replace("1 1 1 2 2.0", "1 1 1 2 1.5\n1 1 1 2 0.5"),  # repeated entries add up
         SMALL.replace("1 1 1 2 2.0", "{1, 1, (1, 2), +2.0D0}"),
         SMALL.replace("1 1 1 2 2.0", "1 1\n1 2\n2.0"),  # an entry over three lines
         SMALL.replace("1 1 1 1 1.0", "* a comment between entries\n1 1 1 1 1.0"),
@@ -240,6 +240,14 @@ def test_files_in_the_wild(tmp_path: Path, text: str) -> None:
     p = read_sdpa(written(tmp_path, text))
     np.testing.assert_array_equal(full(p.rows[0], 1), [[[1.0, 2.0], [2.0, 0.0]]])
     np.testing.assert_array_equal(p.lower, [3.0])
+
+
+@pytest.mark.parametrize("second", ["1 1 2 1 2.0", "1 1 2 1 0.5", "1 1 2 2 1.0\n1 1 2 1 2.0"])
+def test_entries_in_both_triangles_are_refused(tmp_path: Path, second: str) -> None:
+    """CSDP ends with "Duplicate entry!"; adding them up doubles what a full matrix means."""
+    with pytest.raises(sf.FileFormatError, match=rf"line {6 + second.count('1 1')}.*both triangles"):
+        read_sdpa(written(tmp_path, SMALL + second + "\n"))
+    read_sdpa(written(tmp_path, SMALL.replace("1 1 1 2", "0 1 1 2") + second + "\n"))
 
 
 def test_numbers_of_the_header_may_span_lines(tmp_path: Path) -> None:

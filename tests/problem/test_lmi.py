@@ -90,7 +90,8 @@ def test_lmis_are_immutable():
             change()
     again = pickle.loads(pickle.dumps(problem(item)))
     assert again == problem(item)
-    assert not again.lmis[0].constant.flags.writeable
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        again.lmis[0].constant.setflags(write=True)
 
 
 def test_the_hash_sees_lmis_and_only_them():
@@ -272,6 +273,17 @@ BAD_TERMS = {
     "a wrong shape": ({"P": np.ones((2, 2))}, r"block P: coefficients have shape \(2, 2\)"),
     "a wrong number": ({"t": [sp.csr_array(EYE)] * 2}, "2 matrices are no coefficients"),
     "no linear map": ({"P": lambda p: p @ p}, "not linear"),
+    "the modulus": ({"P": np.abs}, "not linear"),
+    "a maximum": ({"P": lambda p: np.maximum(p, -p)}, "not linear"),
+    "the positive part": ({"P": lambda p: np.maximum(p, 0.0)}, "not linear"),
+    "squares": ({"P": lambda p: p**2}, "not linear"),
+    "linear near zero": ({"P": lambda p: np.clip(p, -100.0, 100.0)}, "not linear"),
+    "linear far off": ({"P": lambda p: np.where(np.abs(p) < 0.1, 0.0, p)}, "not linear"),
+    "a complex map": ({"P": lambda p: p * (1 + 0j)}, "real array"),
+    "symmetric for units only": (
+        {"P": lambda p: p + (p[0, 0] * p[0, 1]) * np.array([[0, 1], [-1, 0]])},
+        "symm",
+    ),
     "an affine map": ({"P": lambda p: p + EYE}, "not linear"),
     "a skew map": ({"P": lambda p: np.array([[1.0, 0.0], [1.0, 1.0]]) @ p}, "not symmetric"),
     "a map into vectors": ({"P": np.diag}, "shape"),
@@ -286,6 +298,15 @@ def test_the_builder_refuses_what_is_no_lmi(case):
     with pytest.raises(sf.ProblemError, match=said) as refusal:
         built(terms)
     assert "decay" in str(refusal.value)
+
+
+def test_the_builder_takes_no_hermitian_part_of_maps():
+    skew = np.array([[1.0, 1j], [1j, 1.0]])
+    third = np.array([[1.0, 1 / 3 + 1j * 1e-20], [1 / 3 - 1j * 1e-20, 1.0]])  # 1/3 + 1e-20 is rounded
+    for wrong, said in ((skew, "Hermitian"), (third, "no floating-point number")):
+        for form in ([wrong], lambda x, h=wrong: x[0] * h):
+            with pytest.raises(sf.ProblemError, match=said):
+                built({"P": form}, constant=EYE, block=sf.Free(1), into=sf.HermitianPSD(2))
 
 
 def test_the_builder_refuses_names_and_constants():

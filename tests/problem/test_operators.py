@@ -304,6 +304,8 @@ def _assert_frozen(rows):
     _, arrays, children = rows.state()
     for array in arrays.values():
         assert not array.flags.writeable
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.setflags(write=True)
     for name in ("m", "n", "matrix"):
         with pytest.raises(AttributeError, match="immutable"):
             setattr(rows, name, 1)

@@ -29,6 +29,7 @@ from strategies import (
 
 import sdpfeas as sf
 from sdpfeas.problem import stored as files
+from sdpfeas.problem.hashing import hash_of
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Sparse, Stacked
 
 
@@ -227,12 +228,42 @@ def assert_frozen(problem):
         with pytest.raises(AttributeError, match="immutable"):
             delattr(problem, name)
     for name in ("lower", "upper", "equality", "norms", "block_norms", "upper_norms"):
-        assert not getattr(problem, name).flags.writeable
+        _assert_read_only(getattr(problem, name))
     everywhere(problem, lambda rows: [_assert_read_only(array) for array in rows.state()[1].values()])
 
 
 def _assert_read_only(array):
     assert not array.flags.writeable
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        array.setflags(write=True)
+    base = array.base
+    assert not isinstance(base, np.ndarray) or not base.flags.writeable
+
+
+def test_arrays_that_were_read_only_when_given_are_copied():
+    given = {
+        "lower": np.zeros(1),
+        "dense": np.eye(2)[None],
+        "constant": np.eye(2),
+        "factors": np.ones((1, 2)),
+        "data": np.ones(2),
+    }
+    for array in given.values():
+        array.setflags(write=False)
+    sparse = sp.csr_array((given["data"], np.array([0, 3]), np.array([0, 2])), shape=(1, 4))
+    low_rank = LowRank.from_stacked(given["factors"], np.ones(1), np.zeros(1, int), 1)
+    lmi = sf.LMI(sf.PSD(2), given["constant"], [None, None, None])
+    rows = [given["dense"], Sparse(sparse, 2), low_rank]
+    problem = sf.FeasibilityProblem([sf.PSD(2)] * 3, rows, given["lower"], np.ones(1), lmis=[lmi])
+    before = hash_of(problem)
+    for array in given.values():
+        array.setflags(write=True)
+        array[:] = 7.0
+    assert np.array_equal(problem.lower, [0.0])
+    assert np.array_equal(problem.lmis[0].constant, np.eye(2))
+    for each, expected in zip(problem.rows, (np.eye(2), np.eye(2), np.ones((2, 2))), strict=True):
+        assert np.array_equal(np.array(each.exact_row(0), dtype=float).reshape(2, 2), expected)
+    assert hash_of(problem) == before
 
 
 @given(problems())

@@ -22,7 +22,7 @@ from sdpfeas.harmless import visible
 from sdpfeas.io.cvxpy.words import spoken
 from sdpfeas.numerics.linalg import FloatArray
 
-__all__ = ["left_out", "require_accepted"]
+__all__ = ["atoms", "is_even_power", "left_out", "require_accepted"]
 
 #: Constraints that a refusal names, at most.
 MOST_NAMED = 3
@@ -52,6 +52,11 @@ _BEYOND = {
 } | {"PowCone3D", "PowConeND", "GeoMean", "Pnorm", "Power"}
 #: Attributes that cvxpy keeps when it splits a complex variable into real and imaginary part.
 _SPLIT = {"complex", "hermitian", "imag"}
+#: What is wrong with lengths along an axis of an array with more than two.
+_MANY_AXES = (
+    "cvxpy mixes up the entries of arrays of more than two dimensions along an axis; take slices, or reshape "
+    "to a matrix"
+)
 #: Products of factors that are multiplied out exactly, at most.
 _EXACT_PRODUCTS = 100_000
 
@@ -83,7 +88,10 @@ def require_accepted(problem: Any) -> None:
         raise ProblemError("the problem has no variables")
     for variable in problem.variables():
         _require_kept(variable)
-    for atom in _atoms(problem.constraints):
+    for constraint in problem.constraints:
+        if type(constraint).__name__ == "SOC" and len(constraint.args[1].shape) > 2:
+            raise ProblemError(f"`{spoken(constraint)}`: {_MANY_AXES}")
+    for atom in atoms(problem.constraints):
         _require_exact(atom)
 
 
@@ -98,10 +106,10 @@ def left_out(constraint: Any) -> list[Any]:
     constraint : cvxpy.Constraint
         The constraint.
     """
-    return [atom.args[0] >= 0 for atom in _atoms([constraint]) if _asks_for_sign(atom)]
+    return [atom.args[0] >= 0 for atom in atoms([constraint]) if _asks_for_sign(atom)]
 
 
-def _atoms(constraints: Iterable[Any]) -> Iterator[Any]:
+def atoms(constraints: Iterable[Any]) -> Iterator[Any]:
     """The functions of variables in some constraints, each once; what is constant is only data."""
     from cvxpy.expressions.expression import Expression
     from cvxpy.expressions.leaf import Leaf
@@ -111,23 +119,33 @@ def _atoms(constraints: Iterable[Any]) -> Iterator[Any]:
     while stack:
         node = stack.pop()
         # Some functions, all of them refused, have constraints and problems for arguments.
-        if (
-            id(node) in seen
-            or not isinstance(node, Expression)
-            or isinstance(node, Leaf)
-            or node.is_constant()
-        ):
+        if id(node) in seen or not isinstance(node, Expression) or isinstance(node, Leaf):
             continue
         seen.add(id(node))
+        if node.is_constant():
+            _require_data(node)
+            continue
         stack.extend(node.args)
         yield node
+
+
+def _require_data(node: Any) -> None:
+    """Refuse a constant function of variables, such as ``power(x, 0)``: cvxpy loses its shape or value."""
+    if 0 in node.shape or not node.variables():
+        return
+    if not all(argument.is_constant() for argument in node.args):
+        raise ProblemError(
+            f"`{visible(node.name())}` is constant, whatever its variables are; write the constant instead"
+        )
+    for argument in node.args:
+        _require_data(argument)
 
 
 def _require_known(problem: Any) -> None:
     """Refuse functions and constraints whose translation is not known to be exact."""
     from cvxpy.atoms.affine.affine_atom import AffAtom
 
-    kinds = {type(atom) for atom in _atoms(problem.constraints)}
+    kinds = {type(atom) for atom in atoms(problem.constraints)}
     names = {k.__name__ for k in kinds if not issubclass(k, AffAtom)} - _EXACT - _CHECKED
     names |= {type(constraint).__name__ for constraint in problem.constraints} - _CONSTRAINTS
     beyond = sorted(names & _BEYOND)
@@ -183,7 +201,16 @@ def _require_exact(atom: Any) -> None:
                 "is no convex constraint here; take cp.pos of the argument if that is meant"
             )
     elif kind == "PnormApprox":
+        if atom.axis is not None and len(atom.args[0].shape) > 2:
+            raise ProblemError(f"norm: {_MANY_AXES}")
         _require_meant(atom, (atom.original_p,), (atom.p,))
+    elif kind in ("sum_largest", "lambda_sum_largest"):
+        terms = atom.args[0].size if kind == "sum_largest" else atom.args[0].shape[0]
+        if atom.k > terms:
+            raise ProblemError(
+                f"{kind}: {atom.k} of {terms} numbers; cvxpy takes another function where there are fewer "
+                "numbers than asked for"
+            )
     elif kind == "GeoMeanApprox":
         weights = [_meant(p) for p in atom.p]
         _require_meant(atom, [w / sum(weights) for w in weights], atom.w)
@@ -207,9 +234,15 @@ def _asks_for_sign(atom: Any) -> bool:
     """Whether a function is a power that is infinite for negative numbers, of what may be negative."""
     if type(atom).__name__ != "PowerApprox" or atom.p_used <= 1:
         return False
+    return not is_even_power(atom) and not atom.args[0].is_nonneg()
+
+
+def is_even_power(atom: Any) -> bool:
+    """Whether a function is ``x**p`` with ``p`` a power of two, other than 1."""
+    if type(atom).__name__ != "PowerApprox":
+        return False
     exponent = Fraction(atom.p_used)
-    even = exponent.denominator == 1 and exponent.numerator & (exponent.numerator - 1) == 0
-    return not even and not atom.args[0].is_nonneg()
+    return exponent.denominator == 1 and exponent > 1 and exponent.numerator & (exponent.numerator - 1) == 0
 
 
 def _meant(number: Any) -> Fraction:

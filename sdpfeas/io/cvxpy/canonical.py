@@ -216,8 +216,11 @@ def canonical_form(problem: Any) -> CanonicalForm:
             data, chain, inverse = problem.get_problem_data(reader(), ignore_dpp=True)
     except SolverError:
         raise ProblemError("cvxpy finds no linear, second-order and semidefinite form of this") from None
-    # What cvxpy does not know of complex numbers runs into its assertions.
-    except (DCPError, DPPError, ParameterError, ValueError, AssertionError, NotImplementedError) as error:
+    # Complex numbers, empty arrays and axes that cvxpy does not expect run into its assertions and worse.
+    except (
+        *(DCPError, DPPError, ParameterError, NotImplementedError),
+        *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError),
+    ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ProblemError(f"cvxpy cannot bring this into semidefinite form: {reason}") from None
     unknown = sorted({type(step).__name__ for step in chain.reductions} - _STEPS)
@@ -264,6 +267,8 @@ def counted(data: Any, chain: Any = None, inverse: Any = None) -> CanonicalForm:
         kind = type(constraint).__name__
         if kind not in rows:
             raise ProblemError(f"cvxpy's canonical form holds a cone that no problem of ours does: {kind}")
+        if kind == "SOC" and (constraint.axis != 0 or len(constraint.args[1].shape) > 2):
+            raise ProblemError("cvxpy mixes up the entries of lengths along an axis of arrays like this one")
         sizes = [constraint.size] if kind in ("Zero", "NonNeg") else constraint.cone_sizes()
         first = start
         for size in sizes:

@@ -14,6 +14,7 @@ from sdpfeas.extras import cvxpy
 from sdpfeas.io.cvxpy.accepted import left_out, require_accepted
 from sdpfeas.io.cvxpy.blocks import Blocks
 from sdpfeas.io.cvxpy.canonical import CanonicalForm, canonical_form
+from sdpfeas.io.cvxpy.guard import require_same
 from sdpfeas.io.cvxpy.traced import Part, traced
 from sdpfeas.io.cvxpy.ways import Way, dual_way, value_way
 from sdpfeas.numerics.linalg import FloatArray
@@ -77,7 +78,7 @@ class CvxpyForm(Reduction):
     problem: FeasibilityProblem
     canonical: CanonicalForm
     blocks: Blocks
-    _posed: tuple[tuple[Any, Any], ...]
+    posed: tuple[tuple[Any, Any], ...]
 
     def values(self, point: Point) -> dict[Any, Any]:
         """The values of cvxpy's variables at a point.
@@ -103,7 +104,7 @@ class CvxpyForm(Reduction):
             Multipliers of the rows of ``problem``, such as a certificate.
         """
         found = self.canonical.invert_duals(self.blocks.row_multipliers(y))
-        return {c: found[made.id] for made, c in reversed(self._posed) if made.id in found}
+        return {c: found[made.id] for made, c in reversed(self.posed) if made.id in found}
 
     def point(self, point: Point) -> Any:
         """Map a point back: values by variable."""
@@ -124,7 +125,7 @@ class CvxpyForm(Reduction):
         Rows that define functions have no dual value in cvxpy; theirs are chosen for the weighted rows to
         cancel as well as they can.
         """
-        numbers = {id(original): made.id for made, original in reversed(self._posed)}
+        numbers = {id(original): made.id for made, original in reversed(self.posed)}
         values = {numbers[id(c)]: value for c, value in y.items() if id(c) in numbers}
         z, known = self.dual_way.forth(values)
         open_rows = np.flatnonzero(~known & self.blocks.asked)
@@ -137,7 +138,7 @@ class CvxpyForm(Reduction):
 
     def number(self, constraint: Any) -> int | None:
         """The number that cvxpy gave a constraint of the user when it compiled it."""
-        return next((made.id for made, original in self._posed if original is constraint), None)
+        return next((made.id for made, original in self.posed if original is constraint), None)
 
     def assign(self, point: Point) -> None:
         """Set the values of cvxpy's variables from a point.
@@ -173,7 +174,7 @@ class CvxpyForm(Reduction):
     def parts(self) -> list[Part]:
         """The constraints and attributes as the user knows them, with their rows of the canonical form."""
         own = {v: self._columns_of(v) for v in self._variables}
-        return traced(self.canonical, self._posed, self._variables, own)
+        return traced(self.canonical, self.posed, self._variables, own)
 
     @property
     def auxiliary(self) -> np.ndarray:
@@ -213,7 +214,9 @@ def convert(problem: cp.Problem) -> CvxpyForm:
     posed += [(implied, c) for c in asked.constraints for implied in left_out(c)]
     form = canonical_form(cp.Problem(cp.Minimize(0), [made for made, _ in posed]))
     blocks = Blocks(form)
-    return CvxpyForm(problem, blocks.problem(), form, blocks, tuple(posed))
+    made = CvxpyForm(problem, blocks.problem(), form, blocks, tuple(posed))
+    require_same(made)
+    return made
 
 
 def _with_constants(constraint: Any) -> Any:

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 
 __all__ = ["reader"]
 
 
-def reader(answer: Callable[[dict[str, Any], Any, dict[str, Any]], Any] | None = None) -> Any:
+def reader(
+    answer: Callable[[dict[str, Any], Any, dict[str, Any]], Any] | None = None,
+    admit: Callable[[Any], None] | None = None,
+) -> Any:
     """Make such a solver.
 
     Parameters
@@ -21,6 +25,8 @@ def reader(answer: Callable[[dict[str, Any], Any, dict[str, Any]], Any] | None =
     answer : callable, optional
         Takes the data cvxpy compiled, what it needs for the way back, and the options of ``Problem.solve``;
         returns a ``cvxpy.reductions.Solution``. Without it the solver solves nothing.
+    admit : callable, optional
+        Takes the problem before cvxpy compiles it, and raises an error if it is not to be solved.
     """
     from cvxpy.constraints import SOC, NonNeg, SvecPSD, Zero
     from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
@@ -39,6 +45,14 @@ def reader(answer: Callable[[dict[str, Any], Any, dict[str, Any]], Any] | None =
 
         def import_solver(self) -> None:
             pass
+
+        def can_solve(self, problem_form: Any) -> bool:
+            if admit is not None:
+                asked = vars(problem_form).get("_problem")
+                if asked is None:
+                    raise ProblemError("this version of cvxpy does not show the problem to its solvers")
+                admit(asked)
+            return bool(super().can_solve(problem_form))
 
         def cite(self, data: Any) -> str:
             return ""

@@ -17,7 +17,7 @@ from sdpfeas.harmless import visible
 from sdpfeas.io.cvxpy.canonical import CanonicalForm
 from sdpfeas.io.cvxpy.words import spoken
 
-__all__ = ["Part", "traced"]
+__all__ = ["Part", "successors", "tied", "traced"]
 
 #: Attributes in words; what is not here is named as it was given.
 _SAID = {
@@ -81,9 +81,9 @@ def traced(
         index = users.setdefault(id(original), len(users))
         if index == len(constraints):
             constraints.append(original)
-        for number in _successors(made.id, form):
+        for number in successors(made.id, form):
             owner[number] = index
-    groups = _tied(form, np.concatenate([np.zeros(0, dtype=int), *own.values()]))
+    groups = tied(form, np.concatenate([np.zeros(0, dtype=int), *own.values()]))
     main: list[list[np.ndarray]] = [[] for _ in constraints]
     extra: list[list[np.ndarray]] = [[] for _ in constraints]
     attributes: dict[tuple[int, str], list[np.ndarray]] = {}
@@ -138,7 +138,7 @@ def _given(variable: Any, name: str) -> bool:
     return value is not None and value is not False
 
 
-def _successors(number: int, form: CanonicalForm) -> set[int]:
+def successors(number: int, form: CanonicalForm) -> set[int]:
     """The numbers of the constraints that one became, step by step."""
     numbers = {number}
     for _, inverse in form.steps():
@@ -156,7 +156,7 @@ def _successors(number: int, form: CanonicalForm) -> set[int]:
     return numbers
 
 
-def _tied(form: CanonicalForm, own: np.ndarray) -> list[int]:
+def tied(form: CanonicalForm, own: np.ndarray) -> list[int]:
     """A number for every piece, the same for pieces that auxiliary columns tie together."""
     auxiliary = np.ones(form.matrix.shape[1], dtype=bool)
     auxiliary[own] = False

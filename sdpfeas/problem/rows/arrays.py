@@ -58,14 +58,35 @@ def longest_row(matrix: Any) -> int:
     return int(np.max(np.diff(matrix.indptr), initial=0))
 
 
+class _Owner:
+    """The owner of the memory of a sealed array, which hands out no writeable view of it."""
+
+    __slots__ = ("__array_interface__", "__kept")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.__kept = array
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], True)}
+
+
+def sealed(array: Any) -> Any:
+    """The numbers of a new array, not copied, in one that ``setflags`` cannot make writeable."""
+    array.setflags(write=False)
+    return np.asarray(_Owner(array))
+
+
+def is_sealed(array: Any) -> bool:
+    """Whether nobody can change an array: :func:`sealed` made it."""
+    return isinstance(array.base, _Owner)
+
+
 def is_frozen(array: Any) -> bool:
-    """Whether an array is what :func:`frozen` returns: read-only, contiguous, its own, without -0.0."""
+    """Whether an array is what :func:`frozen` returns: sealed, contiguous, without -0.0."""
     return bool(
         isinstance(array, np.ndarray)
         and array.dtype == np.float64
         and array.flags.c_contiguous
-        and not array.flags.writeable
-        and array.base is None
+        and is_sealed(array)
         and not np.any(np.signbit(array) & (array == 0.0))
     )
 
@@ -75,9 +96,7 @@ def frozen(array: FloatArray) -> FloatArray:
     if is_frozen(array):
         return array
     # Adding zero turns -0.0 into 0.0, so that equal data hash equally.
-    out = np.ascontiguousarray(array + 0.0)
-    out.setflags(write=False)
-    return out
+    return np.asarray(sealed(np.ascontiguousarray(array + 0.0)))
 
 
 def fractions(array: FloatArray, read: Read = Fraction) -> np.ndarray:
@@ -148,10 +167,10 @@ def require_sound(indices: np.ndarray, indptr: np.ndarray, width: int, what: str
 
 def frozen_csr(array: Any) -> Any:
     """Make a CSR array read-only, in place; one index width, so that equal rows hash equally."""
-    array.indices = array.indices.astype(np.int64)
-    array.indptr = array.indptr.astype(np.int64)
-    for part in (array.data, array.indices, array.indptr):
-        part.setflags(write=False)
+    for name, kind in (("data", np.float64), ("indices", np.int64), ("indptr", np.int64)):
+        part = getattr(array, name)
+        if not (is_sealed(part) and part.dtype == kind):
+            setattr(array, name, sealed(part.astype(kind)))  # a copy: somebody else may hold the array
     return array
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, in_strips, inflate, product_up, sum_up
-from sdpfeas.problem.rows.arrays import Read, value_range
+from sdpfeas.problem.rows.arrays import Read, sealed, value_range
 from sdpfeas.problem.validation import RowError, row_index
 
 __all__ = ["Rows", "State"]
@@ -172,9 +172,7 @@ class Rows(ABC):
 
         Zero only where no term is.
         """
-        out = self._norms_upper()
-        out.setflags(write=False)
-        return out
+        return np.asarray(sealed(self._norms_upper()))
 
     def _norms_upper(self) -> FloatArray:
         return inflate(self.norms(), self.gram_depth)

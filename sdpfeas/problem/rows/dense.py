@@ -14,7 +14,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import Work, need
 from sdpfeas.numerics.exactness import mean_of
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
-from sdpfeas.problem.rows.arrays import EMPTY, Read, exponents, fractions, frozen
+from sdpfeas.problem.rows.arrays import EMPTY, Read, exponents, fractions, frozen, sealed
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.rows.compose import Combined
 from sdpfeas.problem.validation import RowError, float_array, require_exact_mean, require_symmetric
@@ -129,10 +129,9 @@ class Dense(Rows):
     def _like(self, array: FloatArray) -> Dense:
         """Rows in a new array made of these, which is known to be finite and symmetric."""
         array += 0.0  # as `frozen` does, but in place: the problem may fill half of the memory
-        array.setflags(write=False)
         rows = type(self).__new__(type(self))
         rows.matrix, rows.m, rows.n = self.matrix, array.shape[0], self.n
-        rows._array = array
+        rows._array = sealed(array)
         rows._flat = rows._array.reshape(rows.m, self._flat.shape[1])
         return rows
 

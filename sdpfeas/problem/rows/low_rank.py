@@ -15,7 +15,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
-from sdpfeas.problem.rows.arrays import EMPTY, Read, fractions, frozen, is_frozen
+from sdpfeas.problem.rows.arrays import EMPTY, Read, fractions, frozen, is_frozen, sealed
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import float_array, listed, require_finite, row_index
 
@@ -70,8 +70,7 @@ class LowRank(Rows):
     def _set(self, factors: FloatArray, signs: FloatArray, owner: np.ndarray, m: int) -> None:
         self.m, self.n, self.matrix = m, factors.shape[1], True
         self._factors, self._signs = frozen(factors), frozen(signs)
-        self._owner = np.array(owner, dtype=np.int64)
-        self._owner.setflags(write=False)
+        self._owner = sealed(np.array(owner, dtype=np.int64))
 
     @classmethod
     def from_stacked(cls, factors: ArrayLike, signs: ArrayLike, owner: ArrayLike, m: int) -> LowRank:

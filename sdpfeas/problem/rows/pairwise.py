@@ -15,7 +15,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
-from sdpfeas.problem.rows.arrays import Read, fractions, frozen
+from sdpfeas.problem.rows.arrays import Read, fractions, frozen, sealed
 from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.rows.compose import Combined, selection
 from sdpfeas.problem.rows.low_rank import LowRank
@@ -37,9 +37,7 @@ def pair_indices(c: int) -> tuple[np.ndarray, np.ndarray]:
         How many things.
     """
     i, j = np.triu_indices(c, 1)
-    for index in (i, j):
-        index.setflags(write=False)
-    return i, j
+    return sealed(i), sealed(j)
 
 
 class PairwiseDifference(Rows):

@@ -21,6 +21,7 @@ from sdpfeas.extras import extra
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.reductions.scaling import power_of_two
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
+from sdpfeas.problem.rows.arrays import sealed
 from sdpfeas.problem.validation import require_doubles, require_symmetric
 from sdpfeas.wlda.family.provable import affinely_independent, equal_exactly
 from sdpfeas.wlda.family.row_space import RANK_TOLERANCE, column_sizes, row_space
@@ -284,7 +285,7 @@ def from_data(
     if shrinkage is None and scatter == "mean":
         data /= np.sqrt(counts)[index[order], None]
     data += 0.0  # no negative zeros
-    data.setflags(write=False)
+    data = sealed(data)
     factors = tuple(np.split(data, np.cumsum(np.bincount(index))[:-1]))
     factors = tuple(f[:0] if f.shape[0] == 1 else f for f in factors)
     covariances = None
