@@ -330,7 +330,25 @@ class Question:
                 raise NotProved("the rows are not symmetric")
         self.matrix = Lines.beside(parts)
         self.lmis = [Inequality(lmi, self.sets, read) for lmi in problem.lmis]
+        self._meet()
         self.equal = np.array([None not in pair and pair[0] == pair[1] for pair in self.bounds], dtype=bool)
+
+    def _meet(self) -> None:
+        """Make equations of parallel rows of which one's lower bound is another's upper bound."""
+        parallel: dict[Any, list[tuple[int, Any]]] = {}
+        for i, (place, values) in enumerate(self.matrix.lines):
+            if len(values):
+                key = place.tobytes(), tuple(str(v / values[0]) for v in values)
+                parallel.setdefault(key, []).append((i, values[0]))
+        for rows in (rows for rows in parallel.values() if len(rows) > 1):
+            ends: list[list[Any]] = [[], []]
+            for i, unit in rows:
+                for k, bound in enumerate(self.bounds[i]):
+                    if bound is not None:
+                        ends[k if unit > 0 else 1 - k].append(bound / unit)
+            if all(ends) and max(ends[0]) == min(ends[1]):
+                for i, unit in rows:
+                    self.bounds[i] = (max(ends[0]) * unit,) * 2
 
     def blocks(self, x: np.ndarray) -> Iterator[tuple[Block, np.ndarray]]:
         """Every set with its part of ``x``."""

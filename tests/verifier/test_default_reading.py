@@ -83,6 +83,25 @@ def test_no_verdict_is_about_other_numbers(
         assert audit(problem, saved(found.check), reading).finding is Finding.CONFIRMED
 
 
+@pytest.mark.parametrize("problem", FEASIBLE.values(), ids=FEASIBLE)
+def test_points_of_badly_scaled_problems_are_found(problem: sf.FeasibilityProblem) -> None:
+    found = sf.solve(problem, time_limit=10)
+    assert (found.verdict, found.proof) in (("feasible", "rigorous"), ("feasible", "exact")), found.reason
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equations_written_as_pairs_are_audited(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    root, rows = rng.integers(-3, 4, (3, 3)), rng.integers(-2, 3, (2, 3, 3))
+    rows = (rows + rows.transpose(0, 2, 1)).astype(float)
+    value, none = np.tensordot(rows, root @ root.T, 2), np.full(2, np.inf)
+    low, high = np.concatenate([value, -none]), np.concatenate([none, 3.0 * value])
+    problem = sf.FeasibilityProblem([sf.PSD(3)], [np.concatenate([rows, 3.0 * rows])], low, high)
+    found = sf.solve(problem, time_limit=10, rigorous=True)
+    assert found.verdict == "feasible", found.reason
+    assert audit(problem, saved(found.check)).finding is Finding.CONFIRMED
+
+
 def test_chains_do_not_move_bounds() -> None:
     """``a = b = 0.0004, c = 0.0008, a + b = c`` beside ``y = 1e12`` is feasible in both readings."""
     rows = [np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [1, 1, -1, 0], [0, 0, 0, 1]])]
