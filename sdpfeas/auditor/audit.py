@@ -77,6 +77,10 @@ class Audit:
 
 def audit(problem: FeasibilityProblem, answer: SavedResult) -> Audit:
     """Prove an answer, as it was read from its file, again, or its opposite."""
+    try:
+        arithmetic.require_ieee()
+    except NotProved as wrong:
+        return Audit(Finding.NOT_CONFIRMED, None, str(wrong))
     evidence: dict[str, Any] = {"feasible": answer.point, "infeasible": answer.certificate}
     chain = answer.chain if answer.verdict in evidence else None
     if chain is not None and chain.reading == answer.reading:
@@ -104,6 +108,7 @@ def audit(problem: FeasibilityProblem, answer: SavedResult) -> Audit:
 
 def prove(problem: FeasibilityProblem, verdict: str, evidence: Any, reading: str = "stored") -> str:
     """Prove a verdict and say how, or raise NotProved; without evidence by middles of sets or equations."""
+    arithmetic.require_ieee()
     question = Question(problem, reading)
     if verdict == "feasible":
         middle = [np.eye(block.n) if block.matrix else np.ones(block.n) for block in problem.sets]
