@@ -512,3 +512,14 @@ def test_overhead_per_cell(tmp_path: Path) -> None:
     print(f"{spent:.1f} s for 1000 cells, overhead {1000 * overhead:.1f} ms a cell")
     assert {c["outcome"] for c in cells} == {"done"}
     assert overhead < 0.05
+
+
+def test_a_crash_is_tried_once_more_when_the_study_is_resumed(tmp_path: Path) -> None:
+    """Somebody else may have killed the worker."""
+    plan = small_plan(tmp_path, ["honest", "crasher"], problems=1)
+    seen = []
+    for _ in range(3):
+        cells = compute(plan, tmp_path / "study.db")
+        seen.append({cell["solver"]: (cell["outcome"], cell["attempts"]) for cell in cells})
+    assert [found["crasher"] for found in seen] == [("crash", 1), ("crash", 2), ("crash", 2)]
+    assert {found["honest"] for found in seen} == {("done", 1)}
