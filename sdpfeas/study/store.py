@@ -376,7 +376,7 @@ class Store(Shown):
         return {r["key"] for r in rows if r["key"] not in again and (retry is None or not retry.picks(r))}
 
     def crashed(self) -> set[str]:
-        """Keys of the cells whose worker died at the first attempt: maybe killed, through no fault of theirs."""
+        """Keys of the cells whose worker died at the first attempt, maybe killed by somebody else."""
         query = "SELECT key FROM cells WHERE state = 'done' AND outcome = ? AND attempts < 2"
         return {row["key"] for row in self._rows(query, ("crash",))}
 
