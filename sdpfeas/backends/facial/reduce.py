@@ -30,8 +30,8 @@ class Reduced:
     chain : Chain
         The multipliers that prove it, step by step.
     faces : Faces or None
-        The face of every set: matrices ``V`` with ``X = V S V'``, or the entries that may be positive. None if
-        the time was up before the search began.
+        The face of every set: matrices ``V`` with ``X = V S V'``, or the entries that may be positive.
+        None if the time was up before the search began.
     infeasible : bool
         Whether the chain ends in a contradiction.
     smallest : bool
@@ -65,7 +65,7 @@ class Reduced:
 
     @property
     def reduction(self) -> Reduction | None:
-        """The smaller problem with the ways back; None if none is left or was found, or no double holds its numbers."""
+        """The smaller problem with the ways back; None if none is left or found, or no double can hold it."""
         try:
             found = None if self.infeasible or self.faces is None else self.faces.reduction
         except NotReduced:
