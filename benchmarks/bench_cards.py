@@ -15,6 +15,7 @@ import sdpfeas as sf
 from sdpfeas.backends.asking import ask
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
+from sdpfeas.study.foreign import ForeignFamily
 from sdpfeas.study.plan import Comparison, ComparisonCell
 from sdpfeas.verifier import decide
 
@@ -24,8 +25,10 @@ BUDGET, ROUNDS = 1.0, (1, 20)
 
 def test_card(benchmark: Any, plan: Comparison, cell: ComparisonCell) -> None:
     problem = plan.build(cell.problem)
+    if isinstance(problem, ForeignFamily):
+        problem = problem.load()
     settings = plan.settings
-    solver = cell.solver.solver
+    solver = sf.find_solver(cell.solver.spec)
     backend = solver.make()
 
     def run() -> Any:

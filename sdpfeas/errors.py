@@ -91,6 +91,10 @@ class OutOfMemory(LimitError):
         super().__init__(f"not enough memory for {what}: {sizes}")
 
 
+class FloatingPointStateError(LimitError):
+    """The arithmetic of this thread is not that of IEEE 754, and cannot be made so: nothing can be proved."""
+
+
 class RoundingWarning(UserWarning):
     """What will be proved is about data that differ from what was given, in the last digits."""
 

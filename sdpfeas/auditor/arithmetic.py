@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from contextlib import suppress
 from fractions import Fraction
 from importlib import import_module
@@ -23,6 +25,7 @@ __all__ = [
     "product",
     "rational",
     "reduced",
+    "require_ieee",
     "semidefinite",
     "solved",
     "through",
@@ -37,6 +40,22 @@ BITS, EXACT_SIDE = (256, 1024), 40
 
 class NotProved(Exception):
     """Nothing is proved; the message says what is missing."""
+
+
+def require_ieee() -> None:
+    """Restore IEEE 754 arithmetic in this thread if a library has changed it, or raise NotProved."""
+    for tried in (False, True):
+        smallest, one, less = np.array([1, 0x3FF << 52, 0x3C3 << 52], dtype=np.uint64).view(float).tolist()
+        nearest_is_taken = one + less == one == one - less and less - one == -one
+        if (
+            nearest_is_taken
+            and Fraction(smallest) == Fraction(1, 2**1074)
+            and (one + one) * smallest > smallest
+        ):
+            return
+        if not tried and sys.platform == "linux":  # where the default environment is the pointer -1
+            ctypes.CDLL(None).fesetenv(ctypes.c_void_p(-1))
+    raise NotProved("this thread rounds otherwise than IEEE 754 says, or sets small numbers to zero")
 
 
 def rational(value: Any) -> Any:

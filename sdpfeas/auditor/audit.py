@@ -83,7 +83,11 @@ def audit(problem: FeasibilityProblem, answer: SavedResult, reading: str = "stor
     """
     if reading not in READINGS:
         raise ValueError(f"reading must be 'stored' or 'written', got {reading!r}")
-    found = _audit(problem, answer, reading)
+    try:
+        arithmetic.require_ieee()
+        found = _audit(problem, answer, reading)
+    except NotProved as wrong:
+        found = Finding.NOT_CONFIRMED, None, str(wrong)
     about = "" if reading == "stored" else f", about the numbers as {reading}"
     return Audit(found[0], found[1], found[2] + about, reading)
 
@@ -116,6 +120,7 @@ def _audit(problem: FeasibilityProblem, answer: SavedResult, reading: str) -> tu
 
 def prove(problem: FeasibilityProblem, verdict: str, evidence: Any, reading: str = "stored") -> str:
     """Prove a verdict and say how, or raise NotProved; without evidence by middles of sets or equations."""
+    arithmetic.require_ieee()
     question = Question(problem, reading)
     if verdict == "feasible":
         middle = [np.eye(block.n) if block.matrix else np.ones(block.n) for block in problem.sets]

@@ -9,6 +9,7 @@ import math
 import operator
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from sdpfeas.problem.validation import float_array, listed
 from sdpfeas.verifier.chains.chain import Chain
 from sdpfeas.verifier.results import Claim, Stop, Verdict
 
-__all__ = ["claimed_verdict", "plain_info", "read_claim"]
+__all__ = ["claimed_verdict", "pack_claim", "plain_info", "read_claim", "unpack_claim"]
 
 #: Reasons to stop that come without an answer.
 NO_CLAIM = (Stop.ERROR, Stop.UNSUPPORTED, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
@@ -99,6 +100,34 @@ def read_claim(returned: Any) -> Claim:
             info={in_words(key): value for key, value in dict(returned.info).items()},
             chain=_chain(returned.chain),
         )
+    except Exception as error:  # noqa: BLE001 - anything may be wrong with a stranger's claim
+        return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {in_words(error)}")
+
+
+def pack_claim(claim: Claim) -> dict[str, Any]:
+    """A claim as numbers, words, containers and arrays, which any process can read without running code."""
+    chain = claim.chain
+    steps = chain and [[(int(v.numerator), int(v.denominator)) for v in step] for step in chain.steps]
+    return {
+        "point": None if claim.point is None else list(claim.point),
+        "certificate": claim.certificate,
+        "raw_status": claim.raw_status,
+        "stop": claim.stop.value,
+        "iterations": claim.iterations,
+        "info": plain_info(claim.info),
+        "chain": chain and (steps, chain.reading),
+    }
+
+
+def unpack_claim(data: Any) -> Claim:
+    """The claim that :func:`pack_claim` packed; one that is malformed says so, and holds no evidence."""
+    try:
+        given: Any = data["chain"]
+        if given is not None:
+            given = Chain(
+                tuple(np.array([Fraction(*v) for v in step], object) for step in given[0]), given[1]
+            )
+        return read_claim(Claim(**{**data, "chain": given}))
     except Exception as error:  # noqa: BLE001 - anything may be wrong with a stranger's claim
         return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {in_words(error)}")
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -25,12 +27,15 @@ from sdpfeas.errors import BackendError, CardError, OptionError, storable
 
 __all__ = [
     "BackendInfo",
+    "ForeignCode",
     "Solver",
     "backends",
     "defined_in",
     "find_solver",
     "load_backend_file",
     "load_module",
+    "own_code_only",
+    "require_own",
     "shipped_cards",
 ]
 
@@ -78,7 +83,31 @@ class Solver:
         return self.kind(**{**self.options, **options})
 
 
+class ForeignCode(Exception):
+    """Code that is not the library's was about to be imported where only that may run."""
+
+
+_OWN_CODE_ONLY: ContextVar[bool] = ContextVar("sdpfeas_own_code_only", default=False)
+
+
+@contextmanager
+def own_code_only() -> Iterator[None]:
+    """Raise ForeignCode instead of importing a drop-in file, or a package that registers something."""
+    token = _OWN_CODE_ONLY.set(True)
+    try:
+        yield
+    finally:
+        _OWN_CODE_ONLY.reset(token)
+
+
+def require_own(module: str) -> None:
+    """Raise ForeignCode if only code of the library may run here, and a module is not of it."""
+    if _OWN_CODE_ONLY.get() and module.split(".", maxsplit=1)[0] != "sdpfeas":
+        raise ForeignCode(module)
+
+
 def _load_entry(entry: EntryPoint) -> type[FeasibilityBackend]:
+    require_own(entry.module)
     try:
         loaded = entry.load()
     except Exception as error:
@@ -241,6 +270,7 @@ def load_module(path: Path) -> ModuleType:
     BackendError
         If it cannot be loaded.
     """
+    require_own(str(path))
     # The content is part of the name, so that an edited file is loaded afresh.
     digest = hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:12]
     name = f"_sdpfeas_dropin_{path.stem}_{digest}"

@@ -46,7 +46,9 @@ def run_shown(
     keep_evidence : bool
         Whether to store points and certificates.
     """
-    progress = StudyProgress(plan, store.finished(retry), err())
+    if again := len(store.crashed() & {cell.key for cell in plan.cells}):
+        err().print(f"{again} {'cell' if again == 1 else 'cells'} whose worker died: tried once more")
+    progress = StudyProgress(plan, store.kept(retry), err())
     command = shlex.join(["sdpfeas", *sys.argv[1:]])
     try:
         with progress:

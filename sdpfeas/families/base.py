@@ -23,6 +23,7 @@ from sdpfeas.families.lines import Line, adjoints, line_of, moved, row_values
 from sdpfeas.families.proofs import Bound, prove_lower, prove_upper
 from sdpfeas.families.roots import EXACT, Root, certificate_root
 from sdpfeas.families.subspaces import Subspaces
+from sdpfeas.numerics.float_state import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
 from sdpfeas.problem.program import ConicProgram
@@ -292,6 +293,7 @@ class ParametricFamily(Family):
         above : float
             Bounds that are no higher are not worth a proof: minus infinity is returned instead.
         """
+        require_ieee()
         x = self._template.point(point)
         if not all(np.isfinite(part).all() for part in x):
             return None
@@ -365,6 +367,7 @@ class ParametricFamily(Family):
         below : float
             Bounds that are no lower are not worth a proof: infinity is returned instead.
         """
+        require_ieee()
         z = self._template.multipliers(y)
         if not np.isfinite(z).all() or not z.any():
             return None

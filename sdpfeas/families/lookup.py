@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+from sdpfeas.backends.registry import require_own
 from sdpfeas.cards.finder import is_path
 from sdpfeas.cards.shelves import PROBLEMS
 from sdpfeas.errors import CardError
@@ -53,6 +54,7 @@ def load_family(entry: EntryPoint) -> type[Family]:
     entry : EntryPoint
         The entry point.
     """
+    require_own(entry.module)
     try:
         return _checked(entry.load(), entry.name)
     except CardError:

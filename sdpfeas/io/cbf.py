@@ -27,6 +27,7 @@ from sdpfeas.errors import FileFormatError, ProblemError
 from sdpfeas.files import read_within, require_room
 from sdpfeas.io.rotated import unrotated
 from sdpfeas.numerics.exactness import add_up
+from sdpfeas.numerics.float_state import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
@@ -75,6 +76,7 @@ def read_cbf(path: str | PathLike[str]) -> FeasibilityProblem:
 
 def read_cbf_program(path: str | PathLike[str], side: str = "primal") -> tuple[FeasibilityProblem, Objective]:
     """As :func:`read_cbf`, with the objective. A file has but one side, so ``side`` is not looked at."""
+    require_ieee()  # numbers are read by arithmetic
     with Path(path).open("rb") as file:
         packed = file.peek(2)[:2] == b"\x1f\x8b"
         try:

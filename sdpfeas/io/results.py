@@ -209,7 +209,10 @@ def _fractions_to_text(array: np.ndarray) -> np.ndarray:
 def _fractions_from_text(text: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     out = np.empty(math.prod(shape), dtype=object)
     words = [word.split("/") for word in text.tobytes().decode("ascii").split()]
-    out[:] = [Fraction(int(top, 16), int(bottom, 16)) for top, bottom in words]
+    pairs = [(int(top, 16), int(bottom, 16)) for top, bottom in words]
+    if any(bottom == 0 for _, bottom in pairs):
+        raise ValueError("a fraction with denominator zero")
+    out[:] = [Fraction(*pair) for pair in pairs]
     return out.reshape(shape)
 
 

@@ -41,6 +41,7 @@ import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
 from sdpfeas.files import read_within, require_room, writing
+from sdpfeas.numerics.float_state import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -97,6 +98,7 @@ def read_sdpa_program(
     """As :func:`read_sdpa`, with the objective of that side."""
     _check_side(side)
     name = str(path)
+    require_ieee()  # numbers are read by arithmetic
     data = _Parser(_read_bytes(path), name).parse()
     try:
         problem = data.primal() if side == "primal" else data.lmi()

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 
 from sdpfeas.errors import OutOfMemory, OutOfTime
+from sdpfeas.numerics.float_state import require_ieee
 
 __all__ = ["CAUTION", "Work", "available_memory", "limited", "need", "seconds", "time_left"]
 
@@ -59,7 +60,13 @@ def limited(limit: Limit | None) -> Iterator[None]:
     ----------
     limit : Limit, optional
         It takes the place of the limit around it; None leaves that as it is.
+
+    Raises
+    ------
+    FloatingPointStateError
+        If nothing that is computed in this thread could be proved.
     """
+    require_ieee()
     if limit is None:
         yield
         return

@@ -18,6 +18,8 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+from sdpfeas.numerics.float_state import blas_is_ieee
+
 __all__ = ["LARGE", "few_threads"]
 
 #: Matrices of this side are worth more threads, if nobody else needs the processors.
@@ -44,9 +46,19 @@ def _blas(modules: int) -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
+def _unfaithful() -> bool:
+    """Whether threads of BLAS set subnormal numbers to zero, as they do if a thread that did started them."""
+    return not _checked(len(sys.modules), tuple(library.num_threads for library in _blas(len(sys.modules))))
+
+
+@lru_cache(maxsize=1)
+def _checked(modules: int, threads: tuple[int | None, ...]) -> bool:
+    return blas_is_ieee()
+
+
 @contextmanager
 def few_threads(sides: Iterable[int], rows: int) -> Iterator[None]:
-    """Limit BLAS to one thread while a small problem is worked on.
+    """Limit BLAS to one thread while a small problem is worked on, or any if its threads are not IEEE 754.
 
     With some libraries the setting is one of the whole process. Then the first thread that is done ends it
     for all others, and the last one leaves what the first one found.
@@ -59,7 +71,7 @@ def few_threads(sides: Iterable[int], rows: int) -> Iterator[None]:
         Number of rows; their Gram matrix counts, but is needed by some methods only.
     """
     small = max(max(sides, default=0), rows // 3 if rows <= MOST_ROWS else 0) < LARGE
-    if not small or _limited.get():
+    if _limited.get() or not (small or _unfaithful()):
         yield
         return
     token, found = _limited.set(True), _enter()

@@ -15,6 +15,7 @@ from sdpfeas.errors import ClaimError, ProblemError
 from sdpfeas.harmless import visible
 from sdpfeas.notebook.card import Card
 from sdpfeas.numerics.effort import Work, need
+from sdpfeas.numerics.float_state import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.svec import Triangle
 from sdpfeas.problem.hashing import hash_of
@@ -83,6 +84,7 @@ class FeasibilityProblem:
         block_names: Sequence[str] | None = None,
         lmis: Sequence[LMI] = (),
     ) -> None:
+        require_ieee()
         set_list = _per_block(sets, "sets")
         if not set_list:
             raise ProblemError("a problem needs at least one set")

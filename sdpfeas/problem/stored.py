@@ -22,7 +22,7 @@ from sdpfeas.problem.sets import set_from_spec
 if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem
 
-__all__ = ["load_problem", "save_problem"]
+__all__ = ["load_problem", "pack_problem", "save_problem", "unpack_problem"]
 
 FORMAT = Format("problem", 1, version_key="version", also=(2,))
 
@@ -35,6 +35,12 @@ MAX_DEPTH = 32
 
 def save_problem(problem: FeasibilityProblem, path: str | PathLike[str]) -> None:
     """Write a problem to ``path`` exactly as named (no suffix is added)."""
+    with writing(path):
+        Path(path).write_bytes(pack_problem(problem))
+
+
+def pack_problem(problem: FeasibilityProblem) -> bytes:
+    """The content of the file of a problem."""
     arrays: dict[str, np.ndarray] = {"lower": problem.lower, "upper": problem.upper}
     header: dict[str, Any] = {
         "sets": [block.spec() for block in problem.sets],
@@ -44,8 +50,7 @@ def save_problem(problem: FeasibilityProblem, path: str | PathLike[str]) -> None
     }
     if problem.lmis:
         header["lmis"] = [_pack_lmi(lmi, f"lmi{j}", arrays) for j, lmi in enumerate(problem.lmis)]
-    with writing(path):
-        Path(path).write_bytes((WITH_LMIS if problem.lmis else FORMAT).pack(header, arrays))
+    return (WITH_LMIS if problem.lmis else FORMAT).pack(header, arrays)
 
 
 def load_problem(path: str | PathLike[str], build: type[FeasibilityProblem]) -> FeasibilityProblem:
@@ -68,10 +73,11 @@ def load_problem(path: str | PathLike[str], build: type[FeasibilityProblem]) -> 
     """
     if not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return load(path, lambda data: _unpack_problem(data, build))
+    return load(path, lambda data: unpack_problem(data, build))
 
 
-def _unpack_problem(data: bytes, build: type[FeasibilityProblem]) -> FeasibilityProblem:
+def unpack_problem(data: bytes, build: type[FeasibilityProblem]) -> FeasibilityProblem:
+    """A problem from the content of its file."""
     with FORMAT.unpack(data) as (header, arrays):
         sets = [set_from_spec(spec) for spec in header["sets"]]
         require_room(sum(math.prod(block.shape) for block in sets), "numbers in a point", each=8)

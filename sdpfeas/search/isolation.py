@@ -7,18 +7,18 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from sdpfeas.backends.asking import ask
-from sdpfeas.backends.claimed import plain_info
+from sdpfeas.backends.claimed import pack_claim, plain_info, unpack_claim
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
-from sdpfeas.backends.registry import Solver, load_module
+from sdpfeas.backends.registry import Solver, find_solver, load_module
 from sdpfeas.deadline import Deadline
-from sdpfeas.errors import BackendError
+from sdpfeas.errors import BackendError, in_words
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.trials.seats import run_once, run_shared
 from sdpfeas.trials.trial import End, Limits, Trial
@@ -52,6 +52,8 @@ class Question:
         When, on the clock that all processes share.
     reading : str
         Which numbers of the problem the verdict is about.
+    named : bool
+        Whether ``source`` is what a user calls a solver instead: a path or a name.
     """
 
     source: str
@@ -62,10 +64,12 @@ class Question:
     rigorous: bool
     asked: float
     reading: str = "stored"
+    named: bool = False
 
 
 def run_isolated(
-    solver: Solver,
+    solver: Solver | str,
+    options: Mapping[str, Any],
     problem: FeasibilityProblem,
     time_limit: float | None,
     warm_start: WarmStart | None,
@@ -73,13 +77,15 @@ def run_isolated(
     rigorous: bool = False,
     reading: str = "stored",
     memory_limit: int | None = None,
-) -> Claim:
-    """Run a solver in a child process and return its claim.
+) -> tuple[Claim, dict[str, Any]]:
+    """Run a solver in a child process; return its claim, and its name, version and options.
 
     Parameters
     ----------
-    solver : Solver
-        The solver; its class is found again in the child.
+    solver : Solver or str
+        The solver, whose class is found again in the child, or what names one that only the child may import.
+    options : mapping
+        Options besides those of the solver.
     problem : FeasibilityProblem
         The problem.
     time_limit : float, optional
@@ -98,26 +104,28 @@ def run_isolated(
     BackendError
         If the backend cannot be found or made in the child.
     """
-    source = source_of(solver.kind)
-    options, now = dict(solver.options), time.monotonic()
-    question = Question(source, options, problem, time_limit, warm_start, rigorous, now, reading)
+    named = isinstance(solver, str)
+    source = solver if isinstance(solver, str) else source_of(solver.kind)
+    given = {**({} if isinstance(solver, str) else solver.options), **options}
+    now = time.monotonic()
+    question = Question(source, given, problem, time_limit, warm_start, rigorous, now, reading, named)
     limits = Limits(memory=memory_limit, threads=None, setup=START_LIMIT)
     trial = Trial("sdpfeas.search.isolation:answer", pickle.dumps(question), limits, source)
     # Our own backends leave a process as they found it; what a stranger's does is over with the answer.
     run = run_shared(trial) if source.startswith("sdpfeas.") else run_once(trial)
     if run.log:
         print(run.log, end="", file=sys.stderr)  # standard output is for answers
-    if run.end is End.DONE:
-        claim: Claim = run.value
-        return claim
-    if run.end is End.TIMEOUT:
-        return Claim(stop=Stop.TIME_LIMIT, raw_status="killed at the time limit")
     if run.end is End.ERROR and run.facts is None:
-        raise BackendError(f"backend {solver.name!r} cannot be asked in a child process: {run.detail}")
-    return Claim(stop=Stop.ERROR, raw_status=f"{run.end}: {run.detail}")
+        raise BackendError(f"backend {source!r} cannot be asked in a child process: {run.detail}")
+    about = run.facts or {}
+    if run.end is End.DONE:
+        return unpack_claim(run.value), about
+    if run.end is End.TIMEOUT:
+        return Claim(stop=Stop.TIME_LIMIT, raw_status="killed at the time limit"), about
+    return Claim(stop=Stop.ERROR, raw_status=f"{run.end}: {run.detail}"), about
 
 
-def answer(question: Question, start: Callable[..., None]) -> Claim:
+def answer(question: Question, start: Callable[..., None]) -> dict[str, Any]:
     """Answer a question: the target of the trial that is an isolated solve.
 
     Parameters
@@ -127,13 +135,21 @@ def answer(question: Question, start: Callable[..., None]) -> Claim:
     start : callable
         Starts the clock.
     """
-    backend = find_backend(question.source, question.options)
+    if question.named:
+        backend = _available(find_solver(question.source).make(**question.options))
+    else:
+        backend = find_backend(question.source, question.options)
+    about = {
+        "backend": in_words(backend.name),
+        "version": in_words(backend.version()),
+        "options": plain_info(backend.option_values()),
+    }
     limit = question.time_limit
     if limit is None:
-        start()
+        start(**about)
     else:
         limit -= min(time.monotonic() - question.asked, 0.5 * limit)
-        start(1.05 * limit + 0.25)
+        start(1.05 * limit + 0.25, **about)
     inquiry = Inquiry(
         question.problem,
         deadline=Deadline(limit),
@@ -144,8 +160,15 @@ def answer(question: Question, start: Callable[..., None]) -> Claim:
     return ask_plainly(backend, question.problem, inquiry)
 
 
-def ask_plainly(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-    """Ask a backend; the claim is made of data that any process can load.
+def _available(backend: FeasibilityBackend) -> FeasibilityBackend:
+    fine, why = backend.available()
+    if not fine:
+        raise BackendError(f"backend {backend.name!r} is not available: {why}")
+    return backend
+
+
+def ask_plainly(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> dict[str, Any]:
+    """Ask a backend; return its claim as plain data, for :func:`unpack_claim`.
 
     Parameters
     ----------
@@ -156,8 +179,7 @@ def ask_plainly(backend: FeasibilityBackend, problem: FeasibilityProblem, inquir
     inquiry : Inquiry
         What it is asked besides the problem.
     """
-    claim = ask(backend, problem, inquiry)
-    return replace(claim, info=plain_info(claim.info))
+    return pack_claim(ask(backend, problem, inquiry))
 
 
 def source_of(kind: type[FeasibilityBackend]) -> str:

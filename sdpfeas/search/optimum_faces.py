@@ -41,9 +41,11 @@ def program_on_face(
     left = deadline.limit
     with suppress(LimitError):
         found = reduce(problem, time_limit=None if left is None else LOOK * left)
-        about = found.faces.problem is problem
-        reduction = found.reduction if len(found.chain) and about else None
-        made = None if reduction is None else found.faces.terms(terms)
+        faces = found.faces
+        if faces is None or faces.problem is not problem:
+            return None
+        reduction = found.reduction if len(found.chain) else None
+        made = None if reduction is None else faces.terms(terms)
         if reduction is not None and made is not None:
             return reduction, ConicProgram(reduction.problem, made)
     return None

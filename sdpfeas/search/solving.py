@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from sdpfeas.backends.asking import ask
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Callback, Inquiry, WarmStart
-from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.backends.registry import ForeignCode, Solver, find_solver, own_code_only
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, ClaimError, OptionError
 from sdpfeas.files import parse_size
@@ -94,12 +93,14 @@ def solve(
     """
     if not isinstance(problem, FeasibilityProblem):
         raise ClaimError(f"solve needs a FeasibilityProblem, got {type(problem).__name__}")
-    chosen = find_solver(solver)
     chosen_options = backend_options(options, shorthand)
-    backend = chosen.make(**chosen_options)
-    fine, why = backend.available()
-    if not fine:
-        raise BackendError(f"backend {backend.name!r} is not available: {why}")
+    chosen: Solver | str = _found(solver, isolate)
+    backend = None
+    if isinstance(chosen, Solver):
+        backend = chosen.make(**chosen_options)
+        fine, why = backend.available()
+        if not fine:
+            raise BackendError(f"backend {backend.name!r} is not available: {why}")
     if isolate and callback is not None:
         raise OptionError("a callback cannot reach into a child process: drop callback or isolate")
     if memory_limit is not None and not isolate:
@@ -116,27 +117,37 @@ def solve(
         inquiry = Inquiry(
             problem, deadline=deadline, start=start, rigorous=rigorous, reading=reading, listener=callback
         )
-        if isolate:
-            everything = {**chosen.options, **chosen_options}
-            asked = replace(chosen, options=everything)
-            claim = run_isolated(
-                asked, problem, time_limit, start, rigorous=rigorous, reading=reading, memory_limit=memory
-            )
+        if backend is None or isolate:
+            claim, about = run_isolated(
+                chosen, chosen_options, problem, time_limit, start,
+                rigorous=rigorous, reading=reading, memory_limit=memory,
+            )  # fmt: skip
         else:
-            claim = ask(backend, problem, inquiry)
+            claim, about = ask(backend, problem, inquiry), {}
         solve_time = deadline.elapsed
         check = inquiry.settle(claim)
     wall_time = deadline.elapsed
     return Result(
         check=check,
         claim=claim,
-        backend=backend.name,
-        version=backend.version(),
-        options=backend.option_values(),
+        backend=str(about.get("backend", chosen)) if backend is None else backend.name,
+        version=str(about.get("version", "")) if backend is None else backend.version(),
+        options=dict(about.get("options", chosen_options)) if backend is None else backend.option_values(),
         wall_time=wall_time,
         solve_time=solve_time,
         overshoot=0.0 if time_limit is None else max(wall_time - time_limit, 0.0),
     )
+
+
+def _found(solver: str | Path | type[FeasibilityBackend] | Solver, isolate: bool) -> Solver | str:
+    """The solver; the name of one whose code is not the library's where only a child process may run that."""
+    if not (isolate and isinstance(solver, (str, Path))):
+        return find_solver(solver)
+    try:
+        with own_code_only():
+            return find_solver(solver)
+    except ForeignCode:
+        return str(solver)
 
 
 def backend_options(options: Mapping[str, Any] | None, shorthand: Mapping[str, Any]) -> dict[str, Any]:

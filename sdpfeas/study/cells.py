@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from sdpfeas.trials.trial import Run, Trial
 if TYPE_CHECKING:
     from sdpfeas.study.store import Store
 
-__all__ = ["Cell", "Plan", "ProblemRow", "Record", "SolverRow"]
+__all__ = ["Cell", "Plan", "ProblemRow", "Record", "SolverRow", "digest"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,3 +163,14 @@ class Plan(ABC, Generic[C]):
     def phases(self) -> Sequence[Plan[C]]:
         """The same in parts, one run after the other."""
         return [self]
+
+
+def digest(value: Any) -> str:
+    """A hash of plain data.
+
+    Parameters
+    ----------
+    value : object
+        What JSON can say; anything else counts by its text.
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

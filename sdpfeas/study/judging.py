@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from sdpfeas.backends.claimed import claimed_verdict
+from sdpfeas.backends.claimed import claimed_verdict, pack_claim, unpack_claim
 from sdpfeas.errors import in_words
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.families.stored import SavedBracket, pack_bracket
@@ -18,6 +18,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.search.bracket import relative_gap
 from sdpfeas.study.accuracy import claim_error
 from sdpfeas.study.cells import Cell, Record
+from sdpfeas.study.foreign import ForeignFamily, ask_worker
 from sdpfeas.study.settings import Settings
 from sdpfeas.trials.trial import End, Run
 from sdpfeas.verifier import decide
@@ -74,7 +75,7 @@ def _failure(run: Run, end: End, detail: str) -> Record:
 def _judged(
     cell: Cell[Any, Any], problem: Any, run: Run, settings: Settings, keep_evidence: bool
 ) -> tuple[Record, bytes | None]:
-    claim: Claim = run.value
+    claim = run.value if isinstance(run.value, Claim) else unpack_claim(run.value)
     begin = time.perf_counter()
     verdict: dict[str, Any]
     evidence: bytes | None = None
@@ -84,9 +85,13 @@ def _judged(
         if keep_evidence:
             evidence = pack_result(_saved(cell, problem.content_hash, claim, check))
     else:
-        verdict, ends = _bracket_of(problem, claim, settings)
-        if keep_evidence and ends is not None:
-            evidence = pack_bracket(SavedBracket.of(problem, *ends, **_about(cell, claim)))
+        question = pack_claim(claim), settings.tol, _about(cell, claim) if keep_evidence else None
+        if isinstance(problem, ForeignFamily):
+            target = f"{__name__}:judge_foreign"
+            verdict, evidence = ask_worker(target, problem.spec, (problem, question))
+            verdict = _only_a_bracket(verdict)
+        else:
+            verdict, evidence = judge_bracket(problem, *question)
     spent = time.perf_counter() - begin
     outcome = End.ERROR.value if claim.stop is Stop.ERROR else run.end.value
     if claim.stop is Stop.UNSUPPORTED:
@@ -143,13 +148,39 @@ def _verdict_of(problem: FeasibilityProblem, claim: Claim, check: Check) -> dict
     }
 
 
+def judge_foreign(asked: Any, start: Callable[..., None]) -> tuple[bool, Any]:
+    """Prove the bracket of a family whose code is not the library's: the target of a trial."""
+    start()
+    family, question = asked
+    return True, judge_bracket(family.load(), *question)
+
+
+def judge_bracket(
+    family: ParametricFamily, packed: dict[str, Any], tol: float, about: dict[str, Any] | None
+) -> tuple[dict[str, Any], bytes | None]:
+    """What is stored about a bracket, and the packed evidence if more is said about it."""
+    verdict, ends = _bracket_of(family, unpack_claim(packed), tol)
+    if about is None or ends is None:
+        return verdict, None
+    return verdict, pack_bracket(SavedBracket.of(family, *ends, **about))
+
+
+def _only_a_bracket(said: Any) -> dict[str, Any]:
+    """What a worker may say of a family: its code decides about brackets of that family and nothing else."""
+    words = {name: in_words(said[name]) for name in ("reason", "explanation") if name in said}
+    numbers = {k: None if said.get(k) is None else float(said[k]) for k in ("error", "lower", "upper")}
+    granted = said.get("verdict") == "bracket"
+    proof = said.get("proof") if said.get("proof") in (Proof.RIGOROUS.value, Proof.NUMERIC.value) else None
+    claimed = "bracket" if said.get("claimed") == "bracket" else None
+    kind = {"verdict": "bracket" if granted else Verdict.UNDECIDED.value, "proof": proof if granted else None}
+    return {**words, **numbers, **kind, "claimed": claimed}
+
+
 #: Both ends of a bracket, each with its evidence.
 Ends = tuple[tuple[float, Point | None], tuple[float, FloatArray | None]]
 
 
-def _bracket_of(
-    family: ParametricFamily, claim: Claim, settings: Settings
-) -> tuple[dict[str, Any], Ends | None]:
+def _bracket_of(family: ParametricFamily, claim: Claim, tol: float) -> tuple[dict[str, Any], Ends | None]:
     try:
         below = None if claim.point is None else family.prove_lower(claim.point)
         above = None if claim.certificate is None else family.prove_upper(claim.certificate)
@@ -164,7 +195,7 @@ def _bracket_of(
     if known is not None:
         lower = upper = known.delta
     gap = relative_gap(lower, upper)
-    narrow = gap <= settings.tol * (1 + 1e-6)
+    narrow = gap <= tol * (1 + 1e-6)
     proof = Proof.RIGOROUS if known is None or known.proven else Proof.NUMERIC
     words = f"{lower:.9g} <= delta* <= {upper:.9g}, both ends proved; relative width {gap:.3g}"
     if known is not None:

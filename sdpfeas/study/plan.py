@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import json
 import pickle
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,16 +13,22 @@ from threading import Lock
 from typing import Any
 
 from sdpfeas import __version__
-from sdpfeas.backends.registry import Solver, backends, find_solver
+from sdpfeas.backends.registry import ForeignCode, find_solver, own_code_only
 from sdpfeas.cards.finder import Shelf
 from sdpfeas.cards.located import located, raise_all
 from sdpfeas.cards.shelves import PROBLEMS, SOLVERS
 from sdpfeas.errors import SdpfeasError
-from sdpfeas.families.base import ParametricFamily
 from sdpfeas.families.problem_cards import ProblemMember, find_problem
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.search.isolation import source_of
-from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow
+from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
+from sdpfeas.study.foreign import (
+    ForeignFamily,
+    ForeignMember,
+    foreign_members,
+    foreign_solver,
+    problem_facts,
+    problem_key,
+    solver_facts,
+)
 from sdpfeas.study.judging import judge
 from sdpfeas.study.question import CellQuestion
 from sdpfeas.study.settings import Settings
@@ -44,22 +47,31 @@ __all__ = [
 #: Problems kept in memory once built; others are built again when their turn comes.
 CACHED_PROBLEMS = 32
 
-#: Where two families are compared to tell them apart, relative to their unit.
-PROBES = (0.37, 1.7)
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedSolver(SolverRow):
-    """A solver of a comparison."""
+    """A solver of a comparison.
 
-    solver: Solver
+    Attributes
+    ----------
+    found_at : str
+        Where a worker finds the class of its backend.
+    given : mapping
+        Options that differ from the defaults.
+    spec : str
+        What was asked for.
+    """
+
+    found_at: str
+    given: Mapping[str, Any]
+    spec: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedProblem(ProblemRow):
     """A problem of a comparison, and how to build it."""
 
-    member: ProblemMember
+    member: ProblemMember | ForeignMember
     seed: int
 
 
@@ -94,9 +106,9 @@ class Comparison(Plan[ComparisonCell]):
 
     def trial(self, cell: ComparisonCell) -> Trial:
         """Ask the solver about the problem."""
-        solver, settings = cell.solver.solver, self.settings
-        source, problem = source_of(solver.kind), self.build(cell.problem)
-        question = CellQuestion(source, dict(solver.options), problem, settings.time_limit, settings.tol)
+        source, settings = cell.solver.found_at, self.settings
+        problem = self.build(cell.problem)
+        question = CellQuestion(source, dict(cell.solver.given), problem, settings.time_limit, settings.tol)
         return Trial("sdpfeas.study.question:answer", pickle.dumps(question), settings.limits, source)
 
     def judge(self, cell: ComparisonCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
@@ -172,72 +184,60 @@ def _natural(path: str) -> list[Any]:
 
 
 def _plan_solvers(specs: Sequence[str], errors: list[str], skipped: dict[str, str]) -> list[PlannedSolver]:
-    names = [
-        name
-        for spec in _expand(specs, "solver", errors, SOLVERS)
-        for name in ([n for n, info in backends().items() if info.available] if spec == "all" else [spec])
-    ]
     chosen: dict[str, PlannedSolver] = {}
-    for spec in dict.fromkeys(names):
+    asked = _expand(specs, "solver", errors, SOLVERS)
+    names = dict.fromkeys(sorted(SOLVERS.registered()) if "all" in asked else (), True)
+    for spec, one_of_all in (names | {spec: False for spec in asked if spec != "all"}).items():
         try:
-            solver = find_solver(spec)
-            backend = solver.make()
+            facts = _described(spec)
         except SdpfeasError as error:
-            errors.append(located(error, spec))
+            if not one_of_all:
+                errors.append(located(error, spec))
             continue
-        fine, why = backend.available()
-        if not fine:
-            skipped[solver.name] = why
+        if facts["missing"]:
+            if not one_of_all:
+                skipped[facts["name"]] = facts["missing"]
             continue
-        planned = _plan_solver(solver)
+        solver = _plan_solver(facts, spec)
         if solver.name in chosen:
-            if chosen[solver.name].key != planned.key:
+            if chosen[solver.name].key != solver.key:
                 errors.append(f"{spec}: another solver of this study is called {solver.name!r} too")
             continue
-        chosen[solver.name] = planned
+        chosen[solver.name] = solver
     return list(chosen.values())
 
 
-def _plan_solver(solver: Solver) -> PlannedSolver:
-    backend = solver.make()
-    options = backend.option_values()
-    version = backend.version()
-    identity = {
-        "backend": backend.name,
-        "options": options,
-        "version": version,
-        "sdpfeas": __version__,
-        "code": _codedigest(solver.kind),
-    }
-    return PlannedSolver(
-        key=digest(identity),
-        name=solver.name,
-        backend=backend.name,
-        version=version,
-        options=options,
-        source=solver.source,
-        card=solver.text,
-        solver=solver,
-    )
+def _plan_solver(facts: Mapping[str, Any], spec: str = "") -> PlannedSolver:
+    identity = {name: facts[name] for name in ("backend", "options", "version", "code")}
+    kept = {name: facts[name] for name in ("name", "backend", "version", "options", "source", "card")}
+    key = digest({**identity, "sdpfeas": __version__})
+    return PlannedSolver(key=key, **kept, found_at=facts["found_at"], given=facts["given"], spec=spec)
 
 
-def _codedigest(kind: type) -> str:
-    """Hash of the file a class is written in, or of all files beside it where it is the head of a package."""
-    code = inspect.getsourcefile(kind)
-    if code is None:
-        return ""
-    file = Path(code)
-    files = sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
-    return hashlib.sha256(b"".join(part.read_bytes() for part in files)).hexdigest()
+def _described(spec: str) -> dict[str, Any]:
+    """What a study has to know about a solver; code that is not the library's runs in a worker."""
+    try:
+        with own_code_only():
+            return solver_facts(find_solver(spec))
+    except ForeignCode:
+        return foreign_solver(spec)
+
+
+def _members(spec: str) -> list[ProblemMember | ForeignMember]:
+    try:
+        with own_code_only():
+            return list(find_problem(spec).members())
+    except ForeignCode:
+        return list(foreign_members(spec))
 
 
 def _plan_problems(
     specs: Sequence[str], seeds: list[int], built: OrderedDict[tuple[str, int], Any], errors: list[str]
 ) -> dict[int, list[PlannedProblem]]:
-    sources: dict[str, ProblemMember] = {}
+    sources: dict[str, ProblemMember | ForeignMember] = {}
     for spec in _expand(specs, "problem", errors, PROBLEMS):
         try:
-            found = list(find_problem(spec).members())
+            found = _members(spec)
         except SdpfeasError as error:
             errors.append(located(error, spec))
             continue
@@ -262,50 +262,23 @@ def _plan_problems(
 
 
 def _plan_problem(
-    source: ProblemMember, seed: int, built: OrderedDict[tuple[str, int], Any]
+    source: ProblemMember | ForeignMember, seed: int, built: OrderedDict[tuple[str, int], Any]
 ) -> PlannedProblem:
     made = _cached_build(built, source, seed)
-    whole = isinstance(made, FeasibilityProblem)
-    kind, shown = ("problem", made) if whole else ("family", made.at(PROBES[1] * made.unit))
-    key = problem_key(made)
-    blocks = [*shown.sets, *(lmi.set for lmi in shown.lmis)]
-    # Of an LMI the matrix counts, and not how many numbers it depends on.
-    size = max(block.n for block in ([b for b in blocks if b.matrix] if shown.lmis else []) or blocks)
-    summary = ", ".join(f"{block.kind}({block.n})" for block in shown.sets[:6])
-    if len(shown.sets) > 6:
-        summary += f", … ({len(shown.sets)} blocks)"
-    if shown.lmis:
-        listed = ", ".join(f"{lmi.set.kind}({lmi.set.n})" for lmi in shown.lmis[:6])
-        summary += f"; LMIs in {listed}" + ", …" * (len(shown.lmis) > 6)
     return PlannedProblem(
-        key=key,
         label=source.label,
         name=source.name,
         parameters=source.parameters,
-        kind=kind,
-        rows=shown.m,
-        size=size,
-        summary=f"{summary}; {shown.m} rows",
         card=source.text,
         member=source,
         seed=seed,
+        **(made.facts if isinstance(made, ForeignFamily) else problem_facts(made)),
     )
 
 
-def problem_key(made: FeasibilityProblem | ParametricFamily) -> str:
-    """The content hash under which cells about a problem, or a family, are stored.
-
-    Parameters
-    ----------
-    made : FeasibilityProblem or ParametricFamily
-        The problem, or the family.
-    """
-    if isinstance(made, FeasibilityProblem):
-        return made.content_hash
-    return digest([made.at(probe * made.unit).content_hash for probe in PROBES])
-
-
-def _cached_build(built: OrderedDict[tuple[str, int], Any], source: ProblemMember, seed: int) -> Any:
+def _cached_build(
+    built: OrderedDict[tuple[str, int], Any], source: ProblemMember | ForeignMember, seed: int
+) -> Any:
     place = (source.label, seed if source.seeded else 0)
     if place in built:
         built.move_to_end(place)
@@ -319,14 +292,3 @@ def _cached_build(built: OrderedDict[tuple[str, int], Any], source: ProblemMembe
 
 def _cell_key(solver: PlannedSolver, problem: PlannedProblem, seed: int, settings: Settings) -> str:
     return digest({"solver": solver.key, "problem": problem.key, "seed": seed, "settings": settings.plain()})
-
-
-def digest(value: Any) -> str:
-    """A hash of plain data.
-
-    Parameters
-    ----------
-    value : object
-        What JSON can say; anything else counts by its text.
-    """
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.optimize
 import scipy.spatial.distance  # noqa: F401 - paid for before the first cell
 
+from sdpfeas.backends.claimed import pack_claim
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import Solver
@@ -21,6 +22,7 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.sets import PSD, SpectralBox
 from sdpfeas.search.bisection import bisect
 from sdpfeas.search.isolation import ask_plainly, find_backend
+from sdpfeas.study.foreign import ForeignFamily
 from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["CellQuestion", "answer"]
@@ -36,7 +38,7 @@ class CellQuestion:
         Where its class is found again.
     options : mapping
         Its options.
-    problem : FeasibilityProblem or ParametricFamily
+    problem : FeasibilityProblem, ParametricFamily or ForeignFamily
         The problem.
     time_limit : float
         Seconds for the backend.
@@ -46,7 +48,7 @@ class CellQuestion:
 
     source: str
     options: Mapping[str, Any]
-    problem: FeasibilityProblem | ParametricFamily
+    problem: FeasibilityProblem | ParametricFamily | ForeignFamily
     time_limit: float
     tol: float
 
@@ -55,7 +57,7 @@ class CellQuestion:
 _warm: set[str] = set()
 
 
-def answer(question: CellQuestion, start: Callable[..., None]) -> Claim:
+def answer(question: CellQuestion, start: Callable[..., None]) -> dict[str, Any]:
     """Answer a question, the backend warm: the target of the trial that is a cell.
 
     Parameters
@@ -66,6 +68,8 @@ def answer(question: CellQuestion, start: Callable[..., None]) -> Claim:
         Starts the clock.
     """
     backend = find_backend(question.source, question.options)
+    asked = question.problem
+    problem = asked.load() if isinstance(asked, ForeignFamily) else asked
     if question.source not in _warm:
         start()
         _warm_up(backend, question.time_limit)
@@ -74,12 +78,12 @@ def answer(question: CellQuestion, start: Callable[..., None]) -> Claim:
         gc.collect()
         gc.freeze()
     start()
-    if isinstance(question.problem, FeasibilityProblem):
-        return _ask(backend, question.problem, question.time_limit)
+    if isinstance(problem, FeasibilityProblem):
+        return _ask(backend, problem, question.time_limit)
     try:
-        return _bisect(backend, question.problem, question)
+        return pack_claim(_bisect(backend, problem, question))
     except Exception as error:  # noqa: BLE001 - as for a single solve
-        return Claim(stop=Stop.ERROR, raw_status=in_words(error))
+        return pack_claim(Claim(stop=Stop.ERROR, raw_status=in_words(error)))
 
 
 def _warm_up(backend: FeasibilityBackend, time_limit: float) -> None:
@@ -89,7 +93,7 @@ def _warm_up(backend: FeasibilityBackend, time_limit: float) -> None:
         _ask(backend, trivial, min(time_limit, 5.0))
 
 
-def _ask(backend: FeasibilityBackend, problem: FeasibilityProblem, time_limit: float) -> Claim:
+def _ask(backend: FeasibilityBackend, problem: FeasibilityProblem, time_limit: float) -> dict[str, Any]:
     return ask_plainly(backend, problem, Inquiry(problem, deadline=Deadline(time_limit)))
 
 

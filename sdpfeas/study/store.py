@@ -224,7 +224,7 @@ class Store(Shown):
                 "INSERT OR IGNORE INTO wanted VALUES (?, ?)",
                 [(cell.key, position) for position, cell in enumerate(plan.cells)],
             )
-            keep = self.finished(retry)
+            keep = self.kept(retry)
             self._db.executemany(
                 "UPDATE cells SET state = 'pending' WHERE state = 'done' AND key = ?",
                 [(cell.key,) for cell in plan.cells if cell.key not in keep],
@@ -359,8 +359,12 @@ class Store(Shown):
         )
         return int(rows[0]["n"])
 
-    def finished(self, retry: Retry | None = None) -> set[str]:
-        """Keys of the cells that need not be computed.
+    def finished(self) -> set[str]:
+        """Keys of the cells that are done."""
+        return {row["key"] for row in self._rows("SELECT key FROM cells WHERE state = 'done'")}
+
+    def kept(self, retry: Retry | None = None) -> set[str]:
+        """Keys of the cells that a new run need not compute.
 
         Parameters
         ----------
@@ -368,7 +372,13 @@ class Store(Shown):
             Leave out those to be computed again.
         """
         rows = self._rows("SELECT key, outcome, verdict FROM cells WHERE state = 'done'")
-        return {row["key"] for row in rows if retry is None or not retry.picks(row)}
+        again = self.crashed()
+        return {r["key"] for r in rows if r["key"] not in again and (retry is None or not retry.picks(r))}
+
+    def crashed(self) -> set[str]:
+        """Keys of the cells whose worker died at the first attempt, maybe killed by somebody else."""
+        query = "SELECT key FROM cells WHERE state = 'done' AND outcome = ? AND attempts < 2"
+        return {row["key"] for row in self._rows(query, ("crash",))}
 
     def cells(self, *, texts: bool = True) -> list[dict[str, Any]]:
         """All cells of the study with names and sizes, in the order of the plan.

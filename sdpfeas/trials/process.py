@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -156,6 +157,25 @@ def _path() -> list[str]:
     return [str(f) for f in sorted(folders, key=lambda folder: folder == here and folder not in meant)]
 
 
+class _PlainReader(pickle.Unpickler):
+    """Reads numbers, words, containers and arrays; a message that names anything else is garbage.
+
+    A pickle that may name functions runs any code. What runs in a worker must not run here.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"only plain data may come back from a worker, not {module}.{name}")
+
+    def persistent_load(self, pid: Any) -> Any:
+        import numpy as np  # not paid for by those who only import solve
+
+        kind, shape, data = pid
+        dtype = np.dtype(str(kind))
+        if dtype.kind not in "biufc":
+            raise pickle.UnpicklingError(f"arrays hold numbers, not {kind}")
+        return np.frombuffer(bytes(data), dtype=dtype).reshape(tuple(shape)).copy()[()]
+
+
 class _Gone(Exception):
     def __init__(self, end: End, detail: str) -> None:
         super().__init__(detail)
@@ -183,16 +203,16 @@ class _Watch:
         """Follow the run to its end."""
         while True:
             match self._next():
-                case ("up", pid):
+                case ("up", int() as pid):
                     self._worker._pid = pid
-                case ("start", limit, facts):
+                case ("start", float() | int() | None as limit, dict() as facts):
                     self._begin, self._facts = time.monotonic(), facts
                     self._limit = self._limits.time if limit is None else limit
-                case ("done" | "error" as kind, value, wall, cpu, peak):
+                case ("done" | "error" as kind, value, float() as wall, float() as cpu, int() as peak):
                     self._read_log()
                     self._peak = max(self._peak, peak)
                     if kind == "error":
-                        return self.ended(End.ERROR, value)
+                        return self.ended(End.ERROR, in_words(value))
                     return self.ended(End.DONE, "", value=value, wall_time=wall, cpu_time=cpu)
                 case _:
                     raise _Gone(End.CRASH, "the worker sent garbage")
@@ -263,7 +283,7 @@ class _Watch:
         data = bytes(buffer[HEADER:size])
         del buffer[:size]
         try:
-            return pickle.loads(data)
+            return _PlainReader(io.BytesIO(data)).load()
         except Exception as error:  # noqa: BLE001 - what a stranger's code sends may not load here
             raise _Gone(End.CRASH, f"the worker sent garbage: {in_words(error)}") from None
 

@@ -66,7 +66,7 @@ class Trial:
         ``"module:function"``, found again in the worker. The function is called with the payload and with
         ``start``, which it calls when it is set up: the clock runs from there on, and anew each time it is
         called. ``start(limit, **facts)`` may set another limit and report facts. What the function returns
-        must be plain enough to be loaded by any process.
+        must be made of numbers, words, containers and arrays: nothing else is read from a worker.
     payload : bytes
         The pickled argument.
     limits : Limits

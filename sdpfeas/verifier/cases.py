@@ -14,6 +14,7 @@ import numpy as np
 
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.float_state import require_ieee
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.pairs import meeting_pairs
@@ -76,6 +77,7 @@ class Case(ABC, Generic[Evidence]):
         """Judge in one mode; the same mode again costs nothing, unless there was no time for it."""
         if (mode, reading) not in self._checks:
             try:
+                require_ieee()
                 self._checks[mode, reading] = self._check(mode, reading)
             except LimitError as error:
                 return refuse(f"{self.kind}: {error}")

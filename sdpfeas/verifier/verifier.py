@@ -10,6 +10,7 @@ import numpy as np
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError
 from sdpfeas.numerics.effort import limited
+from sdpfeas.numerics.float_state import not_ieee
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
@@ -77,6 +78,8 @@ def verify(
         raise ClaimError(f"tolerances must be a Tolerances, got {type(tolerances).__name__}")
     limits = Tolerances() if tolerances is None else tolerances
     read = as_reading(reading)
+    if wrong := not_ieee():
+        return Check(problem, Verdict.UNDECIDED, None, None, wrong)
     limit = None if time_limit is None else Deadline(time_limit)
     chained = _chained(problem, claim, repair, limits, read)
     with limited(limit), few_threads(problem.sides, problem.m):
@@ -111,6 +114,8 @@ def decide(
         As for :func:`verify`.
     """
     read = as_reading(reading)
+    if wrong := not_ieee():
+        return Check(problem, Verdict.UNDECIDED, None, None, wrong)
     try:
         cases = _cases(problem, claim, True, Tolerances())
         chained = _chained(problem, claim, True, Tolerances(), read)

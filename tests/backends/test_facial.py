@@ -203,3 +203,12 @@ def test_whether_there_are_faces_is_asked_once(monkeypatch):
     monkeypatch.setattr(Facial, "takes", staticmethod(lambda given: asked.append(1) or takes(given)))
     assert sf.solve(problem, "auto").verdict == "feasible"
     assert len(asked) == 1
+
+
+def test_reduce_returns_what_it_has_when_the_time_is_up() -> None:
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [0.0], [0.0])
+    found = sf.reduce(problem, time_limit=1e-9)
+    assert not len(found.chain)
+    assert not found.regular
+    assert found.sizes == ((2, 2),)
+    assert found.explain().startswith("no smaller face was found")

@@ -21,6 +21,7 @@ from sdpfeas.errors import CardError, FileFormatError, OptionError, SdpfeasError
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.results import unpack_result
 from sdpfeas.study.engines import Engine, LocalEngine
+from sdpfeas.study.foreign import solver_facts
 from sdpfeas.study.plan import Comparison, _plan_solver, make_plan
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.runner import Runner
@@ -177,10 +178,10 @@ def test_every_file_of_a_backend_in_a_package_counts(tmp_path: Path, monkeypatch
     (package / "parts.py").write_text("STEPS = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     solver = find_solver(importlib.import_module("packed_backend").Made)
-    before = _plan_solver(solver).key
-    assert _plan_solver(solver).key == before
+    before = _plan_solver(solver_facts(solver)).key
+    assert _plan_solver(solver_facts(solver)).key == before
     (package / "parts.py").write_text("STEPS = 2\n")
-    assert _plan_solver(solver).key != before
+    assert _plan_solver(solver_facts(solver)).key != before
 
 
 @pytest.mark.slow
@@ -511,3 +512,14 @@ def test_overhead_per_cell(tmp_path: Path) -> None:
     print(f"{spent:.1f} s for 1000 cells, overhead {1000 * overhead:.1f} ms a cell")
     assert {c["outcome"] for c in cells} == {"done"}
     assert overhead < 0.05
+
+
+def test_a_crash_is_tried_once_more_when_the_study_is_resumed(tmp_path: Path) -> None:
+    """Somebody else may have killed the worker."""
+    plan = small_plan(tmp_path, ["honest", "crasher"], problems=1)
+    seen = []
+    for _ in range(3):
+        cells = compute(plan, tmp_path / "study.db")
+        seen.append({cell["solver"]: (cell["outcome"], cell["attempts"]) for cell in cells})
+    assert [found["crasher"] for found in seen] == [("crash", 1), ("crash", 2), ("crash", 2)]
+    assert {found["honest"] for found in seen} == {("done", 1)}

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import threading
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -127,7 +127,7 @@ def test_unknown_methods_are_refused():
 def test_a_seat_runs_what_this_process_would(seat):
     got = ask(seat, Experiment("lda", IRIS, 0))
     assert got.end is End.DONE
-    assert got.value.error == run_experiment(Experiment("lda", IRIS, 0), IRIS.sample(0)).error
+    assert got.value["error"] == run_experiment(Experiment("lda", IRIS, 0), IRIS.sample(0)).error
 
 
 def test_a_failing_method_costs_its_own_cell_only(seat):
@@ -199,7 +199,7 @@ def test_figures_are_written_and_the_same_twice(kind, tmp_path):
         while (key := store.take()) is not None:
             planned = next(cell for cell in plan.cells if cell.key == key)
             score = run_experiment(planned.experiment, sample)
-            store.finish(key, record_of(Run(End.DONE, value=score)), score.picture)
+            store.finish(key, record_of(Run(End.DONE, value=asdict(score))), score.picture)
         summary = summarise(plan, store.cells())[0]
         pages = []
         for name in ("a", "b"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sdpfeas.backends.facial.search import search
 from sdpfeas.deadline import Deadline
-from sdpfeas.errors import ProblemError
+from sdpfeas.errors import LimitError, ProblemError
 from sdpfeas.numerics.effort import limited
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
@@ -29,20 +29,24 @@ class Reduced:
         The problem.
     chain : Chain
         The multipliers that prove it, step by step.
-    faces : Faces
+    faces : Faces or None
         The face of every set: matrices ``V`` with ``X = V S V'``, or the entries that may be positive.
+        None if the time was up before the search began.
     infeasible : bool
         Whether the chain ends in a contradiction.
     smallest : bool
         Whether no smaller face was found by a cone solver either: there is an interior point on the face, or
         the problem is strongly infeasible. This is numerical, unlike the rest.
+    stopped : str
+        Why the search did not begin, if it did not.
     """
 
     original: FeasibilityProblem
     chain: Chain
-    faces: Faces
+    faces: Faces | None
     infeasible: bool
     smallest: bool
+    stopped: str = ""
 
     @property
     def sizes(self) -> tuple[tuple[int, int], ...]:
@@ -50,6 +54,8 @@ class Reduced:
 
         Second-order and Hermitian cones count as the semidefinite matrices that they are shadows of.
         """
+        if self.faces is None:
+            return tuple((block.n, block.n) for block in self._posed.problem.sets)
         return tuple(zip((block.n for block in self.faces.problem.sets), self.faces.sizes, strict=True))
 
     @property
@@ -59,9 +65,9 @@ class Reduced:
 
     @property
     def reduction(self) -> Reduction | None:
-        """The smaller problem with the ways back; None if none is left, or no double can hold its numbers."""
+        """The smaller problem with the ways back; None if none is left or found, or no double can hold it."""
         try:
-            found = None if self.infeasible else self.faces.reduction
+            found = None if self.infeasible or self.faces is None else self.faces.reduction
         except NotReduced:
             return None
         return found if found is None or found.original is self.original else self._posed.then(found)
@@ -73,7 +79,8 @@ class Reduced:
     def explain(self) -> str:
         """Say in words what was found."""
         if not len(self.chain):
-            return "no smaller face " + ("exists, by a cone solver's word" if self.smallest else "was found")
+            found = "exists, by a cone solver's word" if self.smallest else "was found"
+            return f"no smaller face {found}" + (f": {self.stopped}" if self.stopped else "")
         sizes = ", ".join(f"{before} to {after}" for before, after in self.sizes)
         end = "no point is left" if self.infeasible else f"sizes of the blocks: {sizes}"
         return "\n".join([*tell(self.original, self.chain), end])
@@ -106,8 +113,11 @@ def reduce(problem: FeasibilityProblem, *, time_limit: float | None = None) -> R
             "reduce takes LMIs and cones with dense or sparse coefficients only: factors would be rounded"
         )
     deadline = Deadline(time_limit)
-    with limited(deadline):
-        posed = rows_only(problem)
-        found = search(integral_rows(posed.problem, "stored"), deadline)
+    try:
+        with limited(deadline):
+            posed = rows_only(problem)
+            found = search(integral_rows(posed.problem, "stored"), deadline)
+    except LimitError as error:
+        return Reduced(problem, Chain(()), None, False, False, str(error))
     chain = Chain(tuple(map(posed.back, found.chain.steps)))
     return Reduced(problem, chain, found.faces, found.contradiction, found.smallest)

@@ -22,8 +22,7 @@ from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.results import unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.study.board.problems import slug
-from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow
-from sdpfeas.study.plan import digest
+from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
 from sdpfeas.study.report.model import StudyData
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store

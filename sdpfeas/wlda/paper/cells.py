@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sdpfeas import __version__
-from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow
-from sdpfeas.study.plan import digest
+from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Run, Trial
@@ -112,7 +111,7 @@ class PaperPlan(Plan[ExperimentCell]):
 
     def judge(self, cell: ExperimentCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
         """Store test error, time and bracket; the projected samples are kept where a figure shows them."""
-        return record_of(run), None if run.value is None else run.value.picture
+        return record_of(run), None if run.value is None else run.value["picture"]
 
     def foregone(self, cell: ExperimentCell, store: Store) -> Record | None:
         """What is only timed is not run where the method was at a limit on a smaller problem of the plan."""
@@ -224,7 +223,7 @@ def record_of(run: Run) -> Record:
     if run.end is not End.DONE:
         reason = "killed at the cap" if run.end is End.TIMEOUT else run.detail
         return Record(outcome=run.end.value, reason=reason, solve_time=run.wall_time)
-    score: Score = run.value
+    score = Score(**run.value)
     lower, upper = score.bracket or (None, None)
     return Record(
         outcome=run.end.value,

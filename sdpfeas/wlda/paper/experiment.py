@@ -7,7 +7,8 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def run_experiment(experiment: Experiment, sample: Sample) -> Score:
 _rehearsed: set[str] = set()
 
 
-def answer(experiment: Experiment, start: Callable[..., None]) -> Score:
+def answer(experiment: Experiment, start: Callable[..., None]) -> dict[str, Any]:
     """Run an experiment, the method rehearsed: the target of the trial that is a cell of the paper.
 
     Parameters
@@ -129,7 +130,7 @@ def answer(experiment: Experiment, start: Callable[..., None]) -> Score:
         _rehearse(experiment.method)
         _rehearsed.add(experiment.method)
     start()
-    return run_experiment(experiment, sample)
+    return asdict(run_experiment(experiment, sample))
 
 
 def _rehearse(method: str) -> None:
