@@ -17,10 +17,9 @@ from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.faces import FaceReduction, Faces, NotReduced
-from sdpfeas.problem.reductions.integral import integral_rows
+from sdpfeas.problem.reductions.integral import READINGS, integral_rows
 from sdpfeas.problem.reductions.rows_only import RowsOnly, has_faces, rows_only
 from sdpfeas.verifier.chains.chain import Chain
-from sdpfeas.verifier.exact import read_alike
 from sdpfeas.verifier.results import Claim, Reading, Stop, Verdict
 
 __all__ = ["Facial", "FacialOptions"]
@@ -100,9 +99,10 @@ class Facial(FeasibilityBackend):
         """Add to the status what the decimal data come to, where they differ and are decided."""
         if inquiry.reading is not Reading.STORED or inquiry.deadline.expired or inquiry.reduced:
             return claim
-        if read_alike(problem) or not has_faces(problem, "written"):
+        if not has_faces(problem, "written"):
             return claim
-        if not integral_rows(rows_only(problem).problem, "written").simple:
+        stored, written = (integral_rows(rows_only(problem).problem, name) for name in READINGS)
+        if stored.scales == written.scales or not written.simple:
             return claim
         inner = Inquiry(problem, deadline=inquiry.deadline, rigorous=True, reading="written")
         verdict = inner.settle(self.solve(problem, inner)).verdict
