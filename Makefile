@@ -60,7 +60,7 @@ coverage: $(READY) ## Say which branches of problem, verifier and search the fas
 mutate: $(READY) ## Change the code that proves things here and there; list what no test noticed
 	$(BIN)/python tests/mutants.py $(ARGS)
 
-fuzz: $(READY) ## Attack solve and verify with planted truth, and audit 20,000 proofs (SDPFEAS_FUZZ, SDPFEAS_AUDITS)
+fuzz: $(READY) ## Attack solve and verify with planted truth, and audit 20,000 proofs (SDPFEAS_TRUTHS, _FUZZ, _AUDITS)
 	$(PYTEST) -m slow -s --benchmark-disable --timeout=0 \
 	  tests/search/test_planted_truth.py tests/verifier/test_fuzz_range.py tests/auditor/test_many_verdicts.py $(ARGS)
 

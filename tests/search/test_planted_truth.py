@@ -1,8 +1,8 @@
 """Default verdicts and audits of planted problems: all sets and LMIs mixed, both readings, any scale.
 
 The truth of every problem is exact: integers, with rows multiplied by powers of two and an unrelated variable
-fixed at a large number, neither of which changes it. ``SDPFEAS_FUZZ`` sets how many problems the slow test
-solves and audits (20,000 by ``make fuzz``), ``SDPFEAS_FUZZ_START`` the first seed.
+fixed at a large number, neither of which changes it. ``SDPFEAS_TRUTHS`` sets how many problems the slow test
+solves and audits (four times each), ``SDPFEAS_TRUTHS_START`` the first seed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import sdpfeas as sf
 from sdpfeas.auditor.audit import Finding
 from sdpfeas.problem.rows.flat import matrix_of
 
-PROBLEMS = int(os.environ.get("SDPFEAS_FUZZ", "1000"))
-START = int(os.environ.get("SDPFEAS_FUZZ_START", "10000"))
+PROBLEMS = int(os.environ.get("SDPFEAS_TRUTHS", "1000"))
+START = int(os.environ.get("SDPFEAS_TRUTHS_START", "10000"))
 
 #: Numbers that an unrelated variable is fixed at: their roundings are far larger than other bounds.
 LARGE = (1e9, 1e12, 1.2345678912345678e16, 2.0**60, 0.1, 1.0 / 3.0)
