@@ -27,6 +27,9 @@ from sdpfeas.verifier.results import Claim, Stop
 
 __all__ = ["Auto", "AutoOptions"]
 
+#: Entries of all blocks up to which variables of different units are rescaled before anything is asked.
+SMALL_ENTRIES = 400
+
 #: Our own interior-point method.
 OURS = "spectral-ipm"
 
@@ -87,9 +90,10 @@ class Auto(FeasibilityBackend):
             said = "two rows contradict each other"
             return Claim(certificate=pairs.certificate, raw_status=said, info={"claimed": "infeasible"})
         reduction: Reduction = pairs
-        units = equilibrate(pairs.problem)
-        if units.problem is not pairs.problem:
-            reduction = pairs.then(units)
+        # Large problems have been scaled by whoever made them, and lose iterations.
+        if sum(block.entries for block in pairs.problem.sets) <= SMALL_ENTRIES:
+            units = equilibrate(pairs.problem)
+            reduction = pairs if units.problem is pairs.problem else pairs.then(units)
         if reduction.problem is not problem:
             # Chains are looked for in the problem as it is.
             asked = inquiry.within(_share(inquiry, self, waiting=True, ended={}))

@@ -280,42 +280,41 @@ def _is_exact(lmi: LMI) -> bool:
 
 def _opposite(lmis: tuple[LMI, ...]) -> Iterator[tuple[int, int, float]]:
     """Pairs of LMIs, each in one pair at the most, of which one is the other times ``-factor``."""
+    candidates = [
+        (j, lmi) for j, lmi in enumerate(lmis) if lmi.set.cone and not lmi.set.polyhedral and _is_exact(lmi)
+    ]
+    numbers: dict[int, FloatArray] = {}
     waiting: dict[Any, list[int]] = {}
-    for j, lmi in enumerate(lmis):
-        if lmi.set.cone and not lmi.set.polyhedral and _is_exact(lmi):
+    for j, lmi in candidates if len(candidates) > 1 else ():
+        parts = [sp.csr_array(lmi.constant.reshape(1, -1))]
+        parts += [sp.csr_array(matrix_of(part)) for part in lmi.coefficients if part is not None]
+        whole = sp.csr_array(sp.vstack(parts, format="csr"))
+        whole.sum_duplicates()
+        whole.eliminate_zeros()
+        if 0 < whole.nnz <= MOST_ENTRIES:
             where = tuple(part is not None for part in lmi.coefficients)
-            waiting.setdefault((lmi.set, where), []).append(j)
+            # Only LMIs with the same pattern of entries can be multiples of each other.
+            pattern = lmi.set, where, whole.indptr.tobytes(), whole.indices.tobytes()
+            waiting.setdefault(pattern, []).append(j)
+            numbers[j] = whole.data
     for group in waiting.values():
         while group:
             j = group.pop()
             pairs = ((one, k + j - one) for k in group for one in (j, k))
-            found = ((one, other, _factor(lmis[one], lmis[other])) for one, other in pairs)
+            found = ((one, other, _factor(numbers[one], numbers[other])) for one, other in pairs)
             one, other, factor = next((each for each in found if each[2] is not None), (j, j, None))
             if factor is not None:
                 group.remove(one + other - j)
                 yield one, other, factor
 
 
-def _factor(one: LMI, other: LMI) -> float | None:
+def _factor(one: FloatArray, other: FloatArray) -> float | None:
     """The double ``c`` with ``other = -c·one``, exactly, if there is one above zero."""
-    stored = []
-    for lmi in (one, other):
-        parts = [sp.csr_array(lmi.constant.reshape(1, -1))]
-        parts += [sp.csr_array(matrix_of(part)) for part in lmi.coefficients if part is not None]
-        whole = sp.csr_array(sp.vstack(parts, format="csr"))
-        whole.sum_duplicates()
-        whole.eliminate_zeros()
-        stored.append(whole)
-    a, b = stored
-    if a.nnz != b.nnz or not 0 < a.nnz <= MOST_ENTRIES:
-        return None
-    if not (np.array_equal(a.indptr, b.indptr) and np.array_equal(a.indices, b.indices)):
-        return None
     with np.errstate(all="ignore"):
-        factor = -b.data[0] / a.data[0]
-        if not (0.0 < factor < np.inf) or not np.allclose(b.data, -factor * a.data, rtol=ALIKE, atol=0.0):
+        factor = -other[0] / one[0]
+        if not (0.0 < factor < np.inf) or not np.allclose(other, -factor * one, rtol=ALIKE, atol=0.0):
             return None
-    need("a look for pairs of LMIs", numbers=NUMBERS * a.nnz)
+    need("a look for pairs of LMIs", numbers=NUMBERS * one.size)
     exact = Fraction(float(factor))
-    pairs = zip(a.data.tolist(), b.data.tolist(), strict=True)
+    pairs = zip(one.tolist(), other.tolist(), strict=True)
     return float(factor) if all(Fraction(v) == -exact * Fraction(u) for u, v in pairs) else None
