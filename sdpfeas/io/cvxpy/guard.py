@@ -38,7 +38,7 @@ AFFINE_DIFFERENCE, SOLVED_DIFFERENCE = 1e-9, 1e-4
 LARGEST_VIOLATION = 1e-4
 
 #: Largest conic program solved for a comparison: rows, and side of a semidefinite block. Larger ones rely on
-#: the list of accepted functions and on the check of the point found. 20 ms at most on one core.
+#: the list of accepted functions and on the check of the point found. Chosen by judgement, not measured.
 LARGEST_ROWS, LARGEST_SIDE = 400, 12
 
 #: Points drawn, and how many of them inside the domain of a constraint are compared.
