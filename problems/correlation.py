@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas import PSD, ProblemError
-from sdpfeas.families import ParametricFamily
+from sdpfeas.dropin import ParametricFamily
 
 
 @dataclass(frozen=True)

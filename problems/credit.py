@@ -7,16 +7,11 @@ reduction with applications to fairness", NeurIPS 2019) in ``fairpca/credit.npz`
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from sdpfeas.errors import CardError
-from sdpfeas.families.family import Family
-from sdpfeas.families.fantope import FantopeMaxMin
-from sdpfeas.files import read_file
-from sdpfeas.npz import unpack_arrays
+from sdpfeas import families
+from sdpfeas.dropin import Family, data_file, read_arrays
 
 
 @dataclass(frozen=True)
@@ -42,9 +37,7 @@ class CreditFairPca(Family):
     Options = CreditOptions
 
     @classmethod
-    def build(cls, options: CreditOptions) -> FantopeMaxMin:
+    def build(cls, options: CreditOptions) -> families.FantopeMaxMin:
         """Build the family."""
-        path = Path(os.environ.get("SDPFEAS_DATA", "")) / "fairpca" / "credit.npz"
-        if not path.is_file():
-            raise CardError(f"there is no {path}; set SDPFEAS_DATA to the folder with the data")
-        return FantopeMaxMin(unpack_arrays(read_file(path))[options.groups], options.r)
+        covariances = read_arrays(data_file("fairpca/credit.npz"))[options.groups]
+        return families.FantopeMaxMin(covariances, options.r)

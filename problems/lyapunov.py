@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from sdpfeas import PSD, ProblemError, SpectralBox
-from sdpfeas.families import ParametricFamily
+from sdpfeas.dropin import ParametricFamily
 
 
 @dataclass(frozen=True)

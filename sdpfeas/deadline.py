@@ -18,6 +18,14 @@ class Deadline:
     ----------
     seconds : float, optional
         Time from now on; None for no limit.
+
+    Examples
+    --------
+    >>> deadline = Deadline(60.0)
+    >>> deadline.expired, 59.0 < deadline.left <= 60.0
+    (False, True)
+    >>> Deadline(None).left
+    inf
     """
 
     def __init__(self, seconds: float | None) -> None:

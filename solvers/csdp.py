@@ -19,16 +19,19 @@ from pathlib import Path
 
 import numpy as np
 
-from sdpfeas.backends.conic.sdpa_pair import PairAnswer, Side, as_lmi, pose
-from sdpfeas.backends.contract import CONES, FeasibilityBackend
-from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.effort import need
-from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.presolve import presolve
-from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.results import Claim, Stop
+from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
+from sdpfeas.dropin import (
+    CONES,
+    BlockSet,
+    Deadline,
+    FloatArray,
+    SdpaSide,
+    SdpaSolution,
+    is_lmi,
+    require_resources,
+    to_sdpa,
+    trivial_claim,
+)
 
 #: What CSDP's exit codes mean.
 EXIT_CODES = {
@@ -63,7 +66,7 @@ class CsdpOptions:
         Iterations of CSDP.
     """
 
-    form: Side = "auto"
+    form: SdpaSide = "auto"
     tolerance: float = 1e-8
     max_iterations: int = 100
 
@@ -99,20 +102,19 @@ class Csdp(FeasibilityBackend):
 
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
         fine, why = super().accepts(problem)
-        if fine and self.options.form == "lmi" and as_lmi(problem) is None:
+        if fine and self.options.form == "lmi" and not is_lmi(problem):
             return False, "the problem is not a linear matrix inequality; use form='equality'"
         return fine, why
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        small = presolve(problem)
-        if small.answer is not None:
-            return Claim(*small.answer, raw_status="presolved")
+        if (claim := trivial_claim(problem)) is not None:
+            return claim
         entries = sum(rows.entries for rows in problem.rows if rows is not None)
-        need("the file that CSDP reads", numbers=2000.0 * entries, memory=200.0 * entries)
-        posed = pose(problem, self.options.form)
+        require_resources("the file that CSDP reads", numbers=2000.0 * entries, memory=200.0 * entries)
+        pair = to_sdpa(problem, self.options.form)
         with tempfile.TemporaryDirectory(prefix="sdpfeas-csdp-") as name:
             folder = Path(name)
-            (folder / "problem.dat-s").write_bytes(posed.data.text("posed by sdpfeas"))
+            (folder / "problem.dat-s").write_bytes(pair.file("posed by sdpfeas"))
             (folder / "param.csdp").write_text(self._parameters())
             code, output = _run(folder, inquiry.deadline)
             if code is None:
@@ -120,16 +122,16 @@ class Csdp(FeasibilityBackend):
             status, stop = EXIT_CODES.get(code, ("failed", Stop.ERROR))
             raw = f"exit code {code}: {status}"
             try:
-                answer = _read(folder / "solution", posed.data.sets())
+                answer = _read(folder / "solution", pair.sets)
             except (OSError, ValueError, IndexError):
                 last = " ".join(output.split()[-20:])
                 return Claim(stop=Stop.ERROR, raw_status=f"{raw}; no solution; its last words: {last}")
-        point = None if code == INFEASIBLE[posed.side] else posed.point(answer)
-        y = None if code == 0 else posed.certificate(answer)
-        info = {"form": posed.side}
+        point = None if code == INFEASIBLE[pair.side] else pair.point(answer)
+        y = None if code == 0 else pair.multipliers(answer)
+        info = {"form": pair.side}
         if code in INFEASIBLE.values():
             # Infeasible on the other side says that this one is unbounded, if it is feasible at all.
-            info["claimed"] = "infeasible" if code == INFEASIBLE[posed.side] else "undecided"
+            info["claimed"] = "infeasible" if code == INFEASIBLE[pair.side] else "undecided"
         return Claim(point, y, raw, stop, max(output.count("Iter:") - 1, 0), info)
 
     def _parameters(self) -> str:
@@ -178,7 +180,7 @@ def _run(folder: Path, deadline: Deadline) -> tuple[int | None, str]:
     return done.returncode, done.stdout
 
 
-def _read(path: Path, sets: list[BlockSet]) -> PairAnswer:
+def _read(path: Path, sets: list[BlockSet]) -> SdpaSolution:
     """What CSDP writes: ``y`` on one line, then entries ``matrix block i j value`` of Z (1) and X (2)."""
     head, _, body = path.read_text().partition("\n")
     table = np.array(body.split(), dtype=np.float64).reshape(-1, 5)
@@ -192,4 +194,4 @@ def _read(path: Path, sets: list[BlockSet]) -> PairAnswer:
         else:
             x[i] = part[:, 4]
         X.append(x)
-    return PairAnswer(np.array(head.split(), dtype=np.float64), X)
+    return SdpaSolution(np.array(head.split(), dtype=np.float64), X)

@@ -11,12 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
-from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.numerics.effort import need
-from sdpfeas.numerics.svec import svec_map
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.verifier.results import Claim, Stop
+from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
+from sdpfeas.dropin import ALL_SETS, require_resources, svec_map
 
 #: Iterations that a solve takes, for the guess of its time.
 USUAL_ITERATIONS = 20
@@ -57,7 +53,8 @@ class Cvxopt(FeasibilityBackend):
         whole_rows = form.nonneg + sum(form.second_order) + sum(side * side for side in form.semidefinite)
         scaled = 2.0 * n * sum(side**3 for side in form.semidefinite)
         step = scaled + n * n * whole_rows / 2.0 + n**3 / 3.0
-        need("CVXOPT", products=USUAL_ITERATIONS * step, memory=16.0 * (n * n + whole_rows * n + m * n))
+        memory = 16.0 * (n * n + whole_rows * n + m * n)
+        require_resources("CVXOPT", products=USUAL_ITERATIONS * step, memory=memory)
         # It wants whole matrices, column by column, in place of triangles.
         heads = [sp.eye_array(form.nonneg + sum(form.second_order))]
         whole = sp.block_diag(

@@ -24,16 +24,18 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from sdpfeas.backends.conic.quiet import quiet
-from sdpfeas.backends.conic.sdpa_pair import PairAnswer, PosedPair, pose
-from sdpfeas.backends.contract import CONES, FeasibilityBackend
-from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.numerics.effort import need
-from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.svec import svec_map
-from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.presolve import presolve
-from sdpfeas.verifier.results import Claim, Stop
+from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
+from sdpfeas.dropin import (
+    CONES,
+    FloatArray,
+    Point,
+    SdpaSolution,
+    require_resources,
+    silence_stdout,
+    svec_map,
+    to_sdpa,
+    trivial_claim,
+)
 
 #: What DSDP's words say of the side of the multipliers, and of that of ``y``; None where they say nothing.
 WORDS: dict[str, tuple[str | None, str | None]] = {
@@ -103,45 +105,45 @@ class Dsdp(FeasibilityBackend):
         return f"5.8 in cvxopt {super().version()}"
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        small = None if problem.lmis else presolve(problem)
-        if small is not None and small.answer is not None:
-            return Claim(*small.answer, raw_status="presolved")
+        if not problem.lmis and (trivial := trivial_claim(problem)) is not None:
+            return trivial
         whole = bool(problem.lmis) or any(block.free for block in problem.sets)
-        posed: _Posed = _AsPoint(problem) if whole else _AsMultipliers(problem)
-        claim = self._ask(posed, self.options.tolerance)
+        program: _Program = _AsPoint(problem) if whole else _AsMultipliers(problem)
+        claim = self._ask(program, self.options.tolerance)
         if claim.stop is Stop.FINISHED or inquiry.offer(claim.point, claim.certificate):
             return claim
         # A ray is easier to prove from inside its cone, and a wide gap is what keeps it there.
-        inner = self._ask(posed, math.sqrt(self.options.tolerance))
+        inner = self._ask(program, math.sqrt(self.options.tolerance))
         return claim if inner.stop is Stop.NUMERICAL else inner
 
-    def _ask(self, posed: _Posed, tolerance: float) -> Claim:
+    def _ask(self, program: _Program, tolerance: float) -> Claim:
         """Ask for a gap."""
-        k, rows = posed.G.shape[1], posed.G.shape[0]
-        cubes = float(sum(side**3 for side in posed.semidefinite))
-        entries = posed.G.nnz
-        step = k**3 / 3 + 20 * cubes + (max(posed.semidefinite, default=1) + k / 4) * entries
-        need("DSDP", products=USUAL_ITERATIONS * step, memory=8.0 * (2 * k * k + 30 * rows) + 48.0 * entries)
+        k, rows = program.G.shape[1], program.G.shape[0]
+        cubes = float(sum(side**3 for side in program.semidefinite))
+        entries = program.G.nnz
+        step = k**3 / 3 + 20 * cubes + (max(program.semidefinite, default=1) + k / 4) * entries
+        memory = 8.0 * (2 * k * k + 30 * rows) + 48.0 * entries
+        require_resources("DSDP", products=USUAL_ITERATIONS * step, memory=memory)
         try:
-            with quiet():
-                status, y, x = self._run(posed, tolerance)
+            with silence_stdout():
+                status, y, x = self._run(program, tolerance)
         except (ValueError, ArithmeticError) as error:
             return Claim(stop=Stop.NUMERICAL, raw_status=f"{type(error).__name__}: {error}")
-        size, bound, name = posed.slack(y, x, self.options.largest, self.options.trace)
-        claimed, raw = WORDS.get(status, (None, None))[posed.column], status
+        size, bound, name = program.slack(y, x, self.options.largest, self.options.trace)
+        claimed, raw = WORDS.get(status, (None, None))[program.column], status
         if claimed == "feasible" and size >= AT_BOUND * bound:
             # The bound gives way for what the other side lacks: a ray, if a short one.
             claimed, raw = None, f"{status}, with {name} at its bound"
         return Claim(
-            None if claimed == "infeasible" else posed.point(y, x),
-            None if claimed == "feasible" else posed.certificate(y, x),
+            None if claimed == "infeasible" else program.point(y, x),
+            None if claimed == "feasible" else program.certificate(y, x),
             raw,
             Stop.FINISHED if claimed else Stop.STALLED,
             None,
-            {"form": posed.name, "claimed": claimed or "undecided"},
+            {"form": program.name, "claimed": claimed or "undecided"},
         )
 
-    def _run(self, posed: _Posed, tolerance: float) -> tuple[str, FloatArray, FloatArray]:
+    def _run(self, program: _Program, tolerance: float) -> tuple[str, FloatArray, FloatArray]:
         """Its word, ``y``, and the multipliers, whole matrices last."""
         import cvxopt
         from cvxopt import dsdp
@@ -151,16 +153,16 @@ class Dsdp(FeasibilityBackend):
             DSDP_MaxIts=self.options.max_iterations,
             DSDP_GapTolerance=tolerance,
         )
-        edges = np.cumsum([posed.nonneg, *(side * side for side in posed.semidefinite)]).tolist()
+        edges = np.cumsum([program.nonneg, *(side * side for side in program.semidefinite)]).tolist()
         spans = list(pairwise(edges))
         status, y, _, low, whole = dsdp.sdp(
-            cvxopt.matrix(posed.costs),
-            _sparse(cvxopt, posed.G[: posed.nonneg]),
-            cvxopt.matrix(posed.h[: posed.nonneg]),
-            [_sparse(cvxopt, posed.G[a:b]) for a, b in spans],
+            cvxopt.matrix(program.costs),
+            _sparse(cvxopt, program.G[: program.nonneg]),
+            cvxopt.matrix(program.h[: program.nonneg]),
+            [_sparse(cvxopt, program.G[a:b]) for a, b in spans],
             [
-                cvxopt.matrix(posed.h[a:b].reshape(side, side))
-                for (a, b), side in zip(spans, posed.semidefinite, strict=True)
+                cvxopt.matrix(program.h[a:b].reshape(side, side))
+                for (a, b), side in zip(spans, program.semidefinite, strict=True)
             ],
             self.options.trace,
             self.options.largest,
@@ -177,7 +179,7 @@ def _sparse(cvxopt: Any, matrix: Any) -> Any:
     return cvxopt.spmatrix(coo.data, coo.row.astype(int), coo.col.astype(int), coo.shape)
 
 
-class _Posed(ABC):
+class _Program(ABC):
     """Minimise ``costs' y`` over ``h - G y`` in cones: numbers first, then whole matrices."""
 
     name: str
@@ -202,13 +204,13 @@ class _Posed(ABC):
         """The certificate in an answer."""
 
 
-class _AsMultipliers(_Posed):
+class _AsMultipliers(_Program):
     """The problem is the side of the multipliers."""
 
     name, column = "multipliers", 0
 
     def __init__(self, problem: FeasibilityProblem) -> None:
-        self._pair: PosedPair = pose(problem, "equality")
+        self._pair = to_sdpa(problem, "equality")
         given = self._pair.sedumi
         self.costs, self.G, self.h = -given.b, sp.csr_array(given.A.T), given.c
         self.nonneg, self.semidefinite = given.nonneg, given.semidefinite
@@ -216,17 +218,17 @@ class _AsMultipliers(_Posed):
     def slack(self, y: FloatArray, x: FloatArray, largest: float, trace: float) -> tuple[float, float, str]:
         return float(np.max(np.abs(y), initial=0.0)), largest, "y"
 
-    def _answer(self, y: FloatArray, x: FloatArray) -> PairAnswer:
-        return PairAnswer(-y, self._pair.sedumi.blocks(x))
+    def _answer(self, y: FloatArray, x: FloatArray) -> SdpaSolution:
+        return SdpaSolution(-y, self._pair.sedumi.blocks(x))
 
     def point(self, y: FloatArray, x: FloatArray) -> Point:
         return self._pair.point(self._answer(y, x))
 
     def certificate(self, y: FloatArray, x: FloatArray) -> FloatArray:
-        return self._pair.certificate(self._answer(y, x))
+        return self._pair.multipliers(self._answer(y, x))
 
 
-class _AsPoint(_Posed):
+class _AsPoint(_Program):
     """The point is ``y``, in coordinates of the solutions of the equations."""
 
     name, column = "point", 1
@@ -235,7 +237,8 @@ class _AsPoint(_Posed):
         self._form = form = problem.to_conic()
         equations, right = form.matrix[: form.zero].toarray(), form.rhs[: form.zero]
         n = equations.shape[1]
-        need("the equations without a remainder", products=30.0 * n * n * len(right), memory=32.0 * n * n)
+        cost = 30.0 * n * n * len(right)
+        require_resources("a basis of the solutions of the equations", products=cost, memory=32.0 * n * n)
         heads = [sp.eye_array(form.nonneg)]
         self._whole = sp.block_diag([*heads, *(svec_map(k, "lower") for k in form.semidefinite)], "csr")
         self._inverse = np.linalg.pinv(equations) if right.size else np.zeros((n, 0))

@@ -19,13 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.backends.contract import ALL_SETS, FeasibilityBackend
-from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.numerics.effort import need
-from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.results import Claim, Stop
+from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
+from sdpfeas.dropin import ALL_SETS, BlockSet, FloatArray, Point, require_resources
 
 
 @dataclass(frozen=True)
@@ -101,8 +96,9 @@ class _Run:
         self.kappa = margin / ((1.0 + margin) * max(side, 1))
         for rows in problem.rows:
             if rows is not None:
-                need("the Gram matrix of the rows", *rows.gram_work, memory=32.0 * problem.m**2)
-        need("its factor", products=float(problem.m) ** 3)
+                memory = 32.0 * problem.m**2
+                require_resources("the Gram matrix of the rows", *rows.gram_work, memory=memory)
+        require_resources("its factor", products=float(problem.m) ** 3)
         along = problem.apply(tuple(map(self._identity, problem.sets)))
         gram = sum((rows.gram() for rows in problem.rows if rows is not None), np.eye(problem.m))
         gram -= self.kappa * (2.0 - self.kappa * side) * np.outer(along, along)

@@ -16,14 +16,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.conic.quiet import quiet
-from sdpfeas.backends.conic.sdpa_pair import PairAnswer, Side, pose
-from sdpfeas.backends.contract import CONES, FeasibilityBackend
-from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.numerics.effort import need
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.presolve import presolve
-from sdpfeas.verifier.results import Claim, Stop
+from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
+from sdpfeas.dropin import (
+    CONES,
+    SdpaSide,
+    SdpaSolution,
+    SedumiData,
+    require_resources,
+    silence_stdout,
+    to_sdpa,
+    trivial_claim,
+)
 
 #: What SDPA's phases say of the equality side and of the LMI side; None where they say nothing. They mean
 #: what the SDPA User's Manual says (section 6.2 of version 6.00). Which side is p and which is d is up to the
@@ -64,7 +67,7 @@ class SdpaOptions:
         Its iterations.
     """
 
-    form: Side = "auto"
+    form: SdpaSide = "auto"
     tolerance: float = 1e-7
     start: float = 1e3
     max_iterations: int = 100
@@ -88,35 +91,35 @@ class Sdpa(FeasibilityBackend):
     Options = SdpaOptions
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        small = presolve(problem)
-        if small.answer is not None:
-            return Claim(*small.answer, raw_status="presolved")
-        posed = pose(problem, self.options.form)
-        given = posed.sedumi
+        if (claim := trivial_claim(problem)) is not None:
+            return claim
+        pair = to_sdpa(problem, self.options.form)
+        given = pair.sedumi
         m, n = given.A.shape
         cubes = float(sum(side**3 for side in given.semidefinite))
         step = m**3 / 3 + 20 * cubes + max(given.semidefinite, default=1) * given.A.nnz + m * given.A.nnz / 4
-        need("SDPA", products=USUAL_ITERATIONS * step, memory=8.0 * (2 * m * m + 30 * n) + 48.0 * given.A.nnz)
+        memory = 8.0 * (2 * m * m + 30 * n) + 48.0 * given.A.nnz
+        require_resources("SDPA", products=USUAL_ITERATIONS * step, memory=memory)
         x, y, info = self._run(given)
         phase = str(info["phasevalue"])
         words, *said = PHASES.get(phase, ("an unknown phase", None, None))
-        claimed = said[0 if posed.side == "equality" else 1]
-        answer = PairAnswer(-y, given.blocks(x))
+        claimed = said[0 if pair.side == "equality" else 1]
+        answer = SdpaSolution(-y, given.blocks(x))
         done = int(info["iteration"])
         if claimed is not None:
             stop = Stop.FINISHED
         else:
             stop = Stop.ITERATION_LIMIT if done >= self.options.max_iterations else Stop.STALLED
         return Claim(
-            None if claimed == "infeasible" else posed.point(answer),
-            None if claimed == "feasible" else posed.certificate(answer),
+            None if claimed == "infeasible" else pair.point(answer),
+            None if claimed == "feasible" else pair.multipliers(answer),
             f"{phase}: {words}",
             stop,
             done,
-            {"form": posed.side, "claimed": claimed or "undecided"},
+            {"form": pair.side, "claimed": claimed or "undecided"},
         )
 
-    def _run(self, given: Any) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    def _run(self, given: SedumiData) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
         import sdpap
         from sdpap.sdpacall import sdpacall
 
@@ -130,6 +133,6 @@ class Sdpa(FeasibilityBackend):
             "maxIteration": self.options.max_iterations,
         })  # fmt: skip
         columns = (sp.csc_matrix(part[:, None]) for part in (given.b, given.c))
-        with quiet():
+        with silence_stdout():
             x, y, _, info = sdpacall.solve_sdpa(sp.csc_matrix(given.A), *columns, cones, settings)
         return x.toarray().ravel(), y.toarray().ravel(), info

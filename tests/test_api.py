@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 import pytest
 
@@ -28,11 +28,12 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 def interface() -> str:
     """Every public name with its signature, one line each."""
+    import sdpfeas.dropin
     import sdpfeas.projections
     import sdpfeas.testing
     import sdpfeas.wlda
 
-    rooms = (sf, sf.families, sdpfeas.projections, sdpfeas.testing, sdpfeas.wlda)
+    rooms = (sf, sf.families, sdpfeas.dropin, sdpfeas.projections, sdpfeas.testing, sdpfeas.wlda)
     public = {
         value for room in rooms for name in room.__all__ if inspect.isclass(value := getattr(room, name))
     }
@@ -45,7 +46,7 @@ def _lines(room: ModuleType, public: set[type]) -> Iterator[str]:
         label = f"{room.__name__}.{name}"
         if inspect.isclass(value):
             yield from _class(label, value, public - {value})
-        elif callable(value) and not inspect.ismodule(value):
+        elif callable(value) and not inspect.ismodule(value) and get_origin(value) is None:
             yield f"{label}{inspect.signature(value)}"
         else:
             yield label

@@ -29,14 +29,14 @@ ORDER = [
     ["io"],
     ["auditor", "backends"],
     ["families"],
-    ["search"],
+    ["dropin", "search"],
     ["study", "testing"],
     ["wlda"],
     ["projections"],
     ["cli", "demo"],
     ["sdpfeas"],
 ]
-MOST_ROOT_MODULES = 8
+MOST_ROOT_MODULES = 9
 
 KNOWN: dict[str, set[str]] = {
     "looks up": {

@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
-from sdpfeas.backends.contract import ALL_SETS
+from sdpfeas.dropin import ALL_SETS
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas import PSD, FeasibilityProblem
-from sdpfeas.families import Family
+from sdpfeas.dropin import Family
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,16 @@ def svec_map(n: int, triangle: Triangle) -> Any:
         Side of the matrix.
     triangle : {"lower", "upper"}
         Which triangle is stored, column by column; off-diagonal entries are scaled by the root of two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> T = svec_map(2, "lower")
+    >>> svec = T.T @ np.ravel([[1.0, 2.0], [2.0, 3.0]])
+    >>> np.allclose(svec, [1.0, 2.0 * np.sqrt(2.0), 3.0])
+    True
+    >>> np.allclose((T @ svec).reshape(2, 2), [[1.0, 2.0], [2.0, 3.0]])
+    True
     """
     # Column-major in one triangle is row-major in the other.
     i, j = np.triu_indices(n) if triangle == "lower" else np.tril_indices(n)

@@ -14,9 +14,8 @@ import scipy.sparse as sp
 
 import sdpfeas as sf
 from sdpfeas.backends.claimed import claimed_verdict
-from sdpfeas.deadline import Deadline
+from sdpfeas.dropin import Deadline
 from sdpfeas.families import planting as planted
-from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.testing import check_backend
 
 SOLVERS = Path(__file__).parents[2] / "solvers"
@@ -235,7 +234,7 @@ def test_csdp_on_sdplib(data_dir: Path, drop_in: Path, name: str, side: str) -> 
     path = data_dir / "sdplib" / f"{name}.dat-s"
     if not path.is_file():
         pytest.skip(f"no {path}")
-    result = sf.solve(read_sdpa(path, side), drop_in, time_limit=60)
+    result = sf.solve(sf.read_sdpa(path, side), drop_in, time_limit=60)
     if (name, side) in {("infd1", "primal"), ("infp1", "lmi")}:
         assert result.verdict == sf.Verdict.INFEASIBLE
     elif (name, side) in HARD:
