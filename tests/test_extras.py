@@ -62,7 +62,7 @@ def test_threads_may_ask_for_cvxpy_at_once() -> None:
 #: Without any extra; what the command line says is tested in tests/cli/test_user_errors.py.
 WITHOUT = """
 import json, sys
-for module in "flint sklearn matplotlib pyarrow dask distributed joblib cvxopt sdpap".split():
+for module in "sklearn matplotlib pyarrow dask distributed joblib cvxopt sdpap".split():
     sys.modules[module] = None  # as if it were not installed, for `import` and for `find_spec`
 from pathlib import Path
 import numpy as np
@@ -103,4 +103,4 @@ def test_without_extras_proofs_are_exact_and_what_is_missing_is_named() -> None:
 
 def test_every_extra_has_words_for_its_absence() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(EXTRAS) | {"exact"} == set(declared["optional-dependencies"]) - {"all", "test", "docs", "dev"}
+    assert set(EXTRAS) == set(declared["optional-dependencies"]) - {"all", "test", "docs", "dev"}

@@ -6,10 +6,9 @@ import ctypes
 import sys
 from contextlib import suppress
 from fractions import Fraction
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
+import flint
 import numpy as np
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "each",
     "eigensystem",
     "eigenvalues",
-    "flint",
     "identity",
     "nearest",
     "numbers",
@@ -32,7 +30,6 @@ __all__ = [
     "zeros",
 ]
 
-flint: Any = import_module("flint") if find_spec("flint") else None
 #: Bits of the balls (the first those of integers too), and the largest side of a matrix that is factored in
 #: rational numbers where these fail.
 BITS, EXACT_SIDE = (256, 1024), 40
@@ -59,8 +56,8 @@ def require_ieee() -> None:
 
 
 def rational(value: Any) -> Any:
-    """A number as an exact rational, of python-flint's kind where it is installed."""
-    return Fraction(value) if flint is None else flint.fmpq(*value.as_integer_ratio())
+    """A number as an exact rational of python-flint."""
+    return flint.fmpq(*value.as_integer_ratio())
 
 
 def each(function: Any, array: Any) -> np.ndarray:
@@ -109,7 +106,7 @@ def identity(n: int, value: Any = 1) -> np.ndarray:
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Product of matrices, or of a matrix and a vector."""
-    if flint is None or not (a.size and b.size):
+    if not (a.size and b.size):
         return a.dot(b)
     first, second = (flint.fmpq_mat(len(m), m.size // len(m), m.reshape(-1).tolist()) for m in (a, b))
     return np.array((first * second).entries(), dtype=object).reshape(a.shape[0], *b.shape[1:])
@@ -118,33 +115,17 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def reduced(table: np.ndarray) -> tuple[np.ndarray, list[int]]:
     """Reduced row echelon form, and its pivot columns."""
     rows, columns = table.shape
-    if flint is not None:
-        form, rank = flint.fmpq_mat(rows, columns, table.reshape(-1).tolist()).rref()
-        table = np.array(form.entries(), dtype=object).reshape(table.shape)
-        return table, [int(np.argmax(row != 0)) for row in table[:rank]]
-    table, pivots = table.copy(), list[int]()
-    for column in range(columns):
-        top = len(pivots)
-        hit = next((i for i in range(top, rows) if table[i, column] != 0), None)
-        if hit is not None:
-            table[[top, hit]] = table[[hit, top]]
-            table[top] = table[top] / table[top, column]
-            others = np.arange(rows) != top
-            table[others] = table[others] - np.outer(table[others, column], table[top])
-            pivots.append(column)
-    return table, pivots
+    form, rank = flint.fmpq_mat(rows, columns, table.reshape(-1).tolist()).rref()
+    table = np.array(form.entries(), dtype=object).reshape(table.shape)
+    return table, [int(np.argmax(row != 0)) for row in table[:rank]]
 
 
 def solved(gram: np.ndarray, off: np.ndarray) -> np.ndarray | None:
     """A solution of ``gram @ z = off``, whatever the rank; None if there is none."""
     m = off.size
-    if flint is not None:
-        with suppress(ZeroDivisionError):
-            square, right = (
-                flint.fmpq_mat(m, m, gram.reshape(-1).tolist()),
-                flint.fmpq_mat(m, 1, off.tolist()),
-            )
-            return np.array(square.solve(right).entries(), dtype=object)
+    with suppress(ZeroDivisionError):
+        square, right = flint.fmpq_mat(m, m, gram.reshape(-1).tolist()), flint.fmpq_mat(m, 1, off.tolist())
+        return np.array(square.solve(right).entries(), dtype=object)
     table, pivots = reduced(np.column_stack([gram, off]))
     if m in pivots:
         return None
@@ -185,7 +166,7 @@ def dominant(matrix: np.ndarray) -> bool:
 
 def semidefinite(matrix: np.ndarray) -> bool:
     """Prove a symmetric matrix positive semidefinite by LDL'; where it is large, by other ways first."""
-    if flint is not None and len(matrix) > 6 and not isinstance(matrix[0, 0], flint.arb):
+    if len(matrix) > 6 and not isinstance(matrix[0, 0], flint.arb):
         if dominant(matrix):
             return True
         for width in BITS:

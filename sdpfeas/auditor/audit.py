@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit", "Finding", "NotProved", "audit", "prove"]
 
-#: Most numbers in rows, most equality rows, largest side of a matrix: with python-flint, and with fractions.
-LARGEST, LARGEST_SLOW = (6_000_000, 1_500, 1_000), (2_000, 12, 12)
+#: Most numbers in rows, most equality rows, largest side of a matrix.
+LARGEST = (6_000_000, 1_500, 1_000)
 NARROW = Fraction(1, 2**40)  # room, relative to the bounds, in which all members are about the same
 INSIDE = Fraction(1, 2**80)  # share of the room in a set by which a block outside is moved into it
 Read = Callable[[float], Any]  # what a stored number stands for
@@ -320,8 +320,8 @@ class Question:
         for lmi in problem.lmis:
             size = math.prod(lmi.set.shape)
             numbers_held += size + sum(held(rows, size) for rows in lmi.coefficients)
-        if np.any(np.array((numbers_held, equal, side)) > (LARGEST if arithmetic.flint else LARGEST_SLOW)):
-            raise NotProved(f"too large for an audit{'' if arithmetic.flint else ' without python-flint'}")
+        if np.any(np.array((numbers_held, equal, side)) > LARGEST):
+            raise NotProved("too large for an audit")
         ends = zip(problem.lower.tolist(), problem.upper.tolist(), strict=True)
         self.bounds = [tuple(read(v) if math.isfinite(v) else None for v in pair) for pair in ends]
         parts = list[Lines]()

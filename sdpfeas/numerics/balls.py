@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 
-__all__ = ["HAS_BALLS", "ball_matrix", "many_bits", "middles"]
-
-HAS_BALLS = find_spec("flint") is not None
+__all__ = ["ball_matrix", "many_bits", "middles"]
 
 #: Bits of a ball: six times those of a floating-point number.
 BITS = 320

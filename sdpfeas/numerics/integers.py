@@ -1,7 +1,6 @@
 """Integer matrices, exactly: products, kernels, definiteness, short bases of lattices.
 
-Matrices are object arrays of Python's integers. Where python-flint is installed it does the work; without it
-all is done here, more slowly, and bases are not made short.
+Matrices are object arrays of Python's integers; python-flint does the work.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from sdpfeas.numerics.rounding import definite
 
 __all__ = [
     "EXACT_FLOAT",
-    "HAS_FLINT",
     "as_floats",
     "identity",
     "in_words",
@@ -36,10 +33,8 @@ __all__ = [
     "solution",
 ]
 
-HAS_FLINT = find_spec("flint") is not None
-
-#: Numbers that can be written in the time of one operation on integers, with python-flint or without.
-NUMBERS, SLOW_NUMBERS = 20.0, 200.0
+#: Numbers that can be written in the time of one operation on integers.
+NUMBERS = 20.0
 
 #: Sums of integers below this are exact in floating point.
 EXACT_FLOAT = 2.0**53
@@ -62,7 +57,7 @@ MOST_DISTINCT = 2000
 
 def need_integers(what: str, operations: float) -> None:
     """Refuse arithmetic with integers for which there is no time."""
-    need(what, numbers=operations * (NUMBERS if HAS_FLINT else SLOW_NUMBERS))
+    need(what, numbers=operations * NUMBERS)
 
 
 def identity(n: int) -> np.ndarray:
@@ -148,9 +143,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         need("a product of integers", products=work)
         return (first.astype(np.float64) @ second.astype(np.float64)).astype(np.int64)
     need_integers("a product of integers", 2.0 * work)
-    if HAS_FLINT:
-        return _array(_flint(a) * _flint(b))
-    return np.asarray(a.astype(object).dot(b.astype(object)), dtype=object)
+    return _array(_flint(a) * _flint(b))
 
 
 def _exact(a: np.ndarray, b: np.ndarray) -> bool:
@@ -160,26 +153,9 @@ def _exact(a: np.ndarray, b: np.ndarray) -> bool:
 
 def _echelon(matrix: np.ndarray) -> tuple[np.ndarray, int, list[int]]:
     """Reduced row echelon form times its denominator, which is returned too, and the pivot columns."""
-    if HAS_FLINT:
-        form, common, rank = _flint(matrix).rref()
-        table = _array(form)[: int(rank)]
-        return table, int(common), [int(np.flatnonzero(row != 0)[0]) for row in table]
-    table, pivots = matrix.astype(object), list[int]()
-    last = 1
-    # Fraction-free: every division is exact (Bareiss), all pivots are the same at last.
-    for column in range(matrix.shape[1]):
-        top = len(pivots)
-        hit = next((i for i in range(top, len(table)) if table[i, column] != 0), None)
-        if hit is None:
-            continue
-        table[[top, hit]] = table[[hit, top]]
-        pivot = table[top, column]
-        for i in range(len(table)):
-            if i != top:
-                table[i] = (table[i] * pivot - table[top] * table[i, column]) // last
-        last = pivot
-        pivots.append(column)
-    return table[: len(pivots)], last, pivots
+    form, common, rank = _flint(matrix).rref()
+    table = _array(form)[: int(rank)]
+    return table, int(common), [int(np.flatnonzero(row != 0)[0]) for row in table]
 
 
 def _kernel_of(weights: np.ndarray, common: int, pivots: Sequence[int], width: int) -> np.ndarray:
@@ -260,11 +236,10 @@ def independent_rows(matrix: np.ndarray) -> list[int]:
     if not matrix.size:
         return []
     count, width = matrix.shape
-    if HAS_FLINT:
-        need_integers("independent rows", float(count) * (count + width))
-        found = _dependences(matrix.T)
-        if found is not None:
-            return found[0]
+    need_integers("independent rows", float(count) * (count + width))
+    found = _dependences(matrix.T)
+    if found is not None:
+        return found[0]
     need_integers("independent rows", float(count) ** 2 * width)
     return _echelon(matrix.T)[2]
 
@@ -282,7 +257,7 @@ def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None
     weights, common : ndarray and int
         The others times ``common`` are ``matrix[:, pivots] @ weights``.
     """
-    if not HAS_FLINT or not matrix.size:
+    if not matrix.size:
         return None
     import flint
 
@@ -347,7 +322,7 @@ def short_rows(matrix: np.ndarray) -> np.ndarray:
 
     Independent rows of at most two ones are as short as they can be.
     """
-    if not matrix.size or not HAS_FLINT:
+    if not matrix.size:
         return matrix
     counts = np.sum(matrix != 0, axis=1)
     if counts.min() > 0 and counts.max() <= 2 and _largest(matrix) <= 1:
@@ -370,7 +345,7 @@ def saturated(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     part = matrix[rows]
     weights = np.zeros((len(rows), len(matrix)), dtype=object)
     weights[np.arange(len(rows)), rows] = 1
-    if not HAS_FLINT or not rows:
+    if not rows:
         return part, weights, 1
     import flint
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.numerics.balls import HAS_BALLS, ball_matrix, many_bits, middles
+from sdpfeas.numerics.balls import ball_matrix, many_bits, middles
 from sdpfeas.numerics.effort import need
 from sdpfeas.numerics.linalg import FloatArray, cholesky, smallest, symmetrize
 from sdpfeas.numerics.rounding import definite
@@ -57,7 +57,7 @@ class Proved:
 
 def fits_balls(problem: FeasibilityProblem) -> bool:
     """Whether a problem is of a kind and size that points of it can be proved in balls."""
-    if not HAS_BALLS or problem.lmis or not problem.m or not problem.equality.all():
+    if problem.lmis or not problem.m or not problem.equality.all():
         return False
     # Boxes, and shadows of matrices, are left out.
     kinds = all(block.free or (block.cone and (block.matrix or block.entrywise)) for block in problem.sets)

@@ -8,10 +8,10 @@ import numpy as np
 
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.rational import to_floats
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.exact import contradiction, exact_certificate, exact_point, small_enough
 from sdpfeas.verifier.exact.eligible import need_rationals, read_alike
-from sdpfeas.verifier.exact.rationals import to_floats
 from sdpfeas.verifier.exact.rows import exact_rows
 from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.verdicts import Reading, Verdict

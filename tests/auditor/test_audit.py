@@ -109,7 +109,6 @@ def test_a_box_with_hardly_any_room_is_confirmed(trace: float) -> None:
 
 @pytest.mark.parametrize("n", [1, 3, 8, 20])
 def test_dominance_proves_definite_matrices_and_no_others(n: int) -> None:
-    pytest.importorskip("flint")
     rng = np.random.default_rng([5, n])
     for _ in range(10):
         f = rng.integers(-9, 10, size=(n, n)) * 2.0 ** rng.integers(-30, 30, size=(n, 1))
@@ -171,17 +170,39 @@ def test_support_functions_are_bounded_from_above_and_tightly(lower: float, trac
         assert value - 1e-13 <= bound <= value + 1e-13
 
 
-def test_a_missing_python_flint_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auditor.arithmetic, "flint", None)
-    rng = np.random.default_rng(3)
-    for sets in ([sf.PSD(2), sf.Nonneg(2)], [sf.SpectralBox(2, trace=1.0), sf.Free(1)], [sf.SpectralBox(3)]):
-        for bounds in planted.BOUNDS:
-            case = planted.feasible(rng, sets, bounds=bounds, rows=2)
-            prove(case.problem, "feasible", case.point)
-            case = planted.infeasible(rng, sets, bounds=bounds)
-            prove(case.problem, "infeasible", case.certificate)
-    case = planted.feasible(rng, [sf.PSD(20)], rows=30)
-    assert "without python-flint" in refuses(case.problem, "feasible", case.point)
+def in_fractions(array: np.ndarray) -> np.ndarray:
+    return np.vectorize(lambda v: Fraction(int(v.p), int(v.q)), otypes=[object])(array)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_linear_algebra_is_that_of_fractions(seed: int) -> None:
+    """The auditor trusts python-flint for products, echelon forms and systems: checked in fractions."""
+    rng = np.random.default_rng(seed)
+    m, k, n, rank = rng.integers(1, 6, size=4)
+
+    def some(*shape: int) -> np.ndarray:
+        return rng.integers(-9, 10, size=shape) * 2.0 ** rng.integers(-70, 70, size=shape)
+
+    left, right = some(m, rank), some(rank, n)
+    a, b = planted.rationals(left).dot(planted.rationals(right)), planted.rationals(some(n, k))
+    asked, other = (auditor.each(auditor.rational, part) for part in (a, b))
+    assert np.array_equal(in_fractions(auditor.arithmetic.product(asked, other)), a.dot(b))
+    form, pivots = (
+        part if isinstance(part, list) else in_fractions(part) for part in auditor.arithmetic.reduced(asked)
+    )
+    count = len(pivots)
+    assert np.array_equal(form[:count][:, pivots], np.eye(count))
+    assert not form[count:].any()
+    assert all(not row[:pivot].any() for row, pivot in zip(form, pivots, strict=False))
+    # Rows of the form span those of the matrix, which are as many as can be independent.
+    assert np.array_equal(a[:, pivots].dot(form[:count]), a)
+    gram = a.dot(a.T)
+    for off, solvable in ((gram.dot(b[0, 0] + np.arange(m)), True), (some(m), False)):
+        z = auditor.arithmetic.solved(
+            auditor.each(auditor.rational, gram), auditor.each(auditor.rational, off)
+        )
+        assert z is not None or not solvable
+        assert z is None or np.array_equal(gram.dot(in_fractions(z)), planted.rationals(off))
 
 
 # ---------------------------------------------------------------- known truth

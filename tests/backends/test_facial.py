@@ -17,8 +17,6 @@ from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.problem.reductions.integral import integral_rows
 from sdpfeas.verifier.chains.replay import walk
 
-pytest.importorskip("flint")
-
 
 def found(problem):
     """What the first reading leads to."""

@@ -1,4 +1,4 @@
-"""Integer matrices: what is computed is exact, with python-flint and without."""
+"""Integer matrices: what is computed is exact."""
 
 import numpy as np
 import pytest
@@ -6,14 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdpfeas.numerics import integers
-
-
-@pytest.fixture(params=[True, False], ids=["flint", "plain"])
-def flint(request, monkeypatch):
-    if request.param:
-        pytest.importorskip("flint")
-    monkeypatch.setattr(integers, "HAS_FLINT", request.param)
-    return request.param
 
 
 def matrix(rng, rows, columns, size=9):
@@ -24,7 +16,6 @@ def rank(a):
     return int(np.linalg.matrix_rank(a.astype(float))) if a.size else 0
 
 
-@pytest.mark.usefixtures("flint")
 @pytest.mark.parametrize("seed", range(25))
 def test_kernels_and_definiteness(seed):
     rng = np.random.default_rng(seed)
@@ -44,7 +35,6 @@ def test_kernels_and_definiteness(seed):
     assert rank(k) == k.shape[1] == n - rank(a)
 
 
-@pytest.mark.usefixtures("flint")
 @pytest.mark.parametrize("seed", range(25))
 def test_systems_and_lattices(seed):
     rng = np.random.default_rng(seed)
@@ -69,7 +59,6 @@ def test_products_are_exact(seed, size):
 
 
 def test_saturation_finds_what_a_factor_hides():
-    pytest.importorskip("flint")
     a = np.array([[2, 4, 6], [0, 5, 5]], dtype=object)
     basis, _, _ = integers.saturated(a)
     assert abs(basis).max() <= 2
@@ -114,7 +103,6 @@ def test_combinations_with_long_fractions_are_found(size: int) -> None:
         assert not part.dot(found).any()
 
 
-@pytest.mark.usefixtures("flint")
 @pytest.mark.parametrize("size", [3, 2**30])
 def test_large_matrices_are_definite_or_not(size: int) -> None:
     """Matrices that floating point can prove, and some that only integers tell apart."""
@@ -144,7 +132,6 @@ def test_rows_that_are_short_stay() -> None:
 
 
 def test_short_rows_leave_out_what_vanishes_and_shorten_the_rest():
-    pytest.importorskip("flint")
     assert integers.short_rows(np.array([[1, 0, 0], [0, 0, 0]], dtype=object)).tolist() == [[1, 0, 0]]
     for long in ([[1, 1, 0], [7, 8, 0]], [[1, 1, 1], [1, 1, 2]], [[9, 1], [8, 1]]):
         found = integers.short_rows(np.array(long, dtype=object))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
+from sdpfeas.numerics.rational import number, to_rationals
 from sdpfeas.problem.reductions.shadows import cast_shadows
 from sdpfeas.problem.sets import BlockSet
 
@@ -21,7 +21,7 @@ PYTHAGOREAN = [(5, 3, 4), (13, 5, 12), (3, 1, 2, 2), (7, 2, 3, 6), (9, 1, 4, 8)]
 
 
 def fractions(x: Any) -> np.ndarray:
-    return np.array([Fraction(float(v)) for v in np.ravel(x)], dtype=object)
+    return to_rationals(np.ravel(x))
 
 
 # ---------------------------------------------------------------- second order
@@ -36,7 +36,7 @@ def test_the_boundary_is_met_exactly(triple: tuple[int, ...], scale: float) -> N
     below = x.copy()
     below[0] = np.nextafter(x[0], 0.0)
     assert block.distance_upper(below) > 0.0
-    assert not block.contains_exact(fractions(below), Fraction)
+    assert not block.contains_exact(fractions(below), number)
     assert block.support_upper(-below, np.zeros(x.size), 0.0, None)[0] == np.inf
     tiny = np.zeros(x.size)
     tiny[-1] = 5e-324
@@ -131,7 +131,7 @@ def test_hermitian_proofs_hold_in_rational_arithmetic(seed: int) -> None:
         assert block.nonnegative_exact(fractions(x))
     room = block.room(x, 0.9)
     if room is not None:
-        lowered = fractions(x) - Fraction(room) / (2 * side) * fractions(block.identity())
+        lowered = fractions(x) - number(room) / (2 * side) * fractions(block.identity())
         assert block.nonnegative_exact(lowered)
     if block.support_upper(x, np.zeros(block.n), 0.0, None)[0] == 0.0:
         assert block.polar_exact(fractions(x))
@@ -141,8 +141,8 @@ def test_rank_one_integers_are_members_exactly() -> None:
     block = sf.HermitianPSD(3)
     v = np.array([1, 1j, 2 - 1j])
     x = block.coordinates(np.outer(v, v.conj())[None])[0]
-    assert block.contains_exact(fractions(x), Fraction)
-    assert not block.contains_exact(fractions(x - 1e-3 * block.identity()), Fraction)
+    assert block.contains_exact(fractions(x), number)
+    assert not block.contains_exact(fractions(x - 1e-3 * block.identity()), number)
     flag = block.coordinates(np.diag([1.0, 0.0, 2.0])[None].astype(complex))[0]
     assert block.distance_upper(flag) == 0.0
     assert block.support_upper(-flag, np.zeros(9), 0.0, None)[0] == 0.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from planted import feasible, infeasible
 
 import sdpfeas as sf
+from sdpfeas.numerics.rational import number, to_rationals
 from sdpfeas.problem.sets import KINDS, BlockSet, set_from_spec
 from sdpfeas.problem.sets.vectors import VectorSet
 
@@ -144,18 +144,18 @@ def proofs(block: BlockSet, rng: np.random.Generator) -> None:
 
 def exactness(block: BlockSet, rng: np.random.Generator) -> None:
     """In rationals, too, members are members, the rest is not, and floating-point proofs are borne out."""
-    exact = np.vectorize(Fraction, otypes=[object])
+    exact = to_rationals
     middle = exact(block.interior_point())
     if block.trace is not None:  # rounded, so that the last entry has to make up for it
-        middle[-1, -1] += Fraction(block.trace) - sum(np.diagonal(middle))
-    assert block.contains_exact(middle, Fraction)
+        middle[-1, -1] += number(block.trace) - sum(np.diagonal(middle))
+    assert block.contains_exact(middle, number)
     for x in (array(block, rng), block.project(array(block, rng))):
-        if block.contains_exact(exact(x), Fraction):
+        if block.contains_exact(exact(x), number):
             assert membership(block, x) <= 1e-12
         elif block.trace is None:
             assert not block.depth(x) > 1e-12
     far = exact(block.interior_point() - 9.0 * block.identity())
-    assert block.contains_exact(far, Fraction) == block.free
+    assert block.contains_exact(far, number) == block.free
     if block.bounded:
         return
     zero = np.zeros(block.shape)

@@ -211,7 +211,6 @@ def test_a_published_value_of_zero_is_bracketed(data_dir: Path, side: Any) -> No
 @pytest.mark.parametrize("side", ["primal", "lmi"])
 def test_a_value_in_a_thin_interior_is_bracketed(data_dir: Path, side: Any) -> None:
     """No point of minphase is deeper inside than 2e-12; the published value is 5.98."""
-    pytest.importorskip("flint")
     problem, objective = sf.read_problem(data_dir / "dimacs" / "minphase.mat.gz", side)
     assert objective is not None
     found = sf.optimum(problem, objective, 1e-6, time_limit=120)

@@ -11,8 +11,6 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.problem.program import ConicProgram
 from sdpfeas.search.sharpening import sharpen
 
-pytest.importorskip("flint")
-
 
 @pytest.mark.parametrize("bits", [25, 45])
 def test_a_thin_program_has_its_best_point_proved(bits: int) -> None:

@@ -11,8 +11,6 @@ from sdpfeas.families.chains import PlantedChainOptions, PlantedFaces
 from sdpfeas.io.results import SavedResult, load_result, save_result
 from sdpfeas.problem.reductions.rows_only import rows_only
 
-pytest.importorskip("flint")
-
 
 def cone(rows, bounds, block):
     return sf.FeasibilityProblem([block], [np.array(rows, dtype=float)], bounds, bounds)

@@ -11,8 +11,6 @@ from sdpfeas.problem.rows.flat import matrix_of
 from sdpfeas.verifier.precise import Precise, fits_balls
 from sdpfeas.verifier.rigorous import prove_point
 
-pytest.importorskip("flint")
-
 #: Cosine of the angle between two unit vectors that are 2**-26 apart.
 NEARLY = 1.0 - 2.0**-53
 

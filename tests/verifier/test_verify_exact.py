@@ -1,4 +1,4 @@
-"""Exact mode: proofs in rational arithmetic, with python-flint and without."""
+"""Exact mode: proofs in rational arithmetic."""
 
 from __future__ import annotations
 
@@ -10,20 +10,11 @@ import pytest
 from auditing import audited
 
 import sdpfeas as sf
-from sdpfeas.numerics import rational
-from sdpfeas.verifier.exact import rationals
+from sdpfeas.numerics.rational import number, semidefinite_exact, to_fractions, to_rationals
 from sdpfeas.verifier.exact.multipliers import _box_support, certificate_holds
 from sdpfeas.verifier.exact.rows import ExactRows
 
 MIXES = planted.set_mixes()
-
-
-@pytest.fixture(params=["flint", "fractions"], autouse=True)
-def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "flint":
-        pytest.importorskip("flint")
-    monkeypatch.setattr(rationals, "HAS_FLINT", request.param == "flint")
-    return str(request.param)
 
 
 def accepted(problem: sf.FeasibilityProblem, claim: sf.Claim, **options: bool) -> sf.Check:
@@ -175,7 +166,7 @@ def test_both_bounds_of_a_box_count(edge: str) -> None:
     refused(problem, sf.Claim(point=(np.diag([bound + outward * 2.0**-40, 0.0]),)), repair=False)
 
 
-def test_semidefinite_by_both_routes() -> None:
+def test_semidefinite_as_elimination_says() -> None:
     rng = np.random.default_rng(24)
     for n in range(1, 6):
         for _ in range(40):
@@ -184,10 +175,8 @@ def test_semidefinite_by_both_routes() -> None:
             shift = float(rng.integers(-1, 2)) * 2.0 ** -float(rng.integers(0, 60))
             a[0, 0] += shift
             matrix = planted.rationals(a)
-            number = np.vectorize(rationals.number, otypes=[object])(matrix)
             truth = planted.exactly_psd(matrix)
-            assert rational.semidefinite_exact(number) == truth
-            assert rational._semidefinite_by_pivots(number) == truth
+            assert semidefinite_exact(np.vectorize(number, otypes=[object])(matrix)) == truth
 
 
 def test_too_large_is_said() -> None:
@@ -265,8 +254,8 @@ def test_bounds_of_what_boxes_allow_are_never_below_irrational_ones(
     times = Fraction(1) if trace is not None else Fraction(upper) - Fraction(lower)
     for a in range(1, 6):
         for b in range(1, 6):
-            found = _box_support(rows, box, rationals.to_rationals(np.array([[a, b], [b, -a]], dtype=float)))
-            bound = rationals.to_fractions(np.array([found], dtype=object))[0] / times
+            found = _box_support(rows, box, to_rationals(np.array([[a, b], [b, -a]], dtype=float)))
+            bound = to_fractions(np.array([found], dtype=object))[0] / times
             assert bound > 0
             assert a * a + b * b <= bound**2 <= (a * a + b * b) * Fraction(1 + 1e-9)
 
@@ -279,5 +268,5 @@ def test_multiples_of_the_identity_are_worth_the_trace(trace: float, weight: flo
     for hair in (-trace, -(2.0**-40), 0.0, 2.0**-40):
         asked = trace + hair * np.sign(weight)
         problem = sf.FeasibilityProblem([box], [np.eye(3)[None]], [asked], [asked])
-        y = rationals.to_rationals(np.array([weight]))
+        y = to_rationals(np.array([weight]))
         assert certificate_holds(ExactRows(problem), y).proven is (hair > 0.0)

@@ -15,7 +15,6 @@ import numpy as np
 
 from sdpfeas.backends.facial.table import MatrixPart, Table
 from sdpfeas.numerics.integers import (
-    HAS_FLINT,
     identity,
     integral,
     kernel,
@@ -131,8 +130,7 @@ def _solutions(table: Table, kernels: list[np.ndarray], zeros: list[int]) -> np.
         equations.append(stacked.reshape(count, -1))
     whole = np.concatenate(equations, axis=1)
     # Measured: equations that are independent, once these are found modulo a prime, are solved quickly.
-    cubes = float(count) ** 3 * (0.1 if HAS_FLINT else 1.0)
-    need_integers("multipliers with a given kernel", cubes + 4.0 * whole.size)
+    need_integers("multipliers with a given kernel", 0.1 * float(count) ** 3 + 4.0 * whole.size)
     return kernel(whole.T)
 
 

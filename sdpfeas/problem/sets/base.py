@@ -351,9 +351,9 @@ class BlockSet(ABC):
         Parameters
         ----------
         x : ndarray
-            Rationals of either kind.
+            Rationals of python-flint.
         read : callable
-            Makes rationals of that kind of the bounds and the trace.
+            Makes such rationals of the bounds and the trace.
         """
         eye = np.vectorize(read, otypes=[object])(self.identity())
         slacks = ((x if sign > 0.0 else -x) + read(shift) * eye for sign, shift in self.slacks)

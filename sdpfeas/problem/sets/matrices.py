@@ -61,7 +61,7 @@ class MatrixSet(BlockSet):
         return float(np.trace(x))
 
     def nonnegative_exact(self, x: np.ndarray) -> bool:
-        """Decide by an exact factorisation, or by the signs of the characteristic polynomial."""
+        """Decide by the signs of the characteristic polynomial."""
         return semidefinite_exact(x)
 
     def room(self, x: FloatArray, share: float) -> float | None:

@@ -1,12 +1,12 @@
 """Exact mode: proofs in rational arithmetic, for small problems.
 
 A claim is rounded to small denominators (which repairs what was meant to be a round number), made to meet
-its equations exactly, and checked with an exact LDL' factorisation. Floating-point data are rationals too,
-so every small problem qualifies.
+its equations exactly, and checked: matrices by the signs of their characteristic polynomials. Floating-point
+data are rationals too, so every small problem qualifies.
 
-``rationals`` holds the numbers and ``algebra`` what is computed with them, ``rows`` a problem in rational
-arithmetic, ``eligible`` which problems are worth it, ``candidates`` what is tried in place of a claim, and
-``points`` and ``multipliers`` the proofs; ``contradiction`` finds rows that contradict each other.
+``rows`` holds a problem in rational arithmetic, ``eligible`` decides which problems are worth it,
+``candidates`` lists what is tried in place of a claim, ``algebra`` corrects what misses equations, ``points``
+and ``multipliers`` hold the proofs, and ``contradiction`` finds rows that contradict each other.
 """
 
 from sdpfeas.verifier.exact.candidates import DENOMINATORS

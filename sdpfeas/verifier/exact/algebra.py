@@ -1,4 +1,4 @@
-"""Linear systems in rational arithmetic."""
+"""Short rational corrections that make equations hold."""
 
 from __future__ import annotations
 
@@ -6,37 +6,9 @@ import numpy as np
 import scipy.linalg
 
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.verifier.exact import rationals
-from sdpfeas.verifier.exact.rationals import zeros
+from sdpfeas.numerics.rational import solve_exact, zeros
 
 __all__ = ["exact_step"]
-
-
-def solve(matrix: np.ndarray, rhs: np.ndarray) -> np.ndarray | None:
-    """Solve a square rational system; None if it is singular."""
-    size = rhs.size
-    if rationals.HAS_FLINT:
-        import flint
-
-        try:
-            found = flint.fmpq_mat(size, size, list(matrix.reshape(-1))).solve(
-                flint.fmpq_mat(size, 1, list(rhs))
-            )
-        except ZeroDivisionError:
-            return None
-        return np.array(found.entries(), dtype=object)
-    table = np.concatenate([matrix, rhs.reshape(-1, 1)], axis=1)
-    for col in range(size):
-        hit = next((r for r in range(col, size) if table[r, col] != 0), None)
-        if hit is None:
-            return None
-        if hit != col:
-            table[[col, hit]] = table[[hit, col]]
-        table[col] = table[col] / table[col, col]
-        for r in range(size):
-            if r != col and table[r, col] != 0:
-                table[r] = table[r] - table[r, col] * table[col]
-    return table[:, size]
 
 
 def exact_step(
@@ -70,7 +42,7 @@ def exact_step(
     if rank:
         columns = columns[:rank]
         index = scipy.linalg.qr(table[:, columns].T, mode="economic", pivoting=True)[2][:rank]
-        part = solve(matrix[np.ix_(index, columns)], off[index])
+        part = solve_exact(matrix[np.ix_(index, columns)], off[index])
         if part is None:
             return None
         step[columns] = part

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.verifier.exact.rationals import rounded
+from sdpfeas.numerics.rational import rounded
 
 __all__ = ["DENOMINATORS", "SLIP", "candidates"]
 

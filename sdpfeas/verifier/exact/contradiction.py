@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 
+from sdpfeas.numerics.rational import echelon, number, to_floats, zeros
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.verifier.exact.eligible import need_rationals, small_enough
 from sdpfeas.verifier.exact.multipliers import certificate_holds
-from sdpfeas.verifier.exact.rationals import eye, to_floats, zeros
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.verdicts import Reading
@@ -78,19 +77,14 @@ def _dependences(rows: ExactRows, active: np.ndarray) -> Iterator[np.ndarray]:
     index = np.concatenate([np.flatnonzero(rows.problem.equality), active]).astype(np.int64)
     traces = equations[index.size - active.size :]
     table = rows.fold(np.concatenate([traces, rows.matrix[index]]))
-    # What was combined to every row of the table. Traces are no rows: their multipliers do not matter.
-    combined = np.concatenate([zeros((traces.shape[0], index.size)), eye(index.size, Fraction(1))])
-    pivots: list[tuple[int, int]] = []
-    for r in range(table.shape[0]):
-        for k, place in pivots:
-            if table[r, place] != 0:
-                factor = table[r, place] / table[k, place]
-                table[r] = table[r] - factor * table[k]
-                combined[r] = combined[r] - factor * combined[k]
-        first = next((c for c in range(table.shape[1]) if table[r, c] != 0), None)
-        if first is not None:
-            pivots.append((r, first))
-        elif r >= traces.shape[0]:
+    # Every row is a combination of the independent ones before it, with these weights in its column.
+    weights, pivots = echelon(table.T)
+    for r in sorted(set(range(len(table))) - set(pivots)):
+        combined = zeros((len(table),))
+        combined[r] = number(1)
+        combined[pivots] = -weights[:, r]
+        # Traces are no rows: their multipliers do not matter.
+        if r >= len(traces):
             y = zeros((rows.problem.m,))
-            y[index] = combined[r]
+            y[index] = combined[len(traces) :]
             yield y

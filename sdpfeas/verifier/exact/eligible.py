@@ -12,15 +12,11 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.written import is_simple, written
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Rows
-from sdpfeas.verifier.exact import rationals
 
 __all__ = ["has_round_rows", "is_round", "need_rationals", "read_alike", "small_enough"]
 
 #: Rational operations a proof may take; about a second.
 MAX_OPERATIONS = 200_000
-
-#: The same without python-flint.
-MAX_SLOW_OPERATIONS = 20_000
 
 #: Floating-point numbers that can be written in the time of one rational operation.
 NUMBERS = 2000
@@ -34,14 +30,12 @@ ROUND_DIGITS = 9
 
 def small_enough(problem: FeasibilityProblem, times: float = 1.0) -> bool:
     """Whether a problem is small enough for exact mode, or so many times larger at the most."""
-    limit = MAX_OPERATIONS if rationals.HAS_FLINT else MAX_SLOW_OPERATIONS
-    return _operations(problem) <= times * limit
+    return _operations(problem) <= times * MAX_OPERATIONS
 
 
 def need_rationals(problem: FeasibilityProblem) -> None:
     """Refuse a proof in rational arithmetic for which there is no time."""
-    each = NUMBERS * (1 if rationals.HAS_FLINT else MAX_OPERATIONS // MAX_SLOW_OPERATIONS)
-    need("a proof in rational arithmetic", numbers=float(each) * _operations(problem))
+    need("a proof in rational arithmetic", numbers=float(NUMBERS) * _operations(problem))
 
 
 def _operations(problem: FeasibilityProblem) -> int:

@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
-from sdpfeas.numerics.rational import semidefinite_exact
-from sdpfeas.problem.problem import FeasibilityProblem, sign_violation
-from sdpfeas.problem.reductions.scaling import power_of_two
-from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.exact.algebra import exact_step
-from sdpfeas.verifier.exact.candidates import DENOMINATORS, SLIP, candidates
-from sdpfeas.verifier.exact.eligible import need_rationals, small_enough
-from sdpfeas.verifier.exact.rationals import (
+from sdpfeas.numerics.rational import (
     eye,
     number,
+    semidefinite_exact,
     to_float,
     to_floats,
     to_fractions,
     to_rationals,
     zeros,
 )
+from sdpfeas.problem.problem import FeasibilityProblem, sign_violation
+from sdpfeas.problem.reductions.scaling import power_of_two
+from sdpfeas.problem.sets import BlockSet
+from sdpfeas.verifier.exact.algebra import exact_step
+from sdpfeas.verifier.exact.candidates import DENOMINATORS, SLIP, candidates
+from sdpfeas.verifier.exact.eligible import need_rationals, small_enough
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.verdicts import Reading
@@ -192,7 +192,7 @@ def _clear_free(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str, 
 def certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
     """Decide whether rational multipliers rule out every point, as they are."""
     problem = rows.problem
-    gap, scale = number(Fraction(0)), 0.0
+    gap, scale = number(0), 0.0
     first, own = _split(rows, y)
     for i, weight in enumerate(first):
         if weight == 0:
@@ -208,7 +208,7 @@ def certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
         gap -= terms.sum()
         scale += sum(abs(to_float(term)) for term in terms)
         multiplier = part.reshape(lmi.set.shape)
-        support = _box_support(rows, lmi.set, -multiplier) if lmi.set.bounded else number(Fraction(0))
+        support = _box_support(rows, lmi.set, -multiplier) if lmi.set.bounded else number(0)
         if support is None or not (lmi.set.bounded or lmi.set.polar_exact(-multiplier)):
             return refuse(
                 f"the multiplier of LMI {problem.lmi_name(j)} is not in the dual of its set exactly"
@@ -239,7 +239,7 @@ def _box_support(rows: ExactRows, box: BlockSet, g: np.ndarray) -> Any | None:
 
     Then ``<g, Z> <= theta·trace + upper·tr P - lower·tr N``; theta is zero where no trace is prescribed.
     """
-    if box.trace is not None and np.all(g == g[0, 0] * eye(box.n, Fraction(1))):
+    if box.trace is not None and np.all(g == g[0, 0] * eye(box.n)):
         return g[0, 0] * rows.number(box.trace)
     approximate = to_floats(g)
     if not np.isfinite(approximate).all():
@@ -251,11 +251,11 @@ def _box_support(rows: ExactRows, box: BlockSet, g: np.ndarray) -> Any | None:
     if not (math.isfinite(spread) and np.isfinite(rounded).all()):
         return None
     split = to_rationals(rounded)
-    shift = number(Fraction(theta))
+    shift = number(theta)
     # A little lift makes both parts semidefinite whatever the rounding; diagonal ones need none.
     for lift in (Fraction(0), Fraction(spread) * Fraction(1, 2**44) * box.n):
         positive = split + eye(box.n, lift)
-        negative = positive - g + shift * eye(box.n, Fraction(1))
+        negative = positive - g + shift * eye(box.n)
         if semidefinite_exact(positive) and semidefinite_exact(negative):
             total = rows.number(box.upper) * np.trace(positive) - rows.number(box.lower) * np.trace(negative)
             if box.trace is not None:

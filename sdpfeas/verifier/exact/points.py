@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
-from sdpfeas.verifier.exact.algebra import exact_step
-from sdpfeas.verifier.exact.candidates import DENOMINATORS, SLIP, candidates
-from sdpfeas.verifier.exact.eligible import need_rationals, small_enough
-from sdpfeas.verifier.exact.rationals import (
+from sdpfeas.numerics.rational import (
     to_float,
     to_floats,
     to_fractions,
     to_rationals,
     zeros,
 )
+from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
+from sdpfeas.verifier.exact.algebra import exact_step
+from sdpfeas.verifier.exact.candidates import DENOMINATORS, SLIP, candidates
+from sdpfeas.verifier.exact.eligible import need_rationals, small_enough
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
 from sdpfeas.verifier.lmis import lmi_margin
 from sdpfeas.verifier.outcome import Outcome, refuse

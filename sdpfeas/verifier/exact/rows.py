@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rational import eye, number, to_floats, zeros
 from sdpfeas.numerics.written import written
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows.arrays import Read, fractions
-from sdpfeas.verifier.exact import rationals
-from sdpfeas.verifier.exact.rationals import eye, number, to_floats, zeros
 from sdpfeas.verifier.verdicts import Reading
 
 __all__ = ["ExactLmi", "ExactRows", "exact_rows"]
@@ -88,7 +87,7 @@ class ExactRows:
         self.splits = np.cumsum([math.prod(block.shape) for block in problem.sets])[:-1]
 
     def number(self, value: float) -> Any:
-        """Return what a stored number stands for, as a rational of the fastest kind there is."""
+        """Return what a stored number stands for, as a rational."""
         return number(self._read(float(value)))
 
     def blocks(self, vector: np.ndarray) -> list[np.ndarray]:
@@ -139,7 +138,7 @@ def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
     for b, block in enumerate(problem.sets):
         if block.trace is not None:
             parts = [zeros((math.prod(s.shape),)) for s in problem.sets]
-            parts[b] = eye(block.n, Fraction(1)).reshape(-1)
+            parts[b] = eye(block.n).reshape(-1)
             matrix.append(np.concatenate(parts))
             values.append(rows.number(block.trace))
     width = rows.matrix.shape[1]
@@ -149,7 +148,7 @@ def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
 
 def exact_rows(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> ExactRows:
     """Rational rows, made once: problems are immutable."""
-    key = f"_exact_rows_{reading}_{rationals.HAS_FLINT}"
+    key = f"_exact_rows_{reading}"
     found = problem.__dict__.get(key)
     if found is None:
         found = problem.__dict__[key] = ExactRows(problem, reading)

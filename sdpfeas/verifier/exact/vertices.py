@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from sdpfeas.numerics.rational import number, to_floats, to_fractions, to_rationals, zeros
 from sdpfeas.numerics.simplex import holds, maximise
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.verifier.exact import rationals
 from sdpfeas.verifier.exact.eligible import small_enough
-from sdpfeas.verifier.exact.rationals import number, to_floats, to_fractions, to_rationals, zeros
 from sdpfeas.verifier.exact.rows import ExactRows, exact_rows
 
 __all__ = ["Vertex", "exact_vertex", "is_tiny_polyhedron"]
 
-#: Cells of the tableau, at the most: about a second of pivots. The same without python-flint.
-MOST_CELLS, MOST_SLOW_CELLS = 20_000, 2_000
+#: Cells of the tableau, at the most: about a second of pivots.
+MOST_CELLS = 20_000
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,7 @@ def is_tiny_polyhedron(problem: FeasibilityProblem) -> bool:
     if not all(block.polyhedral for block in sets) or not small_enough(problem):
         return False
     n = sum(block.entries for block in problem.sets)
-    most = MOST_CELLS if rationals.HAS_FLINT else MOST_SLOW_CELLS
-    return n * (n + 2 * (problem.m + sum(block.entries for block in sets))) <= most
+    return n * (n + 2 * (problem.m + sum(block.entries for block in sets))) <= MOST_CELLS
 
 
 def exact_vertex(problem: FeasibilityProblem, objective: Point | None = None) -> Vertex:
@@ -102,11 +100,11 @@ def _inequalities(rows: ExactRows) -> Iterator[tuple[np.ndarray, Any, int | None
     for block, places in zip(problem.sets, rows.blocks(np.arange(unit.size)), strict=True):
         for k in places.reshape(-1).tolist():
             line = np.array(unit)
-            line[k] = number(Fraction(1))
+            line[k] = number(1)
             yield from _sided(rows, line, block.lower, block.upper, None)
         if block.trace is not None:
             line = np.array(unit)
-            line[places.reshape(-1)] = number(Fraction(1))
+            line[places.reshape(-1)] = number(1)
             yield from _sided(rows, line, block.trace, block.trace, None)
     start = problem.m
     for lmi in rows.lmis:
