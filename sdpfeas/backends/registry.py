@@ -7,37 +7,19 @@ the card ``./solvers/NAME.toml``.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from sdpfeas.backends.contract import FeasibilityBackend
-from sdpfeas.cards.finder import is_path
-from sdpfeas.cards.shelves import SOLVERS
-from sdpfeas.cards.toml import read_card, shipped_cards
+from sdpfeas.cards.finder import SOLVERS, is_path
+from sdpfeas.cards.loader import load_class
+from sdpfeas.cards.toml import read_card
 from sdpfeas.errors import BackendError, CardError, OptionError, storable
 
-__all__ = [
-    "BackendInfo",
-    "ForeignCode",
-    "Solver",
-    "backends",
-    "defined_in",
-    "find_solver",
-    "load_backend_file",
-    "load_module",
-    "own_code_only",
-    "require_own",
-    "shipped_cards",
-]
+__all__ = ["BackendInfo", "Solver", "backends", "describe", "find_solver"]
 
 
 @dataclass(frozen=True)
@@ -83,46 +65,12 @@ class Solver:
         return self.kind(**{**self.options, **options})
 
 
-class ForeignCode(Exception):
-    """Code that is not the library's was about to be imported where only that may run."""
-
-
-_OWN_CODE_ONLY: ContextVar[bool] = ContextVar("sdpfeas_own_code_only", default=False)
-
-
-@contextmanager
-def own_code_only() -> Iterator[None]:
-    """Raise ForeignCode instead of importing a drop-in file, or a package that registers something."""
-    token = _OWN_CODE_ONLY.set(True)
-    try:
-        yield
-    finally:
-        _OWN_CODE_ONLY.reset(token)
-
-
-def require_own(module: str) -> None:
-    """Raise ForeignCode if only code of the library may run here, and a module is not of it."""
-    if _OWN_CODE_ONLY.get() and module.split(".", maxsplit=1)[0] != "sdpfeas":
-        raise ForeignCode(module)
-
-
-def _load_entry(entry: EntryPoint) -> type[FeasibilityBackend]:
-    require_own(entry.module)
-    try:
-        loaded = entry.load()
-    except Exception as error:
-        raise BackendError(f"backend {entry.name!r} could not be loaded: {_brief(error)}") from error
-    if not (isinstance(loaded, type) and issubclass(loaded, FeasibilityBackend)):
-        raise BackendError(f"backend {entry.name!r} is not a FeasibilityBackend subclass")
-    return loaded
-
-
 def backends() -> dict[str, BackendInfo]:
     """All registered backends: whether each can run here, and what it can do."""
     out = {}
     for name, entry in sorted(SOLVERS.registered().items()):
         try:
-            kind = _load_entry(entry)
+            kind = _load(entry)
         except BackendError as error:
             out[name] = BackendInfo(name, False, str(error))
             continue
@@ -178,7 +126,7 @@ def _from_name(name: str, card: Path | None = None, seen: tuple[Path, ...] = ())
     if found is None:
         raise BackendError(f"no solver named {name!r}; {SOLVERS.hint(name)}")
     if isinstance(found, EntryPoint):
-        return Solver(name, _load_entry(found), source=name)
+        return Solver(name, _load(found), source=name)
     return _from_path(found, by_path=SOLVERS.is_shipped(found), seen=seen)
 
 
@@ -188,7 +136,7 @@ def _from_path(path: Path, *, by_path: bool, seen: tuple[Path, ...] = ()) -> Sol
     if path in seen:
         raise CardError(f"{path}: the card stands for itself")
     if path.suffix == ".py":
-        kind = load_backend_file(path)
+        kind = _load(path)
         return Solver(kind.name, kind, source=str(path.resolve()))
     if path.suffix == ".toml":
         return _from_card(path, by_path, (*seen, path))
@@ -225,69 +173,5 @@ def _backend_of(path: Path, named: str, by_path: bool, seen: tuple[Path, ...]) -
         raise BackendError(f"{path}: {error}") from error
 
 
-def load_backend_file(path: Path) -> type[FeasibilityBackend]:
-    """Load the one backend class a drop-in file defines."""
-    module = load_module(path.resolve())
-    found = defined_in(module, FeasibilityBackend)
-    if len(found) != 1:
-        names = ", ".join(item.__name__ for item in found) or "none"
-        raise BackendError(f"{path}: a drop-in file defines exactly one backend class; found: {names}")
-    if not isinstance(getattr(found[0], "name", None), str):
-        raise BackendError(f"{path}: class {found[0].__name__} has no name")
-    return found[0]
-
-
-def defined_in(module: ModuleType, base: type) -> list[type[Any]]:
-    """Classes of a kind that a module defines itself and that can be made.
-
-    Parameters
-    ----------
-    module : module
-        The module.
-    base : type
-        What they derive from.
-    """
-    return [
-        item
-        for item in vars(module).values()
-        if isinstance(item, type)
-        and issubclass(item, base)
-        and item.__module__ == module.__name__
-        and not getattr(item, "__abstractmethods__", None)
-    ]
-
-
-def load_module(path: Path) -> ModuleType:
-    """Import a Python file; an edited one is loaded afresh.
-
-    Parameters
-    ----------
-    path : Path
-        The file, as an absolute path.
-
-    Raises
-    ------
-    BackendError
-        If it cannot be loaded.
-    """
-    require_own(str(path))
-    # The content is part of the name, so that an edited file is loaded afresh.
-    digest = hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:12]
-    name = f"_sdpfeas_dropin_{path.stem}_{digest}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise BackendError(f"{path}: not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # a stranger's file may raise anything
-        del sys.modules[name]
-        raise BackendError(f"{path}: could not be loaded: {_brief(error)}") from error
-    return module
-
-
-def _brief(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+def _load(found: Path | EntryPoint) -> type[FeasibilityBackend]:
+    return load_class(found, FeasibilityBackend, "backend", BackendError)  # type: ignore[type-abstract]

@@ -1,1 +1,1 @@
-"""What solvers, problems and families have in common: cards in TOML, options, and how a name is found."""
+"""Cards (TOML files), their typed options, and how solvers, problems and families are found and loaded."""

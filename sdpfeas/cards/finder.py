@@ -1,4 +1,4 @@
-"""The one finder of what has a name: solvers, problems and families.
+"""Finding solvers, problems and families by name.
 
 A name is looked up as: what ships with the library; then what is registered under an entry-point group; then
 the card ``./solvers/NAME.toml`` or ``./problems/NAME.toml``. Code from a folder (``.py``) is run only when
@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sdpfeas.cards.toml import shipped_cards
 from sdpfeas.errors import CardError, hint
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["Shelf", "is_path"]
+__all__ = ["PROBLEMS", "SOLVERS", "Finder", "is_path", "shipped_cards"]
+
+#: Where the library is installed.
+PACKAGE = Path(__file__).parent.parent
 
 
 def is_path(spec: str | Path, endings: tuple[str, ...]) -> bool:
@@ -35,9 +37,16 @@ def is_path(spec: str | Path, endings: tuple[str, ...]) -> bool:
     return isinstance(spec, Path) or spec.endswith(endings) or "/" in spec
 
 
+def shipped_cards(folder: str) -> Path:
+    """Folder with the cards that ship with the library (``solvers`` or ``problems``)."""
+    installed = PACKAGE / "_cards" / folder
+    # In a checkout the cards are edited at the root; only a wheel carries them inside the package.
+    return installed if installed.is_dir() else PACKAGE.parent / folder
+
+
 @dataclass(frozen=True)
-class Shelf:
-    """Where things of one kind are looked up by their names.
+class Finder:
+    """Finds solvers, or problems and families, by name.
 
     Attributes
     ----------
@@ -134,3 +143,36 @@ class Shelf:
         if cards:
             names |= {path.stem for place in (shipped, Path(self.folder)) for path in place.glob("*.toml")}
         return sorted(names)
+
+
+#: Where solvers are looked up.
+SOLVERS = Finder(
+    "solvers",
+    "sdpfeas.backends",
+    {
+        "admm": "sdpfeas.backends.admm:Admm",
+        "auto": "sdpfeas.backends.auto:Auto",
+        "clarabel": "sdpfeas.backends.clarabel:Clarabel",
+        "cvxpy": "sdpfeas.backends.cvxpy:Cvxpy",
+        "dual-lbfgs": "sdpfeas.backends.dual.lbfgs:DualLbfgs",
+        "facial": "sdpfeas.backends.facial.backend:Facial",
+        "scs": "sdpfeas.backends.scs:Scs",
+        "spectral-ipm": "sdpfeas.backends.ipm.backend:SpectralIpm",
+    },
+)
+
+#: Where problems and families are looked up.
+PROBLEMS = Finder(
+    "problems",
+    "sdpfeas.families",
+    {
+        "fair-pca": "sdpfeas.projections.problems:FairPcaProblems",
+        "fantope-max-min": "sdpfeas.families.fantope:FantopeMaxMin",
+        "max-cut": "sdpfeas.families.graphs:MaxCut",
+        "max-min-distance": "sdpfeas.projections.problems:MaxMinDistanceProblems",
+        "planted": "sdpfeas.families.planted:Planted",
+        "planted-faces": "sdpfeas.families.chains:PlantedFaces",
+        "theta": "sdpfeas.families.graphs:Theta",
+        "wlda": "sdpfeas.wlda.family.wlda:WLDA",
+    },
+)

@@ -1,7 +1,8 @@
-"""What all cards have in common: where they lie, and how they are read."""
+"""Reading cards, which are small TOML files, and errors in them with file and line."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,23 +10,13 @@ from typing import Any
 from sdpfeas.errors import CardError
 from sdpfeas.files import read_file
 
-#: Where the library is installed.
-PACKAGE = Path(__file__).parent.parent
-
 #: Bytes that count for one byte of a card: it takes as long to read as so many of an array.
 CARD_ROOM = 2**15
 
 #: Tables and lists may be nested this deep.
 MAX_DEPTH = 32
 
-__all__ = ["parse_toml", "read_card", "shipped_cards"]
-
-
-def shipped_cards(folder: str) -> Path:
-    """Folder with the cards that ship with the library (``solvers`` or ``problems``)."""
-    installed = PACKAGE / "_cards" / folder
-    # In a checkout the cards are edited at the root; only a wheel carries them inside the package.
-    return installed if installed.is_dir() else PACKAGE.parent / folder
+__all__ = ["located", "parse_toml", "raise_all", "read_card"]
 
 
 def read_card(path: Path) -> tuple[dict[str, Any], str]:
@@ -75,3 +66,72 @@ def parse_toml(text: str) -> dict[str, Any]:
     if any(isinstance(part, (dict, list)) for part in level):
         raise ValueError(too_deep)
     return found
+
+
+# ---------------------------------------------------------------- errors with file and line
+
+LINE_IN_MESSAGE = re.compile(r"\bline (\d+)\b")
+ALREADY_LOCATED = re.compile(r"^\S+:\d+")
+DOTTED = re.compile(r"\b(?:sweep|data|options)\.(\w+)")
+QUOTED = re.compile(r"'([^']+)'")
+
+
+def located(error: Exception, spec: str) -> str:
+    """The message of an error with file and line in front, as far as the line can be told.
+
+    Parameters
+    ----------
+    error : Exception
+        What reading a card raised.
+    spec : str
+        The path or name that was asked for.
+    """
+    message = str(error)
+    if ALREADY_LOCATED.match(message):
+        return message
+    path = _named_file(message) or Path(spec)
+    if path.suffix not in (".toml", ".py") or not path.is_file():
+        return message if spec in message else f"{spec}: {message}"
+    message = message.removeprefix(f"{path}: ")
+    return f"{path}:{_line(path, message)}: {message}"
+
+
+def raise_all(errors: list[str]) -> None:
+    """Raise one error for all of them, if there are any.
+
+    Raises
+    ------
+    CardError
+        With one line per error.
+    """
+    if not errors:
+        return
+    if len(errors) == 1:
+        raise CardError(errors[0])
+    raise CardError(
+        f"{len(errors)} things are wrong; nothing was run\n" + "\n".join(f"  {e}" for e in errors)
+    )
+
+
+def _named_file(message: str) -> Path | None:
+    head, colon, _ = message.partition(": ")
+    return Path(head) if colon and head.endswith((".toml", ".py")) else None
+
+
+def _line(path: Path, message: str) -> int:
+    told = LINE_IN_MESSAGE.search(message)
+    if told:
+        return int(told[1])
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    names = [*DOTTED.findall(message), *QUOTED.findall(message)]
+    keys = [rf"""^\s*(\[.*\b)?["']?{re.escape(name)}["']?\s*[=\].]""" for name in names]
+    # As a key anywhere, before as a value anywhere.
+    for pattern in (*keys, *map(re.escape, names)):
+        for number, line in enumerate(lines, 1):
+            if re.search(pattern, line):
+                return number
+    for word in re.findall(r"[a-z_]{4,}", message):
+        for number, line in enumerate(lines, 1):
+            if re.match(rf"\s*\[?{word}\b", line):
+                return number
+    return 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sdpfeas.cards.shelves import PROBLEMS, SOLVERS
+from sdpfeas.cards.finder import PROBLEMS, SOLVERS
 from sdpfeas.wlda.paper.names import TARGET_NAMES
 
 __all__ = ["listed_problems", "listed_solvers", "problems", "solvers", "targets", "things"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sdpfeas.backends.registry import Solver, find_solver
-from sdpfeas.cards.located import located
+from sdpfeas.cards.toml import located
 from sdpfeas.errors import BackendError, CardError, OptionError, ProblemError
 from sdpfeas.families.problem_cards import ProblemCard, find_problem
 from sdpfeas.io.formats import PROBLEM_FILES

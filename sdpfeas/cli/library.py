@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sdpfeas.cli.optima import bracket_value
     from sdpfeas.cli.progress import run_shown
     from sdpfeas.families.base import ParametricFamily
-    from sdpfeas.families.lookup import family_names, find_family
+    from sdpfeas.families.family import family_names, find_family
     from sdpfeas.families.problem_cards import ProblemCard, find_problem, problem_names
     from sdpfeas.families.stored import SavedBracket, load_bracket, pack_bracket, unpack_bracket
     from sdpfeas.io.results import SavedResult, load_result, save_result, unpack_result
@@ -72,7 +72,7 @@ else:
             "sdpfeas.cli.optima": ["bracket_value"],
             "sdpfeas.cli.progress": ["run_shown"],
             "sdpfeas.families.base": ["ParametricFamily"],
-            "sdpfeas.families.lookup": ["family_names", "find_family"],
+            "sdpfeas.families.family": ["family_names", "find_family"],
             "sdpfeas.families.problem_cards": ["ProblemCard", "find_problem", "problem_names"],
             "sdpfeas.families.stored": ["SavedBracket", "load_bracket", "pack_bracket", "unpack_bracket"],
             "sdpfeas.io.results": ["SavedResult", "load_result", "save_result", "unpack_result"],

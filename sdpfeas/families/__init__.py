@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sdpfeas.families.base import Bound, Family, Known, ParametricFamily
 from sdpfeas.families.chains import PlantedFaces
+from sdpfeas.families.family import family_names, find_family
 from sdpfeas.families.fantope import FantopeMaxMin
 from sdpfeas.families.graphs import MaxCut, Theta
 from sdpfeas.families.level_set import LevelSet
-from sdpfeas.families.lookup import family_names, find_family
 from sdpfeas.families.planted import Planted
 
 if TYPE_CHECKING:

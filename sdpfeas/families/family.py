@@ -1,21 +1,27 @@
-"""How families are named, built, pickled, and read from files."""
+"""The base class of families, and finding families by name or file.
+
+A family is named by a path to a drop-in file (``.py``), or by a name, looked up as
+:mod:`sdpfeas.cards.finder` says: what ships, the entry points of the group ``sdpfeas.families``, then
+``NAME.py`` beside the card that names it, if the user named that card by its path.
+"""
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sdpfeas.backends.registry import defined_in, load_module
+from sdpfeas.cards.finder import PROBLEMS, is_path
+from sdpfeas.cards.loader import dropin_file, load_class
 from sdpfeas.cards.options import NoOptions, parse_options
-from sdpfeas.errors import BackendError, CardError
+from sdpfeas.errors import CardError
 from sdpfeas.problem.problem import FeasibilityProblem
 
 if TYPE_CHECKING:
     from sdpfeas.families.base import ParametricFamily
 
-__all__ = ["Family", "load_family_file"]
+__all__ = ["Family", "family_names", "find_family", "load_family"]
 
 
 class Family(ABC):
@@ -60,38 +66,50 @@ class Family(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the file a drop-in class came from: other processes cannot import its module."""
-        kind = type(self)
-        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-        dropped_in = kind.__module__.startswith("_sdpfeas_dropin_")
-        return _restored, (file if dropped_in else None, None if dropped_in else kind, dict(vars(self)))
+        file = dropin_file(type(self))
+        return _restored, (file, None if file else type(self), dict(vars(self)))
 
 
-def load_family_file(path: Path) -> type[Family]:
-    """Load the one family a drop-in file defines.
+def find_family(name: str, card: Path | None = None, *, by_path: bool = True) -> type[Family]:
+    """Find a family.
 
     Parameters
     ----------
-    path : Path
-        A Python file.
+    name : str
+        A path or a name.
+    card : Path, optional
+        The card that names it.
+    by_path : bool
+        Whether the user named that card by its path, so that code beside it may be run.
+
+    Raises
+    ------
+    CardError
+        If there is none of that name, or its file cannot be loaded.
     """
-    if not path.is_file():
-        raise CardError(f"{path}: no such file")
-    try:
-        module = load_module(path.resolve())
-    except BackendError as error:
-        raise CardError(str(error)) from error
-    found = [kind for kind in defined_in(module, Family) if kind.__dict__.get("name")]
-    if len(found) != 1:
-        names = ", ".join(item.__name__ for item in found) or "none"
-        raise CardError(
-            f"{path}: a drop-in file defines exactly one family class with a name; found: {names}"
-        )
-    return found[0]
+    if is_path(name, (".py",)):
+        return load_family(Path(name) if card is None else PROBLEMS.code(name, card, by_path=by_path))
+    found = PROBLEMS.find(name, card if by_path else None, cards=False)
+    if found is None and card is not None and (card.parent / f"{name}.py").is_file():
+        raise CardError(PROBLEMS.why_not(card))
+    if found is None:
+        raise CardError(f"no family named {name!r}; {PROBLEMS.hint(name, cards=False)}")
+    return load_family(found)
+
+
+def load_family(found: Path | EntryPoint) -> type[Family]:
+    """Load the family that an entry point names, or the one that a drop-in file defines."""
+    return load_class(found, Family, "family", CardError)  # type: ignore[type-abstract]
+
+
+def family_names() -> list[str]:
+    """Names of all families that can be found from here."""
+    return PROBLEMS.names(cards=False)
 
 
 def _restored(file: str | None, kind: type[Family] | None, state: dict[str, Any]) -> Family:
     if kind is None:
-        kind = load_family_file(Path(file or ""))
+        kind = load_family(Path(file or ""))
     made = kind.__new__(kind)
     made.__dict__.update(state)
     return made

@@ -27,14 +27,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sdpfeas.cards.finder import is_path
+from sdpfeas.cards.finder import PROBLEMS, is_path, shipped_cards
 from sdpfeas.cards.options import parse_options
-from sdpfeas.cards.shelves import PROBLEMS
-from sdpfeas.cards.toml import read_card, shipped_cards
+from sdpfeas.cards.toml import read_card
 from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
 from sdpfeas.families.base import Family, ParametricFamily
-from sdpfeas.families.family import load_family_file
-from sdpfeas.families.lookup import find_family, load_family
+from sdpfeas.families.family import find_family, load_family
 from sdpfeas.io.formats import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows.flat import matrix_of
@@ -256,7 +254,7 @@ def _from_path(path: Path, *, by_path: bool) -> ProblemCard:
     if path.suffix == ".toml":
         return _from_card(path, by_path)
     if path.suffix == ".py":
-        family = load_family_file(path)
+        family = load_family(path)
         text = path.read_text(encoding="utf-8", errors="replace")
         return ProblemCard(family.name, family, description=_summary(family), source=str(path), text=text)
     if path.name.endswith(PROBLEM_FILES):

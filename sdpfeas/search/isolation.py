@@ -16,7 +16,8 @@ from sdpfeas.backends.asking import ask
 from sdpfeas.backends.claimed import pack_claim, plain_info, unpack_claim
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
-from sdpfeas.backends.registry import Solver, find_solver, load_module
+from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.cards.loader import dropin_file, load_module
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, in_words
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -205,8 +206,7 @@ def source_of(kind: type[FeasibilityBackend]) -> str:
             f"class {kind.__qualname__} of {kind.__module__} cannot be found again in a child process: "
             "define it at the top of a module that can be imported, or in a drop-in file"
         )
-    dropped_in = module.__spec__ is not None and kind.__module__.startswith("_sdpfeas_dropin_")
-    return f"{module.__file__ if dropped_in else kind.__module__}:{kind.__qualname__}"
+    return f"{dropin_file(kind) or kind.__module__}:{kind.__qualname__}"
 
 
 def find_backend(source: str, options: Mapping[str, Any]) -> FeasibilityBackend:

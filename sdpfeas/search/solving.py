@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from sdpfeas.backends.asking import ask
 from sdpfeas.backends.contract import FeasibilityBackend
 from sdpfeas.backends.inquiry import Callback, Inquiry, WarmStart
-from sdpfeas.backends.registry import ForeignCode, Solver, find_solver, own_code_only
+from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.cards.loader import ForeignCode, own_code_only
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, ClaimError, OptionError
 from sdpfeas.files import parse_size

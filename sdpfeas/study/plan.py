@@ -13,10 +13,10 @@ from threading import Lock
 from typing import Any
 
 from sdpfeas import __version__
-from sdpfeas.backends.registry import ForeignCode, find_solver, own_code_only
-from sdpfeas.cards.finder import Shelf
-from sdpfeas.cards.located import located, raise_all
-from sdpfeas.cards.shelves import PROBLEMS, SOLVERS
+from sdpfeas.backends.registry import find_solver
+from sdpfeas.cards.finder import PROBLEMS, SOLVERS, Finder
+from sdpfeas.cards.loader import ForeignCode, own_code_only
+from sdpfeas.cards.toml import located, raise_all
 from sdpfeas.errors import SdpfeasError
 from sdpfeas.families.problem_cards import ProblemMember, find_problem
 from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
@@ -156,7 +156,7 @@ def make_plan(
     return Comparison(cells, settings, skipped, built)
 
 
-def _expand(specs: Sequence[str], what: str, errors: list[str], shelf: Shelf) -> list[str]:
+def _expand(specs: Sequence[str], what: str, errors: list[str], finder: Finder) -> list[str]:
     """Names, paths, and what patterns match: files, else names that can be looked up."""
     out: list[str] = []
     for spec in (part.strip() for given in specs for part in given.split(",")):
@@ -169,7 +169,7 @@ def _expand(specs: Sequence[str], what: str, errors: list[str], shelf: Shelf) ->
         root = Path(pattern.anchor or ".")
         matches = root.glob(str(pattern.relative_to(pattern.anchor)))
         found = sorted((str(path) for path in matches if path.is_file()), key=_natural)
-        found = found or [name for name in shelf.names() if fnmatchcase(name, spec)]
+        found = found or [name for name in finder.names() if fnmatchcase(name, spec)]
         if not found:
             errors.append(f"{spec}: no {what} matches; names that ship are matched without a folder")
         out.extend(found)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.cards.shelves import PROBLEMS as PROBLEM_SHELF
-from sdpfeas.cards.shelves import SOLVERS as SOLVER_SHELF
-from sdpfeas.cards.toml import shipped_cards
+from sdpfeas.cards.finder import PROBLEMS as PROBLEM_FINDER
+from sdpfeas.cards.finder import SOLVERS as SOLVER_FINDER
+from sdpfeas.cards.finder import shipped_cards
 from sdpfeas.errors import BackendError, CardError
-from sdpfeas.families.lookup import find_family
+from sdpfeas.families.family import find_family
 from sdpfeas.families.problem_cards import find_problem
 
 #: Leaves a mark when it is run.
@@ -41,8 +41,8 @@ def plant(name: str) -> None:
 
 
 SHIPPED = {p.stem for p in shipped_cards("solvers").iterdir() if p.suffix in (".toml", ".py")}
-SOLVERS = sorted({*SOLVER_SHELF.built_in, *SHIPPED})
-PROBLEMS = sorted({*PROBLEM_SHELF.built_in, "correlation", "lyapunov", "theta-cycle", "planted-mixed"})
+SOLVERS = sorted({*SOLVER_FINDER.built_in, *SHIPPED})
+PROBLEMS = sorted({*PROBLEM_FINDER.built_in, "correlation", "lyapunov", "theta-cycle", "planted-mixed"})
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -59,7 +59,7 @@ def test_shipped_problems_come_first(name: str) -> None:
     before = find_problem(name)
     plant(name)
     assert find_problem(name) == before
-    if name in PROBLEM_SHELF.built_in:
+    if name in PROBLEM_FINDER.built_in:
         assert find_family(name) is before.family
     assert not Path("ran").exists()
 

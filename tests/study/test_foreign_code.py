@@ -10,7 +10,8 @@ import pytest
 from study_tools import trace_problem
 
 import sdpfeas as sf
-from sdpfeas.backends.registry import ForeignCode, find_solver, own_code_only
+from sdpfeas.backends.registry import find_solver
+from sdpfeas.cards.loader import ForeignCode, own_code_only
 from sdpfeas.study import judging
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.plan import make_plan
