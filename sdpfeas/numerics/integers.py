@@ -48,7 +48,7 @@ SPARE = 8
 #: What a step of elimination modulo a prime takes, in operations on integers.
 MODULAR = 0.05
 
-#: Sides of matrices up to which leading minors are quick.
+#: Sides of matrices up to which characteristic polynomials are quick.
 FEW = 20
 
 #: Different numbers beyond which residues are not taken for fractions one by one.
@@ -199,7 +199,7 @@ def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
     """Kernel of a symmetric matrix that is negative semidefinite, as in :func:`kernel`; None if it is not.
 
     Of a matrix of rank r with independent columns P, the r×r part with rows and columns P has rank r too, and
-    decides: the matrix is ``C' M C`` of that part M. It is definite if its leading minors say so.
+    decides: the matrix is ``C' M C`` of that part M.
     """
     n = matrix.shape[0]
     if n == 0:
@@ -216,19 +216,17 @@ def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
 
 
 def _definite(matrix: np.ndarray) -> bool:
-    """Decide whether a symmetric matrix is positive definite, in floating point or by leading minors."""
+    """Decide whether a symmetric matrix is positive definite.
+
+    First in floating point if it is large, then by its characteristic polynomial: all its roots are real, and
+    all are positive if and only if its signs alternate strictly.
+    """
     if len(matrix) > FEW and _largest(matrix) < EXACT_FLOAT and definite(as_floats(matrix)):
         return True
-    need_integers("leading minors", float(len(matrix)) ** 3)
-    a, last = matrix.astype(object), 1
-    for k in range(len(a)):
-        pivot = a[k, k]
-        if pivot <= 0:
-            return False
-        rest = a[k + 1 :, k + 1 :] * pivot - np.multiply.outer(a[k + 1 :, k], a[k, k + 1 :])
-        a[k + 1 :, k + 1 :] = rest // last
-        last = pivot
-    return True
+    n = len(matrix)
+    need_integers("a characteristic polynomial", float(n) ** 3)
+    signs = _flint(matrix).charpoly()
+    return all((signs[k] if (n - k) % 2 == 0 else -signs[k]) > 0 for k in range(n + 1))
 
 
 def independent_rows(matrix: np.ndarray) -> list[int]:

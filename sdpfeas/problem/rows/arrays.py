@@ -14,8 +14,8 @@ from sdpfeas.numerics.exactness import add_up
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.validation import RowError, float_array, require_doubles
 
-#: What a double stands for: itself (``Fraction``), or what it was rounded from.
-Read = Callable[[float], Fraction]
+#: Maps a float to the rational (``Fraction`` or ``fmpq``) it stands for: itself or what it was rounded from.
+Read = Callable[[float], Any]
 
 
 #: Numbers that are looked at in one go: an array may fill most of the memory.
@@ -100,7 +100,7 @@ def frozen(array: FloatArray) -> FloatArray:
 
 
 def fractions(array: FloatArray, read: Read = Fraction) -> np.ndarray:
-    """Entries as exact fractions, in an object array."""
+    """Entries as exact rationals, in an object array."""
     return np.vectorize(lambda v: read(float(v)), otypes=[object])(array)
 
 

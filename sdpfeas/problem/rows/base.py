@@ -136,7 +136,7 @@ class Rows(ABC):
 
     @abstractmethod
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
-        """Row ``i`` in rational arithmetic, as an array of ``Fraction``; ``read`` takes each number."""
+        """Row ``i`` in rational arithmetic, an array of what ``read`` makes of each number."""
 
     def sums_down(self, signs: FloatArray) -> bool:
         """Whether weights of these signs make a negative semidefinite sum, by how the rows are stored.

@@ -354,7 +354,7 @@ class Combined(Rows):
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
-        out = np.full(self.shape, Fraction(0), dtype=object)
+        out = np.full(self.shape, read(0.0), dtype=object)
         for k in range(self._csr.indptr[i], self._csr.indptr[i + 1]):
             row = self.base.exact_row(int(self._csr.indices[k]), read)
             out = out + read(float(self._csr.data[k])) * row

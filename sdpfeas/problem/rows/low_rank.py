@@ -240,7 +240,7 @@ class LowRank(Rows):
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
-        out = np.full(self.shape, Fraction(0), dtype=object)
+        out = np.full(self.shape, read(0.0), dtype=object)
         for k in np.flatnonzero(self._owner == i):
             f = fractions(self._factors[k], read)
             out = out + read(float(self._signs[k])) * np.outer(f, f)

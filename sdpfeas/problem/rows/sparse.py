@@ -191,7 +191,7 @@ class Sparse(Rows):
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
-        out = np.full(self._csr.shape[1], Fraction(0), dtype=object)
+        out = np.full(self._csr.shape[1], read(0.0), dtype=object)
         start, stop = self._csr.indptr[i], self._csr.indptr[i + 1]
         for k in range(start, stop):
             out[self._csr.indices[k]] = read(float(self._csr.data[k]))

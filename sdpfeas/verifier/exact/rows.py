@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -23,10 +22,9 @@ __all__ = ["ExactLmi", "ExactRows", "exact_rows"]
 class ExactLmi:
     """An LMI in rational arithmetic, over the stacked blocks."""
 
-    def __init__(self, problem: FeasibilityProblem, lmi: LMI, read: Read = Fraction) -> None:
+    def __init__(self, problem: FeasibilityProblem, lmi: LMI, read: Read) -> None:
         self.set = lmi.set
-        constant = fractions(lmi.constant.reshape(-1), read)
-        self.constant = np.vectorize(number, otypes=[object])(constant)
+        self.constant = fractions(lmi.constant.reshape(-1), read)
         parts = []
         for block, rows in zip(problem.sets, lmi.coefficients, strict=True):
             if rows is None:
@@ -35,7 +33,7 @@ class ExactLmi:
             stacked = np.stack([rows.exact_row(i, read).reshape(-1) for i in range(rows.m)])
             # Mirrored entries have the same coefficients as stored, but maybe not as written.
             turned = np.arange(rows.m).reshape(block.shape).T.reshape(-1)
-            parts.append(np.vectorize(number, otypes=[object])((stacked + stacked[turned]) / 2))
+            parts.append((stacked + stacked[turned]) / 2)
         #: One line for every entry of the blocks, one column for every entry of the value.
         self.matrix = np.concatenate(parts)
 
@@ -65,7 +63,7 @@ class ExactLmi:
 
 
 #: What a double stands for, in each reading.
-READERS: dict[Reading, Read] = {Reading.STORED: Fraction, Reading.WRITTEN: written}
+READERS: dict[Reading, Read] = {Reading.STORED: number, Reading.WRITTEN: lambda value: number(written(value))}
 
 
 class ExactRows:
@@ -80,15 +78,14 @@ class ExactRows:
             if rows is None or problem.m == 0:
                 parts.append(zeros((problem.m, width)))
                 continue
-            stacked = np.stack([rows.exact_row(i, self._read).reshape(-1) for i in range(problem.m)])
-            parts.append(np.vectorize(number, otypes=[object])(stacked))
+            parts.append(np.stack([rows.exact_row(i, self._read).reshape(-1) for i in range(problem.m)]))
         self.matrix = np.concatenate(parts, axis=1)
         self.lmis = [ExactLmi(problem, lmi, self._read) for lmi in problem.lmis]
         self.splits = np.cumsum([math.prod(block.shape) for block in problem.sets])[:-1]
 
     def number(self, value: float) -> Any:
         """Return what a stored number stands for, as a rational."""
-        return number(self._read(float(value)))
+        return self._read(float(value))
 
     def blocks(self, vector: np.ndarray) -> list[np.ndarray]:
         """A vector over the stacked blocks, cut into these."""
