@@ -20,12 +20,12 @@ export RAYON_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full truth docs api dist test-lowest coverage mutate clean clean-venv
+.PHONY: help .venv demo test test-slow test-deep fuzz lint format types bench bench-full paper truth docs api dist test-lowest coverage mutate clean clean-venv
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "  Extra pytest options go in ARGS, e.g. make test ARGS='-k sets -x'"
+	@echo "  Extra options go in ARGS, e.g. make test ARGS='-k sets -x'"
 
 .venv: $(READY) ## Build the environment with every extra (again when pyproject.toml changes)
 
@@ -81,6 +81,9 @@ bench: $(READY) ## Run the short benchmarks, under 15 minutes; tables are printe
 bench-full: $(READY) ## Run the benchmarks of docs/benchmarks.md, about an hour, and write it (ARGS=--resume goes on)
 	$(BENCH) --full $(PAGE) $(ARGS); code=$$?; \
 	  $(BIN)/python benchmarks/tables.py benchmarks/results/full -o docs/benchmarks.md && exit $$code
+
+paper: $(READY) ## Reproduce tables of the WLDA paper (ARGS='table1 --quick'; docs/paper.md)
+	$(BIN)/python -m benchmarks.paper $(ARGS)
 
 truth: $(READY) ## Ask every backend 500 problems of known truth; writes docs/truth.md
 	$(BIN)/python benchmarks/truth_table.py

@@ -84,28 +84,32 @@ def environment(mark: str = "") -> dict[str, str]:
     return {**os.environ, "SDPFEAS_TEST_MARK": mark, "COLUMNS": "200", "NO_COLOR": "1"}
 
 
-def start(arguments: list[str | Path], mark: str = "", cwd: Path | None = None) -> subprocess.Popen[str]:
-    """Start the command line."""
+def start(
+    arguments: list[str | Path], mark: str = "", cwd: Path | None = None, module: str = "sdpfeas.cli"
+) -> subprocess.Popen[str]:
+    """Start the command line of a module."""
     # Shells start background jobs with interrupts ignored, and children inherit that.
     program = (
         "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "runpy.run_module('sdpfeas.cli', run_name='__main__', alter_sys=True)"
+        f"runpy.run_module('{module}', run_name='__main__', alter_sys=True)"
     )
     command = [sys.executable, "-c", program, *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment(mark), cwd=cwd)
 
 
-def run(arguments: list[str | Path], cwd: Path | None = None) -> tuple[int, str, str]:
-    """Run the command line and return exit code, output and errors."""
-    process = start(arguments, cwd=cwd)
+def run(
+    arguments: list[str | Path], cwd: Path | None = None, module: str = "sdpfeas.cli"
+) -> tuple[int, str, str]:
+    """Run the command line of a module and return exit code, output and errors."""
+    process = start(arguments, cwd=cwd, module=module)
     out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
 
-def run_json(arguments: list[str | Path]) -> Any:
+def run_json(arguments: list[str | Path], cwd: Path | None = None, module: str = "sdpfeas.cli") -> Any:
     """Run a command that must succeed and print JSON."""
-    code, out, err = run([*arguments, "--json"])
+    code, out, err = run([*arguments, "--json"], cwd, module)
     assert code == 0, err
     return json.loads(out)
 

@@ -27,7 +27,7 @@ PAGE = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 #: What the slow tests only parse: it takes hours or public data.
-ELSEWHERE = {"board", "data", "paper"}
+ELSEWHERE = {"board", "data"}
 
 
 def fenced(page: str, *languages: str) -> list[str]:
@@ -77,7 +77,7 @@ def test_every_option_on_the_page_exists() -> None:
 def test_every_example_of_the_help_is_understood() -> None:
     examples = list(helped(typer.main.get_command(app)))
     assert len(examples) >= 30
-    assert {"solve", "audit", "board", "new", "paper"} <= {words[1] for words in examples}
+    assert {"solve", "audit", "board", "new"} <= {words[1] for words in examples}
     for words in examples:
         parse(words)
 

@@ -15,8 +15,6 @@ import pytest
 import sdpfeas as sf
 import sdpfeas.wlda
 from sdpfeas.cli import completion, library
-from sdpfeas.wlda.paper.names import TARGET_NAMES
-from sdpfeas.wlda.paper.targets import TARGETS
 
 
 def in_a_fresh_process(code: str) -> str:
@@ -84,7 +82,7 @@ def test_importing_costs_little_beside_cvxpy() -> None:
     assert seconds("import sdpfeas") <= 0.3 * cvxpy
 
 
-QUICK = [["--help"], ["solve", "--help"], ["paper", "--help"], ["--version"]]
+QUICK = [["--help"], ["solve", "--help"], ["wlda", "--help"], ["--version"]]
 
 
 def completed(words: str) -> list[str]:
@@ -113,7 +111,7 @@ for words in {QUICK!r}:
     assert not loaded(code) & {"numpy", "scipy", "cvxpy", "sklearn", "sdpfeas.backends", "sdpfeas.problem"}
 
 
-def test_completion_knows_solvers_cards_and_targets() -> None:
+def test_completion_knows_solvers_and_cards() -> None:
     assert completed("sdpfeas solve --solver cla") == [
         "clarabel",
         "clarabel-cvxpy",
@@ -124,11 +122,6 @@ def test_completion_knows_solvers_cards_and_targets() -> None:
     assert completion.things("theta-") == ["theta-cycle"]
     assert completion.listed_solvers("scs,dual-l") == ["scs,dual-lbfgs"]
     assert completion.listed_problems("max-cut,the")[0] == "max-cut,theta"
-    assert completion.targets("fig") == ["fig1", "fig2", "fig3"]
-
-
-def test_the_names_of_the_paper_s_targets() -> None:
-    assert tuple(TARGETS) == TARGET_NAMES
 
 
 @pytest.mark.slow

@@ -20,7 +20,6 @@ from sdpfeas.cli.console import err
 from sdpfeas.cli.data import register as add_data
 from sdpfeas.cli.discover import register as add_discover
 from sdpfeas.cli.new import register as add_new
-from sdpfeas.cli.paper import register as add_paper
 from sdpfeas.cli.studies import register as add_studies
 from sdpfeas.cli.wlda import register as add_wlda
 from sdpfeas.errors import SdpfeasError
@@ -61,7 +60,6 @@ COMMANDS = (
     add_audits,
     add_studies,
     add_wlda,
-    add_paper,
     add_new,
     add_data,
     add_board,

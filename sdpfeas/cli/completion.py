@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sdpfeas.cards.finder import PROBLEMS, SOLVERS
-from sdpfeas.wlda.paper.names import TARGET_NAMES
 
-__all__ = ["listed_problems", "listed_solvers", "problems", "solvers", "targets", "things"]
+__all__ = ["listed_problems", "listed_solvers", "problems", "solvers", "things"]
 
 
 def _begun(incomplete: str, names: Iterable[str]) -> list[str]:
@@ -43,8 +42,3 @@ def listed_solvers(incomplete: str) -> list[str]:
 def listed_problems(incomplete: str) -> list[str]:
     """Several problems."""
     return _last(incomplete, PROBLEMS.names())
-
-
-def targets(incomplete: str) -> list[str]:
-    """Tables and figures of the paper, or all of it."""
-    return _begun(incomplete, [*TARGET_NAMES, "all"])

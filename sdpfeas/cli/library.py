@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from sdpfeas.study.board.plan import CARDS, plan_board
     from sdpfeas.study.board.site import write_site
     from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
-    from sdpfeas.study.environment import describe_environment
     from sdpfeas.study.export import write_table
     from sdpfeas.study.plan import make_plan, problem_key
     from sdpfeas.study.report import render_html, render_markdown
@@ -47,12 +46,6 @@ if TYPE_CHECKING:
     from sdpfeas.testing import check_backend
     from sdpfeas.verifier import decide, verify
     from sdpfeas.verifier.results import Check, Result, Verdict
-    from sdpfeas.wlda.paper.cells import plan_targets
-    from sdpfeas.wlda.paper.figures import write_figure
-    from sdpfeas.wlda.paper.methods import find_method
-    from sdpfeas.wlda.paper.summary import summarise
-    from sdpfeas.wlda.paper.tables import plain, to_markdown, write_tables
-    from sdpfeas.wlda.paper.targets import LIMIT, QUICK_LIMIT, find_targets
 else:
     __getattr__ = on_demand(
         __name__,
@@ -85,7 +78,6 @@ else:
             "sdpfeas.study.board.plan": ["CARDS", "plan_board"],
             "sdpfeas.study.board.site": ["write_site"],
             "sdpfeas.study.engines": ["DaskEngine", "Engine", "JoblibEngine", "LocalEngine"],
-            "sdpfeas.study.environment": ["describe_environment"],
             "sdpfeas.study.export": ["write_table"],
             "sdpfeas.study.plan": ["make_plan", "problem_key"],
             "sdpfeas.study.report": ["render_html", "render_markdown"],
@@ -94,11 +86,5 @@ else:
             "sdpfeas.testing": ["check_backend"],
             "sdpfeas.verifier": ["decide", "verify"],
             "sdpfeas.verifier.results": ["Check", "Result", "Verdict"],
-            "sdpfeas.wlda.paper.cells": ["plan_targets"],
-            "sdpfeas.wlda.paper.figures": ["write_figure"],
-            "sdpfeas.wlda.paper.methods": ["find_method"],
-            "sdpfeas.wlda.paper.summary": ["summarise"],
-            "sdpfeas.wlda.paper.tables": ["plain", "to_markdown", "write_tables"],
-            "sdpfeas.wlda.paper.targets": ["LIMIT", "QUICK_LIMIT", "find_targets"],
         },
     )

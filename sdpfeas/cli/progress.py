@@ -29,9 +29,15 @@ __all__ = ["StudyProgress", "run_shown"]
 
 
 def run_shown(
-    store: Store, plan: Plan[Any], engine: Engine, retry: Retry | None, *, keep_evidence: bool = False
+    store: Store,
+    plan: Plan[Any],
+    engine: Engine,
+    retry: Retry | None,
+    *,
+    keep_evidence: bool = False,
+    command: str | None = None,
 ) -> int:
-    """Run what is missing of a study and show how it is getting on; how many cells were computed.
+    """Run the missing cells of a study and show progress; returns how many were computed.
 
     Parameters
     ----------
@@ -45,19 +51,16 @@ def run_shown(
         Finished cells to compute again.
     keep_evidence : bool
         Whether to store points and certificates.
+    command : str, optional
+        Command line to store with the run; default: that of ``sdpfeas``.
     """
     if again := len(store.crashed() & {cell.key for cell in plan.cells}):
         err().print(f"{again} {'cell' if again == 1 else 'cells'} whose worker died: tried once more")
     progress = StudyProgress(plan, store.kept(retry), err())
-    command = shlex.join(["sdpfeas", *sys.argv[1:]])
+    runner = Runner(store, plan, engine, keep_evidence=keep_evidence, listener=progress)
     try:
         with progress:
-            return sum(
-                Runner(store, part, engine, keep_evidence=keep_evidence, listener=progress).run(
-                    command=command, retry=retry
-                )
-                for part in plan.phases()
-            )
+            return runner.run(command=command or shlex.join(["sdpfeas", *sys.argv[1:]]), retry=retry)
     except KeyboardInterrupt:
         where = in_terminal(store.path)
         err().print(f"[yellow]stopped[/]; finished cells are in {where}. Run the same command to go on.")

@@ -160,10 +160,6 @@ class Plan(ABC, Generic[C]):
         """What to store about a cell that need not be run; None if it must."""
         return None
 
-    def phases(self) -> Sequence[Plan[C]]:
-        """The same in parts, one run after the other."""
-        return [self]
-
 
 def digest(value: Any) -> str:
     """A hash of plain data.

@@ -1,4 +1,4 @@
-"""Worst-case linear discriminant analysis: family, scikit-learn estimator, the paper and its competitors.
+"""Worst-case linear discriminant analysis: family, scikit-learn estimator, data sets.
 
 The estimator needs scikit-learn: ``pip install 'sdpfeas[wlda]'``. It is loaded when it is asked for, so that
 the family works without.

@@ -288,7 +288,6 @@ def test_what_cannot_be_written_is_refused_first(table: Path, refuses: Any, monk
         ("sklearn", "sdpfeas[wlda]", ["wlda", "t.csv", "--label", "kind"]),
         ("sklearn", "sdpfeas[wlda]", ["wlda", "t.csv", "--label", "kind", "--shrinkage", "auto"]),
         ("sklearn", "sdpfeas[wlda]", ["solve", "wlda-iris"]),
-        ("sklearn", "sdpfeas[wlda]", ["paper", "table1", "--quick"]),
         ("matplotlib", "sdpfeas[plot]", ["wlda", "t.csv", "--label", "kind", "--plot", "x.png"]),
         ("matplotlib", "sdpfeas[plot]", ["report", "study.db", "--figures", "figures"]),
         ("pyarrow", "sdpfeas[parquet]", ["wlda", "t.parquet"]),

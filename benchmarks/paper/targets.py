@@ -1,43 +1,47 @@
-"""What can be asked for: every table and figure of the paper as rows, columns and numbers of runs."""
+"""Every table and figure of the paper, as rows (methods), columns (tasks) and numbers of splits.
+
+``TARGETS`` lists them in the order of the paper. ``waveform``, ``letters`` and ``umist`` are ours: they vary
+what the paper leaves open about a data set.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sdpfeas.errors import OptionError
-from sdpfeas.wlda.paper.methods import METHODS
-from sdpfeas.wlda.paper.protocol import PREPROCESSINGS, Task
+import sdpfeas as sf
+from benchmarks.paper.methods import METHODS
+from benchmarks.paper.protocol import PREPROCESSINGS, Task
 
 __all__ = ["TARGETS", "Column", "Target", "find_targets"]
 
-#: With ``--quick``: splits at most, and seconds a cell.
-QUICK_SPLITS, QUICK_LIMIT = 2, 5.0
-
-#: Seconds a cell.
+#: Time limit of a cell, in seconds.
 LIMIT = 300.0
+
+#: With ``--quick``: most splits, and time limit of a cell in seconds.
+QUICK_SPLITS, QUICK_LIMIT = 2, 5.0
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table, or a place on the axis of a figure.
+    """A column of a table, or a point on the horizontal axis of a figure.
 
     Attributes
     ----------
     key : str
-        What it is called in the file of published figures.
+        Key in published.toml.
     title : str
-        What it is called in tables.
+        Head of the column.
     task : Task
-        The data.
+        Data and preprocessing.
     runs : int
-        How many splits.
+        Number of splits.
     fewer : mapping
-        Methods that run on fewer splits, because they would take most of the time of all.
+        Numbers of splits of methods that are too slow for all of them.
     panel : str
-        For a figure, the panel it belongs to.
+        For a figure, its panel.
     x : float
-        For a figure, where it lies on the axis.
+        For a figure, its position on the horizontal axis.
     """
 
     key: str
@@ -49,7 +53,7 @@ class Column:
     x: float = 0.0
 
     def splits(self, method: str) -> int:
-        """On how many splits a method runs."""
+        """Number of splits of a method."""
         return 1 if METHODS[method].time_only else min(self.runs, self.fewer.get(method, self.runs))
 
 
@@ -60,19 +64,19 @@ class Target:
     Attributes
     ----------
     name : str
-        What to ask for on the command line; also the table in the file of published figures.
+        Name on the command line and in published.toml.
     title : str
         What it shows.
     methods : tuple of str
-        Its rows.
+        Its rows, keys of ``METHODS``.
     columns : tuple of Column
         Its columns.
     kind : str
-        ``"table"``; or what a figure shows: ``"error"``, ``"time"`` or ``"picture"``.
+        ``"table"``, or what a figure shows: ``"error"``, ``"time"`` or ``"picture"`` (projected samples).
     axis : str
-        For a figure, what its axis counts.
+        For a figure, the label of its horizontal axis.
     beside : str
-        The published table it is put beside, if that is not the one of its own name.
+        Published table to compare with, if not the one of the same name.
     """
 
     name: str
@@ -84,7 +88,7 @@ class Target:
     beside: str = ""
 
     def quick(self) -> Target:
-        """The same with two splits, and of columns on the same data the first and the last."""
+        """Reduce to two splits and, of the columns of each data set, to the first and the last."""
         groups: dict[tuple[str, str], list[Column]] = {}
         for column in self.columns:
             groups.setdefault((column.panel, column.task.dataset), []).append(column)
@@ -93,15 +97,15 @@ class Target:
         return replace(self, columns=tuple(columns))
 
     def only(self, methods: Sequence[str]) -> Target:
-        """The same with these methods alone, as far as it has them."""
+        """Keep only these methods."""
         return replace(self, methods=tuple(name for name in self.methods if name in methods))
 
     def about(self, datasets: Sequence[str]) -> Target:
-        """The same with the columns of these data sets alone."""
+        """Keep only the columns of these data sets."""
         return replace(self, columns=tuple(c for c in self.columns if c.task.dataset in datasets))
 
     def limited(self, splits: int) -> Target:
-        """The same with so many splits at most."""
+        """Limit the number of splits."""
         return replace(self, columns=tuple(replace(c, runs=min(c.runs, splits)) for c in self.columns))
 
 
@@ -111,7 +115,7 @@ _PRIMAL = ("primal-clarabel", "primal-scs")
 
 
 def _unless(value: int, usual: int) -> int | None:
-    """None for what a task has anyway, so that its cells are those of other tables."""
+    """None for a task's default, so that tables share the cell."""
     return None if value == usual else value
 
 
@@ -141,7 +145,7 @@ _TABLE1 = (
     _uci("ionosphere", "Ionosphere"),
 )
 
-#: Methods that take minutes for a split with 40 classes.
+#: Methods that take minutes per split with 40 classes.
 _SLOW = ("zhang-socp", "sd-wlda", "wlda-refined")
 
 _TABLE3 = (
@@ -218,9 +222,9 @@ def _letters() -> tuple[Column, ...]:
 
 
 def _photographs() -> tuple[Column, ...]:
-    # Our file has 19 photographs of everybody, the paper's more of some: 174 to train on in all.
+    # Our file has 19 photographs per person. The paper's has more of some, and 174 training samples in all.
     return tuple(
-        _images("umist", f"{count} a person", "umist", share, 100, 10)
+        _images("umist", f"{count} per person", "umist", share, 100, 10)
         for count, share in ((6, 0.3), (9, 0.45))
     )
 
@@ -326,20 +330,9 @@ TARGETS: dict[str, Target] = {
 
 
 def find_targets(name: str) -> list[Target]:
-    """The tables and figures of a name; ``all`` stands for every one.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`TARGETS`, or ``all``.
-
-    Raises
-    ------
-    OptionError
-        If there is none.
-    """
+    """Look up a table or figure by name, or ``all`` of them; raises OptionError for an unknown name."""
     if name == "all":
         return list(TARGETS.values())
     if name not in TARGETS:
-        raise OptionError(f"no table or figure is called {name!r}; known: {', '.join(TARGETS)}, all")
+        raise sf.OptionError(f"no table or figure is called {name!r}; known: {', '.join(TARGETS)}, all")
     return [TARGETS[name]]

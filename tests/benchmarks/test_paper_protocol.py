@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from benchmarks.paper import protocol
+from benchmarks.paper.protocol import PREPROCESSINGS, Task
+from benchmarks.paper.summary import published
+from benchmarks.paper.targets import TARGETS, find_targets
 from sdpfeas.errors import OptionError
 from sdpfeas.wlda.data import DataError, load_dataset
-from sdpfeas.wlda.paper import protocol
-from sdpfeas.wlda.paper.protocol import PREPROCESSINGS, Task
-from sdpfeas.wlda.paper.published import published
-from sdpfeas.wlda.paper.targets import TARGETS, find_targets
 
 #: Public files with fewer samples than the paper had: UMist has 380 photographs, not 575.
 OTHER_VERSIONS = {"umist": (120, 260)}

@@ -1,48 +1,136 @@
-"""From cells to what the tables say: means, deviations, flags, agreement, significance."""
+"""From the cells of a study to the numbers of the tables, beside those that the paper prints.
+
+:func:`summarise` computes means, deviations and brackets of ``delta*``; :func:`disagreements` compares the
+brackets of two methods; :func:`compare_paired` tests whether two methods differ. The published numbers are
+in ``published.toml``.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
+from scipy.stats import wilcoxon
 
-from sdpfeas.study.choices import FAILED
-from sdpfeas.wlda.paper.cells import NOT_RUN, PaperPlan
-from sdpfeas.wlda.paper.methods import EPSILON, TOLERANCE
-from sdpfeas.wlda.paper.published import PublishedError, PublishedTime, published_error, published_time
-from sdpfeas.wlda.paper.targets import Column, Target
+import sdpfeas as sf
+from benchmarks.paper.methods import EPSILON, TOLERANCE
+from benchmarks.paper.study import NOT_RUN, PaperPlan
+from benchmarks.paper.targets import Column, Target
+from sdpfeas.study.choices import FAILED  # internal: outcomes of cells that failed
 
-__all__ = ["Comparison", "Entry", "TargetSummary", "compare_paired", "disagreements", "summarise"]
+__all__ = [
+    "Comparison",
+    "Entry",
+    "PublishedError",
+    "PublishedTime",
+    "TargetSummary",
+    "compare_paired",
+    "disagreements",
+    "parse_time",
+    "published",
+    "published_error",
+    "published_time",
+    "summarise",
+]
 
-#: A test over fewer splits than this says nothing.
-FEWEST = 5
+#: No significance test over fewer splits than this.
+MINIMUM_SPLITS = 5
+
+# ---------------------------------------------------------------- published numbers
+
+UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+#: The published row that is shown beside a method which is not in the paper.
+STANDS_FOR = {
+    "wlda": "sd-wlda",
+    "wlda-refined": "sd-wlda",
+    "wlda-shrunk": "sd-wlda",
+    "primal-clarabel": "sdpt3",
+    "primal-scs": "sedumi",
+}
+
+
+@dataclass(frozen=True)
+class PublishedError:
+    """A test error in per cent: mean and standard deviation over the splits."""
+
+    mean: float
+    deviation: float
+
+    def covers(self, mean: float) -> bool:
+        """Whether another mean, in per cent, is within one standard deviation."""
+        # Published numbers are rounded to two digits.
+        return abs(mean - self.mean) <= self.deviation + 0.005
+
+
+@dataclass(frozen=True)
+class PublishedTime:
+    """A time: as printed, in seconds, and whether it is only a lower bound."""
+
+    text: str
+    seconds: float
+    bound: bool
+
+
+@cache
+def published() -> dict[str, Any]:
+    """The content of ``published.toml``."""
+    return tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
+
+
+def published_error(table: str, method: str, column: str) -> PublishedError | None:
+    """The printed error of a cell, such as ``("table1", "lda", "heart")``; None if there is none."""
+    found = _cell(table, "error", method, column)
+    return None if found is None else PublishedError(float(found[0]), float(found[1]))
+
+
+def published_time(table: str, method: str, column: str) -> PublishedTime | None:
+    """The printed time of a cell; None if there is none."""
+    found = _cell(table, "time", method, column)
+    return None if found is None else parse_time(found)
+
+
+def _cell(table: str, what: str, method: str, column: str) -> Any:
+    rows = published().get(table, {}).get(what, {})
+    row = rows.get(method) or rows.get(STANDS_FOR.get(method, ""), {})
+    return row.get(column)
+
+
+def parse_time(text: str) -> PublishedTime:
+    """Parse a time such as ``"1h4m"``, ``"9.9s"`` or ``">48h"``."""
+    bound = text.startswith(">")
+    body = text.removeprefix(">")
+    parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", body)
+    if not parts or "".join(number + unit for number, unit in parts) != body:
+        raise sf.FileFormatError(f"not a time: {text!r}")
+    return PublishedTime(text, sum(float(number) * UNITS[unit] for number, unit in parts), bound)
+
+
+# ---------------------------------------------------------------- summaries
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method in a column: all its splits.
+    """A method in a column: the finished cells of all its splits, beside the published numbers.
 
     Attributes
     ----------
-    method : str
-        The method.
-    column : Column
-        The column.
     cells : dict
         Finished cells by split.
     planned : int
-        How many splits there are to be.
+        Number of splits in the plan.
     limit : float
-        The cap, in seconds.
-    error_published : PublishedError, optional
-        What the paper prints.
-    time_published : PublishedTime, optional
-        What the paper prints.
+        Time limit of a cell, in seconds.
     """
 
     method: str
@@ -76,7 +164,7 @@ class Entry:
 
     @property
     def closed(self) -> dict[int, tuple[float, float]]:
-        """The same where the method got as far as it wanted to."""
+        """Bounds of ``delta*`` of the splits on which the method converged."""
         return {
             split: bounds
             for split, bounds in self.brackets.items()
@@ -90,38 +178,38 @@ class Entry:
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation of the errors, with one less than the splits in the denominator."""
+        """Sample standard deviation of the errors in per cent."""
         return statistics.stdev(self.errors.values()) if len(self.errors) > 1 else None
 
     @property
     def time(self) -> float | None:
-        """Mean time."""
+        """Mean time in seconds."""
         return statistics.fmean(self.times) if self.times else None
 
     @property
     def capped(self) -> int:
-        """How many splits were killed at the cap."""
+        """Number of splits that hit the time limit."""
         return sum(cell["outcome"] == "timeout" for cell in self.cells.values())
 
     @property
     def too_large(self) -> int:
-        """How many splits were killed at the memory limit."""
+        """Number of splits that hit the memory limit."""
         return sum(cell["outcome"] == "out of memory" for cell in self.cells.values())
 
     @property
     def not_run(self) -> list[str]:
-        """Why splits were given up without being run."""
+        """Reasons of the splits that were skipped."""
         return [cell["reason"] for cell in self.cells.values() if cell["reason"].startswith(NOT_RUN)]
 
     @property
     def failures(self) -> list[str]:
-        """Why splits failed otherwise."""
+        """Reasons of the splits that failed, other than by the time limit."""
         words = [word for word in FAILED if word != "timeout"]
         return [cell["reason"] for cell in self.cells.values() if cell["outcome"] in words]
 
     @property
     def unfinished(self) -> list[str]:
-        """What methods said that ended early by themselves."""
+        """Messages of the splits on which the method did not converge."""
         return [
             cell["reason"]
             for cell in self.cells.values()
@@ -130,12 +218,12 @@ class Entry:
 
     @property
     def unproven(self) -> int:
-        """On how many splits the bounds of ``delta*`` are not proved."""
+        """Number of splits on which the bounds of ``delta*`` are not proved."""
         return sum(self.cells[split]["proof"] is None for split in self.brackets)
 
     @property
     def within(self) -> bool | None:
-        """Whether the mean is within one published deviation; None if there is nothing to compare."""
+        """Whether the mean is within one published deviation; None if a mean is missing."""
         if self.error_published is None or self.mean is None:
             return None
         return self.error_published.covers(self.mean)
@@ -150,11 +238,11 @@ class Comparison:
     difference : float
         Mean error of the first less that of the second, in percentage points.
     splits : int
-        Over how many splits.
+        Number of splits.
     corrected : float, optional
         p-value of the t-test corrected for overlapping training sets (Nadeau and Bengio, 2003).
     signed_rank : float, optional
-        p-value of Wilcoxon's signed-rank test, which takes splits for independent.
+        p-value of Wilcoxon's signed-rank test, which assumes independent splits.
     """
 
     difference: float
@@ -169,14 +257,12 @@ class TargetSummary:
 
     Attributes
     ----------
-    target : Target
-        What was asked for.
     entries : dict
-        By method and by the column's place; columns whose data are not here have none.
+        Entries by method and column index; columns whose data set is missing have none.
     skipped : dict
-        Titles of those columns, with the reason.
+        Titles of the columns whose data set is missing, with the reason.
     sizes : dict
-        Numbers of training and test samples, by the column's place.
+        Numbers of training and test samples by column index.
     """
 
     target: Target
@@ -186,15 +272,15 @@ class TargetSummary:
 
     @property
     def places(self) -> list[int]:
-        """Places of the columns that could run."""
+        """Indices of the columns whose data set is available."""
         return sorted(self.sizes)
 
     def row(self, method: str) -> list[Entry]:
-        """All entries of a method."""
+        """All entries of a method, by column."""
         return [self.entries[method, place] for place in self.places]
 
     def comparison(self, place: int) -> Comparison | None:
-        """WLDA against LDA in a column."""
+        """Compare WLDA with LDA in a column."""
         ours, theirs = self.entries.get(("wlda", place)), self.entries.get(("lda", place))
         if ours is None or theirs is None:
             return None
@@ -202,15 +288,7 @@ class TargetSummary:
 
 
 def summarise(plan: PaperPlan, cells: Sequence[Mapping[str, Any]]) -> list[TargetSummary]:
-    """Sum up every table and figure of a plan.
-
-    Parameters
-    ----------
-    plan : PaperPlan
-        What was asked for.
-    cells : sequence of mapping
-        The cells of the store.
-    """
+    """Summarise every table and figure of a plan from the cells of the store."""
     done = {cell["key"]: cell for cell in cells if cell["state"] == "done"}
     return [_summary(plan, target, done) for target in plan.targets]
 
@@ -240,22 +318,14 @@ def _summary(plan: PaperPlan, target: Target, done: Mapping[str, Mapping[str, An
 
 
 def disagreements(ours: Entry, theirs: Entry) -> tuple[dict[int, float], int]:
-    """Splits on which two brackets of ``delta*`` are further apart than the published method is accurate.
+    """Splits on which two brackets of ``delta*`` are further apart than the published method's tolerance.
 
-    Parameters
-    ----------
-    ours, theirs : Entry
-        Two methods in the same column.
-
-    Returns
-    -------
-    tuple
-        By split, how far theirs is from ours, relative to our upper end (positive if above); and how many
-        splits both finished.
+    Returns the relative distance of the second bracket from the first by split (positive if above), and the
+    number of splits on which both methods converged.
     """
     both = sorted(set(ours.closed) & set(theirs.closed))
     apart = {split: _distance(ours.brackets[split], theirs.brackets[split]) for split in both}
-    tol = TOLERANCE + EPSILON  # of its bisection and of its screen
+    tol = TOLERANCE + EPSILON  # of the paper's bisection and of its infeasibility test
     return {split: distance for split, distance in apart.items() if abs(distance) > tol}, len(both)
 
 
@@ -271,29 +341,18 @@ def _distance(ours: tuple[float, float], theirs: tuple[float, float]) -> float:
 def compare_paired(
     first: Mapping[int, float], second: Mapping[int, float], trained: int, tested: int
 ) -> Comparison | None:
-    """Test whether two methods differ, over the splits both have.
-
-    Parameters
-    ----------
-    first, second : mapping
-        Errors by split.
-    trained, tested : int
-        Sizes of a split.
-    """
-    from scipy.stats import t as student
-    from scipy.stats import wilcoxon
-
+    """Test whether the errors of two methods differ, over the splits that both have."""
     both = sorted(set(first) & set(second))
     if not both:
         return None
     d = np.array([first[split] - second[split] for split in both])
     mean, count = float(d.mean()), d.size
-    if count < FEWEST:
+    if count < MINIMUM_SPLITS:
         return Comparison(mean, count, None, None)
     if not np.any(d):
         return Comparison(mean, count, 1.0, 1.0)
     variance = float(d.var(ddof=1))
-    # Training sets overlap, so the plain variance of the mean is too small.
-    spread = math.sqrt((1.0 / count + tested / trained) * variance)
-    corrected = 2.0 * float(student.sf(abs(mean) / spread, count - 1)) if spread > 0.0 else None
+    # Corrected resampled t-test: training sets overlap, so variance / count is too small.
+    deviation = math.sqrt((1.0 / count + tested / trained) * variance)
+    corrected = 2.0 * float(student.sf(abs(mean) / deviation, count - 1)) if deviation > 0.0 else None
     return Comparison(mean, count, corrected, float(wilcoxon(d).pvalue))

@@ -1,52 +1,186 @@
-"""The cells of a study of experiments: what they run, and what is stored of it."""
+"""Experiments and the study that runs them.
+
+An experiment fits one method on one split of a task, classifies the test samples with 5 nearest neighbours,
+and measures error and time. :func:`plan_targets` lists the experiments of tables and figures as cells of a
+study: each cell runs in a worker process under a time and a memory limit, and is stored under a hash of
+everything that can change its result, so that it is computed once.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import math
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from sklearn.neighbors import KNeighborsClassifier
 
+from benchmarks.paper.methods import METHODS, Method, find_method
+from benchmarks.paper.protocol import Sample, Task, data
+from benchmarks.paper.targets import Column, Target
 from sdpfeas import __version__
+
+# Internals: the study has no public Python interface; `sdpfeas compare` is built from the same parts.
 from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Run, Trial
 from sdpfeas.wlda.data import DataError
-from sdpfeas.wlda.paper.experiment import Experiment, Score
-from sdpfeas.wlda.paper.methods import METHODS, Method
-from sdpfeas.wlda.paper.protocol import Task, data
-from sdpfeas.wlda.paper.targets import Column, Target
 
-__all__ = ["NOT_RUN", "ExperimentCell", "PaperPlan", "plan_targets", "record_of"]
+__all__ = [
+    "NOT_RUN",
+    "Experiment",
+    "ExperimentCell",
+    "PaperPlan",
+    "Score",
+    "answer",
+    "plan_targets",
+    "record_of",
+    "run_experiment",
+]
 
+#: The paper classifies by this many nearest neighbours.
+NEIGHBOURS = 5
 
-#: How the reason of a cell begins that was given up without being run.
+#: Prefix of the reason of a cell that was skipped.
 NOT_RUN = "not run: "
 
-#: Limits that a larger problem would run into, too.
+#: Outcomes of a cell that hit a limit; a larger problem would hit it too.
 LIMITS = (End.TIMEOUT.value, End.MEMORY.value)
+
+
+# ---------------------------------------------------------------- one experiment
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A method on a split of a task; with ``picture`` the projected test samples are returned too."""
+
+    method: str
+    task: Task
+    split: int
+    picture: bool = False
+
+
+@dataclass(frozen=True)
+class Score:
+    """The result of an experiment.
+
+    Attributes
+    ----------
+    error : float
+        Fraction of test samples that were misclassified.
+    time : float
+        Seconds the method took to find its projection.
+    bracket : tuple of float, optional
+        Bounds of ``delta*``.
+    proven, finished : bool
+        Whether the bounds are proved; whether the method converged.
+    ratio : float, optional
+        Worst-case ratio of the projection.
+    remark : str
+        Message of the method.
+    picture : bytes, optional
+        Projected test samples ``Z`` and labels ``y``, as an ``.npz`` file.
+    """
+
+    error: float
+    time: float
+    bracket: tuple[float, float] | None
+    proven: bool
+    finished: bool
+    ratio: float | None
+    remark: str
+    picture: bytes | None = None
+
+    @property
+    def infinite(self) -> bool:
+        """Whether ``delta*`` is infinite: some projection has zero class scatters and distinct means."""
+        return self.bracket is not None and math.isinf(self.bracket[0])
+
+
+def run_experiment(experiment: Experiment, sample: Sample) -> Score:
+    """Fit the method on a split that was drawn beforehand, and classify the test samples.
+
+    The measured time is that of the fit alone.
+    """
+    method = find_method(experiment.method)
+    begin = time.perf_counter()
+    fitted = method.fit(sample.X, sample.y, sample.components)
+    spent = time.perf_counter() - begin
+    Z = fitted.project(sample.X_test)
+    classifier = KNeighborsClassifier(min(NEIGHBOURS, len(sample.y))).fit(fitted.project(sample.X), sample.y)
+    wrong = classifier.predict(Z) != sample.y_test
+    return Score(
+        error=float(np.mean(wrong)),
+        time=spent,
+        bracket=None if fitted.bracket is None else (float(fitted.bracket[0]), float(fitted.bracket[1])),
+        proven=fitted.proven,
+        finished=fitted.finished,
+        ratio=None if fitted.ratio is None else float(fitted.ratio),
+        remark=fitted.remark,
+        picture=_packed(Z, sample.y_test) if experiment.picture else None,
+    )
+
+
+#: Methods that have run once in this process.
+_warm: set[str] = set()
+
+
+def answer(experiment: Experiment, start: Callable[..., None]) -> dict[str, Any]:
+    """Run an experiment in a worker process: the target of a trial. ``start`` starts the clock.
+
+    The first time, the method runs once on a small problem, so that its imports are not measured.
+    """
+    sample = experiment.task.sample(experiment.split)
+    if experiment.method not in _warm:
+        _warm_up(experiment.method)
+        _warm.add(experiment.method)
+    start()
+    return asdict(run_experiment(experiment, sample))
+
+
+def _warm_up(method: str) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 8)
+    X = rng.standard_normal((24, 3)) + 4.0 * np.eye(3)[y]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run_experiment(Experiment(method, Task("iris"), 0), Sample(X, y, X, y, 2))
+
+
+def _packed(Z: np.ndarray, y: np.ndarray) -> bytes:
+    with io.BytesIO() as file:
+        np.savez_compressed(file, Z=Z, y=np.unique(y, return_inverse=True)[1])
+        return file.getvalue()
+
+
+# ---------------------------------------------------------------- the study
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedMethod(SolverRow):
-    """A method, in the place of a solver."""
+    """A method in the place of a solver of the study."""
 
     method: Method
 
     @classmethod
     def of(cls, method: Method) -> PlannedMethod:
-        """File a method under what could change its answers."""
+        """Key the method by its name, its settings and the version of sdpfeas."""
         return cls(
             key=digest([method.name, method.settings, __version__]),
             name=method.name,
             backend="experiment",
             version=__version__,
             options={"settings": method.settings},
-            source="sdpfeas.wlda.paper.methods",
+            source="benchmarks.paper.methods",
             card="",
             method=method,
         )
@@ -54,13 +188,13 @@ class PlannedMethod(SolverRow):
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTask(ProblemRow):
-    """A task, in the place of a problem."""
+    """A task in the place of a problem of the study."""
 
     task: Task
     classes: int
 
     def exceeds(self, other: PlannedTask) -> bool:
-        """Whether it has more classes or dimensions than another, and not fewer of either."""
+        """Whether it is larger than another in classes or dimension, and smaller in neither."""
         ours, theirs = (self.size, self.classes), (other.size, other.classes)
         return ours != theirs and ours[0] >= theirs[0] and ours[1] >= theirs[1]
 
@@ -73,24 +207,24 @@ class ExperimentCell(Cell[PlannedMethod, PlannedTask]):
 
     @property
     def experiment(self) -> Experiment:
-        """What to run."""
+        """The experiment that the cell runs."""
         return Experiment(self.solver.name, self.problem.task, self.seed, self.picture)
 
 
 @dataclass
 class PaperPlan(Plan[ExperimentCell]):
-    """All cells of the tables and figures asked for.
+    """All cells of the requested tables and figures.
 
     Attributes
     ----------
     targets : list of Target
         The tables and figures.
     cells : list of ExperimentCell
-        The cells, each once.
+        The cells, without duplicates.
     settings : Settings
-        The cap of a cell.
+        Limits of a cell.
     skipped : dict
-        Data sets that are not here, with the reason.
+        Data sets that are missing, with the reason.
     sizes : dict
         For every task that can run, numbers of training and test samples.
     keys : dict
@@ -105,16 +239,16 @@ class PaperPlan(Plan[ExperimentCell]):
     keys: dict[tuple[str, Task, int], str] = field(default_factory=dict)
 
     def trial(self, cell: ExperimentCell) -> Trial:
-        """Run the experiment; methods know nothing of a limit, so it is the cap."""
+        """Run the experiment; methods take no time limit, so the worker is killed at it."""
         limits = replace(self.settings.limits, time=self.settings.time_limit)
-        return Trial("sdpfeas.wlda.paper.experiment:answer", pickle.dumps(cell.experiment), limits)
+        return Trial(f"{__name__}:answer", pickle.dumps(cell.experiment), limits)
 
     def judge(self, cell: ExperimentCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
-        """Store test error, time and bracket; the projected samples are kept where a figure shows them."""
+        """Store test error, time and bracket, and the projected samples if a figure shows them."""
         return record_of(run), None if run.value is None else run.value["picture"]
 
     def foregone(self, cell: ExperimentCell, store: Store) -> Record | None:
-        """What is only timed is not run where the method was at a limit on a smaller problem of the plan."""
+        """Skip a method that is only timed if it hit a limit on a smaller problem of the plan."""
         if not cell.solver.method.time_only:
             return None
         smaller = {
@@ -132,7 +266,7 @@ class PaperPlan(Plan[ExperimentCell]):
         return None
 
     def phases(self) -> list[PaperPlan]:
-        """The same in two parts: what is only timed is slow, and comes last, the smallest first."""
+        """Split the plan in two: methods that are only timed run last, on the smallest problem first."""
         late = [cell for cell in self.cells if cell.solver.method.time_only]
         late.sort(key=lambda cell: (cell.problem.size, cell.problem.classes))
         first = [cell for cell in self.cells if not cell.solver.method.time_only]
@@ -140,15 +274,7 @@ class PaperPlan(Plan[ExperimentCell]):
 
 
 def plan_targets(targets: Sequence[Target], settings: Settings) -> PaperPlan:
-    """List the cells of tables and figures; data sets that are not here are skipped with the reason.
-
-    Parameters
-    ----------
-    targets : sequence of Target
-        The tables and figures.
-    settings : Settings
-        The cap of a cell.
-    """
+    """List the cells of tables and figures; missing data sets are skipped with the reason."""
     skipped: dict[str, str] = {}
     tasks: dict[Task, PlannedTask] = {}
     prints: dict[str, str] = {}
@@ -183,11 +309,12 @@ def _cells(target: Target, column: Column, task: PlannedTask, settings: Settings
 
 
 def cell_key(method: PlannedMethod, task: PlannedTask, split: int, settings: Settings) -> str:
-    """Hash of all that can change what comes of a cell."""
+    """Hash everything that can change the result of a cell."""
     return digest([method.key, task.key, split, settings.plain()])
 
 
 def _planned(task: Task, sizes: tuple[int, int], prints: dict[str, str]) -> PlannedTask:
+    """Describe a task for the study; ``prints`` caches the hashes of the data sets."""
     found = data(task.dataset)
     if task.dataset not in prints:
         content = hashlib.sha256(np.ascontiguousarray(found.X).tobytes())
@@ -196,7 +323,6 @@ def _planned(task: Task, sizes: tuple[int, int], prints: dict[str, str]) -> Plan
     train, test = sizes
     features = task.features or found.X.shape[1]
     size = min(features, task.pca or features, train - 1)
-    words = f"{train} trained on, {test} tested, {size} dimensions"
     return PlannedTask(
         key=digest([prints[task.dataset], task.plain()]),
         label=task.label,
@@ -205,7 +331,7 @@ def _planned(task: Task, sizes: tuple[int, int], prints: dict[str, str]) -> Plan
         kind="experiment",
         rows=train,
         size=size,
-        summary=words,
+        summary=f"{train} trained on, {test} tested, {size} dimensions",
         card="",
         task=task,
         classes=task.class_count(),
@@ -213,13 +339,7 @@ def _planned(task: Task, sizes: tuple[int, int], prints: dict[str, str]) -> Plan
 
 
 def record_of(run: Run) -> Record:
-    """What is stored about an experiment: its test error, its time, its bracket.
-
-    Parameters
-    ----------
-    run : Run
-        What became of it.
-    """
+    """The row of the database for a run: test error, time, bracket."""
     if run.end is not End.DONE:
         reason = "killed at the cap" if run.end is End.TIMEOUT else run.detail
         return Record(outcome=run.end.value, reason=reason, solve_time=run.wall_time)

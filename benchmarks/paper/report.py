@@ -1,4 +1,4 @@
-"""Tables for people and for programs: Markdown, CSV, plain data."""
+"""Write the tables as Markdown and CSV, and the figures as SVG and PNG."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from benchmarks.paper.methods import METHODS
+from benchmarks.paper.summary import Entry, TargetSummary, disagreements, published_time
+
+# Internals: files and tables are written as `sdpfeas report` writes them.
+from sdpfeas.extras import extra
 from sdpfeas.files import writing
 from sdpfeas.harmless import in_markdown
 from sdpfeas.io.text_tables import csv_table, markdown_table
+from sdpfeas.npz import unpack_arrays
 from sdpfeas.study.report.words import format_time
-from sdpfeas.wlda.paper.methods import METHODS
-from sdpfeas.wlda.paper.published import published_time
-from sdpfeas.wlda.paper.summary import Entry, TargetSummary, disagreements
+from sdpfeas.study.store import Store
 
-__all__ = ["LEGEND", "Grid", "grids", "plain", "to_markdown", "write_tables"]
+__all__ = ["LEGEND", "Grid", "grids", "plain", "to_markdown", "write_figure", "write_tables"]
 
 LEGEND = (
     "Ours first, the paper's after the slash. ✓: our mean is within one published standard deviation of the "
@@ -25,42 +31,26 @@ LEGEND = (
 
 NOTHING = "–"
 
-#: With more columns than this a table reads better with rows for columns.
-MANY = 7
+#: Tables with more columns than this are transposed.
+MOST_COLUMNS = 7
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of text.
-
-    Attributes
-    ----------
-    title : str
-        What it shows.
-    columns : list of str
-        Heads of the columns; the first one is that of the rows' names.
-    rows : list of list of str
-        The rows.
-    """
+    """A table of text: title, column heads and rows. The first column holds the names of the rows."""
 
     title: str
     columns: list[str]
     rows: list[list[str]]
 
-    def turned(self) -> Grid:
-        """The same with rows for columns."""
+    def transposed(self) -> Grid:
+        """Exchange rows and columns."""
         columns, *rows = map(list, zip(self.columns, *self.rows, strict=True))
         return Grid(self.title, columns, rows)
 
 
 def grids(summary: TargetSummary) -> list[Grid]:
-    """The tables of a target: errors, times, delta*, significance; empty ones are left out.
-
-    Parameters
-    ----------
-    summary : TargetSummary
-        The numbers.
-    """
+    """The tables of a target: errors, times, delta*, significance; empty ones are left out."""
     heads = [summary.target.columns[place].title for place in summary.places]
     if not heads:
         return []
@@ -75,7 +65,7 @@ def grids(summary: TargetSummary) -> list[Grid]:
         Grid("delta*, the optimal worst-case ratio", ["", *heads], _deltas(summary)),
         Grid("WLDA (ours) against LDA, paired over splits", ["", *heads], _significance(summary)),
     ]
-    return [grid.turned() if len(heads) > MANY else grid for grid in made if grid.rows]
+    return [grid.transposed() if len(heads) > MOST_COLUMNS else grid for grid in made if grid.rows]
 
 
 def _errors(summary: TargetSummary) -> list[list[str]]:
@@ -192,17 +182,7 @@ def _p(value: float | None) -> str:
 
 
 def to_markdown(summary: TargetSummary, command: str, environment: str) -> str:
-    """A page about a table or figure.
-
-    Parameters
-    ----------
-    summary : TargetSummary
-        The numbers.
-    command : str
-        What made it.
-    environment : str
-        Where it ran, in words.
-    """
+    """A page about a table or figure, with the command that made it and the machine it ran on."""
     target = summary.target
     out = [f"# {target.name}: {target.title}", "", f"Made by `{command}`. {environment}", "", LEGEND]
     for grid in grids(summary):
@@ -232,13 +212,7 @@ def _notes(summary: TargetSummary) -> list[str]:
 
 
 def plain(summary: TargetSummary) -> list[dict[str, Any]]:
-    """One record for each method in each column.
-
-    Parameters
-    ----------
-    summary : TargetSummary
-        The numbers.
-    """
+    """One record per method and column, as plain data for JSON and CSV."""
     return [_plain_entry(summary.target.name, entry) for entry in summary.entries.values()]
 
 
@@ -264,17 +238,7 @@ def _plain_entry(table: str, entry: Entry) -> dict[str, Any]:
 
 
 def write_tables(summary: TargetSummary, folder: Path, command: str, environment: str) -> list[Path]:
-    """Write a page, a table of means and a table of all cells; return the files.
-
-    Parameters
-    ----------
-    summary : TargetSummary
-        The numbers.
-    folder : Path
-        Where to write.
-    command, environment : str
-        See :func:`to_markdown`.
-    """
+    """Write a page, a CSV file of means and a CSV file of all cells; return the paths."""
     name = summary.target.name
     page, means, cells = (folder / f"{name}{ending}" for ending in (".md", ".csv", "-cells.csv"))
     with writing(page):
@@ -307,3 +271,94 @@ def _write_csv(path: Path, records: Iterable[dict[str, Any]]) -> None:
     rows = list(records)
     with writing(path):
         path.write_text(csv_table(list(rows[0]) if rows else ["table"], rows), encoding="utf-8")
+
+
+# ---------------------------------------------------------------- figures
+
+COLOURS = ("#2563c9", "#d9730d", "#0f8a5f", "#b5367a", "#6b4fd3", "#a07d00", "#0c8599", "#737b87")
+MARKERS = "osD^Pv"
+DASHES = ("-", "--", ":", "-.", (0, (4, 2)), (0, (8, 3)))
+
+
+def write_figure(summary: TargetSummary, store: Store, folder: Path) -> list[Path]:
+    """Draw a figure as SVG and PNG and return the paths; a table has none.
+
+    Raises MissingExtraError if matplotlib is not installed.
+    """
+    if summary.target.kind == "table" or not summary.places:
+        return []
+    with extra("plot", "a figure"):
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    if not (summary.target.methods and summary.places):
+        return []  # none of the requested methods is in this figure
+    drawn = summary.target.kind == "picture"
+    figure = _pictures(Figure, summary, store) if drawn else _curves(Figure, summary)
+    written = []
+    # A fixed salt: two runs write the same file.
+    with mpl.rc_context({"svg.hashsalt": summary.target.name}):
+        for suffix, metadata in ((".svg", {"Date": None}), (".png", {"Software": None})):
+            path = folder / f"{summary.target.name}{suffix}"
+            with writing(path):
+                figure.savefig(path, dpi=160, metadata=metadata)
+            written.append(path)
+    return written
+
+
+def _curves(figure_class: Any, summary: TargetSummary) -> Any:
+    """Errors with their deviations, or times; one panel per kind of column."""
+    target = summary.target
+    panels = list(dict.fromkeys(target.columns[place].panel for place in summary.places))
+    figure = figure_class(figsize=(5.2 * len(panels), 3.8), layout="constrained")
+    for axes, panel in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
+        places = [place for place in summary.places if target.columns[place].panel == panel]
+        for k, method in enumerate(target.methods):
+            style = {"color": COLOURS[k], "marker": MARKERS[k], "linestyle": DASHES[k], "markersize": 4}
+            _curve(axes, summary, method, places, style)
+        axes.set(xlabel=target.axis or panel, title=panel if target.axis else "")
+        axes.set_ylabel("test error in %" if target.kind == "error" else "seconds")
+        if target.kind == "time":
+            axes.set_yscale("log")
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _curve(axes: Any, summary: TargetSummary, method: str, places: list[int], style: dict[str, Any]) -> None:
+    entries = [(summary.target.columns[place].x, summary.entries[method, place]) for place in places]
+    title = METHODS[method].title
+    if summary.target.kind == "time":
+        points = [(x, entry.time) for x, entry in entries if entry.time is not None and not entry.capped]
+        if points:
+            axes.plot(*zip(*points, strict=True), label=title, **style)
+        return
+    bars = [(x, entry.mean, entry.deviation or 0.0) for x, entry in entries if entry.mean is not None]
+    if bars:
+        x, mean, deviation = zip(*bars, strict=True)
+        axes.errorbar(x, mean, deviation, capsize=2, elinewidth=0.8, label=title, **style)
+
+
+def _pictures(figure_class: Any, summary: TargetSummary, store: Store) -> Any:
+    """Projected samples: one row per method, one column per data set; a single data set fills one row."""
+    methods, places = summary.target.methods, summary.places
+    high, wide = (1, len(methods)) if len(places) == 1 else (len(methods), len(places))
+    figure = figure_class(figsize=(3.2 * wide, 2.8 * high), layout="constrained")
+    grid = figure.subplots(high, wide, squeeze=False).reshape(len(methods), len(places))
+    for row, method in zip(grid, methods, strict=True):
+        for axes, place in zip(row, places, strict=True):
+            entry = summary.entries[method, place]
+            axes.set_title(f"{METHODS[method].title}: {entry.column.title}", fontsize="small")
+            axes.set(xticks=[], yticks=[])
+            packed = store.evidence(entry.cells[0]["key"]) if 0 in entry.cells else None
+            if packed is None:
+                continue
+            kept = unpack_arrays(packed)
+            Z, y = kept["Z"], kept["y"]
+            for label in np.unique(y):
+                k = int(label)
+                mine = Z[y == label]
+                colour, mark = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]
+                axes.scatter(mine[:, 0], mine[:, 1], s=9, color=colour, marker=mark, linewidths=0)
+    return figure

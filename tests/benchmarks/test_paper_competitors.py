@@ -13,11 +13,15 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from benchmarks.paper.competitors import (
+    LMNN,
+    OrthogonalLDA,
+    ZhangSDP,
+    ZhangSOCP,
+    _LmnnLoss,
+    _target_neighbours,
+)
 from sdpfeas.errors import BackendError
-from sdpfeas.wlda.competitors.lmnn import LMNN, _Loss, _targets
-from sdpfeas.wlda.competitors.olda import OrthogonalLDA
-from sdpfeas.wlda.competitors.zhang_sdp import ZhangSDP
-from sdpfeas.wlda.competitors.zhang_socp import ZhangSOCP
 from sdpfeas.wlda.criterion import Criterion
 from sdpfeas.wlda.data import prepared
 from sdpfeas.wlda.family import geometry
@@ -189,7 +193,7 @@ def test_olda_with_constant_features():
 
 def test_lmnn_gradient():
     X, y = blobs(samples=5)
-    loss = _Loss(X, y, _targets(X, y, 3), 0.4)
+    loss = _LmnnLoss(X, y, _target_neighbours(X, y, 3), 0.4)
     x = 0.2 * np.random.default_rng(1).standard_normal(8)
     pairs = loss.impostors(x.reshape(2, 4))
     assert pairs.size > 0
@@ -209,7 +213,7 @@ def test_lmnn_objective_by_its_definition():
             expected += 0.3 * sum(
                 max(1 + distance[i, j] - distance[i, k], 0) for k in np.flatnonzero(y != y[i])
             )
-    loss = _Loss(X, y, _targets(X, y, 2), 0.3)
+    loss = _LmnnLoss(X, y, _target_neighbours(X, y, 2), 0.3)
     assert loss(L, loss.impostors(L))[0] == pytest.approx(expected)
 
 

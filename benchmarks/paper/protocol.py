@@ -1,8 +1,8 @@
-"""The paper's protocol: which samples are trained on, which are tested, and what is done to them before.
+"""The paper's protocol: how data are split into training and test samples, and how they are preprocessed.
 
-The sizes the paper prints tell how it splits: on the UCI data they are those of one draw from all samples,
-on the images those of the same share of every class, halves rounded up in both cases. Principal components,
-and any scaling, are learnt from the training samples alone.
+The sizes printed in the paper show how it splits: on the UCI data one draw from all samples, on the images
+the same share of every class, halves rounded up in both cases. Principal components and scaling are computed
+from the training samples alone. The main entry point is :meth:`Task.sample`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sdpfeas.errors import OptionError
-from sdpfeas.numerics.linalg import FloatArray
+import sdpfeas as sf
+
+# Internals: the data sets of the problem cards.
 from sdpfeas.wlda.data import Dataset, choose_classes, leading_axes, load_dataset
 
 __all__ = ["PREPROCESSINGS", "Sample", "Task", "data"]
 
-#: Every random choice comes from here and from the number of the split.
+#: Seed of all random choices, together with the number of the split.
 SEED = 20150101
 
 Preprocessing = Literal["none", "standardised", "min-max", "unit norm", "whitened", "within-whitened"]
@@ -37,47 +38,37 @@ PREPROCESSINGS: tuple[Preprocessing, ...] = (
 
 @dataclass(frozen=True)
 class Sample:
-    """A split, ready for a method.
+    """A split: training and test samples with their labels, and the final dimension."""
 
-    Attributes
-    ----------
-    X, y : ndarray
-        Training samples and their labels.
-    X_test, y_test : ndarray
-        Test samples and their labels.
-    components : int
-        Final dimension.
-    """
-
-    X: FloatArray
+    X: np.ndarray
     y: np.ndarray
-    X_test: FloatArray
+    X_test: np.ndarray
     y_test: np.ndarray
     components: int
 
 
 @dataclass(frozen=True)
 class Task:
-    """A data set and all that is done with it before a method sees it.
+    """A data set and its preprocessing.
 
     Attributes
     ----------
     dataset : str
-        A data set known to :mod:`sdpfeas.wlda.data`.
+        Name of a data set in :mod:`sdpfeas.wlda.data`.
     share : float
-        Share of the samples to train on; with 1 all samples are trained on and tested.
+        Share of training samples; with 1 all samples are used for training and for testing.
     by_class : bool
-        Whether the share is drawn from every class.
+        Whether the share is drawn from every class separately.
     first_class, classes : int
-        Use so many classes, in the order of their labels, from this one on.
+        Use ``classes`` classes, in the order of their labels, from index ``first_class`` on; default: all.
     features : int, optional
-        Use so many features, the first ones.
+        Number of features, the first ones; default: all.
     preprocessing : str
         One of :data:`PREPROCESSINGS`.
     pca : int, optional
-        Keep so many principal components (all there are, if fewer).
+        Number of principal components to keep (at most the rank); default: no PCA.
     components : int, optional
-        Final dimension; default: one less than the classes.
+        Final dimension; default: number of classes minus one.
     """
 
     dataset: str
@@ -91,33 +82,27 @@ class Task:
     components: int | None = None
 
     def plain(self) -> dict[str, Any]:
-        """What distinguishes it, as plain data."""
+        """All fields, as plain data for JSON."""
         return asdict(self)
 
     @property
     def label(self) -> str:
-        """Name and parameters in one string; two tasks share it only if they are equal."""
+        """Data set and changed fields in one string, different for different tasks."""
         base = asdict(Task(self.dataset))
         changed = ", ".join(f"{key}={value}" for key, value in self.plain().items() if value != base[key])
         return f"{self.dataset}[{changed}]" if changed else self.dataset
 
     def sizes(self) -> tuple[int, int]:
-        """How many samples are trained on, and how many are tested."""
+        """Numbers of training and test samples."""
         train, test = self._indices(self._chosen()[1], 0)
         return train.size, test.size
 
     def class_count(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return int(np.unique(self._chosen()[1]).size)
 
     def sample(self, split: int) -> Sample:
-        """Draw a split.
-
-        Parameters
-        ----------
-        split : int
-            Its number; the same number gives the same samples, whatever is done with them afterwards.
-        """
+        """Draw split number ``split``. Tasks that differ in preprocessing only get the same samples."""
         X, y = self._chosen()
         train, test = self._indices(y, split)
         A, B = _preprocessed(self.preprocessing, X[train], y[train], X[test])
@@ -127,7 +112,7 @@ class Task:
         classes = np.unique(y).size
         return Sample(A, y[train], B, y[test], classes - 1 if self.components is None else self.components)
 
-    def _chosen(self) -> tuple[FloatArray, np.ndarray]:
+    def _chosen(self) -> tuple[np.ndarray, np.ndarray]:
         X, y = choose_classes(data(self.dataset), self.first_class, self.classes)
         return X[:, : self.features], y
 
@@ -144,19 +129,19 @@ class Task:
 
 @lru_cache(maxsize=4)
 def data(name: str) -> Dataset:
-    """A data set, read once."""
+    """Load a data set; the last four are cached."""
     return load_dataset(name)
 
 
 def _half_up(value: float) -> int:
-    # 0.7 · 225 is a little below 157.5 in some arithmetic, and a little above in other.
+    # 0.7 · 225 = 157.5 may be rounded down or up; the tolerance makes it count as a half.
     return math.floor(value + 0.5 + 1e-9)
 
 
 def _preprocessed(
-    how: Preprocessing, A: FloatArray, y: np.ndarray, B: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Training and test samples after the scaling that the training samples ask for."""
+    how: Preprocessing, A: np.ndarray, y: np.ndarray, B: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Apply a preprocessing, fitted on the training samples ``A``, to training and test samples."""
     if how == "none":
         return A, B
     if how == "unit norm":
@@ -171,7 +156,7 @@ def _preprocessed(
     elif how == "within-whitened":
         spread = A - np.array([A[y == label].mean(axis=0) for label in y])
     else:
-        raise OptionError(f"no preprocessing is called {how!r}; known: {', '.join(PREPROCESSINGS)}")
+        raise sf.OptionError(f"no preprocessing is called {how!r}; known: {', '.join(PREPROCESSINGS)}")
     _, singular, right = np.linalg.svd(spread, full_matrices=False)
     keep = singular > 1e-10 * singular[0]
     turn = right[keep].T * (math.sqrt(len(A)) / singular[keep])
@@ -179,7 +164,7 @@ def _preprocessed(
 
 
 def _scaled(
-    A: FloatArray, B: FloatArray, shift: FloatArray, size: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+    A: np.ndarray, B: np.ndarray, shift: np.ndarray, size: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     divisor = np.where(size > 0.0, size, 1.0)
     return (A - shift) / divisor, (B - shift) / divisor

@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+from benchmarks.paper.protocol import Task
+from benchmarks.paper.report import Grid, _time, grids, plain, to_markdown, write_tables
+from benchmarks.paper.study import plan_targets
+from benchmarks.paper.summary import (
+    Entry,
+    PublishedError,
+    PublishedTime,
+    compare_paired,
+    disagreements,
+    summarise,
+)
+from benchmarks.paper.targets import Column, Target
 from sdpfeas.study.settings import Settings
-from sdpfeas.wlda.paper.cells import plan_targets
-from sdpfeas.wlda.paper.protocol import Task
-from sdpfeas.wlda.paper.published import PublishedError, PublishedTime
-from sdpfeas.wlda.paper.summary import Entry, compare_paired, disagreements, summarise
-from sdpfeas.wlda.paper.tables import Grid, _time, grids, plain, to_markdown, write_tables
-from sdpfeas.wlda.paper.targets import Column, Target
 
 COLUMN = Column("iris", "Iris", Task("iris"), 6)
 TARGET = Target("table1", "a test", ("lda", "sd-wlda", "wlda", "primal-scs"), (COLUMN,))
@@ -187,11 +193,11 @@ def test_files_hold_every_cell_with_its_bracket(tmp_path):
     assert means["wlda", 2]["within"] is False
 
 
-def test_a_grid_can_be_turned():
+def test_a_grid_can_be_transposed():
     grid = Grid("t", ["", "a", "b"], [["x", "1", "2"], ["y", "3", "4"]])
-    assert grid.turned().columns == ["", "x", "y"]
-    assert grid.turned().rows == [["a", "1", "3"], ["b", "2", "4"]]
-    assert grid.turned().turned() == grid
+    assert grid.transposed().columns == ["", "x", "y"]
+    assert grid.transposed().rows == [["a", "1", "3"], ["b", "2", "4"]]
+    assert grid.transposed().transposed() == grid
 
 
 def test_a_published_bound_keeps_its_sign():

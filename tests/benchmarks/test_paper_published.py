@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from benchmarks.paper.methods import METHODS
+from benchmarks.paper.summary import parse_time, published, published_error, published_time
+from benchmarks.paper.targets import TARGETS
 from sdpfeas.errors import FileFormatError
-from sdpfeas.wlda.paper.methods import METHODS
-from sdpfeas.wlda.paper.published import parse_time, published, published_error, published_time
-from sdpfeas.wlda.paper.targets import TARGETS
 
 UCI = ("iris", "heart", "waveform", "balance", "sonar", "ionosphere")
 IMAGES = ("orl", "yale", "ba1", "ba2")

@@ -3,8 +3,11 @@
 import json
 import os
 import pickle
+import re
+import shlex
 import signal
 import sqlite3
+import sys
 import threading
 import time
 from dataclasses import asdict, replace
@@ -12,10 +15,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from scipy.io import savemat
 from study_tools import marked, new_mark, run_json, start
 
-from sdpfeas.cli.app import main
+from benchmarks.paper import protocol
+from benchmarks.paper.__main__ import app, main
+from benchmarks.paper.methods import METHODS, find_method, gradient_verdict
+from benchmarks.paper.protocol import Task
+from benchmarks.paper.report import to_markdown, write_figure
+from benchmarks.paper.study import Experiment, plan_targets, record_of, run_experiment
+from benchmarks.paper.summary import disagreements, summarise
+from benchmarks.paper.targets import Column, Target, find_targets
 from sdpfeas.errors import OptionError
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.runner import Runner
@@ -24,19 +35,13 @@ from sdpfeas.study.store import Store
 from sdpfeas.trials.seats import Seat
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial
 from sdpfeas.verifier.results import Claim, Stop, Verdict
-from sdpfeas.wlda.paper import protocol
-from sdpfeas.wlda.paper.cells import plan_targets, record_of
-from sdpfeas.wlda.paper.experiment import Experiment, run_experiment
-from sdpfeas.wlda.paper.figures import write_figure
-from sdpfeas.wlda.paper.methods import METHODS, find_method
-from sdpfeas.wlda.paper.protocol import Task
-from sdpfeas.wlda.paper.sdwlda import gradient_verdict
-from sdpfeas.wlda.paper.summary import disagreements, summarise
-from sdpfeas.wlda.paper.tables import to_markdown
-from sdpfeas.wlda.paper.targets import Column, Target
 
 #: Databases written by version 0.1.0, as text.
 STORED = Path(__file__).parents[1] / "study" / "stored"
+
+#: How a process of its own runs the command: from the root of the clone.
+ROOT = Path(__file__).parents[2]
+MODULE = {"module": "benchmarks.paper", "cwd": ROOT}
 
 IRIS = Task("iris")
 LIMITED = Settings(time_limit=60.0)
@@ -51,7 +56,7 @@ def seat():
 
 def ask(seat, experiment, settings=LIMITED, stop=None):
     limits = replace(settings.limits, time=settings.time_limit)
-    return seat.run(Trial("sdpfeas.wlda.paper.experiment:answer", pickle.dumps(experiment), limits), stop)
+    return seat.run(Trial("benchmarks.paper.study:answer", pickle.dumps(experiment), limits), stop)
 
 
 # ---------------------------------------------------------------- methods
@@ -227,7 +232,7 @@ def test_only_what_is_missing_is_computed(tmp_path):
 
 def test_results_of_before_are_taken_over(tmp_path, monkeypatch):
     """Written by version 0.1.0: nothing of it is computed again."""
-    monkeypatch.setattr("sdpfeas.wlda.paper.cells.__version__", "0.1.0")
+    monkeypatch.setattr("benchmarks.paper.study.__version__", "0.1.0")
     path = tmp_path / "cells.db"
     with sqlite3.connect(path) as db:
         db.executescript((STORED / "paper.sql").read_text())
@@ -308,7 +313,7 @@ def test_missing_data_are_skipped_with_the_reason(tmp_path, monkeypatch):
 def command(capsys, *arguments):
     """Run the command line in this process; return exit code, output and errors."""
     with pytest.raises(SystemExit) as ended:
-        main(["paper", *map(str, arguments)])
+        main(list(map(str, arguments)))
     shown = capsys.readouterr()
     return ended.value.code, shown.out, shown.err
 
@@ -367,18 +372,43 @@ def test_errors_are_one_line(arguments, message, tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_without_scikit_learn_the_extra_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    code, _, err = command(capsys, "table1", "--quick", "--out", tmp_path / "results")
+    assert code == 2
+    assert err.startswith("error: ")
+    assert "pip install 'sdpfeas[wlda]'" in err
+    assert len(err.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_command_on_the_page_and_in_the_help_is_understood():
+    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    tree = typer.main.get_command(app)
+    found = re.findall(r"^python -m benchmarks\.paper (.*)$", page, re.MULTILINE)
+    found += re.findall(r"python -m benchmarks\.paper (.*?)(?= ·|$)", tree.epilog)
+    assert len(found) >= 6
+    for line in found:
+        context = tree.make_context("paper", shlex.split(line, comments=True), resilient_parsing=False)
+        assert find_targets(context.params["what"])
+    for text in re.findall(r"`python -m benchmarks\.paper\s([^`]+)`", page):
+        known = {flag for each in tree.params for flag in each.opts}
+        assert {word for word in text.split() if word.startswith("-")} <= known
+        assert find_targets(text.split()[0])
+
+
 @pytest.mark.slow
 def test_two_runs_give_identical_errors(faces):
-    asked = ["paper", "table4", "--quick", "--time-limit", "60", "--out"]
-    first, second = (run_json([*asked, faces / name])["entries"] for name in ("a", "b"))
+    asked = ["table4", "--quick", "--time-limit", "60", "--out"]
+    first, second = (run_json([*asked, faces / name], **MODULE)["entries"] for name in ("a", "b"))
     assert [(e["error"], e["deviation"]) for e in first] == [(e["error"], e["deviation"]) for e in second]
 
 
 @pytest.mark.slow
 def test_a_killed_run_loses_nothing_and_leaves_nobody(faces):
     folder, mark = faces / "results", new_mark()
-    asked = ["paper", "table4", "--time-limit", "60", "--out", folder]
-    process = start(asked, mark)
+    asked = ["table4", "--time-limit", "60", "--out", folder]
+    process = start(asked, mark, **MODULE)
     deadline = time.monotonic() + 120
     finished = []
     while len(finished) < 5:
@@ -393,7 +423,7 @@ def test_a_killed_run_loses_nothing_and_leaves_nobody(faces):
     while marked(mark) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not marked(mark)
-    found = run_json(asked)
+    found = run_json(asked, **MODULE)
     assert found["computed"] <= found["cells"] - len(finished)
     with Store(folder / "cells.db") as store:
         attempts = {cell["key"]: cell["attempts"] for cell in store.cells(texts=False)}

@@ -1,1 +1,0 @@
-"""What the paper compares WLDA with, one method a file."""
