@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdpfeas.numerics.effort import need
+from sdpfeas.numerics.rational import eye, number, zeros
 
 __all__ = ["Simplex", "holds", "maximise"]
 
@@ -43,18 +44,15 @@ class Simplex:
 
 
 def maximise(matrix: np.ndarray, right: np.ndarray, objective: np.ndarray) -> Simplex:
-    """Maximise ``objective'x`` over ``matrix @ x <= right``; all arrays hold rationals of one kind."""
+    """Maximise ``objective'x`` over ``matrix @ x <= right``; all arrays hold rationals."""
     count, n = matrix.shape
     signs = np.array([-1 if c < 0 else 1 for c in objective], dtype=object)
-    zero = objective[0] - objective[0]
-    artificial = np.full((n, n), zero, dtype=object)
-    artificial[np.diag_indices(n)] = zero + 1
-    table = np.concatenate([signs[:, None] * matrix.T, artificial, (signs * objective)[:, None]], axis=1)
+    table = np.concatenate([signs[:, None] * matrix.T, eye(n), (signs * objective)[:, None]], axis=1)
     basis = list(range(count, count + n))
-    first = np.concatenate([np.full(count, zero, dtype=object), np.full(n, zero + 1, dtype=object), [zero]])
-    second = np.concatenate([right, np.full(n + 1, zero, dtype=object)])
-    first = first - table.sum(axis=0)
-    costs = np.stack([first, second])
+    # Costs of phase one, the sum of the artificial variables, and of phase two.
+    costs = np.stack([zeros((count + n + 1,)), np.concatenate([right, zeros((n + 1,))])])
+    costs[0, count:-1] += 1
+    costs[0] -= table.sum(axis=0)
     _run(table, costs, basis, 0, count)
     if costs[0, -1] != 0:
         return Simplex(ray=signs * (1 - costs[0, count:-1]))
@@ -65,9 +63,9 @@ def maximise(matrix: np.ndarray, right: np.ndarray, objective: np.ndarray) -> Si
             if column is not None:
                 _pivot(table, costs, basis, row, column)
     entering = _run(table, costs, basis, 1, count)
-    y = np.full(count, zero, dtype=object)
+    y = zeros((count,))
     if entering is not None:
-        y[entering] = zero + 1
+        y[entering] = number(1)
         for row, column in enumerate(basis):
             if column < count:
                 y[column] = -table[row, entering]
