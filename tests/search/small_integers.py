@@ -11,6 +11,10 @@ import sdpfeas as sf
 KINDS = ("psd", "hermitian", "box", "box trace", "box single", "box no trace", "nonneg", "free", "soc")
 
 
+def _complex(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(-2, 3, shape) + 1j * rng.integers(-2, 3, shape)
+
+
 def _gram(rng: np.random.Generator, n: int, rank: int) -> np.ndarray:
     factor = rng.integers(-2, 3, (n, rank)).astype(float)
     return factor @ factor.T
@@ -22,9 +26,9 @@ def member(rng: np.random.Generator, kind: str) -> tuple[Any, np.ndarray]:
     if kind == "psd":
         return sf.PSD(n), _gram(rng, n, int(rng.integers(0, n + 1)))
     if kind == "hermitian":
-        block = sf.HermitianPSD(2)
-        v = rng.integers(-2, 3, 2) + 1j * rng.integers(-2, 3, 2)
-        return block, np.asarray(block.coordinates(np.outer(v, v.conj())), dtype=float)
+        block = sf.HermitianPSD(max(n, 2))
+        factor = _complex(rng, (block.degree, int(rng.integers(0, block.degree + 1))))
+        return block, np.asarray(block.coordinates(factor @ factor.conj().T), dtype=float)
     if kind.startswith("box"):
         n = max(n, 2)
         diagonal = rng.integers(0, 2, n).astype(float)
@@ -44,7 +48,7 @@ def member(rng: np.random.Generator, kind: str) -> tuple[Any, np.ndarray]:
 
 def _values(rng: np.random.Generator, block: Any, m: int) -> np.ndarray:
     if isinstance(block, sf.HermitianPSD):
-        pairs = [rng.integers(-2, 3, (2, 2)) + 1j * rng.integers(-2, 3, (2, 2)) for _ in range(m)]
+        pairs = [_complex(rng, (block.degree, block.degree)) for _ in range(m)]
         return np.array([block.coordinates(a + a.conj().T) for a in pairs], dtype=float).reshape(m, -1)
     parts = rng.integers(-2, 3, (m, *block.shape)).astype(float)
     return parts + parts.transpose(0, 2, 1) if block.matrix else parts
