@@ -47,6 +47,9 @@ class Cvxopt(FeasibilityBackend):
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         import cvxopt
 
+        # It stores the normal equations densely: refuse those that cannot fit before anything is converted.
+        unknowns = float(sum(block.dimension for block in problem.sets))
+        require_resources("CVXOPT", products=USUAL_ITERATIONS * unknowns**3 / 3.0, memory=16.0 * unknowns**2)
         form = problem.to_conic()
         m, n = form.matrix.shape
         # Every step scales all columns, multiplies them with each other, and factors the product.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sdplib_like
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import sdpfeas as sf
@@ -23,6 +24,7 @@ from sdpfeas.numerics.effort import Work
 from sdpfeas.numerics.linalg import eigh
 from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integral import integral_rows
+from sdpfeas.problem.reductions.pairs import meeting_pairs
 from sdpfeas.verifier import cases
 
 ROOT = Path(__file__).parents[2]
@@ -160,6 +162,33 @@ def test_rows_on_a_face_are_not_written_out_where_the_cone_solver_has_no_room(
 
 
 @pytest.mark.usefixtures("little_memory")
+def test_cvxopt_is_refused_before_anything_is_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cvxopt")
+    monkeypatch.setattr(sf.FeasibilityProblem, "to_conic", lambda *_: pytest.fail("converted"))
+    problem = planted.feasible(np.random.default_rng(0), [sf.PSD(70)], rows=20).problem
+    result = sf.solve(problem, ROOT / "solvers/cvxopt.py")
+    assert result.stop is sf.Stop.UNSUPPORTED
+    assert "not enough memory for CVXOPT" in result.reason
+
+
+@pytest.mark.usefixtures("slow_machine")
+def test_the_standard_form_and_a_look_for_pairs_are_not_begun_without_time() -> None:
+    problem = box(160)
+    with effort.limited(Deadline(5.0)):
+        with pytest.raises(LimitError, match="the standard form of cone solvers"):
+            problem.to_conic()
+        with pytest.raises(LimitError, match="a look for pairs of rows"):
+            meeting_pairs(problem)
+
+
+def test_no_pairs_are_looked_for_among_equations(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = box(10)
+    problem = sf.FeasibilityProblem(problem.sets, problem.rows, problem.lower, problem.lower)
+    monkeypatch.setattr(sf.FeasibilityProblem, "apply", lambda *_: pytest.fail("looked"))
+    assert meeting_pairs(problem).problem is problem
+
+
+@pytest.mark.usefixtures("little_memory")
 def test_auto_goes_on_where_one_backend_needs_too_much_memory() -> None:
     problem = planted.feasible(np.random.default_rng(0), [sf.PSD(70)], rows=20).problem
     result = sf.solve(problem, "auto", options={"order": "clarabel, dual-lbfgs"})
@@ -283,7 +312,10 @@ def test_small_problems_are_solved_and_checked_by_one_thread() -> None:
 # ---------------------------------------------------------------- the real thing
 
 
-BACKENDS = [*sorted(sf.backends()), "solvers/dykstra.py", "solvers/csdp.py"]
+BACKENDS = [
+    *sorted(sf.backends()),
+    *(f"solvers/{name}.py" for name in ("csdp", "cvxopt", "dsdp", "dykstra", "sdpa")),
+]
 
 
 def large(kind: str, storage: str) -> sf.FeasibilityProblem:
@@ -363,6 +395,22 @@ def test_limits_hold_on_matrix_inequalities(n: int, tmp_path: Path) -> None:
 def test_limits_hold_on_sdplib(name: str, data_dir: Path) -> None:
     for side in ("lmi", "primal"):
         hold(sf.read_sdpa(data_dir / "sdplib" / f"{name}.dat-s", side=side))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BACKENDS)
+def test_limits_hold_at_side_7000(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In processor time; as maxG60 of SDPLIB."""
+    monkeypatch.setenv("SDPFEAS_READ_LIMIT", "20G")
+    solver: Any = ROOT / name if name.endswith(".py") else name
+    if not sf.find_solver(solver).kind.available()[0]:
+        pytest.skip("not installed")
+    sf.solve(box(4), solver)
+    problem = sf.read_sdpa(sdplib_like.max_cut(tmp_path / "maxcut.dat-s"), side="primal")
+    for limit in (0.3, 1.0, 5.0):
+        begin = time.process_time()
+        result = sf.solve(problem, solver, time_limit=limit)
+        assert time.process_time() - begin < allowed(limit), result.reason
 
 
 @pytest.mark.slow
