@@ -54,15 +54,15 @@ test-lowest: $(READY) ## Run the fast tests with the lowest versions that pyproj
 
 coverage: $(READY) ## Say which branches of problem, verifier and search the fast tests never take
 	$(PYTEST) -m "not slow and not deep" -n $(WORKERS) --benchmark-disable --cov=sdpfeas.problem --cov=sdpfeas.verifier \
-	  --cov=sdpfeas.search --cov-branch --cov-report=term-missing:skip-covered \
-	  tests/problem tests/verifier tests/search tests/auditor tests/io $(ARGS)
+	  --cov=sdpfeas.drivers --cov-branch --cov-report=term-missing:skip-covered \
+	  tests/problem tests/verifier tests/drivers tests/auditor tests/io $(ARGS)
 
 mutate: $(READY) ## Change the code that proves things here and there; list what no test noticed
 	$(BIN)/python tests/mutants.py $(ARGS)
 
 fuzz: $(READY) ## Attack solve and verify with planted truth, and audit 20,000 proofs (SDPFEAS_TRUTHS, _FUZZ, _AUDITS)
 	$(PYTEST) -m slow -s --benchmark-disable --timeout=0 \
-	  tests/search/test_planted_truth.py tests/verifier/test_fuzz_range.py tests/auditor/test_many_verdicts.py $(ARGS)
+	  tests/drivers/test_planted_truth.py tests/verifier/test_fuzz_range.py tests/auditor/test_many_verdicts.py $(ARGS)
 
 lint: $(READY) ## Check style and format
 	$(BIN)/ruff check .

@@ -12,10 +12,10 @@ import time
 from typing import Any
 
 import sdpfeas as sf
-from sdpfeas.backends.asking import ask
+from sdpfeas.backends.dispatch import ask
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
-from sdpfeas.study.foreign import ForeignFamily
+from sdpfeas.study.dropin_process import ForeignFamily
 from sdpfeas.study.plan import Comparison, ComparisonCell
 from sdpfeas.verifier import decide
 

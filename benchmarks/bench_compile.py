@@ -18,10 +18,10 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.backends.conic.conic import PosedProblem
+from sdpfeas.backends.conic.conic_backend import PosedProblem
 from sdpfeas.backends.conic.cvxpy_model import model_of
-from sdpfeas.families import planting as planted
-from sdpfeas.io.cvxpy import convert
+from sdpfeas.cvxpy_models import convert
+from sdpfeas.families import planted
 
 ROUNDS = 3
 

@@ -26,7 +26,7 @@ from targets import FILE_WORST as WORST
 from targets import file_ratio as ratio
 
 import sdpfeas as sf
-from sdpfeas.families import planting as planted
+from sdpfeas.families import planted
 
 #: Seconds for one question.
 LIMIT = 60.0

@@ -14,8 +14,8 @@ from results import Contest, Results
 from wlda_problems import size_of
 
 from sdpfeas.study.environment import describe_environment
-from sdpfeas.trials.seats import run_once
 from sdpfeas.trials.trial import End, Limits, Trial
+from sdpfeas.trials.workers import run_once
 
 __all__ = ["Caps", "Laboratory", "MissingData"]
 

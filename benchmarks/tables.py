@@ -21,7 +21,7 @@ from results import Contest, Lines, Results, distance
 from targets import SLOPE_FROM, Status, evaluate, file_ratio, slope
 from wlda_problems import PROFILED, WLDA, size_of
 
-from sdpfeas.io.text_tables import markdown_table
+from sdpfeas.io.tables import markdown_table
 
 __all__ = ["accuracy_tables", "insert", "profile_tables", "render", "scaling_tables"]
 

@@ -103,7 +103,7 @@ def answer(contest: tuple[str, str], start: Callable[..., None]) -> dict[str, An
     # Before anything imports the library.
     clock = install() if contestant.startswith(PROFILE) else None
     chosen = CONTESTANTS[contestant.removeprefix(PROFILE)]
-    from sdpfeas.wlda.data import DataError
+    from sdpfeas.datasets import DataError
 
     try:
         X, y = load(problem)

@@ -18,8 +18,8 @@ from rich.progress import track
 
 import sdpfeas as sf
 from sdpfeas.backends.claimed import claimed_verdict
-from sdpfeas.families import planting as planted
-from sdpfeas.io.text_tables import markdown_table
+from sdpfeas.families import planted
+from sdpfeas.io.tables import markdown_table
 
 TIME_LIMIT = 20.0
 

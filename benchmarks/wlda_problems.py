@@ -98,7 +98,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """
     size = size_of(name)
     if name in DATA:
-        from sdpfeas.wlda.data import prepared
+        from sdpfeas.datasets import prepared
 
         return prepared(name, **DATA[name][0])
     rng = np.random.default_rng([SEED, size.classes, size.dimension])

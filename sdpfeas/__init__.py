@@ -19,13 +19,16 @@ from sdpfeas.extras import on_demand
 
 if TYPE_CHECKING:
     from sdpfeas import families
-    from sdpfeas.backends.contract import FeasibilityBackend
-    from sdpfeas.backends.facial.reduce import reduce
+    from sdpfeas.api import bisect, optimum, solve, verify
+    from sdpfeas.backends.base import FeasibilityBackend
+    from sdpfeas.backends.facial.backend import reduce
     from sdpfeas.backends.inquiry import Inquiry, Progress, WarmStart
     from sdpfeas.backends.registry import Solver, backends, find_solver
-    from sdpfeas.io.cbf import read_cbf
-    from sdpfeas.io.cbf_writing import write_cbf
-    from sdpfeas.io.cvxpy import from_cvxpy
+    from sdpfeas.cvxpy_models import from_cvxpy
+    from sdpfeas.cvxpy_models.solver import cvxpy_solver
+    from sdpfeas.drivers.bisection import one_shot
+    from sdpfeas.drivers.optimum import Optimum
+    from sdpfeas.io.cbf import read_cbf, write_cbf
     from sdpfeas.io.formats import read_problem
     from sdpfeas.io.sdpa import read_sdpa, write_sdpa
     from sdpfeas.io.sedumi import read_sedumi, write_sedumi
@@ -35,23 +38,20 @@ if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem
     from sdpfeas.problem.rows import Combined, LowRank, PairwiseDifference, Stacked
     from sdpfeas.problem.sets import PSD, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
-    from sdpfeas.search.bisection import one_shot
-    from sdpfeas.search.cvxpy_solver import cvxpy_solver
-    from sdpfeas.search.front import bisect, optimum, solve, verify
-    from sdpfeas.search.optimum import Optimum
-    from sdpfeas.verifier.chains.chain import Chain
-    from sdpfeas.verifier.results import Check, Claim, Conflict, Proof, Result, Stop, Verdict
+    from sdpfeas.verifier.conflicts import Conflict
+    from sdpfeas.verifier.facial_reduction import Chain
+    from sdpfeas.verifier.results import Check, Claim, Result
     from sdpfeas.verifier.tolerances import Tolerances
+    from sdpfeas.verifier.verdicts import Proof, Stop, Verdict
 else:
     # Where the names above are; NumPy, SciPy and our own rooms are imported when a name is first asked for.
     _PLACES = {
-        "sdpfeas.backends.contract": ["FeasibilityBackend"],
-        "sdpfeas.backends.facial.reduce": ["reduce"],
+        "sdpfeas.backends.base": ["FeasibilityBackend"],
+        "sdpfeas.backends.facial.backend": ["reduce"],
         "sdpfeas.backends.inquiry": ["Inquiry", "Progress", "WarmStart"],
         "sdpfeas.backends.registry": ["Solver", "find_solver"],
-        "sdpfeas.io.cvxpy": ["from_cvxpy"],
-        "sdpfeas.io.cbf": ["read_cbf"],
-        "sdpfeas.io.cbf_writing": ["write_cbf"],
+        "sdpfeas.cvxpy_models": ["from_cvxpy"],
+        "sdpfeas.io.cbf": ["read_cbf", "write_cbf"],
         "sdpfeas.io.formats": ["read_problem"],
         "sdpfeas.io.sdpa": ["read_sdpa", "write_sdpa"],
         "sdpfeas.io.sedumi": ["read_sedumi", "write_sedumi"],
@@ -61,12 +61,14 @@ else:
         "sdpfeas.problem.problem": ["FeasibilityProblem"],
         "sdpfeas.problem.rows": ["Combined", "LowRank", "PairwiseDifference", "Stacked"],
         "sdpfeas.problem.sets": ["PSD", "Free", "HermitianPSD", "Nonneg", "SecondOrder", "SpectralBox"],
-        "sdpfeas.search.bisection": ["one_shot"],
-        "sdpfeas.search.cvxpy_solver": ["cvxpy_solver"],
-        "sdpfeas.search.front": ["bisect", "optimum", "solve", "verify"],
-        "sdpfeas.search.optimum": ["Optimum"],
-        "sdpfeas.verifier.chains.chain": ["Chain"],
-        "sdpfeas.verifier.results": ["Check", "Claim", "Conflict", "Proof", "Result", "Stop", "Verdict"],
+        "sdpfeas.drivers.bisection": ["one_shot"],
+        "sdpfeas.cvxpy_models.solver": ["cvxpy_solver"],
+        "sdpfeas.api": ["bisect", "optimum", "solve", "verify"],
+        "sdpfeas.drivers.optimum": ["Optimum"],
+        "sdpfeas.verifier.facial_reduction": ["Chain"],
+        "sdpfeas.verifier.conflicts": ["Conflict"],
+        "sdpfeas.verifier.results": ["Check", "Claim", "Result"],
+        "sdpfeas.verifier.verdicts": ["Proof", "Stop", "Verdict"],
         "sdpfeas.verifier.tolerances": ["Tolerances"],
     }
     _named = on_demand(__name__, _PLACES)

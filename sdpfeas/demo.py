@@ -15,7 +15,7 @@ from rich.table import Table
 
 from sdpfeas.backends.registry import backends
 from sdpfeas.errors import SdpfeasError
-from sdpfeas.harmless import in_terminal
+from sdpfeas.escaping import in_terminal
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.report import render_html

@@ -30,17 +30,16 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.contract import ALL_SETS, CONES
+from sdpfeas.backends.base import ALL_SETS, CONES
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import CardError, FileFormatError, ProblemError
 from sdpfeas.families import Family, ParametricFamily
 from sdpfeas.npz import UNREADABLE, load, unpack_arrays
-from sdpfeas.numerics.effort import need
-from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.svec import svec_map
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.linalg import FloatArray, svec_map
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.presolve import presolve
-from sdpfeas.problem.reductions.sdpa_sides import (
+from sdpfeas.problem.reductions.sdpa_forms import (
     EqualityForm,
     LmiForm,
     SdpaData,

@@ -58,8 +58,8 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
         ],
     ),
     "brackets": (
-        ["search/bracket", "families/proofs", "families/roots"],
-        ["tests/search/test_bisection.py", "tests/families/test_families.py"],
+        ["drivers/bracket", "families/bounds"],
+        ["tests/drivers/test_bisection.py", "tests/families/test_families.py"],
     ),
 }
 FOLDERS = {

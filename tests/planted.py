@@ -1,6 +1,6 @@
 """More problems of known truth for the tests: small integers, WLDA-shaped, and weakly infeasible ones.
 
-The generators of :mod:`sdpfeas.families.planting` are handed on. Weakly infeasible problems come with points
+The generators of :mod:`sdpfeas.families.planted` are handed on. Weakly infeasible problems come with points
 and multipliers that look as good as one likes and prove nothing.
 """
 
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 import sdpfeas as sf
-from sdpfeas.families.planting import (
+from sdpfeas.families.planted import (
     BOUNDS,
     MATRIX_STORAGE,
     VECTOR_STORAGE,
-    Planted,
+    PlantedProblem,
     boundary,
     dimension,
     feasible,
@@ -42,7 +42,7 @@ __all__ = [
     "BOUNDS",
     "MATRIX_STORAGE",
     "VECTOR_STORAGE",
-    "Planted",
+    "PlantedProblem",
     "boundary",
     "dimension",
     "feasible",
@@ -67,7 +67,7 @@ Generator = np.random.Generator
 
 def integer_problem(
     rng: Generator, sets: Sequence[BlockSet], *, truth: bool, degenerate: bool = False
-) -> Planted:
+) -> PlantedProblem:
     """Small integer data, truth exact: a planted point, or a planted certificate, without any rounding.
 
     A degenerate problem has its point on the boundary (or its certificate on that of the polar set) and may
@@ -125,7 +125,7 @@ def _integer_rows(rng: Generator, block: BlockSet, m: int) -> np.ndarray:
     return _integer_symmetric(rng, m, block.n) if block.matrix else _integers(rng, (m, block.n))
 
 
-def _integer_feasible(rng: Generator, sets: Sequence[BlockSet], degenerate: bool) -> Planted:
+def _integer_feasible(rng: Generator, sets: Sequence[BlockSet], degenerate: bool) -> PlantedProblem:
     m = int(rng.integers(1, dimension(sets) + (2 if degenerate else 0)))
     point = tuple(_integer_member(rng, b, degenerate) for b in sets)
     blocks: list[Any] = [_integer_rows(rng, b, m) for b in sets]
@@ -137,10 +137,10 @@ def _integer_feasible(rng: Generator, sets: Sequence[BlockSet], degenerate: bool
     gap = rng.integers(0 if degenerate else 1, 3, size=m).astype(float)
     lower = np.where(kind == 0, value, np.where(kind == 1, -np.inf, value - gap))
     upper = np.where(kind == 0, value, np.where(kind == 2, np.inf, value + gap))
-    return Planted(sf.FeasibilityProblem(sets, blocks, lower, upper), True, point=point)
+    return PlantedProblem(sf.FeasibilityProblem(sets, blocks, lower, upper), True, point=point)
 
 
-def _integer_infeasible(rng: Generator, sets: Sequence[BlockSet], degenerate: bool) -> Planted:
+def _integer_infeasible(rng: Generator, sets: Sequence[BlockSet], degenerate: bool) -> PlantedProblem:
     m = int(rng.integers(2, 6))
     y = rng.integers(1, 4, size=m).astype(float) * rng.choice([-1.0, 1.0], size=m)
     y[-1] = math.copysign(1.0, y[-1])
@@ -164,7 +164,7 @@ def _integer_infeasible(rng: Generator, sets: Sequence[BlockSet], degenerate: bo
     kind = rng.integers(0, 3, size=m)
     lower = np.where(y > 0, level, np.where(kind == 0, level, np.where(kind == 1, -np.inf, level - 2.0)))
     upper = np.where(y < 0, level, np.where(kind == 0, level, np.where(kind == 1, np.inf, level + 2.0)))
-    return Planted(sf.FeasibilityProblem(sets, blocks, lower, upper), False, certificate=y)
+    return PlantedProblem(sf.FeasibilityProblem(sets, blocks, lower, upper), False, certificate=y)
 
 
 def _integer_polar(rng: Generator, block: BlockSet, degenerate: bool) -> np.ndarray:
@@ -544,7 +544,7 @@ def disguised(rng: Generator, weak: Weak, *, exact: bool = True) -> Weak:
     return Weak(problem, tuple(points), multipliers, f"{weak.name} disguised {kind}")
 
 
-def nearly_weak(length: int, tilt: float) -> Planted:
+def nearly_weak(length: int, tilt: float) -> PlantedProblem:
     """Return the chain with ``X11 = tilt``: feasible with a huge point if positive, infeasible if negative.
 
     Residuals of size |tilt| tell nothing about either.
@@ -553,10 +553,10 @@ def nearly_weak(length: int, tilt: float) -> Planted:
     right[0] = tilt
     problem = sf.FeasibilityProblem([sf.PSD(2 * length)], [rows], right, right)
     if tilt > 0.0:
-        return Planted(problem, True, point=(chain_point(length, tilt),))
+        return PlantedProblem(problem, True, point=(chain_point(length, tilt),))
     y = np.zeros(length + 1)
     y[0] = -1.0
-    return Planted(problem, False, certificate=y)
+    return PlantedProblem(problem, False, certificate=y)
 
 
 # ---------------------------------------------------------------- the same problem in other words

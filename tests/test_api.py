@@ -29,11 +29,10 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 def interface() -> str:
     """Every public name with its signature, one line each."""
     import sdpfeas.dropin
-    import sdpfeas.projections
+    import sdpfeas.estimators
     import sdpfeas.testing
-    import sdpfeas.wlda
 
-    rooms = (sf, sf.families, sdpfeas.dropin, sdpfeas.projections, sdpfeas.testing, sdpfeas.wlda)
+    rooms = (sf, sf.families, sdpfeas.dropin, sdpfeas.estimators, sdpfeas.testing)
     public = {
         value for room in rooms for name in room.__all__ if inspect.isclass(value := getattr(room, name))
     }
@@ -96,7 +95,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     listed = set(re.findall(r"\.\. auto\w+:: sdpfeas\.(\w+)$", page, re.MULTILINE))
     raised = {name for name in sf.__all__ if getattr(getattr(sf, name), "__module__", "") == "sdpfeas.errors"}
     assert set(sf.__all__) - listed - raised == {"__version__"}
-    estimators = set(re.findall(r"sdpfeas\.(?:wlda|projections)\.(\w+)$", page, re.MULTILINE))
+    estimators = set(re.findall(r"sdpfeas\.estimators\.(\w+)$", page, re.MULTILINE))
     assert estimators == {"FairPCA", "MaxMinDistance", "WorstCaseLDA"}
 
 

@@ -77,7 +77,7 @@ check = sf.verify(problem, sf.solve(problem), exact=True)
 assert (check.verdict, check.proof) == ("infeasible", "exact"), check
 
 def projections():
-    from sdpfeas.projections import FairPCA
+    from sdpfeas.estimators import FairPCA
 
 def solver(name):
     return lambda: sf.solve(problem, Path(sys.argv[1]) / "solvers" / name)

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 import sdpfeas as sf
-import sdpfeas.wlda
+import sdpfeas.estimators
 from sdpfeas.cli import completion, library
 
 
@@ -30,7 +30,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert not loaded("import sdpfeas") & {"numpy", "scipy", "dataclasses"}
     # It must not only be put off: what few need is not imported with every name either.
     every_name = loaded("from sdpfeas import *")
-    assert {"numpy", "scipy.sparse", "sdpfeas.search.solving"} <= every_name
+    assert {"numpy", "scipy.sparse", "sdpfeas.drivers.solve"} <= every_name
     heavy = {
         "cvxpy",
         "clarabel",
@@ -63,7 +63,7 @@ def places(module: ModuleType) -> tuple[dict[str, str], dict[str, list[str]]]:
     return written, ast.literal_eval(dicts[0])
 
 
-@pytest.mark.parametrize("module", [sf, library, sdpfeas.wlda])
+@pytest.mark.parametrize("module", [sf, library, sdpfeas.estimators])
 def test_type_checkers_see_the_names_where_they_are(module: ModuleType) -> None:
     written, found = places(module)
     if module is sf:

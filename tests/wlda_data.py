@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from sdpfeas.drivers.bracket import Bracket
 from sdpfeas.errors import ProblemError
 from sdpfeas.families import WLDA
-from sdpfeas.search.bracket import Bracket
 
 #: What may be wrong with features.
 KINDS = ("plain", "collinear", "constant", "duplicated", "clean column")

@@ -16,12 +16,11 @@ from sdpfeas import OptionError, SdpfeasError, __version__
 from sdpfeas.cli.console import AsJson, err, out, print_json
 from sdpfeas.cli.progress import run_shown
 from sdpfeas.errors import MissingExtraError
+from sdpfeas.escaping import in_terminal
 from sdpfeas.extras import extra
-from sdpfeas.harmless import in_terminal
-from sdpfeas.study.choices import Retry
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.environment import describe_environment
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.settings import Retry, Settings
 from sdpfeas.study.store import Store
 
 if TYPE_CHECKING:

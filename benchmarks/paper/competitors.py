@@ -24,18 +24,18 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 import sdpfeas as sf
+from sdpfeas.estimators.criterion import ROUNDING, Criterion
+from sdpfeas.estimators.projection import LinearProjection, check_components, principal_axes
 
 # Internals: the base class and class scatters of our own estimator, so that all methods see the same data;
 # and the cone program of a Dinkelbach step, which has no public form.
-from sdpfeas.families.lines import column
-from sdpfeas.families.roots import certificate_root
+from sdpfeas.families.base import column
+from sdpfeas.families.bounds import certificate_root
+from sdpfeas.families.wlda import geometry
+from sdpfeas.families.wlda.geometry import ClassScatter
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
-from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.rows import Rows, Sparse
-from sdpfeas.wlda.criterion import ROUNDING, Criterion
-from sdpfeas.wlda.family import geometry
-from sdpfeas.wlda.family.geometry import ClassScatter
-from sdpfeas.wlda.projection import LinearProjection, check_components, principal_axes
 
 __all__ = ["LMNN", "OrthogonalLDA", "ZhangSDP", "ZhangSOCP"]
 

@@ -22,9 +22,9 @@ from benchmarks.paper.competitors import LMNN, OrthogonalLDA, ZhangSDP, ZhangSOC
 
 # Internals: the L-BFGS-B backend, from which SD-WLDA is derived; and the PCA of the problem cards.
 from sdpfeas.backends.claimed import claimed_verdict
-from sdpfeas.backends.dual.lbfgs import DualLbfgs
-from sdpfeas.wlda import WorstCaseLDA
-from sdpfeas.wlda.data import leading_axes
+from sdpfeas.backends.dual.backend import DualLbfgs
+from sdpfeas.datasets import leading_axes
+from sdpfeas.estimators import WorstCaseLDA
 
 __all__ = [
     "EPSILON",

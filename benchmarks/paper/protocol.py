@@ -17,7 +17,7 @@ import numpy as np
 import sdpfeas as sf
 
 # Internals: the data sets of the problem cards.
-from sdpfeas.wlda.data import Dataset, choose_classes, leading_axes, load_dataset
+from sdpfeas.datasets import Dataset, choose_classes, leading_axes, load_dataset
 
 __all__ = ["PREPROCESSINGS", "Sample", "Task", "data"]
 
@@ -54,7 +54,7 @@ class Task:
     Attributes
     ----------
     dataset : str
-        Name of a data set in :mod:`sdpfeas.wlda.data`.
+        Name of a data set in :mod:`sdpfeas.datasets`.
     share : float
         Share of training samples; with 1 all samples are used for training and for testing.
     by_class : bool

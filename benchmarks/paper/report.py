@@ -12,12 +12,12 @@ import numpy as np
 
 from benchmarks.paper.methods import METHODS
 from benchmarks.paper.summary import Entry, TargetSummary, disagreements, published_time
+from sdpfeas.escaping import in_markdown
 
 # Internals: files and tables are written as `sdpfeas report` writes them.
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
-from sdpfeas.harmless import in_markdown
-from sdpfeas.io.text_tables import csv_table, markdown_table
+from sdpfeas.io.tables import csv_table, markdown_table
 from sdpfeas.npz import unpack_arrays
 from sdpfeas.study.report.words import format_time
 from sdpfeas.study.store import Store

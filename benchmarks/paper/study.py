@@ -26,13 +26,13 @@ from benchmarks.paper.methods import METHODS, Method, find_method
 from benchmarks.paper.protocol import Sample, Task, data
 from benchmarks.paper.targets import Column, Target
 from sdpfeas import __version__
+from sdpfeas.datasets import DataError
 
 # Internals: the study has no public Python interface; `sdpfeas compare` is built from the same parts.
 from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Run, Trial
-from sdpfeas.wlda.data import DataError
 
 __all__ = [
     "NOT_RUN",

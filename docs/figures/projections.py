@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from sdpfeas.projections import FairPCA, MaxMinDistance
+from sdpfeas.estimators import FairPCA, MaxMinDistance
 
 OUT = Path(__file__).with_suffix(".svg")
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from sdpfeas.wlda import WorstCaseLDA
+from sdpfeas.estimators import WorstCaseLDA
 
 X, y = load_digits(return_X_y=True)
 keep = y < 5

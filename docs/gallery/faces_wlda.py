@@ -15,8 +15,8 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.decomposition import PCA
 
-from sdpfeas.wlda import WorstCaseLDA
-from sdpfeas.wlda.data import load_dataset
+from sdpfeas.datasets import load_dataset
+from sdpfeas.estimators import WorstCaseLDA
 
 
 def made_up(people=15, pictures=11, side=32):

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import PCA
 
-from sdpfeas.projections import FairPCA
+from sdpfeas.estimators import FairPCA
 
 rng = np.random.default_rng(0)
 spread = np.array(

@@ -27,21 +27,24 @@ import numpy as np
 
 from sdpfeas.auditor import arithmetic
 from sdpfeas.auditor.arithmetic import (
+    Lines,
     NotProved,
+    Row,
     coarse,
     each,
     eigensystem,
     eigenvalues,
     identity,
+    moved_along,
     numbers,
     product,
     rational,
     reduced,
     semidefinite,
+    shortest,
     zeros,
 )
-from sdpfeas.auditor.chains import Walk, read
-from sdpfeas.auditor.lines import Lines, Row, moved_along, shortest
+from sdpfeas.auditor.facial_reduction import Walk, read
 
 if TYPE_CHECKING:
     from sdpfeas.io.results import SavedResult

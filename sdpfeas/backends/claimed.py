@@ -17,8 +17,9 @@ import numpy as np
 from sdpfeas.errors import ClaimError, in_words
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.validation import float_array, listed
-from sdpfeas.verifier.chains.chain import Chain
-from sdpfeas.verifier.results import Claim, Stop, Verdict
+from sdpfeas.verifier.facial_reduction import Chain
+from sdpfeas.verifier.results import Claim
+from sdpfeas.verifier.verdicts import Stop, Verdict
 
 __all__ = ["claimed_verdict", "pack_claim", "plain_info", "read_claim", "unpack_claim"]
 

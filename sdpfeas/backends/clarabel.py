@@ -8,13 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sdpfeas.backends.conic.cones import Answer, StandardForm
-from sdpfeas.backends.conic.cost import Cost, affordable, setup_cost
-from sdpfeas.backends.conic.direct import DirectBackend, DirectOptions
-from sdpfeas.backends.conic.factored import clarabel_cost, each_iteration, set_up
-from sdpfeas.backends.conic.statuses import panic_answer, read_clarabel
+from sdpfeas.backends.conic.cone_program import Answer, StandardForm
+from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
+from sdpfeas.backends.conic.cost_estimate import (
+    Cost,
+    affordable,
+    clarabel_cost,
+    each_iteration,
+    set_up,
+    setup_cost,
+)
+from sdpfeas.backends.conic.raw_status import panic_answer, read_clarabel
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.effort import Work
+from sdpfeas.numerics.cost_estimate import Work
 
 __all__ = ["Clarabel", "ClarabelOptions"]
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sdpfeas.backends.conic.cones import Answer, ConePair
-from sdpfeas.backends.conic.conic import ConicBackend, Objective
-from sdpfeas.backends.conic.cost import interior_point_cost, splitting_cost
+from sdpfeas.backends.conic.cone_program import Answer, ConePair
+from sdpfeas.backends.conic.conic_backend import ConicBackend, Objective
+from sdpfeas.backends.conic.cost_estimate import clarabel_cost, interior_point_cost, splitting_cost
 from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy, require_solver
-from sdpfeas.backends.conic.factored import clarabel_cost
 from sdpfeas.deadline import Deadline
 
 __all__ = ["Cvxpy", "CvxpyOptions"]

@@ -15,27 +15,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
 
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, OptionError
-from sdpfeas.numerics.effort import CAUTION, limited, seconds
+from sdpfeas.numerics.cost_estimate import CAUTION, Work, limited, seconds
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.verifier.cases import Case, CertificateCase, PointCase, proof_modes
-from sdpfeas.verifier.chains.case import ChainCase
-from sdpfeas.verifier.chains.chain import Chain
-from sdpfeas.verifier.cost import proof_work
-from sdpfeas.verifier.judging import judge
-from sdpfeas.verifier.results import Check, Claim, Proof, Reading, Verdict
+from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
+from sdpfeas.verifier.facial_reduction import Chain
+from sdpfeas.verifier.proof_attempts import Case, CertificateCase, PointCase, proof_modes
+from sdpfeas.verifier.results import Check, Claim
 from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import as_reading
-from sdpfeas.verifier.verifier import malformed
-
-__all__ = ["Callback", "Inquiry", "Listener", "Progress", "Wanted", "WarmStart"]
+from sdpfeas.verifier.verdicts import Proof, Reading, Verdict, as_reading
+from sdpfeas.verifier.verifier import ChainCase, judge, malformed
 
 #: What is wanted of a backend: anything that can be proved, or the largest margin it can find, with its gap.
 Wanted = Literal["proof", "margin"]
@@ -426,3 +423,30 @@ def _digest(case: Case[Any]) -> bytes:
     for part in case.evidence if isinstance(case, PointCase) else [case.evidence]:
         found.update(np.ascontiguousarray(part).tobytes())
     return found.digest()
+
+
+# ------------------------------------------------------------
+# What a proof takes, so that time can be kept for it.
+
+
+def proof_work(problem: FeasibilityProblem) -> Work:
+    """What a typical proof takes: row values, definiteness of every block, and the equality rows.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    """
+    sides = [float(n) for n in problem.sides]
+    cubes = sum(n**3 for n in sides)
+    total = problem.work.times(4.0).plus(Work(products=4.0 * cubes, cubes=cubes))
+    equations = int(np.count_nonzero(problem.equality))
+    if 0 < equations <= MAX_DENSE_ROWS:
+        parts = (rows.gram_work for rows in problem.rows if rows is not None)
+        gram = reduce(Work.plus, parts, Work()).times((equations / problem.m) ** 2)
+        total = total.plus(gram).plus(Work(products=float(equations) ** 3, cubes=0.5 * float(equations) ** 3))
+    elif equations:
+        # A sparse factor, where there is one: much more than the rows themselves, and less than a dense one.
+        stored = sum(rows.entries for rows in problem.rows if rows is not None)
+        total = total.plus(Work(numbers=200.0 * min(stored, float(equations) ** 2)))
+    return total

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from sdpfeas.backends.contract import FeasibilityBackend
+from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.cards.finder import SOLVERS, is_path
 from sdpfeas.cards.loader import load_class
 from sdpfeas.cards.toml import read_card

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sdpfeas.backends.conic.cones import Answer, StandardForm
-from sdpfeas.backends.conic.cost import Cost, affordable, splitting_cost
-from sdpfeas.backends.conic.direct import DirectBackend, DirectOptions
-from sdpfeas.backends.conic.statuses import read_scs
+from sdpfeas.backends.conic.cone_program import Answer, StandardForm
+from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
+from sdpfeas.backends.conic.cost_estimate import Cost, affordable, splitting_cost
+from sdpfeas.backends.conic.raw_status import read_scs
 from sdpfeas.deadline import Deadline
 
 __all__ = ["Scs", "ScsOptions"]

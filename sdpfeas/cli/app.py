@@ -13,17 +13,17 @@ from typing import Annotated
 import typer
 
 from sdpfeas import __version__
-from sdpfeas.cli.answers import register as add_answers
-from sdpfeas.cli.audits import register as add_audits
+from sdpfeas.cli.audit import register as add_audits
 from sdpfeas.cli.board import register as add_board
 from sdpfeas.cli.console import err
 from sdpfeas.cli.data import register as add_data
 from sdpfeas.cli.discover import register as add_discover
 from sdpfeas.cli.new import register as add_new
+from sdpfeas.cli.solve import register as add_answers
 from sdpfeas.cli.studies import register as add_studies
 from sdpfeas.cli.wlda import register as add_wlda
 from sdpfeas.errors import SdpfeasError
-from sdpfeas.harmless import in_terminal
+from sdpfeas.escaping import in_terminal
 
 __all__ = ["app", "main"]
 

@@ -10,11 +10,10 @@ import typer
 from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, err, out, print_json
 from sdpfeas.errors import OptionError
+from sdpfeas.escaping import in_terminal
 from sdpfeas.files import parse_size
-from sdpfeas.harmless import in_terminal
 from sdpfeas.study.board.problems import SETS
-from sdpfeas.study.choices import Retry
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.settings import Retry, Settings
 
 __all__ = ["register"]
 

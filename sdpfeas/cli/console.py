@@ -18,7 +18,7 @@ from rich.text import Text
 
 from sdpfeas.cards.toml import parse_toml
 from sdpfeas.errors import OptionError
-from sdpfeas.harmless import in_terminal, visible
+from sdpfeas.escaping import in_terminal, visible
 
 __all__ = [
     "EXIT_CODES",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sdpfeas.cli.console import AsJson, out, print_json, table
-from sdpfeas.harmless import in_terminal
+from sdpfeas.escaping import in_terminal
 from sdpfeas.study.board.catalogue import FOLDER, Held, State, data_folder, known_sets, look
 
 __all__ = ["register"]

@@ -13,7 +13,7 @@ from sdpfeas.cli import completion
 from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, busy, out, print_json, table
 from sdpfeas.errors import CardError, SdpfeasError
-from sdpfeas.harmless import in_terminal
+from sdpfeas.escaping import in_terminal
 
 __all__ = ["register"]
 

@@ -1,4 +1,4 @@
-"""The work of ``wlda``: fit a table, write the projection and a picture."""
+"""The work of ``estimators``: fit a table, write the projection and a picture."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas import wlda
+from sdpfeas import estimators
 from sdpfeas.errors import OptionError, ProblemError, SdpfeasError
+from sdpfeas.estimators.worst_case_lda import new_figure
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
-from sdpfeas.io.tables import Samples
-from sdpfeas.io.text_tables import csv_table
-from sdpfeas.wlda.plotting import new_figure
+from sdpfeas.io.tables import Samples, csv_table
 
 __all__ = ["check_outputs", "fitted", "standardized", "write_fit"]
 
@@ -22,7 +21,7 @@ __all__ = ["check_outputs", "fitted", "standardized", "write_fit"]
 def fitted(X: np.ndarray, y: np.ndarray, **options: Any) -> tuple[Any, list[str]]:
     """Fit the estimator; return it with what it warned of."""
     with extra("wlda", "sdpfeas wlda"):
-        estimator = wlda.WorstCaseLDA(**options)
+        estimator = estimators.WorstCaseLDA(**options)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:

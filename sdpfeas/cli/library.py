@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sdpfeas.cards.options import describe_options
     from sdpfeas.cli.fitting import check_outputs, fitted, standardized, write_fit
     from sdpfeas.cli.inputs import (
+        bracket_value,
         describe_problem,
         is_problem_file,
         load_member,
@@ -22,30 +23,30 @@ if TYPE_CHECKING:
         named_problem,
         named_solver,
     )
-    from sdpfeas.cli.optima import bracket_value
     from sdpfeas.cli.progress import run_shown
-    from sdpfeas.families.base import ParametricFamily
-    from sdpfeas.families.family import family_names, find_family
+    from sdpfeas.drivers.bisection import bisect
+    from sdpfeas.drivers.solve import solve
+    from sdpfeas.families.base import ParametricFamily, family_names, find_family
+    from sdpfeas.families.bracket_file import SavedBracket, load_bracket, pack_bracket, unpack_bracket
     from sdpfeas.families.problem_cards import ProblemCard, find_problem, problem_names
-    from sdpfeas.families.stored import SavedBracket, load_bracket, pack_bracket, unpack_bracket
     from sdpfeas.io.results import SavedResult, load_result, save_result, unpack_result
     from sdpfeas.io.tables import read_samples
     from sdpfeas.problem.problem import FeasibilityProblem
-    from sdpfeas.search.bisection import bisect
-    from sdpfeas.search.solving import solve
     from sdpfeas.study.board.auditing import audit_rounds
     from sdpfeas.study.board.model import BoardData
     from sdpfeas.study.board.plan import CARDS, plan_board
     from sdpfeas.study.board.site import write_site
+    from sdpfeas.study.dropin_process import problem_key
     from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
     from sdpfeas.study.export import write_table
-    from sdpfeas.study.plan import make_plan, problem_key
+    from sdpfeas.study.plan import make_plan
     from sdpfeas.study.report import render_html, render_markdown
     from sdpfeas.study.report.figures import write_figures
     from sdpfeas.study.store import Store
     from sdpfeas.testing import check_backend
     from sdpfeas.verifier import decide, verify
-    from sdpfeas.verifier.results import Check, Result, Verdict
+    from sdpfeas.verifier.results import Check, Result
+    from sdpfeas.verifier.verdicts import Verdict
 else:
     __getattr__ = on_demand(
         __name__,
@@ -55,6 +56,7 @@ else:
             "sdpfeas.cards.options": ["describe_options"],
             "sdpfeas.cli.fitting": ["check_outputs", "fitted", "standardized", "write_fit"],
             "sdpfeas.cli.inputs": [
+                "bracket_value",
                 "describe_problem",
                 "is_problem_file",
                 "load_member",
@@ -62,29 +64,34 @@ else:
                 "named_problem",
                 "named_solver",
             ],
-            "sdpfeas.cli.optima": ["bracket_value"],
             "sdpfeas.cli.progress": ["run_shown"],
-            "sdpfeas.families.base": ["ParametricFamily"],
-            "sdpfeas.families.family": ["family_names", "find_family"],
+            "sdpfeas.families.base": ["ParametricFamily", "family_names", "find_family"],
             "sdpfeas.families.problem_cards": ["ProblemCard", "find_problem", "problem_names"],
-            "sdpfeas.families.stored": ["SavedBracket", "load_bracket", "pack_bracket", "unpack_bracket"],
+            "sdpfeas.families.bracket_file": [
+                "SavedBracket",
+                "load_bracket",
+                "pack_bracket",
+                "unpack_bracket",
+            ],
             "sdpfeas.io.results": ["SavedResult", "load_result", "save_result", "unpack_result"],
             "sdpfeas.io.tables": ["read_samples"],
             "sdpfeas.problem.problem": ["FeasibilityProblem"],
-            "sdpfeas.search.bisection": ["bisect"],
-            "sdpfeas.search.solving": ["solve"],
+            "sdpfeas.drivers.bisection": ["bisect"],
+            "sdpfeas.drivers.solve": ["solve"],
             "sdpfeas.study.board.auditing": ["audit_rounds"],
             "sdpfeas.study.board.model": ["BoardData"],
             "sdpfeas.study.board.plan": ["CARDS", "plan_board"],
             "sdpfeas.study.board.site": ["write_site"],
             "sdpfeas.study.engines": ["DaskEngine", "Engine", "JoblibEngine", "LocalEngine"],
             "sdpfeas.study.export": ["write_table"],
-            "sdpfeas.study.plan": ["make_plan", "problem_key"],
+            "sdpfeas.study.dropin_process": ["problem_key"],
+            "sdpfeas.study.plan": ["make_plan"],
             "sdpfeas.study.report": ["render_html", "render_markdown"],
             "sdpfeas.study.report.figures": ["write_figures"],
             "sdpfeas.study.store": ["Store"],
             "sdpfeas.testing": ["check_backend"],
             "sdpfeas.verifier": ["decide", "verify"],
-            "sdpfeas.verifier.results": ["Check", "Result", "Verdict"],
+            "sdpfeas.verifier.results": ["Check", "Result"],
+            "sdpfeas.verifier.verdicts": ["Verdict"],
         },
     )

@@ -11,8 +11,8 @@ import typer
 
 from sdpfeas.cli.console import out
 from sdpfeas.errors import OptionError
+from sdpfeas.escaping import in_terminal
 from sdpfeas.files import writing
-from sdpfeas.harmless import in_terminal
 
 __all__ = ["register"]
 

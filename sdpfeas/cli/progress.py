@@ -17,12 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from sdpfeas.cli.console import err
-from sdpfeas.harmless import in_terminal
+from sdpfeas.escaping import in_terminal
 from sdpfeas.study.cells import Cell, Plan, Record
-from sdpfeas.study.choices import FAILED, Retry
 from sdpfeas.study.engines import Engine
 from sdpfeas.study.report.words import format_time
 from sdpfeas.study.runner import Runner
+from sdpfeas.study.settings import FAILED, Retry
 from sdpfeas.study.store import Store
 
 __all__ = ["StudyProgress", "run_shown"]

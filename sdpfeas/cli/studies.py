@@ -13,10 +13,9 @@ from sdpfeas.cli import completion
 from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, err, out, print_json, table
 from sdpfeas.errors import FileFormatError, OptionError
+from sdpfeas.escaping import in_terminal
 from sdpfeas.files import parse_size, writing
-from sdpfeas.harmless import in_terminal
-from sdpfeas.study.choices import FAILED, Clock, Retry
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.settings import FAILED, Clock, Retry, Settings
 
 __all__ = ["register"]
 

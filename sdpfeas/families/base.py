@@ -2,36 +2,235 @@
 
 A parametric family is linear in a scalar ``delta``, and feasible for every ``delta`` up to a threshold
 ``delta*`` (it says why). Every point then proves a lower bound of ``delta*`` and every vector of multipliers
-an upper bound, whoever computed them and however well (:mod:`~sdpfeas.families.proofs`).
+an upper bound, whoever computed them and however well (:mod:`~sdpfeas.families.bounds`).
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from sdpfeas.errors import ProblemError
-from sdpfeas.families.family import Family
-from sdpfeas.families.lines import Line, adjoints, line_of, moved, row_values
-from sdpfeas.families.proofs import Bound, prove_lower, prove_upper
-from sdpfeas.families.roots import EXACT, Root, certificate_root
+from sdpfeas.cards.finder import PROBLEMS, is_path
+from sdpfeas.cards.loader import dropin_file, load_class
+from sdpfeas.cards.options import NoOptions, parse_options
+from sdpfeas.errors import CardError, ProblemError
+from sdpfeas.families.bounds import EXACT, Bound, Root, certificate_root, prove_lower, prove_upper
 from sdpfeas.families.subspaces import Subspaces
-from sdpfeas.numerics.float_state import require_ieee
+from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point, sign_violation
-from sdpfeas.problem.program import ConicProgram
-from sdpfeas.problem.rows import Combined, Rows, Stacked, as_rows
+from sdpfeas.problem.rows import Combined, Rows, Sparse, Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import finite_number, float_array
 
-__all__ = ["Bound", "Family", "Known", "ParametricFamily"]
+# ------------------------------------------------------------
+# What moves with ``delta`` in a linear family: bounds, rounded as a proof needs them, and rows.
+
+#: The largest number; what is beyond it is rounded to infinity outwards, and to it inwards.
+_LARGEST = Fraction(float(np.finfo(np.float64).max))
+
+
+def moved(bound: FloatArray, slope: FloatArray, delta: float, direction: int) -> FloatArray:
+    """``bound + delta·slope``, rounded up (1), down (-1) or to nearest (0)."""
+    out = np.array(bound)
+    step = Fraction(delta)
+    for i in np.flatnonzero((slope != 0.0) & np.isfinite(bound)):
+        exact = Fraction(float(bound[i])) + step * Fraction(float(slope[i]))
+        value = float(min(max(exact, -_LARGEST), _LARGEST))
+        if direction > 0 and Fraction(value) < exact:
+            value = math.nextafter(value, math.inf)
+        elif direction < 0 and Fraction(value) > exact:
+            value = math.nextafter(value, -math.inf)
+        out[i] = value
+    return out
+
+
+@dataclass(frozen=True)
+class Line:
+    """``fixed - delta·slope`` on a vector block as one sparse matrix; no entry is in both."""
+
+    fixed: FloatArray
+    slope: FloatArray
+    pattern: Any
+
+    def exact_at(self, delta: float) -> bool:
+        """Whether no product underflows or overflows: a power of two may take ``delta`` out of the range."""
+        with np.errstate(over="ignore"):
+            # Those of the slopes themselves: twice a product may be a number where the product is none.
+            exponents = np.frexp(self.slope)[1] - 1
+            return bool(np.all(np.ldexp(np.ldexp(delta, exponents), -exponents) == delta))
+
+    def at(self, delta: float) -> Rows:
+        """The rows at ``delta``."""
+        pattern = self.pattern
+        parts = self.fixed - delta * self.slope, np.array(pattern.indices), np.array(pattern.indptr)
+        return Sparse.sound(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
+
+
+def line_of(fixed: Rows | None, slope: Rows | None) -> Line | None:
+    """Rows that move without rounding, or None."""
+    if not isinstance(slope, Sparse) or slope.matrix or not isinstance(fixed, Sparse | None):
+        return None
+    if not np.all(np.frexp(np.abs(slope.array.data))[0] == 0.5):  # powers of two only
+        return None
+    if fixed is None:
+        return Line(np.zeros(slope.array.nnz), np.array(slope.array.data), slope.array)
+    marks = [sp.csr_array((np.ones(a.nnz), a.indices, a.indptr), a.shape) for a in (fixed.array, slope.array)]
+    # One entry for each of either; what is in both would be three.
+    pattern = sp.csr_array(marks[0] + 2.0 * marks[1])
+    pattern.sort_indices()
+    if np.any(pattern.data == 3.0):
+        return None
+    data = {}
+    for mark, rows in ((1.0, fixed), (2.0, slope)):
+        data[mark] = np.zeros(pattern.nnz)
+        # Both are in the same order, row by row.
+        data[mark][pattern.data == mark] = rows.array.data
+    return Line(data[1.0], data[2.0], pattern)
+
+
+def row_values(rows: Sequence[Rows | None], point: Point, m: int) -> FloatArray:
+    """Values of all rows at a point."""
+    out = np.zeros(m)
+    for part, x in zip(rows, point, strict=True):
+        if part is not None:
+            out += part.apply(x)
+    return out
+
+
+def adjoints(rows: Sequence[Rows | None], sets: Sequence[BlockSet], y: FloatArray) -> Point:
+    """``A*y``, block by block."""
+    return tuple(
+        np.zeros(block.shape) if part is None else part.adjoint(y)
+        for part, block in zip(rows, sets, strict=True)
+    )
+
+
+def column(start: int, stop: int, m: int, value: float = 1.0) -> Sparse:
+    """Rows on a scalar block: ``value`` in the rows from ``start`` to ``stop``, zero in the others.
+
+    Parameters
+    ----------
+    start, stop, m : int
+        Which of the m rows.
+    value : float
+        The coefficient.
+    """
+    count = stop - start
+    ends = np.clip(np.arange(m + 1) - start, 0, count)
+    parts = np.full(count, value), np.zeros(count, dtype=np.int64), ends
+    return Sparse.sound(sp.csr_array(parts, (m, 1)), 1, False)
+
+
+# ------------------------------------------------------------
+# The base class of families, and finding families by name or file.
+#
+# A family is named by a path to a drop-in file (``.py``), or by a name, looked up as
+# :mod:`sdpfeas.cards.finder` says: what ships, the entry points of the group ``sdpfeas.families``, then
+# ``NAME.py`` beside the card that names it, if the user named that card by its path.
+
+
+class Family(ABC):
+    """Code that makes problems; the base class of what a problem card or a drop-in file names.
+
+    Attributes
+    ----------
+    name : str
+        The name it is asked for by.
+    Options : type
+        The dataclass of its parameters.
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type] = NoOptions
+
+    @classmethod
+    def make(cls, **parameters: Any) -> FeasibilityProblem | ParametricFamily:
+        """Build a member from plain parameters, as a card holds them.
+
+        Parameters
+        ----------
+        **parameters
+            Fields of ``Options``.
+
+        Raises
+        ------
+        OptionError
+            If a parameter is unknown, ill-typed or out of range.
+        """
+        return cls.build(parse_options(cls.Options, parameters, f"family {cls.name!r}"))
+
+    @classmethod
+    @abstractmethod
+    def build(cls, options: Any) -> FeasibilityProblem | ParametricFamily:
+        """Build a member from checked options."""
+
+    @classmethod
+    def seeded(cls, options: Any) -> bool:
+        """Whether another ``seed`` among the options gives another member."""
+        return hasattr(options, "seed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the file a drop-in class came from: other processes cannot import its module."""
+        file = dropin_file(type(self))
+        return _restored, (file, None if file else type(self), dict(vars(self)))
+
+
+def find_family(name: str, card: Path | None = None, *, by_path: bool = True) -> type[Family]:
+    """Find a family.
+
+    Parameters
+    ----------
+    name : str
+        A path or a name.
+    card : Path, optional
+        The card that names it.
+    by_path : bool
+        Whether the user named that card by its path, so that code beside it may be run.
+
+    Raises
+    ------
+    CardError
+        If there is none of that name, or its file cannot be loaded.
+    """
+    if is_path(name, (".py",)):
+        return load_family(Path(name) if card is None else PROBLEMS.code(name, card, by_path=by_path))
+    found = PROBLEMS.find(name, card if by_path else None, cards=False)
+    if found is None and card is not None and (card.parent / f"{name}.py").is_file():
+        raise CardError(PROBLEMS.why_not(card))
+    if found is None:
+        raise CardError(f"no family named {name!r}; {PROBLEMS.hint(name, cards=False)}")
+    return load_family(found)
+
+
+def load_family(found: Path | EntryPoint) -> type[Family]:
+    """Load the family that an entry point names, or the one that a drop-in file defines."""
+    return load_class(found, Family, "family", CardError)  # type: ignore[type-abstract]
+
+
+def family_names() -> list[str]:
+    """Names of all families that can be found from here."""
+    return PROBLEMS.names(cards=False)
+
+
+def _restored(file: str | None, kind: type[Family] | None, state: dict[str, Any]) -> Family:
+    if kind is None:
+        kind = load_family(Path(file or ""))
+    made = kind.__new__(kind)
+    made.__dict__.update(state)
+    return made
 
 
 @dataclass(frozen=True)

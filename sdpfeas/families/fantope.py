@@ -8,7 +8,7 @@ means max-min distance analysis. At a fixed level ``delta`` every row asks for `
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,21 +16,153 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.families.base import ParametricFamily
-from sdpfeas.families.descent import REFINE_ROUNDS, Oracle, refine
-from sdpfeas.families.fantope_subspace import LeastSubspaces, least_program
-from sdpfeas.families.roots import EXACT, NO_ROOT, Root
-from sdpfeas.families.subspaces import LARGE, MANY
-from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.families.base import ParametricFamily, column
+from sdpfeas.families.bounds import EXACT, NO_ROOT, Root
+from sdpfeas.families.subspaces import LARGE, MANY, SPARE, Subspaces, lifted, spanned
+from sdpfeas.numerics.linalg import FloatArray, leading_pairs, symmetrize
 from sdpfeas.numerics.rounding import UNIT
-from sdpfeas.problem.problem import Point
-from sdpfeas.problem.program import ConicProgram
+from sdpfeas.problem.objective import ConicProgram
+from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, as_rows
-from sdpfeas.problem.sets import SpectralBox
+from sdpfeas.problem.sets import Free, SpectralBox
 from sdpfeas.problem.sets.base import Maximiser
 from sdpfeas.problem.validation import finite_number, float_array, require_finite
 
-__all__ = ["FantopeMaxMin", "FantopeOptions"]
+# ------------------------------------------------------------
+# Getting more out of points and weights that are there already.
+#
+# Convex combinations of points are points, so the best ratio over the hull of a few points is a linear
+# program (after Charnes and Cooper). Its multipliers are weights, weights rule out ratios, and the
+# projector they do so by is a new point: column generation, as of Dantzig and Wolfe, stabilised by mixing
+# new weights with the best ones. A few rounds cost less than one solve and often gain more. Nothing here is
+# proved, nor has to be.
+
+#: Rounds after a solve.
+REFINE_ROUNDS = 12
+
+#: How much of the best weights is kept in new ones.
+MIX = 0.5
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What column generation asks of a family.
+
+    Attributes
+    ----------
+    means, scatters : callable
+        Row values of the pairs and of the classes at a matrix.
+    price : callable
+        From weights of the pairs and of the classes, each of sum one, and a lower bound: the smallest ratio
+        they rule out, and the matrix that comes closest to attaining it.
+    """
+
+    means: Callable[[FloatArray], FloatArray]
+    scatters: Callable[[FloatArray], FloatArray]
+    price: Callable[[FloatArray, FloatArray, float], tuple[float, FloatArray]]
+
+
+def refine(
+    oracle: Oracle,
+    matrices: Sequence[FloatArray],
+    weights: Sequence[tuple[FloatArray, FloatArray]],
+    rounds: int,
+    tol: float,
+) -> tuple[FloatArray, tuple[FloatArray, FloatArray]] | None:
+    """Improve on points and weights.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        The family.
+    matrices : sequence of ndarray
+        Points to start from.
+    weights : sequence of pairs of ndarray
+        Weights of the pairs and of the classes to start from.
+    rounds : int
+        Linear programs at most.
+    tol : float
+        Stop when the two bounds are this close, relative to the upper one.
+
+    Returns
+    -------
+    tuple or None
+        The best combination of points and the best weights found.
+    """
+    columns = list(matrices)
+    means = [oracle.means(z) for z in columns]
+    scatters = [oracle.scatters(z) for z in columns]
+    attained = [np.min(a) / np.max(b) for a, b in zip(means, scatters, strict=True) if np.max(b) > 0.0]
+    near = max(0.0, *attained) if attained else 0.0
+    best, bound = None, np.inf
+    for u, w in weights:
+        unit = unit_weights(u, w)
+        if unit is not None:
+            value, matrix = oracle.price(*unit, near)
+            columns.append(matrix)
+            means.append(oracle.means(matrix))
+            scatters.append(oracle.scatters(matrix))
+            if value < bound:
+                best, bound = unit, value
+    if best is None or not np.isfinite(bound) or bound <= 0.0:
+        return None
+    mixture = None
+    for _ in range(rounds):
+        master = _master(np.array(means).T, np.array(scatters).T, bound)
+        if master is None:
+            break
+        ratio, mixture, unit = master
+        if unit is None or bound - ratio <= tol * bound:
+            break
+        u, w = (MIX * old + (1.0 - MIX) * new for old, new in zip(best, unit, strict=True))
+        value, matrix = oracle.price(u, w, ratio)
+        columns.append(matrix)
+        means.append(oracle.means(matrix))
+        scatters.append(oracle.scatters(matrix))
+        if value < bound:
+            best, bound = (u, w), value
+    if mixture is None:
+        return None
+    total = sum(share * z for share, z in zip(mixture, columns, strict=False))
+    return np.asarray(total), best
+
+
+def unit_weights(u: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Scale weights of the pairs and of the classes to sum one; None where there is none of a kind.
+
+    Parameters
+    ----------
+    u, w : ndarray
+        Weights; negative ones count as zero.
+    """
+    u, w = np.maximum(u, 0.0), np.maximum(w, 0.0)
+    if not (u.sum() > 0.0 and w.sum() > 0.0):
+        return None
+    return u / u.sum(), w / w.sum()
+
+
+def _master(
+    means: FloatArray, scatters: FloatArray, scale: float
+) -> tuple[float, FloatArray, tuple[FloatArray, FloatArray] | None] | None:
+    """Best ratio over the hull of the columns, the shares of the columns, and the weights that prove it."""
+    from scipy.optimize import linprog  # slow to import
+
+    unit = float(np.max(scatters))
+    if not unit > 0.0:
+        return None
+    pairs, count = means.shape
+    above = np.hstack([-means / (unit * scale), np.ones((pairs, 1))])
+    below = np.hstack([scatters / unit, np.zeros((scatters.shape[0], 1))])
+    limit = np.concatenate([np.zeros(pairs), np.ones(scatters.shape[0])])
+    cost = np.zeros(count + 1)
+    cost[-1] = -1.0
+    answer = linprog(cost, np.vstack([above, below]), limit, bounds=(0.0, None), method="highs")
+    if answer.x is None or not float(np.sum(answer.x[:-1])) > 0.0:
+        return None
+    shares = answer.x[:-1] / np.sum(answer.x[:-1])
+    multipliers = -np.asarray(answer.ineqlin.marginals)
+    return float(answer.x[-1]) * scale, shares, unit_weights(multipliers[:pairs], multipliers[pairs:])
+
 
 #: By so much, relative to the size of the functions, values are lifted to be positive in column generation.
 LIFT = 1.0
@@ -214,3 +346,97 @@ def _side(matrices: Any) -> int:
     if len(shape) != 3 or shape[1] != shape[2] or not shape[1]:
         raise ProblemError(f"matrices must have shape (m, n, n), got {shape}")
     return int(shape[1])
+
+
+# ------------------------------------------------------------
+# The largest least of linear functions over a large Fantope, subspace by subspace.
+
+
+class LeastSubspaces(Subspaces):
+    """``min_i (<A_i, Z> - b_i)`` on subspaces.
+
+    Parameters
+    ----------
+    box : SpectralBox
+        Where Z is from; its trace is an integer.
+    terms : Rows
+        The matrices.
+    offsets : ndarray
+        The numbers.
+    """
+
+    def __init__(self, box: SpectralBox, terms: Rows, offsets: FloatArray) -> None:
+        self._box, self._terms, self._offsets = box, terms, offsets
+        self.r = round(box.rank)
+        self._small = terms
+
+    def first(self) -> FloatArray:
+        """Return the principal directions of the sum of all matrices."""
+        return spanned(
+            leading_pairs(self._terms.adjoint(np.full(self._terms.m, 1.0 / self._terms.m)), self.r + SPARE)[1]
+        )
+
+    def program(self, basis: FloatArray) -> ConicProgram:
+        """Return the one program on the span of orthonormal columns."""
+        self._small = _restricted(self._terms, basis)
+        return least_program(self._small_box(basis.shape[1]), self._small, self._offsets)
+
+    def question(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
+        """``<A_i, Z> >= b_i + delta`` on the span of orthonormal columns."""
+        self._small = _restricted(self._terms, basis)
+        level = self._offsets + delta
+        return FeasibilityProblem(
+            [self._small_box(basis.shape[1])], [self._small], level, np.full(level.size, np.inf)
+        )
+
+    def _small_box(self, side: int) -> SpectralBox:
+        return SpectralBox(side, trace=self._box.trace)
+
+    def matrix(self, point: Point) -> FloatArray:
+        """Meet the trace: in all dimensions together what is missing would cost much more."""
+        return self._small_box(point[0].shape[0]).project(symmetrize(point[0]))
+
+    def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
+        """Return the matrix over all coordinates."""
+        return (lifted(basis, matrix, self._box.rank),)
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Drop what has the wrong sign."""
+        return np.maximum(y, 0.0)
+
+    def ahead(self, y: FloatArray, basis: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
+        """Find the leading eigenvectors of the weighted sum."""
+        u = self.multipliers(y)
+        u = u / u.sum()
+        attained = float(np.min(self._small.apply(matrix) - self._offsets))
+        lam, vec = leading_pairs(self._terms.adjoint(u), self.r + SPARE)
+        return attained, float(np.sum(lam[-self.r :])) - float(self._offsets @ u), vec
+
+
+def least_program(box: SpectralBox, terms: Rows, offsets: FloatArray) -> ConicProgram:
+    """``max t`` subject to ``<A_i, Z> - t >= b_i``.
+
+    Parameters
+    ----------
+    box : SpectralBox
+        Where Z is from.
+    terms : Rows
+        The matrices.
+    offsets : ndarray
+        The numbers.
+    """
+    m = terms.m
+    problem = FeasibilityProblem(
+        [box, Free(1)], [terms, column(0, m, m, -1.0)], offsets, np.full(m, np.inf), block_names=["Z", "t"]
+    )
+    return ConicProgram(problem, (np.zeros(box.shape), np.ones(1)))
+
+
+def _restricted(rows: Rows, basis: FloatArray) -> Rows:
+    """Rows ``V' A_i V``, in the storage that suits them."""
+    if isinstance(rows, PairwiseDifference):
+        return PairwiseDifference(rows.means @ basis)
+    if isinstance(rows, LowRank):
+        return LowRank.from_stacked(rows.factors @ basis, rows.signs, rows.owner, rows.m)
+    assert isinstance(rows, Dense)
+    return Dense(symmetrize(basis.T @ rows.array @ basis))

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.program import ConicProgram
 from sdpfeas.problem.rows import Rows, Sparse, Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import float_array

@@ -2,17 +2,728 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
+import scipy.sparse as sp
 
-from sdpfeas.families import planting as planted
 from sdpfeas.families.base import Family
-from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SpectralBox
+from sdpfeas.numerics.integer_matrices import identity, integral, kernel, solution
+from sdpfeas.numerics.linalg import FloatArray, random_orthogonal, spectral_matrix, symmetrize
+from sdpfeas.problem.lmi import LMI, mirrored
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
+from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
+from sdpfeas.verifier.facial_reduction import Chain
+from sdpfeas.verifier.results import Claim
+from sdpfeas.verifier.verdicts import Verdict
 
-__all__ = ["Planted", "PlantedOptions"]
+# ------------------------------------------------------------
+# Problems whose truth is known because it was planted, with evidence for it.
+#
+# Everything is drawn from a seeded NumPy generator. A :class:`PlantedProblem` problem says whether it is
+# feasible and holds the point or the certificate that shows it.
+
+Generator = np.random.Generator
+
+#: Storage kinds of rows on matrix blocks and on vector blocks.
+MATRIX_STORAGE = ("dense", "sparse", "low-rank", "pairwise", "stacked", "combined")
+VECTOR_STORAGE = ("dense", "sparse", "stacked", "combined")
+#: What the bounds of the rows may look like.
+BOUNDS = ("equality", "inequality", "two-sided", "mixed")
+
+
+@dataclass(frozen=True)
+class PlantedProblem:
+    """A problem of known truth and the evidence for it."""
+
+    problem: FeasibilityProblem
+    feasible: bool
+    point: Point | None = None
+    certificate: FloatArray | None = None
+    name: str = ""
+
+    @property
+    def claim(self) -> Claim:
+        """The evidence as a claim."""
+        return Claim(point=self.point, certificate=self.certificate)
+
+    @property
+    def truth(self) -> Verdict:
+        """The right verdict."""
+        return Verdict.FEASIBLE if self.feasible else Verdict.INFEASIBLE
+
+    @property
+    def lie(self) -> Verdict:
+        """The wrong verdict."""
+        return Verdict.INFEASIBLE if self.feasible else Verdict.FEASIBLE
+
+
+# ---------------------------------------------------------------- sets and points
+
+
+def set_mixes(scale: int = 1) -> dict[str, list[BlockSet]]:
+    """Every set alone, and mixtures; ``scale`` multiplies the sizes."""
+    s = scale
+    return {
+        "psd": [PSD(3 * s)],
+        "nonneg": [Nonneg(4 * s)],
+        "free": [Free(3 * s)],
+        "box": [SpectralBox(3 * s)],
+        "box trace": [SpectralBox(3 * s, trace=1.5 * s)],
+        "box wide": [SpectralBox(3 * s, lower=-1.0, upper=2.0)],
+        "box wide trace": [SpectralBox(3 * s, lower=-0.5, upper=1.25, trace=1.0 * s)],
+        "psd nonneg": [PSD(2 * s), Nonneg(2 * s)],
+        "psd free": [PSD(3 * s), Free(2 * s)],
+        "box nonneg": [SpectralBox(3 * s, trace=1.0 * s), Nonneg(1)],
+        "box free": [SpectralBox(3 * s), Free(2 * s)],
+        "two psd": [PSD(2 * s), PSD(3 * s)],
+        "second order": [SecondOrder(4 * s), Nonneg(2 * s)],
+        "hermitian": [HermitianPSD(2 * s), Free(2 * s)],
+        "all": [
+            PSD(2 * s),
+            Nonneg(2 * s),
+            Free(1 * s),
+            SpectralBox(2 * s, trace=0.75 * s),
+            SpectralBox(2 * s, lower=-1.0),
+        ],
+    }
+
+
+def dimension(sets: Sequence[BlockSet]) -> int:
+    """Dimension of the space of points, prescribed traces taken off."""
+    return sum(block.dimension - (block.trace is not None) for block in sets)
+
+
+def symmetric(rng: Generator, n: int) -> FloatArray:
+    """Return a symmetric matrix with normal entries."""
+    return symmetrize(rng.normal(size=(n, n)))
+
+
+def with_spectrum(rng: Generator, lam: FloatArray) -> FloatArray:
+    """Return a symmetric matrix with the given eigenvalues and random eigenvectors."""
+    return spectral_matrix(random_orthogonal(rng, lam.size), lam)
+
+
+def interior(rng: Generator, block: BlockSet) -> FloatArray:
+    """Return a point well inside the set."""
+    if block.free:
+        lam = rng.normal(size=block.degree)
+    elif block.cone:
+        lam = rng.uniform(0.5, 2.0, block.degree)
+    elif block.trace is None:
+        lam = block.lower + (block.upper - block.lower) * rng.uniform(0.2, 0.8, block.degree)
+    else:
+        room = 0.8 * min(block.middle - block.lower, block.upper - block.middle)
+        apart = rng.uniform(-1.0, 1.0, block.degree)
+        apart -= apart.mean()
+        lam = block.middle + room * apart / max(float(np.max(np.abs(apart))), 1.0)
+    x = block.compose(block.random_frame(rng), lam)
+    return x if block.trace is None else x + block.identity() * (block.trace - block.trace_of(x)) / block.n
+
+
+def boundary(rng: Generator, block: BlockSet) -> FloatArray:
+    """Return a point on the boundary of the set, as projections give it (up to rounding)."""
+    if block.entrywise:
+        x = interior(rng, block)
+        if not block.free:
+            x[rng.integers(block.n)] = block.lower
+        return x
+    spread = 3.0 * (block.upper - block.lower if block.bounded else 1.0)
+    return block.project(spread * block.symmetrize(rng.normal(size=block.shape)))
+
+
+# ---------------------------------------------------------------- rows
+
+
+def random_rows(rng: Generator, block: BlockSet, m: int, storage: str) -> Rows:
+    """``m`` rows on one block, stored as asked."""
+    if not block.matrix:
+        return _vector_rows(rng, block.n, m, storage)
+    n = block.n
+    if storage == "dense":
+        return Dense(np.array([symmetric(rng, n) for _ in range(m)]))
+    if storage == "sparse":
+        mask = rng.random((m, n, n)) < max(0.4, 1.5 / n)
+        full = np.where(mask, rng.normal(size=(m, n, n)), 0.0)
+        full[np.arange(m), rng.integers(n, size=m), rng.integers(n, size=m)] += 1.0
+        full = full + full.transpose(0, 2, 1)
+        return Sparse(sp.csr_array(full.reshape(m, -1)), n)
+    if storage == "low-rank":
+        ranks = rng.integers(1, 4, size=m)
+        return LowRank(
+            [rng.normal(size=(k, n)) for k in ranks], [rng.choice([-1.0, 1.0, 0.5], size=k) for k in ranks]
+        )
+    if storage == "pairwise":
+        classes = 2
+        while classes * (classes - 1) // 2 < m:
+            classes += 1
+        pairs = PairwiseDifference(rng.normal(size=(classes, n)))
+        return pairs if pairs.m == m else pairs.select(np.arange(m))
+    if storage == "stacked":
+        first = max(m // 2, 1)
+        parts = [random_rows(rng, block, first, "dense")]
+        if m > first:
+            parts.append(random_rows(rng, block, m - first, "low-rank"))
+        return Stacked(parts)
+    assert storage == "combined"
+    base = random_rows(rng, block, m + 2, "low-rank")
+    return Combined(sp.csr_array(rng.normal(size=(m, m + 2)) * (rng.random((m, m + 2)) < 0.7)), base)
+
+
+def _vector_rows(rng: Generator, n: int, m: int, storage: str) -> Rows:
+    if storage == "sparse":
+        full = rng.normal(size=(m, n)) * (rng.random((m, n)) < 0.6)
+        # One entry each in different places, so that few rows are independent for sure.
+        full[np.arange(m), np.resize(rng.permutation(n), m)] += 2.0
+        return Sparse(sp.csr_array(full), n, matrix=False)
+    if storage == "stacked" and m > 1:
+        return Stacked([_vector_rows(rng, n, 1, "dense"), _vector_rows(rng, n, m - 1, "sparse")])
+    if storage == "combined":
+        return Combined(sp.csr_array(rng.normal(size=(m, m + 1))), _vector_rows(rng, n, m + 1, "dense"))
+    return Dense(rng.normal(size=(m, n)))
+
+
+def storage_for(block: BlockSet, storage: str) -> str:
+    """Return the nearest kind a vector block can have."""
+    return storage if block.matrix or storage in VECTOR_STORAGE else "sparse"
+
+
+def values(problem_rows: Sequence[Rows | None], point: Sequence[FloatArray], m: int) -> FloatArray:
+    """Row values of a point before there is a problem."""
+    total = np.zeros(m)
+    for rows, x in zip(problem_rows, point, strict=True):
+        if rows is not None:
+            total += rows.apply(x)
+    return total
+
+
+# ---------------------------------------------------------------- planted feasible
+
+
+def feasible(
+    rng: Generator,
+    sets: Sequence[BlockSet],
+    *,
+    storage: str = "dense",
+    bounds: str = "mixed",
+    rows: int | None = None,
+    margin: float = 0.1,
+    edge: bool = False,
+) -> PlantedProblem:
+    """Plant a point: inside every set by a margin, inequality rows slack by ``margin`` of the row's size.
+
+    With ``edge`` the point sits on the boundary of its sets, as projected points do; equality rows then
+    cannot be proved, so there are none.
+    """
+    point = tuple(boundary(rng, b) if edge else interior(rng, b) for b in sets)
+    limit = dimension(sets)
+    m = rows if rows is not None else max(2, limit - 1 if bounds != "inequality" else limit + 2)
+    kind = row_kinds(rng, bounds, m, most_equal=min(max(limit - 1, 1), m))
+    if edge:
+        kind = np.where(kind == "=", "<>", kind)
+    blocks = [random_rows(rng, b, m, storage_for(b, storage)) for b in sets]
+    value = values(blocks, point, m)
+    size = margin * np.sqrt(sum(r.norms() ** 2 for r in blocks))
+    lower, upper = np.full(m, -np.inf), np.full(m, np.inf)
+    below, above = np.isin(kind, ["=", ">", "<>"]), np.isin(kind, ["=", "<", "<>"])
+    slack = np.where(kind == "=", 0.0, size * rng.uniform(1.0, 3.0, m))
+    lower[below] = (value - slack)[below]
+    upper[above] = (value + slack)[above]
+    return PlantedProblem(FeasibilityProblem(sets, blocks, lower, upper), True, point=point)
+
+
+def row_kinds(rng: Generator, bounds: str, m: int, most_equal: int) -> np.ndarray:
+    """Draw what bounds the rows have: ``>``, ``<``, ``<>`` or ``=``."""
+    if bounds == "equality":
+        kind = np.full(m, "=", dtype="<U2")
+    elif bounds == "two-sided":
+        kind = np.full(m, "<>", dtype="<U2")
+    else:
+        choices = [">", "<"] if bounds == "inequality" else [">", "<", "<>", "="]
+        kind = rng.choice(np.array(choices, dtype="<U2"), m)
+    equal = np.flatnonzero(kind == "=")
+    kind[equal[most_equal:]] = "<>"
+    return kind
+
+
+# ---------------------------------------------------------------- planted infeasible
+
+
+def infeasible(
+    rng: Generator,
+    sets: Sequence[BlockSet],
+    *,
+    storage: str = "dense",
+    bounds: str = "mixed",
+    rows: int | None = None,
+    margin: float = 0.1,
+) -> PlantedProblem:
+    """Plant a certificate: the last row completes ``A*y`` to the inside of every polar set."""
+    # More rows than free columns: else rounding alone makes the rows independent, and the problem feasible.
+    free = sum(block.entries for block in sets if block.free)
+    m = rows if rows is not None else max(3, min(dimension(sets), 12), free + 3)
+    kind = row_kinds(rng, bounds, m, most_equal=m)
+    y = rng.uniform(0.5, 2.0, m)
+    y = np.where(kind == "<", -y, y)
+    y = np.where(np.isin(kind, ["=", "<>"]) & (rng.random(m) < 0.5), -y, y)
+    blocks, support = [], 0.0
+    for block in sets:
+        first = random_rows(rng, block, m - 1, storage_for(block, storage))
+        goal = polar_member(rng, block)
+        last = (goal - first.adjoint(y[:-1])) / y[-1]
+        tail = Dense(last[None])
+        blocks.append(
+            Dense(np.concatenate([first.array, tail.array]))
+            if isinstance(first, Dense)
+            else Sparse(
+                sp.vstack([first.array, sp.csr_array(tail.array.reshape(1, -1))]), block.n, block.matrix
+            )
+            if isinstance(first, Sparse)
+            else Stacked([first, tail])
+        )
+        if block.bounded:
+            support += block.support(blocks[-1].adjoint(y))
+    level = rng.normal(size=m)
+    # Shift one bound so that beta(y) exceeds the support by the margin.
+    size = float(np.sum(np.abs(level * y))) + abs(support)
+    level[0] += (support - float(level @ y) + margin * size) / y[0]
+    width = rng.uniform(0.5, 1.5, m)
+    lower = np.where(y > 0, level, np.where(kind == "=", level, level - width))
+    upper = np.where(y < 0, level, np.where(kind == "=", level, level + width))
+    lower[kind == "<"], upper[kind == ">"] = -np.inf, np.inf
+    return PlantedProblem(FeasibilityProblem(sets, blocks, lower, upper), False, certificate=y)
+
+
+def polar_member(rng: Generator, block: BlockSet) -> FloatArray:
+    """Draw an array at which the support function of a set is finite, inside all such."""
+    if block.free:
+        return np.zeros(block.shape)
+    if block.bounded:
+        return block.symmetrize(rng.normal(size=block.shape))
+    lam = -rng.uniform(0.3, 2.0, block.degree)
+    return block.compose(block.random_frame(rng), lam)
+
+
+# ---------------------------------------------------------------- linear matrix inequalities
+
+
+def lmi(rng: Generator, n: int, k: int, *, truth: bool, margin: float = 0.2) -> PlantedProblem:
+    """``F_0 + sum_i x_i F_i`` positive semidefinite, as a free block, a PSD slack and one row an entry."""
+    if truth:
+        matrices = np.array([symmetric(rng, n) for _ in range(k)])
+        x = rng.normal(size=k)
+        slack = with_spectrum(rng, rng.uniform(margin, 2.0, n))
+        constant = slack - np.tensordot(x, matrices, axes=1)
+        problem = lmi_problem(constant, matrices)
+        return PlantedProblem(problem, True, point=(x, slack), name="lmi")
+    # A definite Y with <F_i, Y> = 0 and <F_0, Y> < 0 rules every x out.
+    dual = with_spectrum(rng, rng.uniform(margin, 2.0, n))
+    raw = np.array([symmetric(rng, n) for _ in range(k + 1)])
+    along = np.tensordot(raw, dual, axes=2) / np.sum(dual * dual)
+    matrices = raw - along[:, None, None] * dual
+    constant = matrices[0] - margin * dual
+    problem = lmi_problem(constant, matrices[1:])
+    i, j = np.triu_indices(n)
+    return PlantedProblem(problem, False, certificate=-np.where(i == j, 1.0, 2.0) * dual[i, j], name="lmi")
+
+
+def lmi_problem(constant: FloatArray, matrices: FloatArray) -> FeasibilityProblem:
+    """Rows ``S_ij - sum_k x_k (F_k)_ij = (F_0)_ij`` for i <= j; blocks: x free, S positive semidefinite."""
+    n, k = constant.shape[0], matrices.shape[0]
+    i, j = np.triu_indices(n)
+    m = i.size
+    entries = sp.csr_array(
+        (np.full(2 * m, 0.5), (np.tile(np.arange(m), 2), np.concatenate([i * n + j, j * n + i]))), (m, n * n)
+    )
+    right = constant[i, j]
+    names = [f"entry {a},{b}" for a, b in zip(i, j, strict=True)]
+    return FeasibilityProblem(
+        [Free(k), PSD(n)],
+        [-matrices[:, i, j].T, entries],
+        right,
+        right,
+        row_names=names,
+        block_names=["x", "S"],
+    )
+
+
+# ------------------------------------------------------------
+# Problems with LMIs whose truth is known because it was planted, with evidence for it.
+
+
+def _coefficients(rng: Generator, block: BlockSet, target: BlockSet, storage: str) -> Rows:
+    """Random coefficients for a block, those of mirrored entries the same."""
+    if not block.matrix:
+        return random_rows(rng, target, block.n, storage_for(target, storage))
+    above = np.triu_indices(block.n)
+    half = random_rows(rng, target, above[0].size, storage_for(target, storage))
+    place = np.zeros(block.shape, dtype=np.int64)
+    place[above] = place[above[::-1]] = np.arange(above[0].size)
+    return half.select(place.reshape(-1))
+
+
+def _rows(
+    rng: Generator, sets: Sequence[BlockSet], m: int, bounds: str, storage: str
+) -> tuple[list[Rows | None], np.ndarray]:
+    if m == 0:
+        return [None] * len(sets), np.zeros(0, dtype="<U2")
+    return [random_rows(rng, b, m, storage_for(b, storage)) for b in sets], row_kinds(rng, bounds, m, m)
+
+
+def feasible_lmis(
+    rng: Generator,
+    sets: Sequence[BlockSet],
+    targets: Sequence[BlockSet],
+    *,
+    storage: str = "dense",
+    bounds: str = "mixed",
+    rows: int = 0,
+    margin: float = 0.1,
+) -> PlantedProblem:
+    """Plant a point inside every set whose LMIs have values inside theirs; rows are slack, or equations."""
+    point = tuple(interior(rng, block) for block in sets)
+    parts, kind = _rows(rng, sets, rows, bounds, storage)
+    value = np.zeros(rows)
+    for part, x in zip(parts, point, strict=True):
+        value += 0.0 if part is None else part.stable_apply(x)
+    slack = np.where(kind == "=", 0.0, margin * rng.uniform(1.0, 3.0, rows) * (1.0 + np.abs(value)))
+    lower = np.where(kind == "<", -np.inf, value - slack)
+    upper = np.where(kind == ">", np.inf, value + slack)
+    lmis = []
+    for j, target in enumerate(targets):
+        coefficients = [_coefficients(rng, block, target, storage) for block in sets]
+        away = sum(
+            (own.adjoint(x.reshape(-1)) for own, x in zip(coefficients, point, strict=True)),
+            np.zeros(target.shape),
+        )
+        constant = target.symmetrize(interior(rng, target) - away)
+        lmis.append(LMI(target, constant, coefficients, f"lmi {j}"))
+    problem = FeasibilityProblem(sets, parts, lower, upper, lmis=lmis)
+    return PlantedProblem(problem, True, point=point, name="lmis")
+
+
+def infeasible_lmis(
+    rng: Generator,
+    sets: Sequence[BlockSet],
+    targets: Sequence[BlockSet],
+    *,
+    storage: str = "dense",
+    bounds: str = "mixed",
+    rows: int = 0,
+    margin: float = 0.1,
+) -> PlantedProblem:
+    """Plant multipliers inside their cones; the last LMI completes them to a certificate."""
+    parts, kind = _rows(rng, sets, rows, bounds, storage)
+    y = rng.uniform(0.5, 2.0, rows) * np.where(np.isin(kind, ["=", "<>"]), rng.choice([-1.0, 1.0], rows), 1.0)
+    y = np.where(kind == "<", -y, y)
+    level, width = rng.normal(size=rows), rng.uniform(0.5, 1.5, rows)
+    lower = np.where(kind == "<", -np.inf, np.where((kind == "=") | (y > 0), level, level - width))
+    upper = np.where(kind == ">", np.inf, np.where((kind == "=") | (y < 0), level, level + width))
+    own = [-polar_member(rng, target) for target in targets]
+    goals = [polar_member(rng, block) for block in sets]
+    table = [[_coefficients(rng, block, target, storage) for block in sets] for target in targets]
+    for b, (block, part) in enumerate(zip(sets, parts, strict=True)):
+        missing = goals[b] - (0.0 if part is None else part.adjoint(y))
+        missing = missing - sum(c[b].apply(w).reshape(block.shape) for c, w in zip(table, own, strict=True))
+        table[-1][b] = _shifted(table[-1][b], own[-1], mirrored(missing, block).reshape(-1))
+    constants = [target.symmetrize(rng.normal(size=target.shape)) for target in targets]
+    certificate = np.concatenate([y, *(part.reshape(-1) for part in own)])
+
+    def problem() -> FeasibilityProblem:
+        lmis = [
+            LMI(t, f, c, f"lmi {j}")
+            for j, (t, f, c) in enumerate(zip(targets, constants, table, strict=True))
+        ]
+        return FeasibilityProblem(sets, parts, lower, upper, lmis=lmis)
+
+    draft = problem()
+    terms = draft.beta_terms(certificate)
+    supports = [
+        block.support(g) for block, g in zip(sets, draft.adjoint(certificate), strict=True) if block.bounded
+    ]
+    supports += [t.support(-w) for t, w in zip(targets, own, strict=True) if t.bounded]
+    size = float(np.sum(np.abs(terms))) + float(np.sum(np.abs(supports)))
+    lacking = float(np.sum(supports)) - float(np.sum(terms)) + margin * size
+    constants[-1] = constants[-1] - (lacking / float(np.vdot(own[-1], own[-1]))) * own[-1]
+    return PlantedProblem(problem(), False, certificate=certificate, name="lmis")
+
+
+def _shifted(rows: Rows, along: FloatArray, by: FloatArray) -> Rows:
+    """Rows whose inner products with an array are larger by so much; mirrored ones stay the same."""
+    share = by / float(np.vdot(along, along))
+    if isinstance(rows, Dense):
+        return Dense(rows.array + np.multiply.outer(share, along))
+    weights = sp.hstack([sp.eye_array(rows.m), sp.csr_array(share[:, None])], format="csr")
+    return Combined(weights, Stacked([rows, Dense(along[None])]))
+
+
+# ------------------------------------------------------------
+# Problems with a planted facial chain: weakly infeasible, feasible on a face only, strongly infeasible.
+#
+# Coordinates are cut into groups ``P_1, ..., P_k`` and a rest. Row j of the chain is the identity on
+# ``P_j``, zero on all later coordinates, and anything on earlier ones; its bound is zero. So row 1 sends
+# ``P_1`` to zero, with its lines and columns, then row 2 does it to ``P_2``, and so on: the rest is the
+# smallest face.
+#
+# - ``face``: all other rows hold at a matrix that is definite on the rest, so the problem is feasible. -
+# ``weak``: row j of the chain, but for the first, has ``2 X[p, s]`` as its only earlier term, with p in
+# ``P_{j-1}`` and s in the rest; another row asks for ``2 X[p, s] = 1`` with p in ``P_k``, which reads 0 = 1
+# on the rest. With ``X[s, s]`` large enough all rows can be met but for the first, and that one nearly: no
+# single certificate exists. - ``strong``: another row is definite, with a negative bound.
+#
+# Disguised, integer rows are combined and the matrices multiplied from both sides by integer matrices; rows
+# of floats are scaled, and they and the coordinates shuffled.
+
+#: Largest entry of the integer matrices that hide a structure.
+LARGEST = 3
+
+
+@dataclass(frozen=True)
+class PlantedChainOptions:
+    """Parameters of a problem with a planted chain.
+
+    Attributes
+    ----------
+    truth : {"weak", "face", "strong"}
+        Weakly infeasible, feasible on a face only, or strongly infeasible.
+    length : int
+        Steps that lead to the smallest face.
+    n : int
+        Side of the matrix; more than ``length``.
+    rows : int
+        Number of rows, at least two more than ``length``; on the side of LMIs those that the matrices obey.
+    numbers : {"integer", "float"}
+        What the rows are made of.
+    disguised : bool
+        Hide the structure.
+    side : {"primal", "lmi", "native"}
+        Rows on a semidefinite matrix; or an affine matrix ``F0 + sum_i x_i F_i``, all that obey these rows,
+        which has to be semidefinite (integer rows only), as a slack or as an LMI of the problem.
+    seed : int
+        Seed.
+    """
+
+    truth: Literal["weak", "face", "strong"] = "weak"
+    length: int = 2
+    n: int = 8
+    rows: int = 8
+    numbers: Literal["integer", "float"] = "integer"
+    disguised: bool = False
+    side: Literal["primal", "lmi", "native"] = "primal"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise ValueError("length must be at least 1")
+        if self.n < self.length + 2:
+            raise ValueError("n must be at least two more than length")
+        if self.rows < self.length + 2:
+            raise ValueError("rows must be at least two more than length")
+        if self.side != "primal" and self.numbers == "float":
+            raise ValueError("the side of LMIs needs integer rows")
+        rest = self.n - self.length
+        if self.numbers == "float" and self.rows - self.length > rest * (rest + 1) // 2:
+            raise ValueError("so many rows of floats contradict each other: they are rounded")
+
+
+@dataclass(frozen=True)
+class PlantedChain:
+    """A problem of known truth with the chain, and the point if it is feasible, that show it."""
+
+    problem: FeasibilityProblem
+    feasible: bool
+    chain: Chain
+    point: Point | None = None
+
+    @property
+    def claim(self) -> Claim:
+        """The evidence as a claim."""
+        return Claim(point=self.point, chain=self.chain)
+
+    @property
+    def truth(self) -> Verdict:
+        """The right verdict."""
+        return Verdict.FEASIBLE if self.feasible else Verdict.INFEASIBLE
+
+
+class PlantedFaces(Family):
+    """Problems without interior, with a planted chain that leads to their smallest face."""
+
+    name = "planted-faces"
+    Options = PlantedChainOptions
+
+    @classmethod
+    def build(cls, options: PlantedChainOptions) -> FeasibilityProblem:
+        """Return a problem whose truth is ``options.truth``."""
+        return cls.plant(options).problem
+
+    @staticmethod
+    def plant(options: PlantedChainOptions) -> PlantedChain:
+        """Return a problem with the evidence planted in it.
+
+        Parameters
+        ----------
+        options : PlantedChainOptions
+            What to plant.
+        """
+        rng = np.random.default_rng(options.seed)
+        plant = _plain(rng, options)
+        if options.disguised:
+            plant = (_mixed if options.numbers == "integer" else _shuffled)(rng, plant)
+        if options.side != "primal":
+            return _as_lmi(rng, plant, native=options.side == "native")
+        rows, right = plant.matrices.astype(np.float64), plant.bounds.astype(np.float64)
+        if options.numbers == "float":
+            # What is zero stays so.
+            factors = rng.uniform(0.5, 2.0, options.rows)
+            rows, right = rows * factors[:, None, None], right * factors
+        problem = FeasibilityProblem([PSD(options.n)], [rows], right, right)
+        point = (plant.base.astype(np.float64),) if plant.feasible else None
+        return PlantedChain(problem, plant.feasible, Chain(tuple(plant.steps)), point)
+
+
+@dataclass(frozen=True)
+class _Plant:
+    """Rows of integers, a matrix that obeys them, semidefinite if the problem is feasible, and the chain."""
+
+    matrices: np.ndarray
+    base: np.ndarray
+    steps: np.ndarray
+    feasible: bool
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.array([int((a * self.base).sum()) for a in self.matrices], dtype=object)
+
+
+def _plain(rng: Generator, options: PlantedChainOptions) -> _Plant:
+    """The chain is made of the first rows, in their order."""
+    n, k, m = options.n, options.length, options.rows
+    ends = [0]
+    for j in range(k):
+        # One coordinate at least is left for every later group, and for the rest.
+        most = min(2 if options.numbers == "integer" else 1, n - 1 - (k - 1 - j) - ends[-1])
+        ends.append(ends[-1] + int(rng.integers(1, most + 1)))
+    groups = [np.arange(a, b) for a, b in pairwise(ends)]
+    rest, spot = ends[-1], n - 1
+    noise = _integers(rng, (m, n, n), 2)
+    matrices = noise + noise.transpose(0, 2, 1)
+    for j, group in enumerate(groups):
+        matrices[j][ends[j] :, ends[j] :] = 0
+        if options.truth == "weak":
+            matrices[j] = 0
+        matrices[j][group, group] = 1
+        if options.truth == "weak" and j:
+            _put(matrices[j], int(groups[j - 1][0]), spot, 1)
+    base = np.zeros((n, n), dtype=object)
+    root = _integers(rng, (n - rest, n - rest), 1)
+    base[rest:, rest:] = root.dot(root.T) + identity(n - rest)
+    # Signs of a certificate: A*y has to be negative.
+    steps = -identity(m)[: k + (options.truth != "face")]
+    if options.truth == "weak":
+        base[spot, :] = base[:, spot] = 0
+        _put(base, int(groups[-1][0]), spot, Fraction(1, 2))
+        for before, group in pairwise(groups):
+            base[group, group] = 2
+            _put(base, int(before[0]), spot, -len(group))
+        matrices[k] = 0
+        _put(matrices[k], int(groups[-1][0]), spot, 1)
+        matrices[k + 1 :, spot, spot] = 0
+        steps[-1] = -steps[-1]
+    elif options.truth == "strong":
+        root = _integers(rng, (n, n), 1)
+        matrices[k] = root.dot(root.T) + identity(n)
+        # A diagonal entry that outweighs the others, with its sign turned.
+        value = int((matrices[k] * base).sum())
+        base[spot, spot] -= value // int(matrices[k][spot, spot]) + 1
+    return _Plant(matrices, base, steps, options.truth == "face")
+
+
+def _symmetric(entries: np.ndarray, n: int) -> np.ndarray:
+    """Symmetric matrix of floats from the entries on and above its diagonal."""
+    out = np.zeros((n, n))
+    out[np.triu_indices(n)] = entries.astype(np.float64)
+    return np.triu(out) + np.triu(out, 1).T
+
+
+def _put(matrix: np.ndarray, i: int, j: int, value: object) -> None:
+    matrix[i, j] = matrix[j, i] = value
+
+
+def _integers(rng: Generator, shape: tuple[int, ...], size: int) -> np.ndarray:
+    out = np.empty(shape, dtype=object)
+    out[...] = rng.integers(-size, size + 1, shape).tolist()
+    return out
+
+
+def _mixed(rng: Generator, plant: _Plant) -> _Plant:
+    """Integer combinations of the rows, in integer coordinates."""
+    m, n = plant.matrices.shape[:2]
+    mix, turn = _unimodular(rng, m), _unimodular(rng, n)
+    moved = np.array([turn.T.dot(a).dot(turn) for a in plant.matrices], dtype=object)
+    combined = mix.dot(moved.reshape(m, -1)).reshape(moved.shape)
+    undo = np.stack([_exact(turn, e) for e in identity(n)], axis=1)
+    # With rows T A the multipliers are those with T'y' = y.
+    steps = np.stack([_exact(mix.T, y) for y in plant.steps])
+    return replace(plant, matrices=combined, base=undo.dot(plant.base).dot(undo.T), steps=steps)
+
+
+def _exact(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    whole, common = integral(Fraction(v) for v in right)
+    found = solution(matrix, whole)
+    assert found is not None
+    return np.asarray(found / common)
+
+
+def _unimodular(rng: Generator, n: int) -> np.ndarray:
+    """Integer matrix of determinant one, up to its sign, with small entries."""
+    out = identity(n)
+    for _ in range(2 * n):
+        i, j = rng.choice(n, size=2, replace=False)
+        line = out[i] + int(rng.choice([-1, 1])) * out[j]
+        if max(abs(int(v)) for v in line) <= LARGEST:
+            out[i] = line
+    return out[rng.permutation(n)]
+
+
+def _shuffled(rng: Generator, plant: _Plant) -> _Plant:
+    """Rows and coordinates in another order."""
+    rows, places = (rng.permutation(size) for size in plant.matrices.shape[:2])
+    moved = plant.matrices[rows][:, places[:, None], places]
+    return replace(plant, matrices=moved, base=plant.base[np.ix_(places, places)], steps=plant.steps[:, rows])
+
+
+def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedChain:
+    """All matrices that obey the rows, ``F0 + sum_i x_i F_i``, which have to be semidefinite."""
+    n = plant.matrices.shape[1]
+    i, j = np.triu_indices(n)
+    twice = np.where(i == j, 1, 2).astype(object)
+    moves = kernel(plant.matrices[:, i, j] * twice)
+    x = -_integers(rng, (moves.shape[1],), 1)
+    base = plant.base[i, j] - moves.dot(x)
+    # The multiplier of the slack is A*y of the rows that made it.
+    made = np.tensordot(plant.steps, plant.matrices, 1)
+    if native:
+        lmi = LMI(PSD(n), _symmetric(base, n), [np.array([_symmetric(move, n) for move in moves.T])])
+        problem = FeasibilityProblem([Free(moves.shape[1])], [None], [], [], lmis=[lmi])
+        point: Point | None = (x.astype(np.float64),) if plant.feasible else None
+        chain = Chain(tuple(-step.reshape(-1) for step in made))
+        return PlantedChain(problem, plant.feasible, chain, point)
+    # Row (i, j) is X[i, j] less what x makes of it, times what makes its bound an integer.
+    scale = np.array([Fraction(v).denominator for v in base], dtype=object)
+    rows = np.zeros((i.size, n, n))
+    rows[np.arange(i.size), i, j] += 0.5 * scale.astype(np.float64)
+    rows[np.arange(i.size), j, i] += 0.5 * scale.astype(np.float64)
+    free, right = (-moves * scale[:, None]).astype(np.float64), (base * scale).astype(np.float64)
+    problem = FeasibilityProblem([PSD(n), Free(moves.shape[1])], [rows, free], right, right)
+    chain = Chain(tuple(y * Fraction(1) / scale for y in made[:, i, j] * twice))
+    point = (plant.base.astype(np.float64), x.astype(np.float64)) if plant.feasible else None
+    return PlantedChain(problem, plant.feasible, chain, point)
 
 
 @dataclass(frozen=True)
@@ -69,7 +780,7 @@ class Planted(Family):
         return cls.plant(options).problem
 
     @staticmethod
-    def plant(options: PlantedOptions) -> planted.Planted:
+    def plant(options: PlantedOptions) -> PlantedProblem:
         """Return a problem with the evidence planted in it.
 
         Parameters
@@ -77,7 +788,7 @@ class Planted(Family):
         options : PlantedOptions
             What to plant.
         """
-        make = planted.feasible if options.feasible else planted.infeasible
+        make = feasible if options.feasible else infeasible
         return make(
             np.random.default_rng(options.seed),
             _sets(options),

@@ -16,9 +16,9 @@ from collections.abc import Callable
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.program import ConicProgram
-from sdpfeas.problem.rows.arrays import frozen
+from sdpfeas.problem.rows.base import frozen
 
 __all__ = ["LARGE", "MANY", "SPARE", "Subspaces", "davidson_pairs", "lifted", "spanned"]
 

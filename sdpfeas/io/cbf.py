@@ -2,7 +2,7 @@
 
 A file has scalar variables, symmetric matrix variables (``PSDVAR``), and affine maps of these that lie in
 cones. Scalar variables become one block for every line of ``VAR``: ``F`` Free, ``L+`` Nonneg, ``L-`` Nonneg
-with the signs turned, ``Q`` SecondOrder, ``QR`` SecondOrder as :mod:`sdpfeas.io.rotated` says; those of
+with the signs turned, ``Q`` SecondOrder, ``QR`` SecondOrder as :mod:`sdpfeas.io.rotated_cones` says; those of
 ``L=`` are zero and left out. Matrix variables are PSD blocks, behind them. Linear constraints (``F``, ``L+``,
 ``L-``, ``L=``) become rows, in their order; ``Q`` and ``QR`` ones and ``PSDCON`` become LMIs into SecondOrder
 and PSD sets. Integer variables, other cones and several instances in one file are refused, and so are numbers
@@ -24,19 +24,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError, ProblemError
-from sdpfeas.files import read_within, require_room
-from sdpfeas.io.rotated import unrotated
-from sdpfeas.numerics.exactness import add_up
-from sdpfeas.numerics.float_state import require_ieee
+from sdpfeas.files import read_within, require_room, writing
+from sdpfeas.io.rotated_cones import unrotated
+from sdpfeas.numerics.exact_floats import add_up
+from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.sdpa_sides import BLOCK_ROOM, BLOCK_ROW_ROOM, ENTRY_ROOM, ROW_ROOM
-from sdpfeas.problem.rows import Rows, Sparse
+from sdpfeas.problem.reductions.sdpa_forms import BLOCK_ROOM, BLOCK_ROW_ROOM, ENTRY_ROOM, ROW_ROOM
+from sdpfeas.problem.rows import Rows, Sparse, as_sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
-
-__all__ = ["read_cbf", "read_cbf_program"]
 
 #: Bytes that count for one byte of text: it is copied a few times on its way.
 TEXT_ROOM = 8
@@ -361,3 +359,104 @@ class _Parser:
             index[k] = [self.count([word]) for word in words[:-1]]
             value[k] = self.number(words[-1:])
         return index, value
+
+
+# ------------------------------------------------------------
+# Problems written to the Conic Benchmark Format; :mod:`sdpfeas.io.cbf` reads it.
+
+
+def write_cbf(
+    problem: FeasibilityProblem, path: str | PathLike[str], objective: Objective | None = None
+) -> None:
+    """Write a problem as a CBF file.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Free, Nonneg, SecondOrder and PSD blocks, and no LMIs (``problem.slack_form`` takes them out). Vector
+        blocks come first; a row with two bounds that differ becomes two, one after the other. Names are not
+        kept. Rows stored as products are multiplied out, in floating point.
+    path : path
+        Compressed by gzip if it ends in ``.gz``.
+    objective : Objective, optional
+        What is maximised or minimised.
+
+    Raises
+    ------
+    ProblemError
+        If the problem does not have that form; the message says where.
+    """
+    if problem.lmis:
+        raise ProblemError("LMIs are not written to CBF files; problem.slack_form takes them out")
+    cones: dict[type[BlockSet], str] = {Free: "F", Nonneg: "L+", SecondOrder: "Q"}
+    for b, block in enumerate(problem.sets):
+        if type(block) not in (*cones, PSD):
+            raise ProblemError(f"block {problem.block_name(b)} is a {block.kind}, which no CBF file holds")
+    vectors = [b for b, block in enumerate(problem.sets) if not block.matrix]
+    matrices = [b for b, block in enumerate(problem.sets) if block.matrix]
+    sides = [problem.sets[b].n for b in matrices]
+    source, kinds, bounds = _lines(problem)
+    goal = objective or Objective(tuple(np.zeros(block.shape) for block in problem.sets), "min")
+    terms = problem.point(goal.terms)
+    out = ["# written by sdpfeas", "", "VER", "1", "", "OBJSENSE", goal.sense.upper(), ""]
+    if sides:
+        out += ["PSDVAR", str(len(sides)), *map(str, sides), ""]
+    chunks = [f"{cones[type(problem.sets[b])]} {problem.sets[b].n}" for b in vectors]
+    if chunks:
+        out += ["VAR", f"{sum(problem.sets[b].n for b in vectors)} {len(chunks)}", *chunks, ""]
+    if source.size:
+        starts = np.flatnonzero(np.append(True, kinds[1:] != kinds[:-1]))
+        lengths = np.diff(np.append(starts, kinds.size))
+        runs = [f"{kinds[s]} {n}" for s, n in zip(starts, lengths, strict=True)]
+        out += ["CON", f"{source.size} {len(runs)}", *runs, ""]
+    out += _section(
+        "OBJFCOORD", [_lower(terms[b].reshape(1, -1), j, sides[j])[:, 1:] for j, b in enumerate(matrices)]
+    )
+    flat = np.concatenate([np.zeros(0), *(terms[b] for b in vectors)])
+    out += _section("OBJACOORD", [np.column_stack([np.flatnonzero(flat), flat[flat != 0.0]])])
+    if goal.offset:
+        out += ["OBJBCOORD", repr(float(goal.offset)), ""]
+    parts = {b: as_sparse(problem.rows[b], problem.sets[b], problem.m)[source] for b in (*vectors, *matrices)}
+    out += _section("FCOORD", [_lower(parts[b], j, sides[j]) for j, b in enumerate(matrices)])
+    if vectors:
+        whole = sp.coo_array(sp.hstack([parts[b] for b in vectors]))
+        order = np.lexsort(whole.coords[::-1])
+        out += _section("ACOORD", [np.column_stack([*whole.coords, whole.data])[order]])
+    out += _section("BCOORD", [np.column_stack([np.flatnonzero(bounds), -bounds[bounds != 0.0]])])
+    text = "\n".join(out).encode()
+    with writing(path):
+        # No time stamp: the same problem gives the same file.
+        Path(path).write_bytes(gzip.compress(text, mtime=0) if str(path).endswith(".gz") else text)
+
+
+def _lines(problem: FeasibilityProblem) -> tuple[np.ndarray, np.ndarray, FloatArray]:
+    """The constraints of the file: which row each comes from, its cone, and its bound."""
+    source, kinds, bounds = [], [], []
+    for i, (low, high) in enumerate(zip(problem.lower.tolist(), problem.upper.tolist(), strict=True)):
+        sides = [("L=", low)] if low == high else [("L+", low), ("L-", high)]
+        finite = [(kind, bound) for kind, bound in sides if np.isfinite(bound)] or [("F", 0.0)]
+        for kind, bound in finite:
+            source.append(i)
+            kinds.append(kind)
+            bounds.append(bound)
+    return np.array(source, dtype=np.int64), np.array(kinds, dtype="<U2"), np.array(bounds)
+
+
+def _lower(rows: Any, j: int, n: int) -> np.ndarray:
+    """Entries on and below the diagonal: row, matrix, their place, their value."""
+    coo = sp.coo_array(rows)
+    which, place = coo.coords
+    i, k = np.divmod(place, n)
+    keep = i >= k
+    table = np.column_stack([which, np.full(which.size, j), i, k, coo.data])[keep]
+    return table[np.lexsort(table.T[[3, 2, 0]])]
+
+
+def _section(name: str, tables: list[np.ndarray]) -> list[str]:
+    """The lines of a list of coordinates; none where it is empty."""
+    lines = [
+        " ".join([*(str(int(v)) for v in row[:-1]), repr(row[-1])])
+        for table in tables
+        for row in table.tolist()
+    ]
+    return [name, str(len(lines)), *lines, ""] if lines else []

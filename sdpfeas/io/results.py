@@ -19,8 +19,9 @@ from sdpfeas.files import writing
 from sdpfeas.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
-from sdpfeas.verifier.chains.chain import Chain
-from sdpfeas.verifier.results import Claim, Result, Stop, Verdict
+from sdpfeas.verifier.facial_reduction import Chain
+from sdpfeas.verifier.results import Claim, Result
+from sdpfeas.verifier.verdicts import Stop, Verdict
 
 __all__ = ["SavedResult", "load_result", "pack_result", "save_result", "unpack_result"]
 

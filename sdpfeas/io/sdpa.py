@@ -41,11 +41,11 @@ import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
 from sdpfeas.files import read_within, require_room, writing
-from sdpfeas.numerics.float_state import require_ieee
+from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.sdpa_sides import (
+from sdpfeas.problem.reductions.sdpa_forms import (
     BLOCK_ROOM,
     ENTRY_ROOM,
     ROW_ROOM,
@@ -114,7 +114,7 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
     ----------
     problem : FeasibilityProblem
         For ``side="primal"``: PSD and Nonneg blocks and equality rows only (``equality_form`` of
-        :mod:`sdpfeas.problem.reductions.sdpa_sides` brings any problem into that form). For
+        :mod:`sdpfeas.problem.reductions.sdpa_forms` brings any problem into that form). For
         ``side="lmi"``: Free blocks and LMIs, or slack blocks as ``lmi_form`` of the same module
         describes. Names are not kept. Rows stored as products are multiplied out, and rows on the LMI side
         divided by the coefficient of their slack entry, in floating point.

@@ -30,20 +30,20 @@ import scipy.sparse as sp
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
 from sdpfeas.files import require_room
 from sdpfeas.io.matlab import read_matlab, write_matlab
-from sdpfeas.io.rotated import unrotated
-from sdpfeas.numerics.exactness import mean_of
+from sdpfeas.io.rotated_cones import unrotated
+from sdpfeas.numerics.exact_floats import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.sdpa_sides import (
+from sdpfeas.problem.reductions.sdpa_forms import (
     BLOCK_ROOM,
     BLOCK_ROW_ROOM,
     ENTRY_ROOM,
     ROW_ROOM,
 )
 from sdpfeas.problem.rows import Rows, Sparse, as_sparse
-from sdpfeas.problem.rows.arrays import canonical_csr
+from sdpfeas.problem.rows.base import canonical_csr
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
 __all__ = ["read_sedumi", "read_sedumi_program", "write_sedumi"]
@@ -101,7 +101,7 @@ def write_sedumi(
     ----------
     problem : FeasibilityProblem
         Free, Nonneg, SecondOrder and PSD blocks and equality rows only (``equality_form`` of
-        :mod:`sdpfeas.problem.reductions.sdpa_sides` adds slack variables to others). Blocks are put into
+        :mod:`sdpfeas.problem.reductions.sdpa_forms` adds slack variables to others). Blocks are put into
         SeDuMi's order, Free and Nonneg ones into one each. Names are not kept. Rows stored as products are
         multiplied out, in floating point.
     path : path

@@ -18,7 +18,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from sdpfeas.numerics.float_state import blas_is_ieee
+from sdpfeas.numerics.floating_point_environment import blas_is_ieee
 
 __all__ = ["LARGE", "few_threads"]
 

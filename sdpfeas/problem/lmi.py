@@ -12,12 +12,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.harmless import visible
-from sdpfeas.numerics.effort import Work
+from sdpfeas.escaping import visible
+from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import gamma, inflate, product_up, sum_up
 from sdpfeas.problem.rows import Dense, Rows, Sparse, as_rows
-from sdpfeas.problem.rows.arrays import frozen
+from sdpfeas.problem.rows.base import frozen
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import RowError, float_array, listed, require_finite
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
 from sdpfeas.errors import OptionError, ProblemError
-from sdpfeas.numerics.exactness import mean_of
+from sdpfeas.numerics.exact_floats import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.sets import BlockSet, Nonneg
 from sdpfeas.problem.validation import float_array, require_finite
-
-__all__ = ["Objective", "Sense"]
 
 Sense = Literal["max", "min"]
 
@@ -74,3 +72,99 @@ def _exact(part: Any, block: BlockSet) -> FloatArray:
             "floating-point number; pass (C + C') / 2, rounded, if that is what you mean"
         )
     return np.asarray(mean)
+
+
+# ------------------------------------------------------------
+# Feasibility problems with a linear objective, for backends that can optimise.
+
+
+class RowPricing(Protocol):
+    """Rows that a program leaves out until they matter: of very many rows few ever do."""
+
+    @property
+    def program(self) -> ConicProgram:
+        """The program with the rows that are in by now."""
+
+    def extended(self, point: Point, y: FloatArray, gap: float) -> Extension | None:
+        """Return the program with other rows, if some that are missing matter at a point.
+
+        Parameters
+        ----------
+        point : tuple of ndarray
+            A point of the present program.
+        y : ndarray
+            Its multipliers.
+        gap : float
+            How far, relatively, whoever solves it believes to be from the optimum.
+        """
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A program with other rows than the one before.
+
+    Attributes
+    ----------
+    program : ConicProgram
+        The program; same sets, same objective.
+    kept : ndarray
+        For each of its rows the place it had before, or -1 if it is new.
+    """
+
+    program: ConicProgram
+    kept: np.ndarray
+
+
+@dataclass(frozen=True)
+class ConicProgram:
+    """Maximise ``sum_b <objective_b, X_b>`` over the points of a problem.
+
+    Attributes
+    ----------
+    problem : FeasibilityProblem
+        Sets and rows.
+    objective : tuple of ndarray
+        One array per set.
+    scale : int, optional
+        Index of a ``Nonneg(1)`` block tau by which every SpectralBox is multiplied:
+        ``lower·tau·I <= Z <= upper·tau·I`` and ``tr Z = trace·tau``. None: boxes as they are.
+    start : tuple of (tuple of ndarray, ndarray), optional
+        A point and multipliers that may be near the best ones.
+    pricing : RowPricing, optional
+        Knows rows that are left out so far. Solving the program as it is then bounds the value from above
+        only; whoever can asks for more rows on the way.
+    """
+
+    problem: FeasibilityProblem
+    objective: Point
+    scale: int | None = None
+    start: tuple[Point, FloatArray] | None = None
+    pricing: RowPricing | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "objective", self.problem.point(self.objective))
+        if self.scale is not None:
+            if not 0 <= self.scale < len(self.problem.sets) or self.problem.sets[self.scale] != Nonneg(1):
+                raise ProblemError(f"scale must be the index of a Nonneg(1) block, got {self.scale}")
+            if not any(block.bounded for block in self.problem.sets):
+                raise ProblemError("scale is given, but there is no SpectralBox to scale")
+
+    def with_slacks(self) -> ConicProgram:
+        """The same program over the slack form of the problem, for backends that take no LMIs."""
+        slacks = self.problem.slack_form
+        more = (np.zeros(lmi.set.shape) for lmi in self.problem.lmis)
+        start = self.start
+        if start is not None:
+            start = slacks.start_point(start[0]), slacks.start_multipliers(start[1])
+        return ConicProgram(slacks.problem, (*self.objective, *more), self.scale, start)
+
+    def value(self, point: Point) -> float:
+        """Objective at a point."""
+        return float(sum(np.vdot(c, x) for c, x in zip(self.objective, point, strict=True)))
+
+    def unit_point(self, point: Point) -> tuple[FloatArray, ...]:
+        """Divide a point by tau, so that its boxes have their own size again."""
+        if self.scale is None:
+            return point
+        tau = float(point[self.scale][0])
+        return tuple(x / tau for x in point)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from functools import cached_property, reduce
 from os import PathLike
@@ -12,31 +14,71 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ClaimError, ProblemError
-from sdpfeas.harmless import visible
-from sdpfeas.notebook.card import Card
-from sdpfeas.numerics.effort import Work, need
-from sdpfeas.numerics.float_state import require_ieee
-from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.svec import Triangle
-from sdpfeas.problem.hashing import hash_of
+from sdpfeas.escaping import visible
+from sdpfeas.notebook import Card
+from sdpfeas.numerics.cost_estimate import Work, need
+from sdpfeas.numerics.floating_point_environment import require_ieee
+from sdpfeas.numerics.linalg import FloatArray, Triangle
 from sdpfeas.problem.lmi import LMI, checked_lmis, split_multipliers, symmetric_multipliers
-from sdpfeas.problem.reductions.conic import ConicForm, conic_form
-from sdpfeas.problem.reductions.lifting import Lift, lift
-from sdpfeas.problem.reductions.scaling import Scaling, scale_rows
-from sdpfeas.problem.reductions.slack import Slack, with_slacks
+from sdpfeas.problem.problem_file import load_problem, save_problem
+from sdpfeas.problem.reductions.box_to_psd import Lift, lift
+from sdpfeas.problem.reductions.conic_form import ConicForm, conic_form
+from sdpfeas.problem.reductions.lmi_to_slack import Slack, with_slacks
+from sdpfeas.problem.reductions.row_scaling import Scaling, scale_rows
 from sdpfeas.problem.rows import Rows, as_rows
-from sdpfeas.problem.rows.arrays import is_frozen, sealed
+from sdpfeas.problem.rows.base import is_frozen, sealed
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.problem.stored import load_problem, save_problem
 from sdpfeas.problem.validation import RowError, float_array, listed, row_index
+
+# ------------------------------------------------------------
+# The hash of a problem: of everything it holds, the same in every process and on every machine.
+
+
+def hash_of(problem: FeasibilityProblem) -> str:
+    """SHA-256 of the content of a problem."""
+    digest = hashlib.sha256(b"sdpfeas problem 1\n")
+    header = {
+        "sets": [block.spec() for block in problem.sets],
+        "row_names": problem.row_names,
+        "block_names": problem.block_names,
+    }
+    digest.update(json.dumps(header, sort_keys=True).encode())
+    for array in (problem.lower, problem.upper):
+        _hash_array(digest, array)
+    for rows in problem.rows:
+        _hash_rows(digest, rows)
+    for lmi in problem.lmis:
+        digest.update(json.dumps({"lmi": lmi.name, "set": lmi.set.spec()}, sort_keys=True).encode())
+        _hash_array(digest, lmi.constant)
+        for rows in lmi.coefficients:
+            _hash_rows(digest, rows)
+    return digest.hexdigest()
+
+
+def _hash_array(digest: Any, array: np.ndarray) -> None:
+    kind = "<f8" if array.dtype.kind == "f" else "<i8"
+    digest.update(f"{kind}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
+
+
+def _hash_rows(digest: Any, rows: Rows | None) -> None:
+    if rows is None:
+        digest.update(b"none")
+        return
+    numbers, arrays, children = rows.state()
+    digest.update(f"{rows.kind}{json.dumps(numbers, sort_keys=True)}{len(children)}".encode())
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        _hash_array(digest, arrays[name])
+    for child in children:
+        _hash_rows(digest, child)
+
 
 #: Blocks that are listed where a problem is shown.
 SHOWN_BLOCKS = 12
 
 #: A point: one array per set.
 Point = tuple[FloatArray, ...]
-
-__all__ = ["FeasibilityProblem", "Point"]
 
 
 class FeasibilityProblem:
@@ -319,7 +361,7 @@ class FeasibilityProblem:
         return conic_form(self, triangle)
 
     def scaled(self) -> Scaling:
-        """Scale rows to norm about one by powers of two; see :mod:`sdpfeas.problem.reductions.scaling`."""
+        """Scale rows to norm about one by powers of two (:mod:`sdpfeas.problem.reductions.row_scaling`)."""
         return scale_rows(self)
 
     @cached_property

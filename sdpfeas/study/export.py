@@ -9,7 +9,7 @@ from typing import Any
 from sdpfeas.errors import OptionError
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
-from sdpfeas.io.text_tables import csv_table
+from sdpfeas.io.tables import csv_table
 from sdpfeas.study.store import Store
 
 __all__ = ["COLUMNS", "to_csv", "write_table"]

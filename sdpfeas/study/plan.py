@@ -19,8 +19,9 @@ from sdpfeas.cards.loader import ForeignCode, own_code_only
 from sdpfeas.cards.toml import located, raise_all
 from sdpfeas.errors import SdpfeasError
 from sdpfeas.families.problem_cards import ProblemMember, find_problem
+from sdpfeas.study.cell_task import CellQuestion
 from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
-from sdpfeas.study.foreign import (
+from sdpfeas.study.dropin_process import (
     ForeignFamily,
     ForeignMember,
     foreign_members,
@@ -30,7 +31,6 @@ from sdpfeas.study.foreign import (
     solver_facts,
 )
 from sdpfeas.study.judging import judge
-from sdpfeas.study.question import CellQuestion
 from sdpfeas.study.settings import Settings
 from sdpfeas.trials.trial import Run, Trial
 
@@ -109,7 +109,7 @@ class Comparison(Plan[ComparisonCell]):
         source, settings = cell.solver.found_at, self.settings
         problem = self.build(cell.problem)
         question = CellQuestion(source, dict(cell.solver.given), problem, settings.time_limit, settings.tol)
-        return Trial("sdpfeas.study.question:answer", pickle.dumps(question), settings.limits, source)
+        return Trial("sdpfeas.study.cell_task:answer", pickle.dumps(question), settings.limits, source)
 
     def judge(self, cell: ComparisonCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
         """Verify what the solver claims."""

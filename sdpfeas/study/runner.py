@@ -11,9 +11,9 @@ from typing import Any
 
 from sdpfeas.errors import SdpfeasError, StudyError
 from sdpfeas.study.cells import Cell, Plan, Record
-from sdpfeas.study.choices import Retry
 from sdpfeas.study.engines import Engine, Place
 from sdpfeas.study.environment import describe_environment
+from sdpfeas.study.settings import Retry
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import Interrupted
 

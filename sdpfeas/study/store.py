@@ -7,12 +7,14 @@ runners ever compute the same one. What a dead runner had taken is given back.
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -20,14 +22,148 @@ from typing import Any
 
 import psutil
 
-from sdpfeas.errors import FileFormatError, StudyError, in_words
+from sdpfeas.errors import FileFormatError, SdpfeasError, StudyError, in_words
+from sdpfeas.escaping import visible
 from sdpfeas.files import require_place
+from sdpfeas.notebook import Card
 from sdpfeas.study.cells import Plan, ProblemRow, Record, SolverRow
-from sdpfeas.study.choices import Retry
-from sdpfeas.study.shown import Shown
-from sdpfeas.study.stored import DAMAGED, checked
+from sdpfeas.study.settings import Retry
 
-__all__ = ["Store"]
+# ------------------------------------------------------------
+# A study in one line, and as a card in a notebook.
+
+#: Solvers that a card lists at most.
+SHOWN_SOLVERS = 20
+
+
+class Shown:
+    """What has cells and lies in a file shows itself by what became of them."""
+
+    path: Path
+
+    def cells(self, *, texts: bool = True) -> list[dict[str, Any]]:
+        """All cells, with or without their texts."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """Where the study is, and how far."""
+        place = visible(str(self.path))
+        try:
+            counts = Counter(_became(cell) for cell in self.cells(texts=False))
+        except (SdpfeasError, sqlite3.Error):
+            return f"Store: {place}, closed or not readable"
+        return f"Store: {place}, {counts.total()} cell(s)" + (f": {_listed(counts)}" if counts else "")
+
+    def _repr_html_(self) -> str:
+        """Show what every solver decided, as a card in a notebook."""
+        try:
+            cells = self.cells(texts=False)
+        except (SdpfeasError, sqlite3.Error):
+            return Card("Study", "plain", str(self.path), note="closed or not readable").html()
+        by_solver: dict[str, Counter[str]] = {}
+        for cell in cells:
+            by_solver.setdefault(cell["solver"], Counter())[_became(cell)] += 1
+        facts = [(name, _listed(counts)) for name, counts in list(by_solver.items())[:SHOWN_SOLVERS]]
+        problems = len({cell["problem"] for cell in cells})
+        title = f"{self.path.name}: {len(by_solver)} solver(s), {problems} problem(s), {len(cells)} cell(s)"
+        more = len(by_solver) - SHOWN_SOLVERS
+        note = f"… and {more} more solvers" if more > 0 else ""
+        return Card("Study", "plain", title, facts, note=note).html()
+
+
+def _became(cell: dict[str, Any]) -> str:
+    """The verdict of a cell, else how it ended, else where it stands."""
+    return str(cell["verdict"] or cell["outcome"] or cell["state"])
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in counts.most_common())
+
+
+# ------------------------------------------------------------
+# What the rows of a study database must hold: a damaged file must not pass for a study.
+
+#: What a database that is not whole may raise; its words may be no text either.
+DAMAGED = (sqlite3.Error, UnicodeDecodeError)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not math.isnan(value)
+
+
+def _is_span(value: Any) -> bool:
+    return _is_number(value) and 0.0 <= value < math.inf
+
+
+def _is_table(value: Any) -> bool:
+    try:
+        return isinstance(json.loads(value), dict)
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def _is_settings(value: Any) -> bool:
+    if not _is_table(value):
+        return False
+    settings = json.loads(value)
+    return all(_is_span(settings.get(name)) for name in ("time_limit", "memory_limit"))
+
+
+#: What each column holds; those that are always filled, and those that may be empty.
+FILLED: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("solver", "problem", "card", "kind", "summary", "state"), _is_text),
+    **dict.fromkeys(("key", "name", "label", "backend", "version", "source", "command", "host"), _is_text),
+    **dict.fromkeys(("rows", "size", "attempts", "id"), _is_count),
+    **dict.fromkeys(("parameters", "options", "environment"), _is_table),
+    "settings": _is_settings,
+    "seed": lambda value: isinstance(value, int),
+    "started": _is_span,
+}
+OPTIONAL: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("outcome", "verdict", "proof", "claimed", "reason", "explanation"), _is_text),
+    **dict.fromkeys(("raw_status", "stop", "log"), _is_text),
+    **dict.fromkeys(("run", "peak_memory"), _is_count),
+    **dict.fromkeys(("solve_time", "cpu_time", "verify_time"), _is_span),
+    **dict.fromkeys(("margin", "lower", "upper", "error"), _is_number),
+    "iterations": lambda value: isinstance(value, int),
+    "info": _is_table,
+    "data": lambda value: isinstance(value, bytes),
+}
+
+#: What a finished cell has in any case.
+FINISHED = ("outcome", "verdict", "solve_time", "verify_time")
+
+
+def checked(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it is.
+
+    Parameters
+    ----------
+    row : dict
+        Values by column.
+
+    Raises
+    ------
+    FileFormatError
+        If a value cannot be one of its column.
+    """
+    needed = FINISHED if row.get("state") == "done" else ()
+    for name, value in row.items():
+        if value is None and name in OPTIONAL and name not in needed:
+            continue
+        fits = FILLED.get(name) or OPTIONAL.get(name)
+        if fits is not None and not fits(value):
+            raise FileFormatError(f"damaged: {name} is {value!r:.60}")
+    return row
+
 
 VERSION = 1
 

@@ -11,13 +11,19 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.csgraph
+import scipy.sparse.linalg
 
-from sdpfeas.numerics.effort import Work, need
+from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.linalg import FloatArray, smallest, symmetrize
 from sdpfeas.numerics.rounding import (
+    TINY,
+    UNIT,
     definite,
     difference_down,
     gamma,
@@ -30,11 +36,10 @@ from sdpfeas.numerics.rounding import (
     symmetric_norm_upper,
 )
 from sdpfeas.problem.rows import Rows
-
-__all__ = ["Gram", "ScaledGram", "need_gram"]
+from sdpfeas.problem.rows.base import longest_row, stored_rows
 
 #: Share of a computed smallest eigenvalue that is asked of its proof; the rest is left to rounding.
-CAUTION = 0.5
+BOUND_SHARE = 0.5
 
 #: What underflow may take from an entry of the Gram matrix of vectors in units: fewer than 2**100 times the
 #: smallest normal number, times entries of up to 2**200.
@@ -157,7 +162,7 @@ class ScaledGram(Gram):
             return 0.0
         if self.matrix.ndim == 1:
             return max(float(difference_down(np.min(self.matrix, initial=math.inf), self.error)), 0.0)
-        bound = CAUTION * smallest(self.matrix)
+        bound = BOUND_SHARE * smallest(self.matrix)
         proven = bound > 0.0 and definite(self.matrix, shift=float(sum_up(bound, self.error)))
         return bound if proven else 0.0
 
@@ -172,3 +177,198 @@ class ScaledGram(Gram):
         scaled = np.ldexp(target, self.exponents)
         solved = scaled / self.matrix if self.matrix.ndim == 1 else self._inverse @ scaled
         return np.ldexp(solved, self.exponents)
+
+
+# ------------------------------------------------------------
+# Sparse symmetric matrices: factors, and a proof of how large the smallest eigenvalue is at least.
+
+#: Share of a computed smallest eigenvalue that is asked of its proof; the rest is left to rounding.
+SHIFT_SHARE = 0.5
+
+#: Operations with single numbers that take as long as writing one.
+PER_NUMBER = 2.0
+
+
+def envelope(matrix: Any) -> tuple[float, float]:
+    """Entries of a factor, and products it takes, where rows are ordered to lie close to the diagonal.
+
+    Parameters
+    ----------
+    matrix : sparse array
+        Symmetric matrix.
+    """
+    order = scipy.sparse.csgraph.reverse_cuthill_mckee(sp.csr_array(matrix), symmetric_mode=True)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    i, j = sp.coo_array(matrix).coords
+    widths = np.zeros(matrix.shape[0])
+    np.maximum.at(widths, place[i], (place[i] - place[j]).astype(np.float64))
+    return float(np.sum(widths + 1.0)), float(np.sum((widths + 1.0) ** 2))
+
+
+def sparse_factor(matrix: Any) -> Any:
+    """Factors of a sparse symmetric matrix without regard to the size of its pivots.
+
+    Parameters
+    ----------
+    matrix : sparse array
+        Symmetric matrix.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a pivot is zero.
+    """
+    entries, products = envelope(matrix)
+    need("a sparse factor", numbers=products / PER_NUMBER + 20.0 * entries, memory=64.0 * entries)
+    try:
+        return scipy.sparse.linalg.splu(
+            sp.csc_array(matrix),
+            permc_spec="MMD_AT_PLUS_A",
+            diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
+        )
+    except RuntimeError as error:
+        raise np.linalg.LinAlgError(f"a sparse factor: {error}") from None
+
+
+def smallest_lower(matrix: Any, factor: Any) -> float:
+    """Proven lower bound of the smallest eigenvalue of a sparse symmetric matrix; zero if none is positive.
+
+    With ``c`` below a computed smallest eigenvalue, ``L D L'`` is formed from the computed factors of
+    ``A - c·I``. If D is positive it is semidefinite whatever rounding did to it, and the smallest eigenvalue
+    of A is at least c less the norm of the residual.
+
+    Parameters
+    ----------
+    matrix : sparse array
+        The matrix, exactly symmetric.
+    factor : object
+        From :func:`sparse_factor`, of the same matrix; it only has to help.
+    """
+    n = matrix.shape[0]
+    coo = sp.coo_array(matrix)
+    if not np.isfinite(coo.data).all():
+        return 0.0
+    inverse = scipy.sparse.linalg.LinearOperator((n, n), matvec=factor.solve, dtype=np.float64)
+    try:
+        start = np.random.default_rng(0).normal(size=n)
+        least = scipy.sparse.linalg.eigsh(
+            inverse, k=1, which="LA", tol=1e-2, v0=start, return_eigenvectors=False
+        )
+        shift = SHIFT_SHARE / float(least[0])
+        if not 0.0 < shift < np.inf:
+            return 0.0
+        shifted = sp.csc_array(matrix - shift * sp.eye_array(n))
+        own = sparse_factor(shifted)
+    except (np.linalg.LinAlgError, scipy.sparse.linalg.ArpackError, ZeroDivisionError):
+        return 0.0
+    missed = _residual_upper(shifted, own)
+    largest = float(np.max(np.abs(coo.data), initial=0.0))
+    rounding = product_up(4.0 * UNIT, sum_up(largest, shift))
+    return max(float(difference_down(shift, sum_up(missed, rounding))), 0.0)
+
+
+def _residual_upper(matrix: Any, factor: Any) -> float:
+    """Bound of the norm of ``A - L D L'`` for computed factors; infinity if D is not positive."""
+    lower, pivots = sp.csr_array(factor.L), np.asarray(factor.U.diagonal())
+    order = factor.perm_r
+    if not (np.array_equal(order, factor.perm_c) and np.all(pivots > 0.0) and np.isfinite(pivots).all()):
+        return float("inf")
+    if not np.isfinite(lower.data).all():
+        return float("inf")
+    coo = sp.coo_array(matrix)
+    placed = sp.csr_array((coo.data, (order[coo.coords[0]], order[coo.coords[1]])), matrix.shape)
+    product = (lower @ sp.diags_array(pivots)) @ lower.T
+    left = np.asarray(abs(placed - product).sum(axis=1)).ravel()
+    sizes: FloatArray = abs(lower) @ (pivots * (abs(lower).T @ np.ones(lower.shape[0])))
+    depth = int(np.max(np.diff(lower.indptr), initial=0)) + 8
+    count = lower.shape[0]
+    # Rows are added up with as many roundings as they have entries, at most all.
+    rounding = product_up(gamma(depth), inflate(np.max(sizes, initial=0.0), 2 * count))
+    lost = float(count) * depth * TINY * (1.0 + float(np.max(pivots, initial=0.0)))
+    return float(sum_up(inflate(np.max(left, initial=0.0), count + 2), rounding, lost))
+
+
+# ------------------------------------------------------------
+# Gram matrices of many sparse vectors: as :mod:`sdpfeas.verifier.gram`, without a dense matrix anywhere.
+
+#: Roundings in one entry of the vectors, at the most.
+ENTRY = 4
+
+#: Pairs of entries in one column, and products of a factor, that are computed number by number: some seconds.
+MOST_PAIRS, MOST_PRODUCTS = 1e8, 5e9
+
+
+class SparseGram(Gram):
+    """Inner products of sparse vectors, each times a power of two such that its norm is about one.
+
+    Parameters
+    ----------
+    vectors : sparse array
+        One vector a row, its largest entries about one, each entry off by a few roundings.
+    exponents : ndarray of int
+        The power of two each is to be multiplied by.
+    """
+
+    def __init__(self, vectors: Any, exponents: np.ndarray) -> None:
+        csr = sp.csr_array(vectors)
+        squares = np.bincount(stored_rows(csr), weights=csr.data * csr.data, minlength=csr.shape[0])
+        power = -np.frexp(np.sqrt(squares))[1]
+        self._vectors = sp.csr_array(
+            (np.ldexp(csr.data, power[stored_rows(csr)]), csr.indices, csr.indptr), csr.shape
+        )
+        self.exponents = power - exponents
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The matrix, exactly symmetric."""
+        counts = np.bincount(self._vectors.indices, minlength=1).astype(np.float64)
+        pairs = float(counts @ counts)
+        need("the Gram matrix of the equality rows", numbers=10.0 * pairs, memory=40.0 * pairs)
+        product = sp.csr_array(self._vectors @ self._vectors.T)
+        return sp.csr_array(0.5 * (product + product.T))
+
+    @cached_property
+    def error(self) -> float:
+        """Bound of the spectral norm of what rounding and underflow did to the matrix."""
+        sizes = abs(self._vectors)
+        along = sizes @ (sizes.T @ np.ones(sizes.shape[0]))
+        depth = longest_row(self._vectors) + 2 * ENTRY + 4
+        largest = inflate(np.max(along, initial=0.0), 2 * sum(sizes.shape))
+        return float(sum_up(product_up(gamma(depth), largest), product_up(LOST, float(sizes.shape[0]))))
+
+    @cached_property
+    def fits(self) -> bool:
+        """Whether a factor is sparse enough to be computed number by number."""
+        counts = np.bincount(self._vectors.indices, minlength=1).astype(np.float64)
+        return float(counts @ counts) < MOST_PAIRS and envelope(self.matrix)[1] < MOST_PRODUCTS
+
+    @property
+    def usable(self) -> bool:
+        """Whether the matrix could be factored."""
+        return self._factor is not None
+
+    @cached_property
+    def _factor(self) -> Any | None:
+        if not (np.isfinite(self.matrix.data).all() and np.all(self.matrix.diagonal() > 0.0)):
+            return None
+        try:
+            return sparse_factor(self.matrix)
+        except np.linalg.LinAlgError:
+            return None
+
+    @cached_property
+    def smallest_lower(self) -> float:
+        """Proven lower bound of the smallest eigenvalue; zero if none is proven to be positive."""
+        if self._factor is None or not math.isfinite(self.error):
+            return 0.0
+        return max(float(difference_down(smallest_lower(self.matrix, self._factor), self.error)), 0.0)
+
+    def combination(self, target: FloatArray) -> FloatArray:
+        """Weights of the vectors whose combination has given inner products, in plain arithmetic."""
+        assert self._factor is not None
+        scaled = np.ldexp(target, self.exponents)
+        found = self._factor.solve(scaled)
+        found = found + self._factor.solve(scaled - self.matrix @ found)
+        return np.ldexp(found, self.exponents)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sdpfeas.errors import ClaimError, TruthError
-from sdpfeas.harmless import visible
+import numpy as np
+
+from sdpfeas.errors import ClaimError, TruthError, hint
+from sdpfeas.escaping import visible
+from sdpfeas.notebook import Card, bars, spectrum
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.verifier import shown
-from sdpfeas.verifier.chains.chain import Chain
-from sdpfeas.verifier.chains.words import tell
-from sdpfeas.verifier.conflicts import Conflict, conflicts
-from sdpfeas.verifier.named import find_block, find_row
-from sdpfeas.verifier.prune import prune_certificate
+from sdpfeas.verifier.conflicts import Conflict, conflicts, prune_certificate
+from sdpfeas.verifier.facial_reduction import Chain, tell
 from sdpfeas.verifier.verdicts import Proof, Reading, Stop, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = ["Check", "Claim", "Conflict", "Proof", "Reading", "Result", "Stop", "Verdict"]
 
 
 @dataclass(frozen=True)
@@ -134,15 +133,13 @@ class Check:
         limit : int
             How many conflicting rows to list at most.
         """
-        lines = [shown.labelled(self), self.reason]
+        lines = [labelled(self), self.reason]
         if self.margin is not None:
             lines.append(f"margin: {self.margin:.3g}, relative to the size of the data")
         if self.repairs:
             lines.append("repaired before it held: " + "; ".join(self.repairs))
         if self.verdict == Verdict.FEASIBLE and self.point is not None:
-            lines += [
-                shown.lmi_depth(self.problem, j, self.point) for j in range(len(self.problem.lmis))[:limit]
-            ]
+            lines += [lmi_depth(self.problem, j, self.point) for j in range(len(self.problem.lmis))[:limit]]
         if self.chain is not None:
             lines += tell(self.problem, self.chain)
         found = self.conflict(prune=prune, sets=True)
@@ -169,11 +166,11 @@ class Check:
 
     def __repr__(self) -> str:
         """Verdict, proof and margin in one line."""
-        return f"Check: {shown.headline(self)}"
+        return f"Check: {headline(self)}"
 
     def _repr_html_(self) -> str:
         """Show the verdict as a card in a notebook."""
-        return shown.verdict_card(self).html()
+        return verdict_card(self).html()
 
 
 @dataclass(frozen=True)
@@ -320,9 +317,107 @@ class Result:
 
     def __repr__(self) -> str:
         """Verdict, proof, margin, backend and time in one line."""
-        return f"Result: {shown.headline(self.check)}, {self.backend} in {self.wall_time:.3g} s"
+        return f"Result: {headline(self.check)}, {self.backend} in {self.wall_time:.3g} s"
 
     def _repr_html_(self) -> str:
         """Show the verdict as a card in a notebook."""
         facts = [("backend", f"{self.backend}: {self.stop}"), ("time", f"{self.wall_time:.3g} s")]
-        return shown.verdict_card(self.check, self.reason, facts).html()
+        return verdict_card(self.check, self.reason, facts).html()
+
+
+# ------------------------------------------------------------
+# Verdicts in one line, and as a card in a notebook.
+
+#: Conflicts, blocks and the sides of matrices that a picture shows at most.
+SHOWN_CONFLICTS = 8
+SHOWN_BLOCKS = 6
+SHOWN_SIDE = 300
+
+
+def headline(check: Check) -> str:
+    """Verdict, proof and margin; the reason where nothing is proved."""
+    if check.proof is None:
+        return f"{labelled(check)}: {check.reason}"
+    return labelled(check, margin="" if check.margin is None else f", margin {check.margin:.3g}")
+
+
+def labelled(check: Check, margin: str = "") -> str:
+    """Verdict with its proof, and the numbers it is about where these are not the stored ones."""
+    parts = [f"{check.proof} proof{margin}"] if check.proof else []
+    parts += [] if check.reading == "stored" else [f"numbers as {check.reading}"]
+    return check.verdict.upper() + (f" ({', '.join(parts)})" if parts else "")
+
+
+def lmi_depth(problem: FeasibilityProblem, j: int, point: Point) -> str:
+    """How deep the value of an LMI lies in its set."""
+    lmi = problem.lmis[j]
+    depth = lmi.set.depth(lmi.value(point))
+    return f"  LMI {problem.lmi_name(j)}: least eigenvalue {depth:.3g} inside {lmi.set.described()}"
+
+
+def verdict_card(check: Check, reason: str = "", facts: Sequence[tuple[str, str]] = ()) -> Card:
+    """A verdict with its proof and margin; with a picture of the point, or of the conflict."""
+    every = [("proof", str(check.proof or "none"))]
+    if check.reading != "stored":
+        every.append(("numbers", f"as {check.reading}"))
+    if check.margin is not None:
+        every.append(("margin", f"{check.margin:.3g}, relative to the size of the data"))
+    if check.repairs:
+        every.append(("repaired", "; ".join(check.repairs)))
+    title = f"{len(check.problem.sets)} block(s), {check.problem.m} row(s)"
+    note = reason or check.reason
+    return Card(
+        check.verdict.upper(), str(check.verdict), title, [*every, *facts], picture=_picture(check), note=note
+    )
+
+
+def _picture(check: Check) -> str:
+    found = check.conflict(sets=True)
+    if found:
+        return bars([(each.name, each.weight) for each in found[:SHOWN_CONFLICTS]])
+    if check.point is None:
+        return ""
+    shown: list[tuple[str, list[float]]] = []
+    problem = check.problem
+    for b, (block, part) in enumerate(zip(problem.sets, check.point, strict=True)):
+        if len(shown) < SHOWN_BLOCKS and block.n <= SHOWN_SIDE and not block.free and np.isfinite(part).all():
+            with suppress(np.linalg.LinAlgError):
+                shown.append((problem.block_name(b), [float(v) for v in block.spectrum(part)]))
+    return spectrum(shown)
+
+
+# ------------------------------------------------------------
+# Blocks, rows and LMIs by name.
+
+#: Names that are looked at, or listed, for a hint.
+HINTED = 30
+
+
+def find_block(problem: FeasibilityProblem, which: str | int) -> int:
+    """Index of a block, given by its name or its index."""
+    return _place(which, problem.block_names, len(problem.sets), "block")
+
+
+def find_row(problem: FeasibilityProblem, which: str | int) -> int:
+    """Index of a row or an LMI, given by its name or its index; LMIs are numbered after the rows."""
+    if not problem.lmis:
+        return _place(which, problem.row_names, problem.m, "row")
+    rows = problem.row_names or [""] * problem.m
+    names = [*rows, *(lmi.name or "" for lmi in problem.lmis)]
+    return _place(which, names, len(names), "row or LMI")
+
+
+def _place(which: str | int, names: Sequence[str] | None, count: int, what: str) -> int:
+    if isinstance(which, str):
+        if names is None:
+            raise ClaimError(f"{what}s of this problem have no names; use an index below {count}")
+        if which not in names:
+            near = visible(hint(which, names[:HINTED]))
+            raise ClaimError(f"no {what} is called {visible(which)!r}; {near}")
+        return names.index(which)
+    if isinstance(which, bool) or not hasattr(which, "__index__"):
+        raise ClaimError(f"a {what} is given by its name or its index, not by {type(which).__name__}")
+    place = which.__index__()
+    if not -count <= place < count:
+        raise ClaimError(f"there is no {what} {place}: the problem has {count}")
+    return place % count

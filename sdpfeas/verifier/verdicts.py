@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from sdpfeas.errors import OptionError, TruthError
-
-__all__ = ["Proof", "Reading", "Stop", "Verdict", "as_reading"]
 
 
 class Verdict(StrEnum):
@@ -68,3 +69,43 @@ class Stop(StrEnum):
     NUMERICAL = "numerical trouble"
     UNSUPPORTED = "problem not supported"
     ERROR = "error"
+
+
+# ------------------------------------------------------------
+# What one test of a claim comes to.
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Whether a proof went through, by what relative margin, and what was shown or missing.
+
+    Attributes
+    ----------
+    proven : bool
+        Whether the verdict may be granted.
+    margin : float
+        By how much, relative to the size of the data.
+    reason : str
+        What was shown, or what is missing.
+    evidence : optional
+        The point or multipliers the proof is about, if not those that were handed in.
+    repairs : tuple of str
+        What was changed to get there.
+    rational : optional
+        The evidence as fractions, where the proof is exact.
+    dependent : bool
+        Whether a proof failed because equality rows are not provably independent.
+    """
+
+    proven: bool
+    margin: float
+    reason: str
+    evidence: Any = None
+    repairs: tuple[str, ...] = ()
+    rational: Any = None
+    dependent: bool = False
+
+
+def refuse(reason: str, *, dependent: bool = False) -> Outcome:
+    """Return an outcome that proves nothing."""
+    return Outcome(False, -math.inf, reason, dependent=dependent)

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import sdpfeas as sf
 from sdpfeas.auditor import audit as auditor
-from sdpfeas.auditor.arithmetic import nearest
-from sdpfeas.auditor.audit import Finding, NotProved, audit, prove
+from sdpfeas.auditor.arithmetic import NotProved, nearest
+from sdpfeas.auditor.audit import Finding, audit, prove
 from sdpfeas.io.results import SavedResult, load_result, save_result
 from sdpfeas.problem.rows import Combined, Dense
 

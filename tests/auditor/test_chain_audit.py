@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.auditor import chains
+from sdpfeas.auditor import facial_reduction
 from sdpfeas.auditor.audit import Finding, audit
-from sdpfeas.families.chains import PlantedChainOptions, PlantedFaces
+from sdpfeas.families.planted import PlantedChainOptions, PlantedFaces
 from sdpfeas.io.results import SavedResult
-from sdpfeas.numerics.written import written
+from sdpfeas.numerics.decimals import written
 
 KINDS = [("integer", "primal", True), ("integer", "primal", False), ("float", "primal", True)]
 KINDS += [("integer", "lmi", True), ("integer", "native", True)]
@@ -112,12 +112,12 @@ def test_a_forged_answer_about_other_numbers_is_not_confirmed():
     )
 )
 def test_numbers_are_read_as_the_library_reads_them(value):
-    assert chains.read(value) == written(value)
+    assert facial_reduction.read(value) == written(value)
 
 
 def test_what_is_read_rounds_to_what_is_stored():
     for value in (1 / 3, 0.3, 2.0**-1060, 1e300, 123456789.123456789):
-        assert float(Fraction(chains.read(value))) == value
+        assert float(Fraction(facial_reduction.read(value))) == value
 
 
 def test_a_chain_says_nothing_about_numbers_read_otherwise():

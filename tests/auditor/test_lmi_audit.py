@@ -5,8 +5,9 @@ import pytest
 from auditing import audited, saved
 
 import sdpfeas as sf
-from sdpfeas.auditor.audit import Finding, NotProved, audit, prove
-from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
+from sdpfeas.auditor.arithmetic import NotProved
+from sdpfeas.auditor.audit import Finding, audit, prove
+from sdpfeas.families.planted import feasible_lmis, infeasible_lmis
 
 MIXES = {
     "free": [sf.Free(3)],

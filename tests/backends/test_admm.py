@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.backends.admm import Admm, AdmmOptions
-from sdpfeas.backends.admm import graph as graphs
-from sdpfeas.backends.admm import space as vectors
-from sdpfeas.backends.admm.evidence import Equations
-from sdpfeas.backends.admm.space import Space, equilibrate
+from sdpfeas.backends import admm as graphs
+from sdpfeas.backends import admm as vectors
+from sdpfeas.backends.admm import Admm, AdmmOptions, Equations, Space, equilibrate
 from sdpfeas.deadline import Deadline
-from sdpfeas.families import planting as planted
+from sdpfeas.families import planted
 
 MIXES = planted.set_mixes()
 

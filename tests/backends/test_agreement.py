@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.families import planting as planted
+from sdpfeas.families import planted
 from sdpfeas.numerics.linalg import random_orthogonal
-from sdpfeas.testing.conformance import scaled_twin
+from sdpfeas.testing import scaled_twin
 
 #: Backends that are quick enough to be asked every generated problem.
 BACKENDS = ["spectral-ipm", "dual-lbfgs", "admm", "clarabel", "scs"]

@@ -7,8 +7,9 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.backends.claimed import claimed_verdict
-from sdpfeas.families.chains import PlantedFaces
-from sdpfeas.verifier.results import Claim, Stop, Verdict
+from sdpfeas.families.planted import PlantedFaces
+from sdpfeas.verifier.results import Claim
+from sdpfeas.verifier.verdicts import Stop, Verdict
 
 ONE = np.ones(1)
 

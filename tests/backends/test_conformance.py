@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.testing.conformance import check_backend
+from sdpfeas.testing import check_backend
 
 ROOT = Path(__file__).parents[2]
 #: Alternating projections take their time, and of the programs that are wrapped alike one is enough here.

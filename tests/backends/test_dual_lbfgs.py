@@ -9,11 +9,10 @@ import pytest
 from sklearn.datasets import load_iris
 
 import sdpfeas as sf
-from sdpfeas.backends.dual.evidence import fit_numbers
-from sdpfeas.backends.dual.function import DualFunction, Units
-from sdpfeas.backends.dual.lbfgs import DualLbfgs
+from sdpfeas.backends.dual.backend import DualLbfgs, fit_numbers
+from sdpfeas.backends.dual.dual_function import DualFunction, Units
 from sdpfeas.deadline import Deadline
-from sdpfeas.families import planting as planted
+from sdpfeas.families import planted
 from sdpfeas.problem.rows import Dense
 
 MIXES = planted.set_mixes()

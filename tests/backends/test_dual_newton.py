@@ -7,15 +7,14 @@ import pytest
 from sklearn.datasets import load_iris
 
 import sdpfeas as sf
-from sdpfeas.backends.dual import lbfgs as dual_lbfgs
-from sdpfeas.backends.dual import newton as dual_newton
-from sdpfeas.backends.dual.function import DualFunction, Units
-from sdpfeas.backends.dual.lbfgs import DualLbfgs
-from sdpfeas.backends.dual.newton import Newton, curvature, even_multipliers, model_step, suits
-from sdpfeas.families import WLDA
-from sdpfeas.families import planting as planted
+from sdpfeas.backends.dual import ascent as dual_newton
+from sdpfeas.backends.dual import backend as dual_lbfgs
+from sdpfeas.backends.dual.ascent import Newton, curvature, even_multipliers, model_step, suits
+from sdpfeas.backends.dual.backend import DualLbfgs
+from sdpfeas.backends.dual.dual_function import DualFunction, Units
+from sdpfeas.drivers.bracket import GAP_PER_MARGIN, Bracket, Watch
+from sdpfeas.families import WLDA, planted
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.search.bracket import GAP_PER_MARGIN, Bracket, Watch
 
 MIXES = planted.set_mixes()
 

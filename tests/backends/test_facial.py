@@ -6,16 +6,16 @@ import scipy.io
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.backends.asking import ask
+from sdpfeas.backends.dispatch import ask
 from sdpfeas.backends.facial.backend import Facial
 from sdpfeas.backends.facial.search import search
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.deadline import Deadline
-from sdpfeas.families.chains import PlantedChainOptions, PlantedFaces
+from sdpfeas.families.planted import PlantedChainOptions, PlantedFaces
 from sdpfeas.io.results import load_result, save_result
 from sdpfeas.numerics.linalg import random_orthogonal
-from sdpfeas.problem.reductions.integral import integral_rows
-from sdpfeas.verifier.chains.replay import walk
+from sdpfeas.problem.reductions.integer_rows import integral_rows
+from sdpfeas.verifier.facial_reduction import walk
 
 
 def found(problem):

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.backends.asking import ask
 from sdpfeas.backends.auto import preferred
-from sdpfeas.backends.contract import ALL_SETS
+from sdpfeas.backends.base import ALL_SETS
+from sdpfeas.backends.dispatch import ask
 from sdpfeas.backends.inquiry import FREE, Listener
 from sdpfeas.deadline import Deadline
-from sdpfeas.families import planting as planted
+from sdpfeas.families import planted
 from sdpfeas.families.graphs import Theta
-from sdpfeas.verifier import cases, numeric
+from sdpfeas.verifier import numeric, proof_attempts
 
 ROOT = Path(__file__).parents[2]
 MIXES = planted.set_mixes()
@@ -27,11 +27,9 @@ MIXES = planted.set_mixes()
 #: What a backend may know of the verifier: the words of a claim, and linear algebra that proves nothing.
 ALLOWED = {
     "sdpfeas.verifier.results",
-    "sdpfeas.verifier.free_columns",
+    "sdpfeas.verifier.equality_correction",
     # A chain is proved step by step as it is found.
-    "sdpfeas.verifier.chains.chain",
-    "sdpfeas.verifier.chains.replay",
-    "sdpfeas.verifier.chains.words",
+    "sdpfeas.verifier.facial_reduction",
 }
 
 
@@ -64,7 +62,7 @@ class Proofs:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.counts: Counter[tuple[str, bytes]] = Counter()
         for name in ("prove_point", "prove_certificate", "exact_point", "exact_certificate"):
-            for module in (cases, numeric):
+            for module in (proof_attempts, numeric):
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, self._counted(name, getattr(module, name)))
 
@@ -226,10 +224,10 @@ def test_proofs_on_the_way_take_a_share_of_the_time(monkeypatch: pytest.MonkeyPa
     def slow(*_: Any) -> Any:
         tried.append(1)
         time.sleep(1.2 * FREE)
-        return cases.refuse("slow")
+        return proof_attempts.refuse("slow")
 
-    monkeypatch.setattr(cases, "prove_point", slow)
-    monkeypatch.setattr(cases, "repaired_points", lambda *_: iter(()))
+    monkeypatch.setattr(proof_attempts, "prove_point", slow)
+    monkeypatch.setattr(proof_attempts, "repaired_points", lambda *_: iter(()))
     problem = plant(True, "box trace").problem
     inquiry = sf.Inquiry(problem)
     points = [(np.eye(problem.sets[0].n) * (1.0 + k),) for k in range(20)]

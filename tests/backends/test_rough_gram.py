@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sdpfeas.backends.ipm import images
-from sdpfeas.backends.ipm.images import image_of, scaled_gram
-from sdpfeas.backends.ipm.kernel_products import square_gram, weight_terms
+from sdpfeas.backends.ipm import row_images
+from sdpfeas.backends.ipm.row_images import image_of, scaled_gram, square_gram, weight_terms
 from sdpfeas.problem.rows import Dense, LowRank, Rows, Stacked
 
 
@@ -53,7 +52,7 @@ def test_few_terms_of_the_kernel_do_for_many_rows(size: float, monkeypatch: pyte
     ratio = np.geomspace(1e-4, 1e3, n)
     kernel = 1.0 + np.outer(ratio, ratio)
     full = scaled_gram(image, kernel)[0]
-    monkeypatch.setattr(images, "_by_strips", None)  # would take all entries
+    monkeypatch.setattr(row_images, "_by_strips", None)  # would take all entries
     rough = scaled_gram(image, kernel, rough=True)[0]
     unit = np.sqrt(np.diagonal(full))
     assert 0.0 < np.max(np.abs(rough - full) / np.outer(unit, unit)) < 1e-5

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from strategies import scattered
 
 import sdpfeas as sf
-from sdpfeas.backends.asking import ask_program
+from sdpfeas.backends.dispatch import ask_program
 from sdpfeas.backends.ipm import backend as backend_module
-from sdpfeas.backends.ipm import schur as schur_module
-from sdpfeas.backends.ipm.hkm import Iterate, inside
-from sdpfeas.backends.ipm.pair import ConeRows, StandardPair, standard_pair
-from sdpfeas.backends.ipm.schur import SchurComplement
-from sdpfeas.backends.ipm.self_dual import SelfDual
-from sdpfeas.backends.ipm.sparse_system import SparseSystem
-from sdpfeas.families import planting as planted
-from sdpfeas.numerics import effort
-from sdpfeas.problem.program import ConicProgram
+from sdpfeas.backends.ipm import schur_complement as schur_module
+from sdpfeas.backends.ipm.hkm_cones import Iterate, inside
+from sdpfeas.backends.ipm.schur_complement import SchurComplement, SparseSystem
+from sdpfeas.backends.ipm.sparse_embedding import SelfDual
+from sdpfeas.backends.ipm.standard_pair import ConeRows, StandardPair, standard_pair
+from sdpfeas.families import planted
+from sdpfeas.numerics import cost_estimate
+from sdpfeas.problem.objective import ConicProgram
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -275,8 +274,8 @@ def test_the_time_limit_holds() -> None:
 
 
 def test_memory_is_asked_for_before_it_is_taken(monkeypatch) -> None:
-    monkeypatch.setattr(effort, "SMALL", 0)
-    monkeypatch.setattr(effort, "available_memory", lambda: 1e6)
+    monkeypatch.setattr(cost_estimate, "SMALL", 0)
+    monkeypatch.setattr(cost_estimate, "available_memory", lambda: 1e6)
     result = sf.solve(sparse_problem(400, 60), "spectral-ipm")
     assert result.verdict is sf.Verdict.UNDECIDED
     assert "memory" in result.raw_status

@@ -9,21 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.backends.contract import SPECTRAL_SETS
+from sdpfeas.backends.base import SPECTRAL_SETS
 from sdpfeas.backends.ipm.backend import SpectralIpm
-from sdpfeas.backends.ipm.centre import centred_pair, centred_spectrum
-from sdpfeas.backends.ipm.cone import Cone
-from sdpfeas.backends.ipm.embedding import Embedding
-from sdpfeas.backends.ipm.images import image_of, scaled_gram
-from sdpfeas.backends.ipm.iterate import BOLD
-from sdpfeas.backends.ipm.pairs import pair_gram
 from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
-from sdpfeas.families import planting as planted
+from sdpfeas.backends.ipm.row_images import image_of, pair_gram, scaled_gram
+from sdpfeas.backends.ipm.structured_blocks import Cone, centred_pair, centred_spectrum
+from sdpfeas.backends.ipm.structured_embedding import BOLD, Embedding
+from sdpfeas.families import planted
+from sdpfeas.families.wlda.pricing import balanced_weights
 from sdpfeas.numerics.linalg import random_orthogonal
-from sdpfeas.problem.program import ConicProgram
-from sdpfeas.problem.reductions.shadows import cast_shadows
+from sdpfeas.problem.objective import ConicProgram
+from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
 from sdpfeas.problem.rows import LowRank, PairwiseDifference, Stacked
-from sdpfeas.wlda.family.balance import balanced_weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -54,7 +51,7 @@ def test_strips_add_up_whatever_their_width(monkeypatch) -> None:
     t, kernel = rng.normal(size=(7, 7)), 1.0 + rng.uniform(0, 1, (7, 7))
     kernel = 0.5 * (kernel + kernel.T)
     whole, mixed = scaled_gram(image_of(rows, t), kernel, [kernel])
-    monkeypatch.setattr("sdpfeas.backends.ipm.images.STRIP_SIZE", 2 * 7 * 7)
+    monkeypatch.setattr("sdpfeas.backends.ipm.row_images.STRIP_SIZE", 2 * 7 * 7)
     narrow, mixed_too = scaled_gram(image_of(rows, t), kernel, [kernel])
     assert np.allclose(narrow, whole)
     assert np.allclose(mixed_too, mixed)
@@ -68,7 +65,7 @@ def test_pairs_meet_alike_in_a_table_and_in_batches(monkeypatch, c) -> None:
     pairs = c * (c - 1) // 2
     table, batches = np.empty((pairs, pairs)), np.empty((pairs, pairs))
     pair_gram(means, weight, table)
-    monkeypatch.setattr("sdpfeas.backends.ipm.pairs.FEW_MEANS", 0)
+    monkeypatch.setattr("sdpfeas.backends.ipm.row_images.FEW_MEANS", 0)
     pair_gram(means, weight, batches)
     v = PairwiseDifference(means).differences()
     expected = np.einsum("pa,pb,ab,qa,qb->pq", v, v, weight, v, v)
@@ -194,7 +191,7 @@ def test_nearly_all_mixed_problems_are_decided() -> None:
 @pytest.mark.parametrize("batch", [1, 200, 10**6])
 def test_products_of_means_give_the_gram_matrix_of_pairs(monkeypatch, batch) -> None:
     """Several sets of means beside other rows, in any order, with kernel and without."""
-    monkeypatch.setattr("sdpfeas.backends.ipm.pairs.BATCH_SIZE", batch)
+    monkeypatch.setattr("sdpfeas.backends.ipm.row_images.BATCH_SIZE", batch)
     rng = np.random.default_rng(1)
     n = 6
     first, second = (PairwiseDifference(rng.normal(size=(c, n))) for c in (5, 3))

@@ -21,10 +21,10 @@ from benchmarks.paper.competitors import (
     _LmnnLoss,
     _target_neighbours,
 )
+from sdpfeas.datasets import prepared
 from sdpfeas.errors import BackendError
-from sdpfeas.wlda.criterion import Criterion
-from sdpfeas.wlda.data import prepared
-from sdpfeas.wlda.family import geometry
+from sdpfeas.estimators.criterion import Criterion
+from sdpfeas.families.wlda import geometry
 
 ALL = [ZhangSDP, ZhangSOCP, OrthogonalLDA, LMNN]
 

@@ -8,8 +8,8 @@ from benchmarks.paper import protocol
 from benchmarks.paper.protocol import PREPROCESSINGS, Task
 from benchmarks.paper.summary import published
 from benchmarks.paper.targets import TARGETS, find_targets
+from sdpfeas.datasets import DataError, load_dataset
 from sdpfeas.errors import OptionError
-from sdpfeas.wlda.data import DataError, load_dataset
 
 #: Public files with fewer samples than the paper had: UMist has 380 photographs, not 575.
 OTHER_VERSIONS = {"umist": (120, 260)}

@@ -32,9 +32,10 @@ from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
-from sdpfeas.trials.seats import Seat
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial
-from sdpfeas.verifier.results import Claim, Stop, Verdict
+from sdpfeas.trials.workers import Seat
+from sdpfeas.verifier.results import Claim
+from sdpfeas.verifier.verdicts import Stop, Verdict
 
 #: Databases written by version 0.1.0, as text.
 STORED = Path(__file__).parents[1] / "study" / "stored"

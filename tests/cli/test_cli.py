@@ -15,8 +15,8 @@ from study_tools import run, trace_problem, write_backend
 import sdpfeas as sf
 from sdpfeas.cli import main
 from sdpfeas.errors import FileFormatError
+from sdpfeas.families.bracket_file import SavedBracket, pack_bracket, unpack_bracket
 from sdpfeas.families.problem_cards import find_problem
-from sdpfeas.families.stored import SavedBracket, pack_bracket, unpack_bracket
 from sdpfeas.io.results import load_result, save_result, unpack_result
 
 

@@ -17,7 +17,7 @@ import pytest
 from study_tools import environment, trace_problem, write_backend
 
 import sdpfeas as sf
-import sdpfeas.wlda
+import sdpfeas.estimators
 from sdpfeas.cli import main
 from sdpfeas.errors import CardError
 from sdpfeas.io.results import load_result
@@ -307,12 +307,16 @@ def test_a_missing_package_is_named_with_its_extra(
         trace_problem(2, feasible=True).save(folder / "p.npz")
         arguments = [*arguments, "--solvers", "auto", "--problems", "p.npz", "--out", "new.db"]
     ours = [
-        name for name in sys.modules if name.startswith(("sdpfeas.wlda.estimator", "sdpfeas.wlda.projection"))
+        name
+        for name in sys.modules
+        if name.startswith(("sdpfeas.estimators.worst_case_lda", "sdpfeas.estimators.projection"))
     ]
     for name in [name for name in sys.modules if name.partition(".")[0] == module] + ours:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(vars(sdpfeas.wlda), "WorstCaseLDA", raising=False)  # kept since it was asked for
+    monkeypatch.delitem(
+        vars(sdpfeas.estimators), "WorstCaseLDA", raising=False
+    )  # kept since it was asked for
     refuses(f"pip install '{named}'", *arguments)
 
 

@@ -17,15 +17,15 @@ from strategies import examples
 
 import sdpfeas as sf
 from sdpfeas.backends.ipm.backend import SpectralIpm
+from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.errors import CardError, OptionError, ProblemError
 from sdpfeas.families import LevelSet, MaxCut, ParametricFamily, Planted, Theta, find_family
-from sdpfeas.families.lines import line_of
-from sdpfeas.families.planted import PlantedOptions
-from sdpfeas.families.planting import BOUNDS, MATRIX_STORAGE
-from sdpfeas.families.roots import certificate_root
+from sdpfeas.families.base import line_of
+from sdpfeas.families.bounds import certificate_root
+from sdpfeas.families.planted import BOUNDS, MATRIX_STORAGE, PlantedOptions
 from sdpfeas.problem.rows import Sparse
-from sdpfeas.search.bisection import bisect, one_shot
-from sdpfeas.verifier.results import Claim, Proof, Verdict
+from sdpfeas.verifier.results import Claim
+from sdpfeas.verifier.verdicts import Proof, Verdict
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = (1 + 5**0.5) / 2

@@ -16,7 +16,8 @@ import sdpfeas as sf
 from sdpfeas.errors import OptionError, ProblemError
 from sdpfeas.families import FantopeMaxMin
 from sdpfeas.problem.rows import LowRank, PairwiseDifference
-from sdpfeas.verifier.results import Claim, Verdict
+from sdpfeas.verifier.results import Claim
+from sdpfeas.verifier.verdicts import Verdict
 
 
 def random_family(seed: int, n: int, m: int, r: float, *, offsets: bool = True) -> FantopeMaxMin:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
+from sdpfeas import datasets
+from sdpfeas.datasets import DataError, dataset_names, load_dataset, prepared
 from sdpfeas.errors import CardError
 from sdpfeas.families import WLDA, ParametricFamily, Theta
 from sdpfeas.families.problem_cards import ProblemCard, find_problem
-from sdpfeas.wlda import data as datasets
-from sdpfeas.wlda.data import DataError, dataset_names, load_dataset, prepared
 
 ROOT = Path(__file__).parents[2]
 CARDS = sorted((ROOT / "problems").glob("*.toml"))

@@ -11,9 +11,10 @@ from sdpfeas.backends.ipm.backend import SpectralIpm
 from sdpfeas.families import WLDA, FantopeMaxMin
 from sdpfeas.families import fantope as fantopes
 from sdpfeas.families.subspaces import davidson_pairs, lifted
+from sdpfeas.families.wlda import family as wldas
 from sdpfeas.problem.rows import LowRank, PairwiseDifference, low_rank
-from sdpfeas.verifier.results import Claim, Verdict
-from sdpfeas.wlda.family import wlda as wldas
+from sdpfeas.verifier.results import Claim
+from sdpfeas.verifier.verdicts import Verdict
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def test_questions_about_the_least_of_linear_functions(monkeypatch: pytest.Monke
 def test_where_questions_on_subspaces_do_not_do_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = samples(0, 4, 30, 100)
     family, sides = WLDA.from_data(X, y, 2), asked_sides(monkeypatch)
-    monkeypatch.setattr("sdpfeas.search.subspace.ROUNDS", 1)
+    monkeypatch.setattr("sdpfeas.drivers.subspace_search.ROUNDS", 1)
     assert_proven(family, sf.bisect(family, "spectral-ipm", tol=1e-4))
     assert max(sides) == 30
     late = sf.bisect(family, "spectral-ipm", tol=1e-6, time_limit=1e-3)
@@ -143,7 +144,7 @@ def test_where_questions_on_subspaces_do_not_do_the_whole_does(monkeypatch: pyte
 def test_where_subspaces_do_not_do_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = samples(0, 4, 30, 100)
     family = WLDA.from_data(X, y, 2)
-    monkeypatch.setattr("sdpfeas.search.subspace.ROUNDS", 1)
+    monkeypatch.setattr("sdpfeas.drivers.subspace_search.ROUNDS", 1)
     assert_proven(family, sf.bisect(family, tol=1e-6))
     assert_proven(family, sf.one_shot(family, tol=1e-6))
     late = sf.bisect(family, tol=1e-6, time_limit=1e-3)

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.backends.ipm.embedding import Embedding
-from sdpfeas.backends.ipm.iterate import FRESH
+from sdpfeas.backends.ipm.structured_embedding import FRESH, Embedding
 from sdpfeas.families import WLDA
-from sdpfeas.families.working import Part, WorkingRows
+from sdpfeas.families.active_rows import Part, WorkingRows
+from sdpfeas.families.wlda import one_shot as programs
 from sdpfeas.problem.rows import PairwiseDifference, pairwise
-from sdpfeas.verifier.results import Claim, Verdict
-from sdpfeas.wlda.family import program as programs
+from sdpfeas.verifier.results import Claim
+from sdpfeas.verifier.verdicts import Verdict
 
 
 def classes(seed: int, c: int, d: int, samples: int = 3) -> tuple[np.ndarray, np.ndarray]:

@@ -18,13 +18,13 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
+from sdpfeas.datasets import load_dataset
 from sdpfeas.errors import FileFormatError, SdpfeasError
-from sdpfeas.families.stored import load_bracket
+from sdpfeas.families.bracket_file import load_bracket
 from sdpfeas.io.results import load_result
 from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.io.tables import read_samples
 from sdpfeas.npz import Format
-from sdpfeas.wlda.data import load_dataset
 
 MEGABYTE = 1 << 20
 

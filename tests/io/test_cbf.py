@@ -12,9 +12,8 @@ import pytest
 from mutation import MUTATIONS
 
 import sdpfeas as sf
-from sdpfeas.families.planting import feasible
-from sdpfeas.io.cbf import read_cbf, read_cbf_program
-from sdpfeas.io.cbf_writing import write_cbf
+from sdpfeas.families.planted import feasible
+from sdpfeas.io.cbf import read_cbf, read_cbf_program, write_cbf
 
 # Variables in all cones and one 2×2 matrix; constraints in all cones and one 2×2 matrix inequality.
 EXAMPLE = """# made up

@@ -17,10 +17,9 @@ from scipy.io import savemat
 import sdpfeas as sf
 from sdpfeas.cli import main
 from sdpfeas.errors import SdpfeasError
-from sdpfeas.families.planted_lmis import feasible_lmis
-from sdpfeas.families.planting import feasible, infeasible, set_mixes
+from sdpfeas.families.bracket_file import SavedBracket, load_bracket, pack_bracket
+from sdpfeas.families.planted import feasible, feasible_lmis, infeasible, set_mixes
 from sdpfeas.families.problem_cards import find_problem
-from sdpfeas.families.stored import SavedBracket, load_bracket, pack_bracket
 from sdpfeas.io.results import load_result, save_result
 from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.io.sedumi import read_sedumi

@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.families.planting import feasible, infeasible, lmi
+from sdpfeas.families.planted import feasible, infeasible, lmi
 from sdpfeas.io.sdpa import read_sdpa, write_sdpa
-from sdpfeas.problem.reductions.sdpa_sides import equality_form, lmi_form
+from sdpfeas.problem.reductions.sdpa_forms import equality_form, lmi_form
 
 # The example of the SDPA manual's format section, with a diagonal block.
 EXAMPLE = """"A comment

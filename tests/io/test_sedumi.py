@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy.io import loadmat, savemat
 
 import sdpfeas as sf
-from sdpfeas.families.planting import feasible
+from sdpfeas.families.planted import feasible
 from sdpfeas.io.formats import read_problem
 from sdpfeas.io.matlab import read_matlab
 from sdpfeas.io.sdpa import read_sdpa_program

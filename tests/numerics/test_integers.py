@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdpfeas.numerics import integers
+from sdpfeas.numerics import integer_matrices
 
 
 def matrix(rng, rows, columns, size=9):
@@ -22,15 +22,15 @@ def test_kernels_and_definiteness(seed):
     n, r = int(rng.integers(1, 7)), int(rng.integers(0, 7))
     b = matrix(rng, n, r)
     g = -b.dot(b.T) if r else np.zeros((n, n), dtype=object)
-    found = integers.negative_kernel(g)
+    found = integer_matrices.negative_kernel(g)
     assert found.shape == (n, n - rank(b)) == (n, rank(found))
     assert not g.dot(found).any()
     signs = rng.choice([-1, 1], r).astype(object)
     h = (b * signs).dot(b.T) if r else g
     lam = np.linalg.eigvalsh(h.astype(float))
-    assert (integers.negative_kernel(h) is not None) == (lam[-1] <= 1e-9 * max(1.0, abs(lam[0])))
+    assert (integer_matrices.negative_kernel(h) is not None) == (lam[-1] <= 1e-9 * max(1.0, abs(lam[0])))
     a = matrix(rng, int(rng.integers(0, 5)), n)
-    k = integers.kernel(a)
+    k = integer_matrices.kernel(a)
     assert not a.dot(k).any()
     assert rank(k) == k.shape[1] == n - rank(a)
 
@@ -41,12 +41,12 @@ def test_systems_and_lattices(seed):
     rows, columns = (int(v) for v in rng.integers(1, 6, 2))
     a = matrix(rng, rows, columns)
     right = a.dot(matrix(rng, columns, 1)[:, 0])
-    assert (a.dot(integers.solution(a, right)) == right).all()
-    assert (integers.solution(0 * a, right + 1) is None) == bool((right + 1).any())
-    basis, weights, common = integers.saturated(a)
+    assert (a.dot(integer_matrices.solution(a, right)) == right).all()
+    assert (integer_matrices.solution(0 * a, right + 1) is None) == bool((right + 1).any())
+    basis, weights, common = integer_matrices.saturated(a)
     assert (weights.dot(a) == common * basis).all()
     assert len(basis) == rank(a) == rank(basis)
-    kept = integers.independent_rows(a)
+    kept = integer_matrices.independent_rows(a)
     assert len(kept) == rank(a) == rank(a[kept])
 
 
@@ -55,12 +55,12 @@ def test_systems_and_lattices(seed):
 def test_products_are_exact(seed, size):
     rng = np.random.default_rng(seed)
     a, b = matrix(rng, 3, 4) * size, matrix(rng, 4, 2) * size
-    assert (integers.product(a, b) == a.dot(b)).all()
+    assert (integer_matrices.product(a, b) == a.dot(b)).all()
 
 
 def test_saturation_finds_what_a_factor_hides():
     a = np.array([[2, 4, 6], [0, 5, 5]], dtype=object)
-    basis, _, _ = integers.saturated(a)
+    basis, _, _ = integer_matrices.saturated(a)
     assert abs(basis).max() <= 2
     assert rank(basis) == 2
 
@@ -75,18 +75,20 @@ def test_planted_ranks_are_found_in_rows_of_any_length(shape: tuple[int, int], s
     rest = rng.integers(-4, 5, size=(shape[0] - rank - 1, rank))
     columns = np.concatenate([np.eye(rank, dtype=int), rng.integers(-9, 10, (rank, shape[1] - rank))], axis=1)
     matrix = (np.concatenate([first, rest]) @ columns).astype(object) * scale
-    assert integers.independent_rows(matrix) == [1, 2, 3, 4, 5]
-    found = integers.kernel(matrix)
+    assert integer_matrices.independent_rows(matrix) == [1, 2, 3, 4, 5]
+    found = integer_matrices.kernel(matrix)
     assert found.shape == (shape[1], shape[1] - rank)
-    assert not integers.product(matrix, found).any()
+    assert not integer_matrices.product(matrix, found).any()
 
 
 def test_rows_that_depend_modulo_the_prime_alone_are_kept() -> None:
-    matrix = np.array([[1, 0, 0], [integers.PRIME, integers.PRIME, 0], [0, 0, 1]], dtype=object)
-    assert integers.independent_rows(matrix) == [0, 1, 2]
-    assert not integers.kernel(matrix).size
+    matrix = np.array(
+        [[1, 0, 0], [integer_matrices.PRIME, integer_matrices.PRIME, 0], [0, 0, 1]], dtype=object
+    )
+    assert integer_matrices.independent_rows(matrix) == [0, 1, 2]
+    assert not integer_matrices.kernel(matrix).size
     tall = np.concatenate([matrix, matrix])
-    assert not integers.kernel(tall).size
+    assert not integer_matrices.kernel(tall).size
 
 
 @pytest.mark.parametrize("size", [50, 2**20, 2**50])
@@ -96,9 +98,9 @@ def test_combinations_with_long_fractions_are_found(size: int) -> None:
     own, square = matrix(rng, 30, 6, size), matrix(rng, 6, 6, size)
     # Columns that are combinations of the others only with the inverse of a square of long numbers.
     both = np.concatenate([own.dot(square), own.dot(matrix(rng, 6, 3, size))], axis=1)
-    assert integers.independent_rows(both.T) == [0, 1, 2, 3, 4, 5]
+    assert integer_matrices.independent_rows(both.T) == [0, 1, 2, 3, 4, 5]
     for part in (both, both[:7]):
-        found = integers.kernel(part)
+        found = integer_matrices.kernel(part)
         assert found.shape == (9, 3)
         assert not part.dot(found).any()
 
@@ -109,30 +111,30 @@ def test_large_matrices_are_definite_or_not(size: int) -> None:
     rng = np.random.default_rng(1)
     n, rank = 30, 24
     b = matrix(rng, n, rank, size)
-    b[:rank] = np.tril(b[:rank], -1) + integers.identity(rank)
+    b[:rank] = np.tril(b[:rank], -1) + integer_matrices.identity(rank)
     inside = -b.dot(b.T)
-    found = integers.negative_kernel(inside)
+    found = integer_matrices.negative_kernel(inside)
     assert found.shape == (n, n - rank)
     assert not inside.dot(found).any()
     # The last pivot is one: less than that, and the matrix is singular or indefinite.
     for less, left in ((1, n - rank + 1), (2, None)):
         shifted = inside.copy()
         ends = np.array([0] * (rank - 1) + [1], dtype=object)
-        low = integers.product(b[rank:], ends[:, None])[:, 0]
+        low = integer_matrices.product(b[rank:], ends[:, None])[:, 0]
         last = np.concatenate([ends, low])
         shifted += less * np.multiply.outer(last, last)
-        found = integers.negative_kernel(shifted)
+        found = integer_matrices.negative_kernel(shifted)
         assert (found is None) == (left is None)
         assert left is None or found.shape == (n, left)
 
 
 def test_rows_that_are_short_stay() -> None:
     rows = np.array([[1, 0, -1], [0, 1, 0]], dtype=object)
-    assert integers.short_rows(rows) is rows
+    assert integer_matrices.short_rows(rows) is rows
 
 
 def test_short_rows_leave_out_what_vanishes_and_shorten_the_rest():
-    assert integers.short_rows(np.array([[1, 0, 0], [0, 0, 0]], dtype=object)).tolist() == [[1, 0, 0]]
+    assert integer_matrices.short_rows(np.array([[1, 0, 0], [0, 0, 0]], dtype=object)).tolist() == [[1, 0, 0]]
     for long in ([[1, 1, 0], [7, 8, 0]], [[1, 1, 1], [1, 1, 2]], [[9, 1], [8, 1]]):
-        found = integers.short_rows(np.array(long, dtype=object))
+        found = integer_matrices.short_rows(np.array(long, dtype=object))
         assert max(sum(v * v for v in row) for row in found.tolist()) <= 2

@@ -8,9 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sdpfeas.numerics import largest_sum, rounding
-from sdpfeas.numerics.largest_sum import largest_sum_upper
-from sdpfeas.numerics.rounding import definite, in_strips
+from sdpfeas.numerics import rounding
+from sdpfeas.numerics.rounding import definite, in_strips, largest_sum_upper
 
 
 def exact_inner(matrix: np.ndarray, v: list[int], weights: list[Fraction]) -> Fraction:
@@ -71,7 +70,7 @@ def test_wrong_eigenvectors_prove_nothing_false(seed: int, monkeypatch: pytest.M
         values = values[-count:] + off * rng.standard_normal(count)
         return values, vectors[:, -count:] * (1.0 + off) + off * rng.standard_normal((6, count))
 
-    monkeypatch.setattr(largest_sum, "leading_pairs", wrong)
+    monkeypatch.setattr(rounding, "leading_pairs", wrong)
     bound = largest_sum_upper(matrix, 2.0)[0]
     assert bound == math.inf or Fraction(bound) >= truth
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import sdpfeas as sf
 from sdpfeas.backends.auto import preferred
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.components import LEAST_SIDE, Components, in_components
+from sdpfeas.problem.reductions.split import LEAST_SIDE, Components, in_components
 
 SIZES = (LEAST_SIDE // 2, LEAST_SIDE // 3, 1, 1, 1, 2, LEAST_SIDE // 2)
 SIDE = sum(SIZES)

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
-from sdpfeas.numerics.svec import svec_map
+from sdpfeas.families.planted import feasible_lmis, infeasible_lmis
+from sdpfeas.numerics.linalg import svec_map
 
 
 def outside(form, s) -> float:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import sdpfeas as sf
 from sdpfeas.problem.reductions.faces import Faces
-from sdpfeas.problem.reductions.integral import IntegralRows, integral_rows
+from sdpfeas.problem.reductions.integer_rows import IntegralRows, integral_rows
 
 
 def symmetric(rng, m, n, size):

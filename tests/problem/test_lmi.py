@@ -8,11 +8,11 @@ import scipy.sparse as sp
 
 import sdpfeas as sf
 from sdpfeas.errors import FileFormatError
-from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
+from sdpfeas.families.planted import feasible_lmis, infeasible_lmis
 from sdpfeas.npz import Format
-from sdpfeas.problem.reductions.lifting import lift
+from sdpfeas.problem.reductions.box_to_psd import lift
 from sdpfeas.problem.reductions.presolve import presolve
-from sdpfeas.problem.reductions.sdpa_sides import equality_form, lmi_form, primal_data
+from sdpfeas.problem.reductions.sdpa_forms import equality_form, lmi_form, primal_data
 from sdpfeas.problem.rows import Dense, Sparse
 
 EYE, OFF = np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])

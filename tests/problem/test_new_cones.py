@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sdpfeas as sf
 from sdpfeas.numerics.rational import number, to_rationals
-from sdpfeas.problem.reductions.shadows import cast_shadows
+from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
 from sdpfeas.problem.sets import BlockSet
 
 SEEDS = st.integers(0, 10_000)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.families.planting import feasible, infeasible
-from sdpfeas.problem.reductions.pairs import meeting_pairs
+from sdpfeas.families.planted import feasible, infeasible
+from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 
 INF = np.inf
 SETS = [sf.PSD(3), sf.Nonneg(2), sf.Free(2)]

@@ -28,8 +28,8 @@ from strategies import (
 )
 
 import sdpfeas as sf
-from sdpfeas.problem import stored as files
-from sdpfeas.problem.hashing import hash_of
+from sdpfeas.problem import problem_file as files
+from sdpfeas.problem.problem import hash_of
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Sparse, Stacked
 
 

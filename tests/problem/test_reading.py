@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.numerics.written import written
-from sdpfeas.problem.reductions.reading import read_as, read_terms
+from sdpfeas.numerics.decimals import written
+from sdpfeas.problem.reductions.decimal_data import read_as, read_terms
 
 READ = {"stored": Fraction, "written": written}
 

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.families.planting import Planted, feasible, infeasible
+from sdpfeas.families.planted import PlantedProblem, feasible, infeasible
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.reductions.equilibration import equilibrate
-from sdpfeas.problem.reductions.lifting import lift
-from sdpfeas.problem.reductions.margins import SHIFT, margin_form
-from sdpfeas.problem.reductions.pairs import meeting_pairs
+from sdpfeas.problem.reductions.box_to_psd import lift
+from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
+from sdpfeas.problem.reductions.decimal_data import read_as
+from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
+from sdpfeas.problem.reductions.margin_form import SHIFT, margin_form
 from sdpfeas.problem.reductions.presolve import presolve
-from sdpfeas.problem.reductions.reading import read_as
-from sdpfeas.problem.reductions.redundancy import independent_rows
+from sdpfeas.problem.reductions.redundant_rows import independent_rows
+from sdpfeas.problem.reductions.row_scaling import scale_rows
 from sdpfeas.problem.reductions.rows_only import rows_only
-from sdpfeas.problem.reductions.scaling import scale_rows
-from sdpfeas.problem.reductions.sdpa_sides import equality_form, lmi_form
-from sdpfeas.problem.reductions.shadows import cast_shadows
+from sdpfeas.problem.reductions.sdpa_forms import equality_form, lmi_form
+from sdpfeas.problem.reductions.variable_scaling import equilibrate
 
 BOXED = [sf.SpectralBox(3, trace=1.5), sf.Nonneg(2), sf.SpectralBox(2, -1.0, 2.0)]
 CONES = [sf.PSD(3), sf.Nonneg(2), sf.Free(2)]
@@ -52,7 +52,7 @@ REDUCTIONS: dict[str, tuple[Callable[[FeasibilityProblem], Reduction], list[sf.p
 }
 
 
-def planted(name: str, truth: bool, seed: int) -> tuple[Planted, Reduction]:
+def planted(name: str, truth: bool, seed: int) -> tuple[PlantedProblem, Reduction]:
     apply, sets = REDUCTIONS[name]
     bounds = ["inequality", "two-sided", "mixed"][seed % 3]
     item = (feasible if truth else infeasible)(np.random.default_rng(seed), sets, bounds=bounds)

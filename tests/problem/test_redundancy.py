@@ -15,7 +15,7 @@ from strategies import SEEDS, exact
 
 import sdpfeas as sf
 from sdpfeas.auditor.audit import Finding
-from sdpfeas.problem.reductions.redundancy import independent_rows
+from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse
 from sdpfeas.verifier import decide
 

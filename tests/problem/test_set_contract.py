@@ -12,7 +12,7 @@ from planted import feasible, infeasible
 import sdpfeas as sf
 from sdpfeas.numerics.rational import number, to_rationals
 from sdpfeas.problem.sets import KINDS, BlockSet, set_from_spec
-from sdpfeas.problem.sets.vectors import VectorSet
+from sdpfeas.problem.sets.base import VectorSet
 
 #: Sets that keep the contract; a new one belongs here.
 SETS = [

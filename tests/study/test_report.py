@@ -16,13 +16,12 @@ import numpy as np
 import pytest
 
 from sdpfeas.study.cells import Cell, ProblemRow, Record, SolverRow
-from sdpfeas.study.choices import Clock
 from sdpfeas.study.plan import Comparison
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.report.model import StudyData
 from sdpfeas.study.report.svg import Axis
 from sdpfeas.study.report.words import format_time, headlines
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.settings import Clock, Settings
 from sdpfeas.study.stats import (
     fit_power_law,
     natural_shift,

@@ -20,14 +20,14 @@ from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import CardError, FileFormatError, OptionError, SdpfeasError, StudyError
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.results import unpack_result
+from sdpfeas.study.dropin_process import solver_facts
 from sdpfeas.study.engines import Engine, LocalEngine
-from sdpfeas.study.foreign import solver_facts
 from sdpfeas.study.plan import Comparison, _plan_solver, make_plan
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
-from sdpfeas.trials.log import LOG_HEAD, LOG_TAIL
+from sdpfeas.trials.process import LOG_HEAD, LOG_TAIL
 from sdpfeas.trials.trial import End, Interrupted, Run
 from sdpfeas.verifier import verify
 from sdpfeas.verifier.results import Claim

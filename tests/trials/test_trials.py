@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
-from sdpfeas.trials import seats
-from sdpfeas.trials.log import LOG_HEAD, LOG_TAIL, Log
-from sdpfeas.trials.seats import Seat, leave, run_shared
+from sdpfeas.trials import workers
+from sdpfeas.trials.process import LOG_HEAD, LOG_TAIL, Log
 from sdpfeas.trials.trial import End, Interrupted, Limits, Trial
+from sdpfeas.trials.workers import Seat, leave, run_shared
 
 TESTS = Path(__file__).parents[1]
 
@@ -158,7 +158,7 @@ def test_memory_of_orphans_counts(tmp_path: Path) -> None:
 RUNNER = """
 import pickle, sys
 sys.path.insert(0, sys.argv[1])
-from sdpfeas.trials.seats import Seat
+from sdpfeas.trials.workers import Seat
 from sdpfeas.trials.trial import Limits, Trial
 payload = pickle.dumps((sys.argv[2], 2, 0, "sleep"))
 Seat().run(Trial("trial_targets:orphans", payload, Limits(time=60)))
@@ -220,12 +220,12 @@ def test_the_current_folder_comes_last(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_library_can_be_imported_where_processes_cannot_be_copied() -> None:
-    code = "import os; del os.register_at_fork, os.fork; import sdpfeas.search.solving"
+    code = "import os; del os.register_at_fork, os.fork; import sdpfeas.drivers.solve"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_shared_seats_end_soon_after_the_last_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seats, "LINGER", 0.5)
+    monkeypatch.setattr(workers, "LINGER", 0.5)
     first = run_shared(trial("whoami")).value
     assert run_shared(trial("whoami")).value == first
     assert eventually(lambda: not alive([first]))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.families.chains import PlantedChain, PlantedChainOptions, PlantedFaces
-from sdpfeas.problem.reductions.integral import integral_rows
+from sdpfeas.families.planted import PlantedChain, PlantedChainOptions, PlantedFaces
+from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.verifier.verifier import decide
 
 TRUTHS = ("weak", "face", "strong")

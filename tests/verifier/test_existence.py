@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 from strategies import SEEDS, examples, scattered
 
 import sdpfeas as sf
-from sdpfeas.numerics.effort import limited
+from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.rounding import norms_upper
-from sdpfeas.numerics.sparse import smallest_lower, sparse_factor
-from sdpfeas.verifier.metric import metric_system
-from sdpfeas.verifier.orthonormal import Orthonormal, Written
+from sdpfeas.verifier.gram import smallest_lower, sparse_factor
+from sdpfeas.verifier.point_metric import Orthonormal, Written, metric_system
 from sdpfeas.verifier.rigorous import prove_point
 
 RIGOROUS = (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)

@@ -16,9 +16,16 @@ import sdpfeas as sf
 from sdpfeas.numerics.linalg import symmetrize
 from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense, LowRank, Rows
-from sdpfeas.verifier.metric import Entrywise, Rooted, _norm_of, metric_part, metric_system
-from sdpfeas.verifier.orthonormal import Orthonormal, Written
-from sdpfeas.verifier.sparse_gram import ENTRY, SparseGram
+from sdpfeas.verifier.gram import ENTRY, SparseGram
+from sdpfeas.verifier.point_metric import (
+    Entrywise,
+    Orthonormal,
+    Rooted,
+    Written,
+    _norm_of,
+    metric_part,
+    metric_system,
+)
 
 
 def squared(values: np.ndarray) -> Fraction:

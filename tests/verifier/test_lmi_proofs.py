@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from strategies import SEEDS, examples
 
 import sdpfeas as sf
-from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
-from sdpfeas.families.planting import Planted
+from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
 from sdpfeas.problem.rows import Dense
-from sdpfeas.verifier.lmis import LmiMultipliers, lmi_slip, prove_lmi_certificate
+from sdpfeas.verifier.rigorous_lmis import LmiMultipliers, lmi_slip, prove_lmi_certificate
 from sdpfeas.verifier.tolerances import Tolerances
 
 MIXES = {
@@ -36,7 +35,7 @@ TARGETS = {
 STORAGE = ["dense", "sparse", "low-rank", "stacked", "combined"]
 
 
-def draw(seed: int, truth: bool | None = None, **options) -> Planted:
+def draw(seed: int, truth: bool | None = None, **options) -> PlantedProblem:
     """A planted problem of any kind."""
     rng = np.random.default_rng(seed)
     truth = bool(rng.integers(2)) if truth is None else truth
@@ -112,7 +111,7 @@ def test_a_certificate_may_have_any_length(seed, power):
 # ---------------------------------------------------------------- wrong claims
 
 
-def wrong_claims(rng: np.random.Generator, item: Planted, count: int):
+def wrong_claims(rng: np.random.Generator, item: PlantedProblem, count: int):
     """Evidence of the opposite of the truth, or of nothing."""
     problem = item.problem
     base = item.point or tuple(planted.interior(rng, block) for block in problem.sets)
@@ -205,7 +204,7 @@ def test_weakly_infeasible_lmis_stay_undecided():
         assert sf.solve(problem, name, time_limit=5).verdict is sf.Verdict.UNDECIDED
 
 
-def singular_certificate(rng: np.random.Generator, rank: int) -> Planted:
+def singular_certificate(rng: np.random.Generator, rank: int) -> PlantedProblem:
     """An infeasible LMI of integers whose multiplier has a low rank."""
     matrices = rng.integers(-2, 3, (4, 4, 4))
     matrices = matrices + matrices.transpose(0, 2, 1)
@@ -217,7 +216,7 @@ def singular_certificate(rng: np.random.Generator, rank: int) -> Planted:
     constant, parts = matrices[0] - y, matrices[1:]
     lmi = sf.LMI(sf.PSD(4), constant.astype(float), [parts.astype(float)], "f")
     problem = sf.FeasibilityProblem([sf.Free(3)], [None], [], [], lmis=[lmi])
-    return Planted(problem, False, certificate=y.reshape(-1).astype(float))
+    return PlantedProblem(problem, False, certificate=y.reshape(-1).astype(float))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.problem.program import ConicProgram
-from sdpfeas.problem.rows.flat import matrix_of
-from sdpfeas.verifier.precise import Precise, fits_balls
+from sdpfeas.problem.objective import ConicProgram
+from sdpfeas.problem.rows.matrix_view import matrix_of
+from sdpfeas.verifier.multiprecision import Precise, fits_balls
 from sdpfeas.verifier.rigorous import prove_point
 
 #: Cosine of the angle between two unit vectors that are 2**-26 apart.

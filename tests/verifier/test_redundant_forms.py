@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from strategies import scattered
 
 import sdpfeas as sf
-from sdpfeas.numerics.dependence import combinations, lift
-from sdpfeas.problem.reductions.redundancy import independent_rows
+from sdpfeas.numerics.integer_matrices import combinations, lift
+from sdpfeas.problem.reductions.redundant_rows import independent_rows
 
 #: Exchanges the two copies.
 SWAP = np.kron(np.eye(2), np.eye(4)[[0, 2, 1, 3]])

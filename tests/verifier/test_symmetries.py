@@ -8,7 +8,7 @@ import pytest
 from planted import Planted
 
 import sdpfeas as sf
-from sdpfeas.families.planted_lmis import feasible_lmis, infeasible_lmis
+from sdpfeas.families.planted import feasible_lmis, infeasible_lmis
 from sdpfeas.problem.sets import BlockSet
 
 BLOCKS = {

@@ -18,7 +18,7 @@ from strategies import exact
 import sdpfeas as sf
 from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense
-from sdpfeas.verifier.free_columns import FreeColumns
+from sdpfeas.verifier.equality_correction import FreeColumns
 from sdpfeas.verifier.numeric import _local_sizes, check_point
 from sdpfeas.verifier.rigorous import enclose_rows, prove_point
 

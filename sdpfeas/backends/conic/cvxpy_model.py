@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.conic.cones import Answer, ConePair, Cones, StandardForm, svec_map
-from sdpfeas.backends.conic.cost import Cost, affordable
-from sdpfeas.backends.conic.statuses import READERS, panic_answer
+from sdpfeas.backends.conic.cone_program import Answer, ConePair, Cones, StandardForm
+from sdpfeas.backends.conic.cost_estimate import Cost, affordable
+from sdpfeas.backends.conic.raw_status import READERS, panic_answer
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
 from sdpfeas.extras import cvxpy
-from sdpfeas.numerics.effort import need
-from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.verifier.results import Stop
-
-__all__ = ["ask_cvxpy", "installed_sdp_solvers"]
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.linalg import FloatArray, svec_map
+from sdpfeas.verifier.verdicts import Stop
 
 #: Statuses of cvxpy with the reason to stop they stand for, where the solver itself says no more.
 STOPS = {

@@ -7,20 +7,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sdpfeas.backends.facial.apart import apart
-from sdpfeas.backends.facial.auxiliary import NOTHING, deepest, likely
-from sdpfeas.backends.facial.rounding import exact_multipliers
-from sdpfeas.backends.facial.sieve import exposing
-from sdpfeas.backends.facial.table import Table, make_table
+from sdpfeas.backends.facial.exposing_vectors import (
+    NOTHING,
+    Table,
+    apart,
+    deepest,
+    exact_multipliers,
+    exposing,
+    likely,
+    make_table,
+)
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.faces import Faces
-from sdpfeas.problem.reductions.integral import IntegralRows
-from sdpfeas.verifier.chains.chain import Chain
-from sdpfeas.verifier.chains.replay import Refused, Step, expose
-
-__all__ = ["Found", "search", "stages"]
+from sdpfeas.problem.reductions.integer_rows import IntegralRows
+from sdpfeas.verifier.facial_reduction import Chain, Refused, Step, expose
 
 #: Multipliers beyond which short combinations are not looked for: a cone solver is quicker then.
 LARGEST_LATTICE = 60

@@ -15,33 +15,30 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdpfeas.backends.contract import SPECTRAL_SETS, FeasibilityBackend
+from sdpfeas.backends.base import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.backends.ipm.best import PATIENCE, Best, relative_gap
-from sdpfeas.backends.ipm.cost import (
+from sdpfeas.backends.ipm.cost_estimate import (
     newton_work,
     rows_work,
     stored_as_entries,
     structured_work,
     unknowns_work,
 )
-from sdpfeas.backends.ipm.embedding import Embedding
-from sdpfeas.backends.ipm.iterate import CAREFUL
-from sdpfeas.backends.ipm.posed import PosedRows
-from sdpfeas.backends.ipm.posed_unknowns import PosedUnknowns
-from sdpfeas.backends.ipm.sparse_optimum import optimise
-from sdpfeas.backends.ipm.sparse_search import search
+from sdpfeas.backends.ipm.feasibility_forms import PosedRows, PosedUnknowns
+from sdpfeas.backends.ipm.sparse_method import PATIENCE, Best, optimise, relative_gap, search
+from sdpfeas.backends.ipm.structured_embedding import CAREFUL, Embedding
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.program import ConicProgram
-from sdpfeas.problem.reductions.components import in_components
-from sdpfeas.problem.reductions.margins import margin_form
+from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
+from sdpfeas.problem.reductions.margin_form import margin_form
 from sdpfeas.problem.reductions.presolve import Presolved, presolve
-from sdpfeas.problem.reductions.shadows import cast_shadows
+from sdpfeas.problem.reductions.split import in_components
 from sdpfeas.problem.sets import SecondOrder
-from sdpfeas.verifier.results import Claim, Stop
+from sdpfeas.verifier.results import Claim
+from sdpfeas.verifier.verdicts import Stop
 
 __all__ = ["SpectralIpm", "SpectralIpmOptions"]
 

@@ -7,8 +7,6 @@ import scipy.linalg
 
 from sdpfeas.numerics.linalg import FloatArray
 
-__all__ = ["QuasiDefinite"]
-
 #: Regularisation of M, relative to its diagonal, where rows depend on each other.
 REGULARISATION = 1e-15
 

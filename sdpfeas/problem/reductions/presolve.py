@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,8 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-
-__all__ = ["Presolved", "presolve"]
+from sdpfeas.problem.rows import Dense, Sparse, as_sparse
+from sdpfeas.problem.sets import BlockSet, Free, Nonneg
 
 
 @dataclass(frozen=True)
@@ -95,3 +96,130 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
         left = [None if r is None else r.select(keep) for r in left]
     smaller = FeasibilityProblem([problem.sets[b] for b in blocks], left, lower[keep], upper[keep])
     return Presolved(problem, smaller, None, keep, blocks, fixed)
+
+
+# ------------------------------------------------------------
+# Free variables that a file splits into two non-negative ones, joined again.
+#
+# Where two entries of a Nonneg block have opposite columns, in all rows and in the objective, only their
+# difference matters. Split, it leaves multipliers without an interior, and nothing about them can be proved.
+
+
+@dataclass(frozen=True)
+class Joined(Reduction):
+    """A problem with one free variable for every pair; the same one where there are no pairs.
+
+    Attributes
+    ----------
+    original, problem : FeasibilityProblem
+        The problem before and after: differences of pairs take the same values, exactly.
+    """
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    _first: dict[int, np.ndarray]
+    _second: dict[int, np.ndarray]
+    _kept: tuple[np.ndarray | None, ...]
+
+    def point(self, point: Point) -> Point:
+        """Positive and negative parts of the free variables."""
+        parts, out = iter(point), []
+        for block, kept in zip(self.original.sets, self._kept, strict=True):
+            if kept is None:
+                out.append(next(parts))
+                continue
+            whole = np.zeros(block.n)
+            if kept.size:
+                whole[kept] = next(parts)
+            out.append(whole)
+        for (b, first), second, free in zip(self._first.items(), self._second.values(), parts, strict=True):
+            out[b][first], out[b][second] = np.maximum(free, 0.0), np.maximum(-free, 0.0)
+        return tuple(out)
+
+    def start_point(self, point: Point) -> Point:
+        """Differences of the pairs."""
+        return self.terms(point, half=False)
+
+    def terms(self, objective: Point, *, half: bool = True) -> Point:
+        """An objective on what is left; pairs have opposite ones, of which the first counts."""
+        out = []
+        for part, kept in zip(objective, self._kept, strict=True):
+            if kept is None:
+                out.append(part)
+            elif kept.size:
+                out.append(part[kept])
+        for (b, first), second in zip(self._first.items(), self._second.values(), strict=True):
+            out.append(objective[b][first] if half else objective[b][first] - objective[b][second])
+        return tuple(out)
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """As they are."""
+        return y
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """As they are."""
+        return y
+
+
+def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
+    """Join pairs of non-negative variables with opposite columns.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem; one with LMIs stays as it is.
+    objective : tuple of ndarray
+        An objective, one array per set; zeros where there is none.
+    """
+    kept: list[np.ndarray | None] = [None] * len(problem.sets)
+    pairs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        if isinstance(block, Nonneg) and isinstance(rows, (Dense, Sparse)) and not problem.lmis:
+            first, second = _pairs(as_sparse(rows, block, problem.m).tocsc(), objective[b])
+            if first.size:
+                pairs[b] = first, second
+                kept[b] = np.setdiff1d(np.arange(block.n), np.concatenate([first, second]))
+    names = {b: first for b, (first, _) in pairs.items()}
+    if not pairs:
+        return Joined(problem, problem, {}, {}, tuple(kept))
+    sets, parts = list[BlockSet](), list[Any]()
+    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        own = kept[b]
+        if own is None:
+            sets.append(block)
+            parts.append(rows)
+        elif own.size:
+            sets.append(Nonneg(own.size))
+            parts.append(_columns(problem, b, own))
+    for b, (first, _) in pairs.items():
+        sets.append(Free(first.size))
+        parts.append(_columns(problem, b, first))
+    made = FeasibilityProblem(sets, parts, problem.lower, problem.upper, problem.row_names)
+    return Joined(problem, made, names, {b: second for b, (_, second) in pairs.items()}, tuple(kept))
+
+
+def _columns(problem: FeasibilityProblem, b: int, chosen: np.ndarray) -> Sparse:
+    whole = as_sparse(problem.rows[b], problem.sets[b], problem.m)
+    return Sparse(whole[:, chosen].tocsr(), chosen.size, False)
+
+
+def _pairs(columns: Any, objective: FloatArray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns, and for each another one that is its opposite."""
+    waiting: dict[tuple[bytes, bytes], list[int]] = {}
+    first, second = list[int](), list[int]()
+    columns.sum_duplicates()
+    columns.eliminate_zeros()
+    for j in range(objective.size):
+        own = slice(columns.indptr[j], columns.indptr[j + 1])
+        place = columns.indices[own].tobytes()
+        # A zero of either sign is the same.
+        values = np.append(columns.data[own], objective[j]) + 0.0
+        if not values.any():
+            continue
+        partners = waiting.get((place, (0.0 - values).tobytes()))
+        if partners:
+            first.append(partners.pop())
+            second.append(j)
+        else:
+            waiting.setdefault((place, values.tobytes()), []).append(j)
+    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)

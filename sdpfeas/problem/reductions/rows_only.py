@@ -12,15 +12,15 @@ from fractions import Fraction
 import numpy as np
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.decimals import written
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.written import written
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.reductions.shadows import Shadows, cast_shadows
-from sdpfeas.problem.reductions.slack import Slack, with_slacks
+from sdpfeas.problem.reductions.cones_to_psd import Shadows, cast_shadows
+from sdpfeas.problem.reductions.lmi_to_slack import Slack, with_slacks
 from sdpfeas.problem.rows import Rows, Sparse, as_sparse
-from sdpfeas.problem.rows.flat import matrix_of
+from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
 
 __all__ = ["RowsOnly", "has_faces", "rows_only", "slack_rows"]

@@ -13,12 +13,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.effort import Work
+from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, in_strips, inflate, product_up, sum_radius, sum_up
-from sdpfeas.problem.rows.arrays import (
+from sdpfeas.problem.rows.base import (
     EMPTY,
     Read,
+    Rows,
+    State,
     canonical_csr,
     csr_from_parts,
     csr_parts,
@@ -27,7 +29,6 @@ from sdpfeas.problem.rows.arrays import (
     longest_row,
     stored_rows,
 )
-from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import listed
 
 __all__ = ["Combined", "Stacked", "selection"]

@@ -11,11 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.effort import Work, need
-from sdpfeas.numerics.exactness import mean_of
+from sdpfeas.numerics.cost_estimate import Work, need
+from sdpfeas.numerics.exact_floats import mean_of
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
-from sdpfeas.problem.rows.arrays import EMPTY, Read, exponents, fractions, frozen, sealed
-from sdpfeas.problem.rows.base import Rows, State
+from sdpfeas.problem.rows.base import EMPTY, Read, Rows, State, exponents, fractions, frozen, sealed
 from sdpfeas.problem.rows.compose import Combined
 from sdpfeas.problem.validation import RowError, float_array, require_exact_mean, require_symmetric
 

@@ -12,11 +12,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.effort import Work
+from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
-from sdpfeas.problem.rows.arrays import EMPTY, Read, fractions, frozen, is_frozen, sealed
-from sdpfeas.problem.rows.base import Rows, State
+from sdpfeas.problem.rows.base import EMPTY, Read, Rows, State, fractions, frozen, is_frozen, sealed
 from sdpfeas.problem.validation import float_array, listed, require_finite, row_index
 
 __all__ = ["LowRank"]

@@ -12,11 +12,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.effort import Work
+from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
-from sdpfeas.problem.rows.arrays import Read, fractions, frozen, sealed
-from sdpfeas.problem.rows.base import Rows, State
+from sdpfeas.problem.rows.base import Read, Rows, State, fractions, frozen, sealed
 from sdpfeas.problem.rows.compose import Combined, selection
 from sdpfeas.problem.rows.low_rank import LowRank
 from sdpfeas.problem.validation import float_array, require_finite

@@ -11,11 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.effort import Work, need
-from sdpfeas.numerics.exactness import mean_of
+from sdpfeas.numerics.cost_estimate import Work, need
+from sdpfeas.numerics.exact_floats import mean_of
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.rows.arrays import (
+from sdpfeas.problem.rows.base import (
     Read,
+    Rows,
+    State,
     canonical_csr,
     csr_from_parts,
     csr_parts,
@@ -25,7 +27,6 @@ from sdpfeas.problem.rows.arrays import (
     longest_row,
     stored_rows,
 )
-from sdpfeas.problem.rows.base import Rows, State
 from sdpfeas.problem.validation import RowError, require_exact_mean, require_symmetric
 
 __all__ = ["Sparse"]

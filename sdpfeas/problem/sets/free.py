@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.sets.vectors import VectorSet
+from sdpfeas.problem.sets.base import VectorSet
 
 __all__ = ["Free"]
 

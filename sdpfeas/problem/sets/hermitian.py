@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.effort import need
-from sdpfeas.numerics.exactness import sum_of
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.exact_floats import sum_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rational import semidefinite_exact
 from sdpfeas.numerics.rounding import (

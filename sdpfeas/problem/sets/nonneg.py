@@ -9,7 +9,7 @@ import numpy as np
 
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import inflate, norm_upper
-from sdpfeas.problem.sets.vectors import VectorSet
+from sdpfeas.problem.sets.base import VectorSet
 
 __all__ = ["Nonneg"]
 

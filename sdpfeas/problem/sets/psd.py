@@ -17,7 +17,7 @@ from sdpfeas.numerics.rounding import (
     sqrt_upper,
     symmetric_norm_upper,
 )
-from sdpfeas.problem.sets.matrices import MatrixSet
+from sdpfeas.problem.sets.base import MatrixSet
 
 __all__ = ["PSD"]
 

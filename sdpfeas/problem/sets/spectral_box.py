@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.largest_sum import largest_sum_upper
 from sdpfeas.numerics.linalg import FloatArray, leading_pairs
 from sdpfeas.numerics.rounding import (
     TINY,
     eigenvalue_enclosure,
     gamma,
     inflate,
+    largest_sum_upper,
     norm_upper,
     product_up,
     quotient_up,
@@ -26,8 +26,7 @@ from sdpfeas.numerics.rounding import (
     sum_upper,
     symmetric_norm_upper,
 )
-from sdpfeas.problem.sets.base import Maximiser
-from sdpfeas.problem.sets.matrices import MatrixSet
+from sdpfeas.problem.sets.base import MatrixSet, Maximiser
 from sdpfeas.problem.validation import finite_number
 
 __all__ = ["SpectralBox", "nearest_between"]

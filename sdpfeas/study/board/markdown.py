@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from sdpfeas.harmless import in_markdown
-from sdpfeas.io.text_tables import markdown_table
+from sdpfeas.escaping import in_markdown
+from sdpfeas.io.tables import markdown_table
 from sdpfeas.study.board.model import BoardData, Standing
 from sdpfeas.study.board.problems import SETS
 from sdpfeas.study.report.words import format_time

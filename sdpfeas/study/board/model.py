@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from sdpfeas.study.board.problems import SETS, set_of
-from sdpfeas.study.choices import Clock
 from sdpfeas.study.report.model import StudyData
+from sdpfeas.study.settings import Clock
 from sdpfeas.study.store import Store
 
 __all__ = ["SIZES", "BoardData", "Standing", "Truth", "size_of"]

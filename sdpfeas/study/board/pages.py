@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from sdpfeas.cards.toml import parse_toml
-from sdpfeas.harmless import in_html
+from sdpfeas.escaping import in_html
 from sdpfeas.study.board.catalogue import known_sets
 from sdpfeas.study.board.model import BoardData, Standing, Truth
 from sdpfeas.study.board.pieces import (

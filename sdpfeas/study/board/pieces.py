@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sdpfeas.harmless import in_html
+from sdpfeas.escaping import in_html
 from sdpfeas.study.board.model import BoardData, Standing
 from sdpfeas.study.board.problems import slug
 from sdpfeas.study.report.html import document

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sdpfeas.escaping import in_figure
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
-from sdpfeas.harmless import in_figure
-from sdpfeas.study.choices import Clock
 from sdpfeas.study.report.charts import ERROR_FLOOR
 from sdpfeas.study.report.model import Scaling, StudyData
+from sdpfeas.study.settings import Clock
 from sdpfeas.study.store import Store
 
 __all__ = ["write_figures"]

@@ -6,11 +6,11 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from sdpfeas.harmless import in_html, visible
-from sdpfeas.study.choices import Clock
+from sdpfeas.escaping import in_html, visible
 from sdpfeas.study.export import to_csv
 from sdpfeas.study.report.model import StudyData
 from sdpfeas.study.report.sections import TABLE, page_body
+from sdpfeas.study.settings import Clock
 from sdpfeas.study.store import Store
 
 __all__ = ["asset", "document", "render_html"]

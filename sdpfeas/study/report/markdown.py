@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sdpfeas.harmless import in_markdown
-from sdpfeas.io.text_tables import markdown_table
-from sdpfeas.study.choices import Clock
+from sdpfeas.escaping import in_markdown
+from sdpfeas.io.tables import markdown_table
 from sdpfeas.study.report.model import MatrixCell, StudyData
 from sdpfeas.study.report.words import format_time, headlines
+from sdpfeas.study.settings import Clock
 from sdpfeas.study.store import Store
 
 __all__ = ["render_markdown"]

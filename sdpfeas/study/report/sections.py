@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sdpfeas import __version__
-from sdpfeas.harmless import in_html
-from sdpfeas.study.choices import Clock
+from sdpfeas.escaping import in_html
 from sdpfeas.study.report.charts import accuracy_chart, profile_chart, scaling_chart
 from sdpfeas.study.report.model import Group, MatrixCell, StudyData
 from sdpfeas.study.report.svg import COLOURS, marker, series_style
 from sdpfeas.study.report.words import format_time, headlines
+from sdpfeas.study.settings import Clock
 
 __all__ = ["TABLE", "page_body", "profiles", "run_facts", "section", "short", "strong", "swatch"]
 

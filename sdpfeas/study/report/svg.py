@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sdpfeas.harmless import in_html
+from sdpfeas.escaping import in_html
 
 __all__ = ["Axis", "Chart", "marker", "series_style"]
 

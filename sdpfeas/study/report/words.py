@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from sdpfeas.study.choices import Clock
 from sdpfeas.study.report.model import Group, StudyData
+from sdpfeas.study.settings import Clock
 
 __all__ = ["format_time", "headlines"]
 

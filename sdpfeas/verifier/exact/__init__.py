@@ -9,11 +9,14 @@ data are rationals too, so every small problem qualifies.
 and ``multipliers`` hold the proofs, and ``contradiction`` finds rows that contradict each other.
 """
 
-from sdpfeas.verifier.exact.candidates import DENOMINATORS
-from sdpfeas.verifier.exact.contradiction import contradiction
-from sdpfeas.verifier.exact.eligible import has_round_rows, is_round, read_alike, small_enough
-from sdpfeas.verifier.exact.multipliers import exact_certificate
-from sdpfeas.verifier.exact.points import exact_point
+from sdpfeas.verifier.exact.eligibility import (
+    DENOMINATORS,
+    has_round_rows,
+    is_round,
+    read_alike,
+    small_enough,
+)
+from sdpfeas.verifier.exact.proofs import contradiction, exact_certificate, exact_point
 
 __all__ = [
     "DENOMINATORS",

@@ -1,0 +1,65 @@
+"""What users call: the drivers, for problems and families and for models of cvxpy alike."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+
+from sdpfeas.cvxpy_models.models import solve_model, verify_model
+from sdpfeas.cvxpy_models.optimum import optimum_model
+from sdpfeas.cvxpy_models.parameters import bisect_model
+from sdpfeas.drivers import bisection
+from sdpfeas.drivers import optimum as optima
+from sdpfeas.drivers import solve as solving
+from sdpfeas.drivers.bracket_search import BisectionResult
+from sdpfeas.drivers.optimum import Optimum
+from sdpfeas.families.base import ParametricFamily
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.verifier import verify as verify_claim
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+P = ParamSpec("P")
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+
+def is_model(problem: object) -> bool:
+    """Whether this is a problem of cvxpy; that need not be imported to say no."""
+    # While another thread imports it, it is there in parts.
+    kind = getattr(sys.modules.get("cvxpy"), "Problem", None)
+    return kind is not None and isinstance(problem, kind)
+
+
+def _taking_models(
+    driver: Callable[Concatenate[Asked, P], Answer], of_models: Callable[..., Answer]
+) -> Callable[Concatenate[Asked | cp.Problem, P], Answer]:
+    @wraps(driver)
+    def asked(problem: Any, *arguments: P.args, **settings: P.kwargs) -> Answer:
+        ask = of_models if is_model(problem) else driver
+        return ask(problem, *arguments, **settings)
+
+    # The first argument may be named, which ParamSpec cannot say.
+    return cast("Callable[Concatenate[Asked | cp.Problem, P], Answer]", asked)
+
+
+solve = _taking_models(solving.solve, solve_model)
+verify = _taking_models(verify_claim, verify_model)
+
+
+@wraps(optima.optimum)
+def optimum(problem: FeasibilityProblem | cp.Problem, *arguments: Any, **settings: Any) -> Optimum:
+    """Bracket an optimal value: of an objective over a problem, or of a cvxpy model with its own."""
+    ask: Callable[..., Optimum] = optimum_model if is_model(problem) else optima.optimum
+    return ask(problem, *arguments, **settings)
+
+
+@wraps(bisection.bisect)
+def bisect(family: ParametricFamily | cp.Problem, *arguments: Any, **settings: Any) -> BisectionResult:
+    """Bracket the threshold of a family, or, as in ``bisect(problem, t)``, a parameter of a cvxpy model."""
+    if is_model(family):
+        return bisect_model(family, *arguments, **settings)
+    return bisection.bisect(family, *arguments, **settings)

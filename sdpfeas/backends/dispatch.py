@@ -1,0 +1,118 @@
+"""Ask a backend: reduce the problem to what it takes, map its claim back, and survive whatever it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sdpfeas.backends.base import FeasibilityBackend
+from sdpfeas.backends.claimed import read_claim
+from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.errors import ClaimError, LimitError, OutOfTime, in_words, raised_where
+from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.problem.objective import ConicProgram
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
+from sdpfeas.problem.sets import BlockSet
+from sdpfeas.verifier.results import Claim
+from sdpfeas.verifier.verdicts import Proof, Stop, Verdict
+
+
+def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+    """Run a backend on a problem, reducing what it does not take, and map the claim back.
+
+    Whatever a backend raises becomes a claim that says so; only an interrupt passes through. If the backend
+    stopped because something it offered was granted, the claim holds that.
+
+    Parameters
+    ----------
+    backend : FeasibilityBackend
+        The backend.
+    problem : FeasibilityProblem
+        The problem in its own units.
+    inquiry : Inquiry
+        What it is asked besides the problem.
+    """
+    try:
+        with limited(inquiry.limit):
+            claim = _asked(backend, problem, inquiry)
+    except LimitError as error:
+        stop = Stop.TIME_LIMIT if isinstance(error, OutOfTime) else Stop.UNSUPPORTED
+        claim = Claim(stop=stop, raw_status=str(error))
+    # Seen through a reduction, what was granted is about another problem than this one.
+    check = None if inquiry.reduced else inquiry.granted
+    if check is not None and check.chain is not None:
+        return replace(claim, point=check.point, certificate=None, chain=check.chain)
+    if check is None or check.proof is not Proof.RIGOROUS:
+        return claim
+    if check.verdict is Verdict.FEASIBLE:
+        return replace(claim, point=check.point)
+    return replace(claim, certificate=check.certificate)
+
+
+def ask_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inquiry) -> Claim:
+    """Let a backend maximise an objective: with slacks for LMIs, and without the sets that it does not take.
+
+    Parameters
+    ----------
+    backend : FeasibilityBackend
+        One that takes an objective.
+    program : ConicProgram
+        Problem and objective.
+    inquiry : Inquiry
+        What it is asked besides.
+    """
+    problem = program.problem
+    foreign = any(type(block) not in backend.sets for block in _sets(problem))
+    if problem.lmis and (foreign or not backend.maximises_lmis):
+        slacks = problem.slack_form
+        return _back(ask_program(backend, program.with_slacks(), inquiry.through(slacks)), slacks)
+    if all(type(block) in backend.sets for block in problem.sets):
+        return backend.maximise(program, inquiry)
+    shadows = cast_shadows(problem, backend.sets)
+    if not all(type(block) in backend.sets for block in shadows.problem.sets):
+        return Claim(stop=Stop.UNSUPPORTED, raw_status=f"backend {backend.name!r} does not take all sets")
+    reduced = replace(
+        program, problem=shadows.problem, objective=shadows.terms(program.objective), start=None
+    )
+    return _back(backend.maximise(reduced, inquiry.through(shadows)), shadows)
+
+
+def _asked(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+    foreign = [block for block in _sets(problem) if type(block) not in backend.sets]
+    if problem.lmis and (foreign or not backend.lmis):
+        slacks = problem.slack_form
+        return _back(_asked(backend, slacks.problem, inquiry.through(slacks)), slacks)
+    if not foreign:
+        return _run(backend, problem, inquiry)
+    reduction: Reduction = cast_shadows(problem, backend.sets)
+    if any(block.bounded for block in foreign):
+        reduction = reduction.then(reduction.problem.lift())
+    return _back(_run(backend, reduction.problem, inquiry.through(reduction)), reduction)
+
+
+def _sets(problem: FeasibilityProblem) -> list[BlockSet]:
+    """The sets of the blocks and of the LMIs."""
+    return [*problem.sets, *(lmi.set for lmi in problem.lmis)]
+
+
+def _back(claim: Claim, reduction: Reduction) -> Claim:
+    try:
+        return claim.back(reduction)
+    except ClaimError as error:
+        return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {error}")
+
+
+def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+    try:
+        fine, why = backend.accepts(problem)
+        if not fine:
+            return Claim(stop=Stop.UNSUPPORTED, raw_status=in_words(why))
+        returned: Any = backend.solve(problem, inquiry)
+    except LimitError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a backend may raise anything; it costs this answer only
+        info = {"raised": raised_where(error)}
+        return Claim(stop=Stop.ERROR, raw_status=in_words(error), info=info)
+    return read_claim(returned)

@@ -1,0 +1,481 @@
+"""A canonical form cut into blocks: which variables make up which block, and what is left to be a row.
+
+A variable that is an entry of a cone and nothing else, or a non-negative number, becomes (an entry of) a
+block of its own; what remains is free, and variables no row asks for are left out and are zero on the way
+back. All of that is exact: no coefficient is rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.cvxpy_models.canonical_form import CanonicalForm
+from sdpfeas.numerics.exact_floats import sum_of
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.rows import Sparse
+from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder
+
+# ------------------------------------------------------------
+# Cones of a canonical form as sets of ours: which rows they are, there and back.
+
+
+@dataclass(frozen=True)
+class Cone:
+    """Rows of a canonical form that are entries of a member ``X`` of a set.
+
+    Attributes
+    ----------
+    block : BlockSet
+        The set.
+    rows : ndarray
+        All rows of the cone.
+    first : ndarray
+        Those that say it all; the others repeat them, maybe with the opposite sign.
+    view, spread : sparse array
+        ``view @ vec(X)`` are the first rows, and ``spread @`` these rows ``vec(X)``.
+    copies : sparse array, optional
+        How a multiplier of a first row is shared among it and its repetitions; none if there are none.
+    as_lmi : bool
+        Whether it is posed as an LMI where its rows are more than variables.
+    """
+
+    block: BlockSet
+    rows: np.ndarray
+    first: np.ndarray
+    view: Any
+    spread: Any
+    copies: Any = None
+    as_lmi: bool = True
+
+    def member(self, entries: FloatArray) -> FloatArray:
+        """What is seen as these entries of the first rows."""
+        return np.asarray((self.spread @ entries).reshape(self.block.shape))
+
+    def shared(self, multipliers: FloatArray) -> FloatArray:
+        """Multipliers of all rows, from those of the first ones."""
+        return multipliers if self.copies is None else np.asarray(self.copies @ multipliers)
+
+    def row_multipliers(self, multiplier: FloatArray) -> FloatArray:
+        """Multipliers of all rows, from that of the member."""
+        return self.shared(self.spread.T @ multiplier)
+
+    def multiplier(self, z: FloatArray) -> FloatArray:
+        """The multiplier of the member, from those of all rows."""
+        return np.asarray(self.view.T @ (z if self.copies is None else 2.0 * (self.copies.T @ z)))
+
+
+def second_order(rows: np.ndarray) -> Cone:
+    """A second-order cone.
+
+    Parameters
+    ----------
+    rows : ndarray
+        The bound, then what it bounds the length of.
+    """
+    same = sp.eye_array(rows.size, format="csr")
+    # As LMIs they are solved as fast, but where one defines the bound of the next (as in x**4) certificates
+    # stay unproved; with slacks they are proved.
+    return Cone(SecondOrder(rows.size), rows, rows, same, same, as_lmi=False)
+
+
+def semidefinite(rows: np.ndarray) -> Cone:
+    """A semidefinite cone.
+
+    Parameters
+    ----------
+    rows : ndarray
+        The lower triangle, column by column.
+    """
+    n = (math.isqrt(8 * rows.size + 1) - 1) // 2
+    return Cone(PSD(n), rows, rows, *_symmetric(n))
+
+
+def hermitian(matrix: Any, b: FloatArray, rows: np.ndarray) -> Cone | None:
+    """A Hermitian semidefinite cone, if a semidefinite one is that: real and imaginary part, each twice.
+
+    Parameters
+    ----------
+    matrix, b
+        The canonical form.
+    rows : ndarray
+        The rows of the semidefinite cone ``[[Re, -Im], [Im, Re]]``.
+
+    Returns
+    -------
+    Cone or None
+        None if its rows are other ones, or if a number of ``Re + Im`` would be rounded.
+    """
+    side = (math.isqrt(8 * rows.size + 1) - 1) // 2
+    if side % 2 or side == 0:
+        return None
+    real, imaginary, empty = _halves(side // 2)
+    counts = np.diff(matrix.indptr[rows[0] : rows[-1] + 2])
+    bounds = b[rows]
+    if (
+        counts[empty].any()
+        or bounds[empty].any()
+        or not (counts[imaginary[0]].any() or bounds[imaginary[0]].any())
+    ):
+        return None
+    for (one, other), sign in ((real, 1.0), (imaginary, -1.0)):
+        if np.any(counts[one] != counts[other]) or np.any(bounds[one] != sign * bounds[other]):
+            return None
+        mine, yours = _stored(matrix, rows[one]), _stored(matrix, rows[other])
+        if np.any(matrix.indices[mine] != matrix.indices[yours]):
+            return None
+        if np.any(matrix.data[mine] != sign * matrix.data[yours]):
+            return None
+    view, spread, copies = _complex(side // 2)
+    first = rows[np.concatenate([real[0], imaginary[0]])]
+    below = real[0][_below(side // 2)]
+    for factor in (1.0, -1.0):
+        if np.any(sum_of(bounds[below], factor * bounds[imaginary[0]])[1]):
+            return None
+    pairs = matrix[rows[below]].multiply(matrix[rows[imaginary[0]]])
+    if pairs.nnz:  # a variable in both parts of an entry: their sum may be rounded
+        return None
+    return Cone(HermitianPSD(side // 2), rows, first, view, spread, copies)
+
+
+def _stored(matrix: Any, rows: np.ndarray) -> np.ndarray:
+    """Where the numbers of some rows are stored, row after row."""
+    begin, end = matrix.indptr[rows], matrix.indptr[rows + 1]
+    sizes = end - begin
+    return np.asarray(np.repeat(begin - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum()))
+
+
+@lru_cache(maxsize=64)
+def _symmetric(n: int) -> tuple[Any, Any]:
+    """The lower triangle, column by column, of a symmetric matrix, and the way back."""
+    j, i = np.triu_indices(n)
+    place, off = np.arange(i.size), i != j
+    shape = (i.size, n * n)
+    both = np.concatenate([i * n + j, j * n + i])
+    view = sp.csr_array((np.full(both.size, 0.5), (np.tile(place, 2), both)), shape=shape)
+    rows = np.concatenate([i * n + j, (j * n + i)[off]])
+    columns = np.concatenate([place, place[off]])
+    return view, sp.csr_array((np.ones(rows.size), (rows, columns)), shape=shape[::-1])
+
+
+def _below(n: int) -> np.ndarray:
+    """Mask of the entries below the diagonal in a lower triangle, column by column."""
+    j, i = np.triu_indices(n)
+    return np.asarray(i != j)
+
+
+@lru_cache(maxsize=64)
+def _halves(n: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """Where the parts of a Hermitian matrix are in the triangle of the real one: twice each, and nothing."""
+
+    def at(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return np.asarray(j * 2 * n - j * (j - 1) // 2 + (i - j))
+
+    j, i = np.triu_indices(n)
+    below = i != j
+    p, q = i[below], j[below]
+    own = np.arange(n)
+    return (at(i, j), at(i + n, j + n)), (at(p + n, q), at(q + n, p)), at(own + n, own)
+
+
+@lru_cache(maxsize=64)
+def _complex(n: int) -> tuple[Any, Any, Any]:
+    """View, spread and copies of a Hermitian cone; members are stored as ``Re + Im``."""
+    j, i = np.triu_indices(n)
+    below = i != j
+    p, q = i[below], j[below]
+    k, l = i.size, p.size  # noqa: E741 - real and imaginary parts
+    re, im = np.arange(k), k + np.arange(l)
+    halves = np.full(k, 0.5)
+    view = sp.csr_array(
+        (
+            np.concatenate([halves, halves, np.full(l, 0.5), np.full(l, -0.5)]),
+            (np.concatenate([re, re, im, im]), np.concatenate([i * n + j, j * n + i, p * n + q, q * n + p])),
+        ),
+        shape=(k + l, n * n),
+    )
+    spread = sp.csr_array(
+        (
+            np.concatenate([np.ones(k), np.ones(l), np.ones(l), -np.ones(l)]),
+            (
+                np.concatenate([i * n + j, q * n + p, p * n + q, q * n + p]),
+                np.concatenate([re, re[below], im, im]),
+            ),
+        ),
+        shape=(n * n, k + l),
+    )
+    real, imaginary, _ = _halves(n)
+    copies = sp.csr_array(
+        (
+            np.concatenate([halves, halves, np.full(l, 0.5), np.full(l, -0.5)]),
+            (np.concatenate([*real, *imaginary]), np.concatenate([re, re, im, im])),
+        ),
+        shape=(n * (2 * n + 1), k + l),
+    )
+    return view, spread, copies
+
+
+def _said_before(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int]:
+    """Equalities that repeat others, or say that zero is zero.
+
+    Equations between symmetric matrices come with every entry off the diagonal twice, and invariance under
+    permutations (``S @ X @ S.T == X``) goes round in circles. Dependent rows are hard on proofs.
+    """
+    seen: set[tuple[bytes, bytes, float]] = set()
+    ties = _Ties(matrix.shape[1])
+    again = []
+    for row in equalities.tolist():
+        own = slice(matrix.indptr[row], matrix.indptr[row + 1])
+        columns, entries = matrix.indices[own], matrix.data[own]
+        sign = np.sign(entries[0]) if entries.size else 1.0
+        key = (columns.tobytes(), (sign * entries).tobytes(), float(sign * b[row]))
+        known = key in seen or (not entries.size and b[row] == 0.0)
+        if not known and _ties_two(entries, b[row]):
+            known = not ties.tie(int(columns[0]), int(columns[1]), bool(entries[0] == -entries[1]))
+        if known:
+            again.append(row)
+        seen.add(key)
+    return again
+
+
+def _ties_two(entries: FloatArray, bound: float) -> bool:
+    """Whether an equation says that two variables are equal or opposite."""
+    return entries.size == 2 and bound == 0.0 and abs(entries[0]) == abs(entries[1])
+
+
+class _Ties:
+    """Which variables are equal, opposite or zero, by equations that were seen."""
+
+    def __init__(self, size: int) -> None:
+        self._leader = np.arange(size)
+        self._same, self._zero = np.ones(size, dtype=bool), np.zeros(size, dtype=bool)
+
+    def tie(self, first: int, second: int, same: bool) -> bool:
+        """Note an equation; False if it follows from those before."""
+        (one, kept), (two, held) = self._find(first), self._find(second)
+        zero = bool(self._zero[one]), bool(self._zero[two])
+        if all(zero) or (one == two and (kept == held) == same):
+            return False
+        self._zero[two] = any(zero) or one == two  # equal and opposite
+        if one != two:
+            self._leader[one], self._same[one] = two, (kept == held) == same
+        return True
+
+    def _find(self, variable: int) -> tuple[int, bool]:
+        """The variable that stands for one and its equals, and whether it is the same or the opposite."""
+        path, same = [], True
+        while self._leader[variable] != variable:
+            path.append(variable)
+            variable = int(self._leader[variable])
+        for step in reversed(path):  # shorten the way
+            same = bool(self._same[step]) == same
+            self._leader[step], self._same[step] = variable, same
+        return variable, same
+
+
+class Blocks:
+    """The blocks of a canonical form.
+
+    Parameters
+    ----------
+    form : CanonicalForm
+        The form.
+    lmis : bool
+        Whether semidefinite constraints on more than variables become LMIs; otherwise, like second-order
+        cones, blocks of slacks with equality rows.
+    cost : ndarray, optional
+        An objective, one number for every variable: those it asks for are not left out.
+    """
+
+    def __init__(self, form: CanonicalForm, *, lmis: bool = True, cost: FloatArray | None = None) -> None:
+        matrix, b = form.matrix, form.b
+        self._matrix, self._b = matrix, b
+        self._free = np.ones(matrix.shape[1], dtype=bool)
+        self._sets: list[BlockSet] = []
+        self._back: list[Any] = []
+        self._slacks: list[Cone] = []
+        self._lmis: list[Cone] = []
+        self._parts: list[tuple[Cone | None, np.ndarray, FloatArray]] = []
+        self._taken: list[Cone] = []
+        self._equal = np.zeros(b.size, dtype=bool)
+        self._equal[form.zero] = True
+        self._kept = np.ones(b.size, dtype=bool)
+        self._kept[_said_before(matrix, b, form.zero)] = False
+        single = np.diff(matrix.indptr) == 1
+        self._only = np.full(b.size, -1)
+        self._only[single] = matrix.indices[matrix.indptr[:-1][single]]
+        self._factor = np.zeros(b.size)
+        self._factor[single] = matrix.data[matrix.indptr[:-1][single]]
+        cones = []
+        # Matrices of variables come first: they have the most to lose as slacks.
+        for cone in self._cones(form, hermitian_too=lmis):
+            if self._is_variable(cone):
+                cones.append(cone)
+            else:
+                whole = lmis and cone.as_lmi
+                (self._lmis if whole else self._slacks).append(cone)
+                self._equal[cone.rows] = True
+                self._kept[cone.rows] = not whole
+        signs = self._signed_variables(form.nonneg)
+        (rest,) = np.nonzero(self._free)
+        used = np.zeros(matrix.shape[1], dtype=bool)
+        used[matrix[self._asked].indices] = True
+        if cost is not None:
+            used[cost != 0.0] = True
+        if not used.any():  # nothing is asked of anything, but a problem needs a block
+            used[:] = True
+        for cone in cones:
+            columns = self._only[cone.first]
+            if used[columns].any():
+                self._add(cone.block, columns, -1.0 / self._factor[cone.first], cone)
+                self._taken.append(cone)
+        signs = self._signs = signs[used[self._only[signs]]]
+        if signs.size:
+            self._add(Nonneg(signs.size), self._only[signs], -np.sign(self._factor[signs]))
+        rest = rest[used[rest]]
+        if rest.size:
+            self._add(Free(rest.size), rest, np.ones(rest.size))
+
+    @staticmethod
+    def _cones(form: CanonicalForm, *, hermitian_too: bool) -> Iterator[Cone]:
+        """The cones of a form, matrices first."""
+        for rows in form.semidefinite:
+            found = hermitian(form.matrix, form.b, rows) if hermitian_too else None
+            yield semidefinite(rows) if found is None else found
+        yield from map(second_order, form.second_order)
+
+    def _is_variable(self, cone: Cone) -> bool:
+        """Whether a cone is made of variables that are in no other block; they are taken then."""
+        rows = cone.first
+        columns, factors = self._only[rows], self._factor[rows]
+        if np.any(columns < 0) or np.any(self._b[rows]) or not np.all(self._free[columns]):
+            return False
+        parts, exponents = np.frexp(np.abs(factors))
+        exact = (parts == 0.5) & (np.abs(exponents) < 16)  # to divide by
+        if not np.all(exact) or np.unique(columns).size < columns.size:
+            return False
+        self._kept[cone.rows] = False
+        self._free[columns] = False
+        return True
+
+    def _signed_variables(self, rows: np.ndarray) -> np.ndarray:
+        """Those of the rows that say no more than the sign of a variable; the variables are taken then."""
+        taken = []
+        for row in rows[(self._only[rows] >= 0) & (self._b[rows] == 0.0)]:
+            column = self._only[row]
+            if self._free[column]:
+                self._free[column] = False
+                self._kept[row] = False
+                taken.append(row)
+        return np.array(taken, dtype=int)
+
+    def _add(
+        self, block: BlockSet, columns: np.ndarray, factors: FloatArray, cone: Cone | None = None
+    ) -> None:
+        """Add a block some variables are made of: ``x[columns] = factors · view``."""
+        view = None if cone is None else cone.view
+        self._parts.append((cone, columns, factors))
+        k = np.arange(columns.size)
+        spread = sp.csr_array((factors, (columns, k)), shape=(self._matrix.shape[1], columns.size))
+        self._sets.append(block)
+        self._back.append(spread if view is None else sp.csr_array(spread @ view))
+
+    @property
+    def _asked(self) -> np.ndarray:
+        """Mask of the rows of the canonical form that are rows of the problem or in one of its LMIs."""
+        mask = np.array(self._kept)
+        for cone in self._lmis:
+            mask[cone.rows] = True
+        return mask
+
+    @property
+    def asked(self) -> np.ndarray:
+        """Mask of the rows of the canonical form that have a multiplier of their own."""
+        return self._asked
+
+    @property
+    def free_columns(self) -> np.ndarray:
+        """Columns of the canonical form that are in no cone."""
+        return np.flatnonzero(self._free)
+
+    def problem(self) -> FeasibilityProblem:
+        """The feasibility problem."""
+        kept = self._kept
+        matrix, b = self._matrix[kept], self._b[kept]
+        rows = [
+            Sparse.sound(part, block.n, block.matrix)
+            for block, part in zip(self._sets, self._in_blocks(matrix), strict=True)
+        ]
+        place = np.cumsum(kept) - 1
+        for cone in self._slacks:
+            own = np.arange(cone.rows.size)
+            where = sp.csr_array((np.ones(own.size), (place[cone.rows], own)), shape=(b.size, own.size))
+            rows.append(Sparse(where @ cone.view, cone.block.n, cone.block.matrix))
+        lower = np.where(self._equal[kept], b, -np.inf)
+        sets = [*self._sets, *(cone.block for cone in self._slacks)]
+        return FeasibilityProblem(sets, rows, lower, b, lmis=[self._lmi(cone) for cone in self._lmis])
+
+    def _in_blocks(self, matrix: Any) -> list[Any]:
+        """Rows of the canonical form, on every block."""
+        if len(self._sets) == 1 and self._sets[0].free and self._sets[0].n == matrix.shape[1]:
+            return [matrix]  # all variables as they are
+        return [matrix @ back for back in self._back]
+
+    def _lmi(self, cone: Cone) -> LMI:
+        """A cone of the canonical form as an LMI; its coefficients are entries of the form, not rounded."""
+        spread, first = cone.spread, cone.first
+        follow = first[-1] - first[0] == first.size - 1 and cone.copies is None
+        matrix = self._matrix[first[0] : first[-1] + 1] if follow else self._matrix[first]
+        constant = (spread @ self._b[first]).reshape(cone.block.shape)
+        parts = [-(spread @ part).T for part in self._in_blocks(matrix)]
+        own = [Sparse.sound(part, cone.block.n, cone.block.matrix) if part.nnz else None for part in parts]
+        return LMI(cone.block, constant, [*own, *(None for _ in self._slacks)])
+
+    def back(self) -> tuple[Any, ...]:
+        """For every block, the matrix that turns it into its share of the variables."""
+        width = self._matrix.shape[1]
+        return (*self._back, *(sp.csr_array((width, cone.block.entries)) for cone in self._slacks))
+
+    def columns(self, point: Point) -> FloatArray:
+        """The variables of the canonical form at a point."""
+        parts = (back @ np.ravel(part) for back, part in zip(self.back(), point, strict=True))
+        return sum(parts, np.zeros(self._matrix.shape[1]))
+
+    def forth(self, x: FloatArray) -> Point:
+        """The point that variables of the canonical form make up."""
+        point = []
+        for cone, columns, factors in self._parts:
+            entries = x[columns] / factors
+            point.append(entries if cone is None else cone.member(entries))
+        slack = self._b - self._matrix @ x
+        return (*point, *(cone.member(slack[cone.rows]) for cone in self._slacks))
+
+    def row_multipliers(self, y: FloatArray) -> FloatArray:
+        """Multipliers of all rows of the canonical form, from those of the rows of the problem.
+
+        Rows that became sets have the multipliers that make the weighted rows cancel.
+        """
+        z = np.zeros(self._b.size)
+        m = int(self._kept.sum())
+        z[self._kept], at = -y[:m], m
+        for cone in self._lmis:
+            z[cone.rows] = cone.row_multipliers(y[at : at + cone.block.entries])
+            at += cone.block.entries
+        left = -(self._matrix.T @ z)
+        for cone in self._taken:
+            z[cone.rows] = cone.shared(left[self._only[cone.first]] / self._factor[cone.first])
+        z[self._signs] = left[self._only[self._signs]] / self._factor[self._signs]
+        return z
+
+    def multipliers(self, z: FloatArray) -> FloatArray:
+        """Multipliers of the rows of the problem, from those of the canonical form."""
+        own = [cone.multiplier(z[cone.rows]) for cone in self._lmis]
+        return np.concatenate([-z[self._kept], *own])

@@ -1,0 +1,309 @@
+"""Whose rows are these? The constraints as the user wrote them, in the rows of the canonical form.
+
+cvxpy numbers constraints and says for each of its steps which number became which. Rows of auxiliary
+variables (of ``norm(x) <= 1``, say) belong to whatever they are tied to by those variables, and what is left
+over states attributes of variables, such as ``nonneg=True``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.cvxpy_models.canonical_form import CanonicalForm
+from sdpfeas.escaping import visible
+
+# ------------------------------------------------------------
+# Constraints in the user's words: their labels, or the expressions as written.
+#
+# cvxpy names expressions by what it made of them. Its inner names are turned back into those of its
+# functions, and the sums of products that ``partial_trace`` and ``partial_transpose`` are expanded to into
+# calls of these.
+
+#: Longest name of a constraint that has no label.
+LONGEST = 90
+
+#: A constant in brackets: numbers, dots where some are left out, and more of the same inside.
+_NUMBERS = r"(?:[-+0-9.ej\[\]…]|\s(?![-+]\s))"
+
+#: Longest constant in brackets that is written out.
+LONGEST_CONSTANT = 24
+
+#: What closes every bracket it opens, and a term: such a text without a sum outside of brackets.
+_CLOSED = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"
+_TERM = rf"(?:[^()+]|\({_CLOSED}\))*"
+
+#: Marks that cvxpy puts round an expression of which it knows more.
+_WRAPS = ("hermitian_wrap", "psd_wrap", "symmetric_wrap")
+
+#: cvxpy's inner names, and what the user wrote instead.
+_WRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    (re.compile(rf"^Promote\(-?0\.0, \([^)]*\)\) \+ -({_TERM}) >> 0$"), r"\1 << 0"),
+    (re.compile(r" \+ Promote\(-?0\.0, \([^)]*\)\)"), ""),
+    (re.compile(r"Promote\(([^(),]+), \([^)]*\)\)"), r"\1"),
+    (re.compile(r"PnormApprox\(([^()]*), 2\)"), r"norm(\1)"),
+    (re.compile(r"(\w)Approx\("), r"\1("),
+    (re.compile(r"np\.\w+\(([^()]*)\)"), r"\1"),
+    (re.compile(rf"\[{_NUMBERS}{{{LONGEST_CONSTANT},}}\]"), "[…]"),
+    (re.compile(rf"\b(?:{'|'.join(_WRAPS)})\("), "("),
+    (re.compile(r", None, False\)"), ")"),
+    (re.compile(r", (\d+), False\)"), r", axis=\1)"),
+    (re.compile(r"\bdiag_mat\(([^()]*), 0\)"), r"diag(\1)"),
+    (re.compile(r"\bQuadForm\("), "quad_form("),
+    (re.compile(r"\bMatrixFrac\("), "matrix_frac("),
+    (re.compile(r"\bGeoMean\(([^()]*), \([^()]*\)\)"), r"geo_mean(\1)"),
+    (re.compile(r"\bPnorm\("), "pnorm("),
+    (re.compile(r"\bPower\(([^()]*), 0\.5\)"), r"sqrt(\1)"),
+    (re.compile(r"\bPower\("), "power("),
+    (re.compile(r"\b(Sum|Trace|Hstack|Vstack)\("), lambda m: f"{m[1].lower()}("),
+    (re.compile(r"\bsum\((\[[^()]*\]) \* (\w+)\.T\)"), r"trace(\1 @ \2)"),
+    (re.compile(rf"^(\[[^\]]*\]) \+ -\(({_CLOSED})\) >> 0$"), r"\2 << \1"),
+    (re.compile(rf"^(\[[^\]]*\]) \+ -({_TERM}) >> 0$"), r"\2 << \1"),
+    (re.compile(r"^(.*) \+ -(\[[^\]]*\]) >> 0$"), r"\1 >> \2"),
+    (re.compile(r" \+ -"), " - "),
+]
+
+
+def spoken(constraint: Any) -> str:
+    """The label of a constraint, or the constraint as written, in one line."""
+    if constraint.label is not None:
+        return visible(str(constraint.label))
+    constraint = _with_calls(constraint)
+    if type(constraint).__name__ == "Inequality" and constraint.args[0].is_constant():
+        low, high = constraint.args  # cvxpy turns "x >= 1" round
+        written = f"{high.name()} >= {low.name()}"
+    elif hasattr(constraint, "name"):
+        written = constraint.name()
+    else:
+        written = f"{type(constraint).__name__}({', '.join(each.name() for each in constraint.args)})"
+    text = visible(" ".join(written.split()))
+    for inner, meant in _WRITTEN:
+        text = inner.sub(meant, text)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _with_calls(node: Any) -> Any:
+    """A constraint or an expression with variables, called like the calls, for sums that cvxpy expanded."""
+    total = node.args[0] if type(node).__name__ in _WRAPS else node
+    call = _partial(total) if type(total).__name__ == "AddExpression" else None
+    if call is not None:
+        from cvxpy import Variable
+
+        return Variable(node.shape, name=call, complex=node.is_complex())
+    given = getattr(node, "args", ())
+    arguments = [_with_calls(argument) for argument in given]
+    if all(new is old for new, old in zip(arguments, given, strict=True)):
+        return node
+    try:
+        return node.copy(arguments)
+    except (TypeError, ValueError):  # it asks for more than a variable promises
+        return node
+
+
+def _partial(total: Any) -> str | None:
+    """The ``partial_trace`` or ``partial_transpose`` a sum stands for, with neighbouring systems as one."""
+    lefts, rights, inner = [], [], None
+    for term in total.args:
+        if type(term).__name__ != "MulExpression" or type(term.args[0]).__name__ != "MulExpression":
+            return None
+        (left, middle), right = term.args[0].args, term.args[1]
+        if (inner is not None and middle is not inner) or not (left.is_constant() and right.is_constant()):
+            return None
+        inner = middle
+        lefts.append(sp.csr_array(left.value))
+        rights.append(sp.csr_array(right.value))
+    if inner is None or len(lefts) < 2:
+        return None
+    size, kept = inner.shape[0], lefts[0].shape[0]
+    traced = kept < size
+    d = len(lefts) if traced else round(len(lefts) ** 0.5)
+    units = [(0, k) for k in range(d)] if traced else [(i, j) for i in range(d) for j in range(d)]
+    if size % d or len(units) != len(lefts):
+        return None
+    for after in range(1, size // d + 1):
+        before = size // d // after
+        if before * d * after != size:
+            continue
+        shape = (1 if traced else d, d)
+        made = (_unit(before, at, shape, after) for at in units)
+        if all(
+            _same(left, unit) and _same(right, unit.T if traced else unit)
+            for left, right, unit in zip(lefts, rights, made, strict=True)
+        ):
+            dims = [n for n, shown in ((before, before > 1), (d, True), (after, after > 1)) if shown]
+            name = "partial_trace" if traced else "partial_transpose"
+            return f"{name}({_with_calls(inner).name()}, {tuple(dims)}, axis={int(before > 1)})"
+    return None
+
+
+def _unit(before: int, at: tuple[int, int], shape: tuple[int, int], after: int) -> Any:
+    """A matrix with a single one, as it acts on one of three systems."""
+    single = sp.coo_array(([1.0], ([at[0]], [at[1]])), shape=shape)
+    return sp.kron(sp.kron(sp.eye_array(before), single), sp.eye_array(after)).tocsr()
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one.shape == other.shape and (one != other.tocsr()).nnz == 0
+
+
+#: Attributes in words; what is not here is named as it was given.
+_SAID = {
+    "nonneg": "{} >= 0",
+    "nonpos": "{} <= 0",
+    "PSD": "{} >> 0",
+    "NSD": "{} << 0",
+    "bounds": "bounds of {}",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A constraint of the user, or the attributes of a variable, with its rows of the canonical form.
+
+    Attributes
+    ----------
+    name : str
+        Its label, or the expression as written.
+    constraint, variable : optional
+        Which it is.
+    main, extra : ndarray
+        The rows of the constraint itself, and those that define functions in it.
+    """
+
+    name: str
+    constraint: Any
+    variable: Any
+    main: np.ndarray
+    extra: np.ndarray
+
+    @property
+    def rows(self) -> np.ndarray:
+        """All its rows."""
+        return np.concatenate([self.main, self.extra])
+
+
+def traced(
+    form: CanonicalForm,
+    posed: Sequence[tuple[Any, Any]],
+    variables: Sequence[Any],
+    own: dict[Any, np.ndarray],
+) -> list[Part]:
+    """The parts of a canonical form, constraints in their order, then attributes.
+
+    Parameters
+    ----------
+    form : CanonicalForm
+        The form.
+    posed : sequence of (constraint, constraint)
+        Constraints as cvxpy compiled them, each with the one of the user it stands for.
+    variables : sequence of cvxpy.Variable
+        The user's variables.
+    own : dict
+        For every variable its columns.
+    """
+    owner: dict[int, int] = {}  # of a piece, by its number: the index of a constraint of the user
+    users: dict[int, int] = {}
+    constraints: list[Any] = []
+    for made, original in posed:
+        index = users.setdefault(id(original), len(users))
+        if index == len(constraints):
+            constraints.append(original)
+        for number in successors(made.id, form):
+            owner[number] = index
+    groups = tied(form, np.concatenate([np.zeros(0, dtype=int), *own.values()]))
+    main: list[list[np.ndarray]] = [[] for _ in constraints]
+    extra: list[list[np.ndarray]] = [[] for _ in constraints]
+    attributes: dict[tuple[int, str], list[np.ndarray]] = {}
+    shared: dict[int, list[int]] = {}
+    for k, (number, _) in enumerate(form.pieces):
+        if number in owner and owner[number] not in shared.setdefault(groups[k], []):
+            shared[groups[k]].append(owner[number])
+    cones = {int(rows[0]) for rows in form.semidefinite}
+    for k, (number, rows) in enumerate(form.pieces):
+        if rows.size == 0:
+            continue
+        if number in owner:
+            main[owner[number]].append(rows)
+        elif shared.get(groups[k]):
+            for index in shared[groups[k]]:  # a function that several constraints share is compiled once
+                extra[index].append(rows)
+        else:
+            touched = form.matrix[rows].indices
+            for v, variable in enumerate(variables):
+                if touched.size and np.isin(touched[0], own[variable]):
+                    said = _attribute(variable, int(rows[0]) in cones)
+                    attributes.setdefault((v, said), []).append(rows)
+                    break
+            else:
+                attributes.setdefault((-1, "a constraint cvxpy added"), []).append(rows)
+    parts = [
+        Part(spoken(c), c, None, _joined(own_rows), _joined(others))
+        for c, own_rows, others in zip(constraints, main, extra, strict=True)
+    ]
+    for (v, said), pieces in attributes.items():
+        variable = None if v < 0 else variables[v]
+        parts.append(Part(said, None, variable, _joined(pieces), _joined([])))
+    return parts
+
+
+def _joined(pieces: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, dtype=int), *pieces])
+
+
+def _attribute(variable: Any, semidefinite: bool) -> str:
+    """What an attribute says, as a constraint would be written."""
+    given = [name for name in _SAID if _given(variable, name)]
+    fitting = [name for name in given if (name in ("PSD", "NSD")) == semidefinite] or given
+    name = visible(variable.name())
+    if not fitting:
+        return f"attributes of {name}"
+    return f"{_SAID[fitting[0]].format(name)} ({fitting[0]} of the variable)"
+
+
+def _given(variable: Any, name: str) -> bool:
+    value = variable.attributes.get(name)
+    return value is not None and value is not False
+
+
+def successors(number: int, form: CanonicalForm) -> set[int]:
+    """The numbers of the constraints that one became, step by step."""
+    numbers = {number}
+    for _, inverse in form.steps():
+        imaginary = getattr(inverse, "real2imag", None)
+        if imaginary is not None:
+            numbers |= {imaginary[n] for n in numbers if n in imaginary}
+            continue
+        if isinstance(inverse, tuple):
+            became = inverse[2] if inverse else {}
+        elif isinstance(inverse, dict):
+            became = inverse.get("cons_id_map", {})
+        else:
+            became = getattr(inverse, "cons_id_map", {})
+        numbers = {became.get(n, n) for n in numbers}
+    return numbers
+
+
+def tied(form: CanonicalForm, own: np.ndarray) -> list[int]:
+    """A number for every piece, the same for pieces that auxiliary columns tie together."""
+    auxiliary = np.ones(form.matrix.shape[1], dtype=bool)
+    auxiliary[own] = False
+    leader = list(range(len(form.pieces)))
+
+    def find(k: int) -> int:
+        while leader[k] != k:
+            leader[k] = leader[leader[k]]
+            k = leader[k]
+        return k
+
+    seen: dict[int, int] = {}
+    for k, (_, rows) in enumerate(form.pieces):
+        if rows.size:
+            columns = form.matrix.indices[form.matrix.indptr[rows[0]] : form.matrix.indptr[rows[-1] + 1]]
+            for column in np.unique(columns[auxiliary[columns]]).tolist():
+                leader[find(seen.setdefault(column, k))] = find(k)
+    return [find(k) for k in range(len(leader))]

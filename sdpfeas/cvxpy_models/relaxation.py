@@ -1,0 +1,145 @@
+"""The least by which a constraint has to be loosened for a model to have a point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends.claimed import claimed_verdict
+from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.backends.registry import find_solver
+from sdpfeas.cvxpy_models import CvxpyForm
+from sdpfeas.cvxpy_models.blocks import Blocks
+from sdpfeas.cvxpy_models.constraints import Part
+from sdpfeas.deadline import Deadline
+from sdpfeas.drivers.solve import solve
+from sdpfeas.errors import LimitError
+from sdpfeas.families.level_set import LevelSet
+from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows import Sparse
+from sdpfeas.verifier.verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class Loosening:
+    """How much a constraint is in the way, all others as they are.
+
+    An inequality may be missed by the amount, an equation on both sides, a semidefinite constraint by that
+    multiple of the identity.
+
+    Attributes
+    ----------
+    name : str
+        The constraint.
+    lower, upper : float
+        A bracket of the least amount: with ``upper`` there is a point, with less than ``lower`` there is
+        none. Both are infinite where no amount is enough.
+    constraint, variable : optional
+        The constraint, or the variable whose attribute it is.
+    """
+
+    name: str
+    lower: float
+    upper: float
+    constraint: Any = None
+    variable: Any = None
+
+    def __str__(self) -> str:
+        """As advice."""
+        if math.isfinite(self.upper):
+            return f"loosen `{self.name}` by {self.upper:.4g}"
+        if math.isinf(self.lower):
+            return f"loosening `{self.name}` alone does not help"
+        return f"loosening `{self.name}` by {self.lower:.4g} does not help; more was not proved to"
+
+
+def loosenings(form: CvxpyForm, parts: Sequence[Part], tol: float, deadline: Deadline) -> list[Loosening]:
+    """Bracket the least amount for some constraints, one by one.
+
+    Parameters
+    ----------
+    form : CvxpyForm
+        The model.
+    parts : sequence of Part
+        The constraints.
+    tol : float
+        Relative width of the brackets.
+    deadline : Deadline
+        Of everything.
+    """
+    found = []
+    for k, part in enumerate(parts):
+        if deadline.expired:
+            break
+        share = None if deadline.limit is None else deadline.left / (len(parts) - k)
+        found.append(_loosening(form, part, tol, deadline.within(share)))
+    return found
+
+
+def _loosening(form: CvxpyForm, part: Part, tol: float, deadline: Deadline) -> Loosening:
+    """Guess the amount by one program, then prove a little more enough and a little less too little."""
+    blocks = Blocks(form.canonical.loosened(part.main), lmis=False)  # families have rows only
+    problem = blocks.problem()
+    goal = [-back[[-1]] for back in blocks.back()]
+    family = LevelSet(
+        problem.sets,
+        [
+            Sparse(sp.csr_array(row), block.n, block.matrix) if row.nnz else None
+            for row, block in zip(goal, problem.sets, strict=True)
+        ],
+        problem.rows,
+        problem.lower,
+        problem.upper,
+        bracket=(-np.inf, 0.0),
+    )
+    lower, upper = 0.0, math.inf
+    guess = _guess(family, deadline)
+    if guess is None:
+        # Where no amount is enough, neither is leaving the constraint out.
+        keep = np.ones(form.canonical.b.size, dtype=bool)
+        keep[part.main] = False
+        without = Blocks(form.canonical.selected(keep)).problem()
+        lower = math.inf if _is(without, Verdict.INFEASIBLE, deadline) else 0.0
+    else:
+        for width in (0.5 * tol, 10.0 * tol, 100.0 * tol):
+            more, less = guess * (1.0 + width) + 1e-9, guess * (1.0 - width)
+            if math.isinf(upper) and _proved(family, more, Verdict.FEASIBLE, deadline):
+                upper = more
+            if lower == 0.0 and less > 0.0 and _proved(family, less, Verdict.INFEASIBLE, deadline):
+                lower = less
+    return Loosening(part.name, lower, upper, part.constraint, part.variable)
+
+
+def _guess(family: LevelSet, deadline: Deadline) -> float | None:
+    """The least amount as a cone solver believes it; None if it finds none."""
+    program = family.homogenized()
+    backend = find_solver("clarabel").make()
+    if not backend.available()[0]:
+        backend = find_solver("spectral-ipm").make()
+    try:
+        with limited(deadline):
+            claim = backend.maximise(program, Inquiry(program.problem, deadline=deadline, wanted="margin"))
+    except LimitError:
+        return None
+    if claim.point is None or claimed_verdict(claim) is not Verdict.FEASIBLE:
+        return None
+    amount = -program.value(claim.point)
+    return max(amount, 0.0) if math.isfinite(amount) else None
+
+
+def _proved(family: LevelSet, amount: float, verdict: Verdict, deadline: Deadline) -> bool:
+    """Whether a verdict is proved for an amount."""
+    if deadline.expired:
+        return False
+    return _is(family.at(-amount), verdict, deadline)
+
+
+def _is(problem: FeasibilityProblem, verdict: Verdict, deadline: Deadline) -> bool:
+    """Whether a verdict is proved of a problem, its numbers as they are stored."""
+    return solve(problem, time_limit=deadline.limit, rigorous=True).check.verdict is verdict

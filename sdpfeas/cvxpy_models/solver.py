@@ -1,0 +1,146 @@
+"""Any backend as a solver for cvxpy, with the verdict of the verifier in place of a status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.backends.base import FeasibilityBackend
+from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.cvxpy_models import convert
+from sdpfeas.cvxpy_models.blocks import Blocks
+from sdpfeas.cvxpy_models.canonical_form import counted, reader
+from sdpfeas.cvxpy_models.conflicts import contradiction
+from sdpfeas.cvxpy_models.constraints import spoken
+from sdpfeas.cvxpy_models.optimum import column_objective
+from sdpfeas.drivers.optimum import Optimum, optimum
+from sdpfeas.drivers.solve import solve
+from sdpfeas.errors import OptionError, ProblemError
+from sdpfeas.extras import cvxpy
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.verifier.results import Result
+from sdpfeas.verifier.verdicts import Verdict
+
+#: What ``Problem.solve`` may set besides.
+_SETTINGS = {"rigorous", "time_limit", "options"}
+
+
+def cvxpy_solver(
+    solver: str | Path | type[FeasibilityBackend] | Solver = "auto",
+    *,
+    rigorous: bool = False,
+    time_limit: float | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """A solver for ``cvxpy.Problem.solve`` that answers feasibility with proof.
+
+    FEASIBLE becomes the status ``optimal``, with values; INFEASIBLE becomes ``infeasible``, with the
+    certificate in the dual values (a facial chain has none). With an objective, ``optimal`` says that its
+    value is proved to lie within the tolerance of :func:`sdpfeas.optimum`; there are no dual values then.
+    Where nothing is proved cvxpy's ``SolverError`` says why. The verdict is about the canonical form cvxpy
+    hands over. Problems that it changes on the way there are refused, as by :func:`sdpfeas.solve`.
+
+    Parameters
+    ----------
+    solver : str, Path, type or Solver
+        Which backend to ask.
+    rigorous : bool
+        Refuse a numeric verdict.
+    time_limit : float, optional
+        Seconds for everything, the proofs included.
+    options : mapping, optional
+        Options of the backend.
+
+    Returns
+    -------
+    cvxpy solver
+        To be passed as ``problem.solve(solver=...)``.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, sdpfeas as sf
+    >>> x = cp.Variable(nonneg=True)
+    >>> problem = cp.Problem(cp.Minimize(0), [x <= -1])
+    >>> problem.solve(solver=sf.cvxpy_solver(rigorous=True))
+    inf
+    >>> problem.status
+    'infeasible'
+    """
+    cvxpy()
+    chosen = find_solver(solver)
+    given = {"rigorous": rigorous, "time_limit": time_limit, "options": options}
+
+    def answer(data: dict[str, Any], inverse: Any, asked: dict[str, Any]) -> Any:
+        unknown = sorted(set(asked) - _SETTINGS)
+        if unknown:
+            raise OptionError(f"unknown options {', '.join(unknown)}; known: {', '.join(sorted(_SETTINGS))}")
+        return _answer(data, inverse, chosen, {**given, **asked})
+
+    return reader(answer, _admit)
+
+
+def _admit(problem: Any) -> None:
+    """Refuse a problem whose canonical form differs from it, as :func:`sdpfeas.solve` does."""
+    cp = cvxpy()
+    goal = problem.objective.expr
+    bound = cp.Variable()
+    reached = goal <= bound if isinstance(problem.objective, cp.Minimize) else goal >= bound
+    objective = [] if goal.is_constant() else [reached.set_label("objective")]
+    form = convert(cp.Problem(cp.Minimize(0), [*problem.constraints, *objective]))
+    lost = form.posed[len(form.original.constraints) :]
+    if lost:
+        raise ProblemError(
+            f"cvxpy hands over `{spoken(lost[0][1])}` without `{spoken(lost[0][0])}`, which it implies; "
+            "declare the variable nonneg=True, or pass the problem to sdpfeas.solve"
+        )
+
+
+def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[str, Any]) -> Any:
+    from cvxpy.error import SolverError
+    from cvxpy.reductions.solution import Solution, failure_solution
+
+    form = counted(data)
+    cost = np.asarray(data["c"], dtype=float)
+    blocks = Blocks(form, cost=cost)
+    if np.any(cost):
+        found = _optimum(cost, blocks, solver, settings)
+        if found.infeasible is None:
+            return _optimal(cost, inverse, blocks, found)
+        result = found.infeasible
+    else:
+        result = solve(blocks.problem(), solver, **settings)
+    facts = {"solve_time": result.solve_time, "num_iters": result.iterations, "solver_specific_stats": result}
+    if result.verdict is Verdict.FEASIBLE:
+        variables = {inverse["var_id"]: _columns(blocks, result)}
+        return Solution("optimal", float(inverse["offset"]), variables, {}, facts)
+    if result.verdict is Verdict.INFEASIBLE:
+        whole = contradiction(result.check)
+        # Of weak infeasibility there is a chain, which no dual values can hold.
+        duals = {} if whole is None else form.duals(blocks.row_multipliers(whole))
+        return failure_solution("infeasible", facts, duals)
+    raise SolverError(f"undecided: {result.reason}")
+
+
+def _optimum(cost: FloatArray, blocks: Blocks, solver: Solver, settings: dict[str, Any]) -> Optimum:
+    limits = {name: value for name, value in settings.items() if name != "rigorous"}
+    return optimum(blocks.problem(), column_objective(blocks, cost, "min"), solver=solver, **limits)
+
+
+def _optimal(cost: FloatArray, inverse: Any, blocks: Blocks, found: Optimum) -> Any:
+    """A point of the best value, if a bracket of that is proved within the tolerance."""
+    from cvxpy.error import SolverError
+    from cvxpy.reductions.solution import Solution
+
+    if not found.converged or found.point is None:
+        raise SolverError(f"the value lies between {found.lower:.8g} and {found.upper:.8g}: {found.reason}")
+    x = blocks.columns(found.point)
+    facts = {"solve_time": found.time, "num_iters": None, "solver_specific_stats": found}
+    return Solution("optimal", float(cost @ x + inverse["offset"]), {inverse["var_id"]: x}, {}, facts)
+
+
+def _columns(blocks: Blocks, result: Result) -> Any:
+    assert result.point is not None
+    return blocks.columns(result.point)

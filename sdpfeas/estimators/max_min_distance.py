@@ -1,0 +1,142 @@
+"""Max-min distance analysis as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sdpfeas.drivers.bisection import bisect
+from sdpfeas.estimators.criterion import Criterion
+from sdpfeas.estimators.projection import ProvenProjection, check_components, principal_axes
+from sdpfeas.families.projection_problems import Whitened
+from sdpfeas.families.refinement import refine_projection
+from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
+
+
+class MaxMinDistance(ProvenProjection):
+    """Project whitened data such that even the closest two class means are far apart.
+
+    With coordinates in which the scatter within all classes together is the identity, maximises the least
+    ``||W'(m_i - m_j)||²`` over orthonormal ``W`` (Bian and Tao, IEEE TPAMI 2011), by its semidefinite
+    relaxation over the Fantope. The optimal value ``delta*`` of the relaxation comes with proven bounds: no
+    ``W`` attains more than ``delta_bounds_[1]``.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of new features; default: the dimension of what the class means span, at most one less than
+        the classes. Less is where the criterion differs from linear discriminant analysis.
+    shrinkage : float, optional
+        Shrink the scatter within the classes towards the multiple of the identity with its trace, by this
+        share; needed where it is singular.
+    solver : str, Path, type or Solver
+        As for :func:`sdpfeas.bisect`.
+    tol : float
+        Width of the bracket around ``delta*``, relative to its upper end.
+    refine : bool
+        After rounding, improve the value of ``W`` itself.
+    time_limit : float, optional
+        Seconds for the search of ``delta*``.
+
+    Attributes
+    ----------
+    components_ : ndarray
+        One direction a row, shape (n_components, n_features); orthonormal in whitened coordinates, turned
+        such that the new features are uncorrelated.
+    delta_ : float
+        The largest value that a point of the relaxation was proved to attain.
+    delta_bounds_ : tuple of float
+        Lower and upper bound of ``delta*``.
+    value_ : float
+        Least squared distance of two projected class means, in plain arithmetic.
+    rounded_value_ : float
+        The same before refinement.
+    relaxation_gap_ : float
+        How far ``value_`` is below ``delta_bounds_[1]``, relative to the latter.
+    worst_pair_ : tuple
+        Labels of the two classes whose projected means are closest.
+    proven_, converged_ : bool
+        Whether the bounds are proved, and whether they are within ``tol``.
+    reason_ : str
+        Why the search ended.
+    history_ : tuple of Step
+        The solves.
+    mean_, means_, classes_
+        Mean of the samples, means of the classes, labels.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray
+        Names of the features, if they have any.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the bracket is wider than ``tol``; the bounds hold nevertheless.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sdpfeas.estimators import MaxMinDistance
+    >>> X, y = load_wine(return_X_y=True)
+    >>> mmda = MaxMinDistance(n_components=1, tol=1e-6).fit(X, y)
+    >>> mmda.transform(X).shape
+    (178, 1)
+    """
+
+    value_: float
+    rounded_value_: float
+    worst_pair_: tuple[Any, Any]
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        shrinkage: float | None = None,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        refine: bool = False,
+        time_limit: float | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        self.solver = solver
+        self.tol = tol
+        self.refine = refine
+        self.time_limit = time_limit
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> MaxMinDistance:
+        """Find the projection.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples, shape (n_samples, n_features).
+        y : array_like
+            One label a sample.
+        """
+        samples, index = self.checked_samples(X, y)
+        white = Whitened(samples, index, self.shrinkage)
+        r = check_components(self.n_components, white.k, white.k)
+        found = bisect(white.family(r), self.solver, self.tol, time_limit=self.time_limit)
+        self.take_bracket(found)
+        criterion = Criterion(white.scatter())
+        A: FloatArray = np.eye(white.k)[:, :r] if found.point is None else _leading(found.point[0], r)
+        # The scatter of the criterion is the identity, of trace r.
+        self.rounded_value_ = r * criterion.ratio(A)
+        if self.refine:
+            A = refine_projection(criterion, A, (1.0 - 0.1 * self.tol) * found.upper / r)
+        self.value_ = r * criterion.ratio(A)
+        distances, _ = criterion.values(A)
+        pair = int(np.argmin(distances))
+        self.worst_pair_ = (self.classes_[criterion.first[pair]], self.classes_[criterion.second[pair]])
+        upper = self.delta_bounds_[1]
+        self.relaxation_gap_ = max(upper - self.value_, 0.0) / upper if upper > 0.0 else 0.0
+        turned = principal_axes(A, (samples - self.mean_) @ white.map)
+        self.components_ = (white.map @ turned).T
+        return self
+
+
+def _leading(z: FloatArray, r: int) -> FloatArray:
+    _, vec = eigh(symmetrize(z))
+    return np.asarray(vec[:, ::-1][:, :r])

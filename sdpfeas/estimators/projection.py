@@ -1,0 +1,188 @@
+"""What all linear projections share: checked input, ``transform``, names of the new features."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sdpfeas.drivers.bracket_search import BisectionResult, Step
+from sdpfeas.extras import extra
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.validation import require_doubles
+
+with extra("wlda", "sdpfeas.estimators"):
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+
+
+class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A supervised linear map to fewer features.
+
+    Subclasses set ``components_`` in their ``fit``.
+
+    Attributes
+    ----------
+    components_ : ndarray
+        One direction a row, shape (n_components, n_features).
+    mean_ : ndarray
+        Mean of the samples, taken off before projecting.
+    means_ : ndarray
+        Mean of every class, shape (n_classes, n_features).
+    classes_ : ndarray
+        The labels, sorted.
+    """
+
+    components_: FloatArray
+    mean_: FloatArray
+    means_: FloatArray
+    classes_: np.ndarray
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def checked_samples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[FloatArray, np.ndarray]:
+        """Check samples and labels, for a subclass to call; return the samples and the class of each.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples.
+        y : array_like
+            One label a sample.
+
+        Returns
+        -------
+        tuple
+            The samples, and the class of each as an index into ``classes_``.
+        """
+        samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        require_doubles(X, "X")  # scikit-learn rounds large integers without a word
+        check_classification_targets(labels)
+        classes, index = np.unique(labels, return_inverse=True)
+        if classes.size < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples of at least two classes; the data contain 1 class"
+            )
+        self.classes_ = classes
+        self.mean_ = samples.mean(axis=0)
+        self.means_ = np.array([samples[index == k].mean(axis=0) for k in range(classes.size)])
+        return samples, index
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Project samples.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples, shape (n_samples, n_features).
+
+        Returns
+        -------
+        ndarray
+            Shape (n_samples, n_components).
+        """
+        check_is_fitted(self)
+        samples = validate_data(self, X, dtype=np.float64, reset=False)
+        return np.asarray((samples - self.mean_) @ self.components_.T)
+
+
+class ProvenProjection(LinearProjection):
+    """A linear map found by a search that brackets how good any such map can be.
+
+    Attributes
+    ----------
+    delta_ : float
+        The largest value that a point of the relaxation was proved to attain, ``delta_bounds_[0]``.
+    delta_bounds_ : tuple of float
+        Lower and upper bound of the optimal value of the relaxation.
+    proven_, converged_ : bool
+        Whether the bounds are proved, and whether they are within the tolerance.
+    reason_ : str
+        Why the search ended.
+    history_ : tuple of Step
+        The solves.
+    """
+
+    delta_: float
+    delta_bounds_: tuple[float, float]
+    relaxation_gap_: float
+    proven_: bool
+    converged_: bool
+    reason_: str
+    history_: tuple[Step, ...]
+
+    def take_bracket(self, found: BisectionResult, unit: float = 1.0) -> None:
+        """Keep what a search found, for a subclass to call.
+
+        Parameters
+        ----------
+        found : BisectionResult
+            What was found.
+        unit : float
+            A power of two by which values are multiplied to be in units of the data.
+        """
+        low, high = found.lower * unit, found.upper * unit
+        # Among the smallest numbers a power of two takes digits.
+        low = low if low / unit == found.lower else math.nextafter(low, -math.inf)
+        high = high if high / unit == found.upper else math.nextafter(high, math.inf)
+        self.delta_bounds_ = (low, high)
+        self.delta_ = self.delta_bounds_[0]
+        self.proven_, self.converged_, self.reason_ = found.proven, found.converged, found.reason
+        self.history_ = found.history
+        if not found.converged:
+            bracket = "[{:.6g}, {:.6g}]".format(*self.delta_bounds_)
+            message = f"delta* was only found to lie in {bracket}: {found.reason}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+
+def principal_axes(W: FloatArray, X: FloatArray) -> FloatArray:
+    """Turn orthonormal columns within their span such that projected samples are uncorrelated.
+
+    Distances between projected samples stay as they are; what was arbitrary, order and signs included,
+    is so no more.
+
+    Parameters
+    ----------
+    W : ndarray
+        Orthonormal columns, shape (features, components).
+    X : ndarray
+        Centred samples.
+    """
+    size = float(np.max(np.abs(X), initial=0.0)) or 1.0
+    _, _, right = np.linalg.svd((X / size) @ W, full_matrices=True)
+    turned = W @ right.T
+    largest = turned[np.argmax(np.abs(turned), axis=0), np.arange(turned.shape[1])]
+    return np.asarray(turned * np.where(largest < 0.0, -1.0, 1.0))
+
+
+def check_components(n_components: Any, default: int, most: int) -> int:
+    """Check a number of new features.
+
+    Parameters
+    ----------
+    n_components : int or None
+        What was asked for.
+    default : int
+        What None stands for.
+    most : int
+        How many there can be.
+    """
+    if n_components is None:
+        return default
+    if isinstance(n_components, bool) or not isinstance(n_components, (int, np.integer)) or n_components < 1:
+        raise ValueError(f"n_components must be a positive integer, got {n_components!r}")
+    if n_components > most:
+        raise ValueError(f"n_components = {n_components} exceeds {most}: the data have no more dimensions")
+    return int(n_components)

@@ -1,0 +1,353 @@
+"""Where multipliers begin to rule out a linear family: the root of a convex function of ``delta``.
+
+Multipliers ``y`` are a certificate at ``delta`` if ``sigma(A*y - delta·B*y) < beta(y)`` over the compact sets
+and ``A*y - delta·B*y`` lies in the polar of every cone. Each of these asks that a convex function of
+``delta`` be negative, so Newton's method from the left never passes the root.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import UNIT
+from sdpfeas.problem.problem import Point
+from sdpfeas.problem.sets import BlockSet
+from sdpfeas.verifier.repair import repaired_certificates, repaired_points
+from sdpfeas.verifier.rigorous import prove_certificate, prove_point
+from sdpfeas.verifier.tolerances import Tolerances
+
+if TYPE_CHECKING:
+    from sdpfeas.families.base import ParametricFamily
+
+#: Relative error of a root that only rounding explains.
+EXACT = 4.0 * UNIT
+
+#: Newton steps at most; it takes 3 to 5 near the root.
+MAX_STEPS = 80
+
+
+@dataclass(frozen=True)
+class Root:
+    """A root with an estimate of how far rounding may have moved it.
+
+    Attributes
+    ----------
+    delta : float
+        The root; infinity if there is none.
+    error : float
+        Its estimated error.
+    """
+
+    delta: float
+    error: float = 0.0
+
+
+NO_ROOT = Root(math.inf)
+
+
+@dataclass(frozen=True)
+class _Term:
+    """Value and slope of one convex function at ``delta``, and size and number of the terms in it."""
+
+    value: float
+    slope: float
+    size: float
+    depth: int
+
+    @property
+    def noise(self) -> float:
+        """What rounding alone may leave of a zero."""
+        return 64.0 * UNIT * self.size
+
+    @property
+    def error(self) -> float:
+        """How negative the value should be for a proof to go through; from experience."""
+        return 512.0 * self.depth * UNIT * self.size
+
+
+def certificate_root(
+    sets: Sequence[BlockSet],
+    fixed: Point,
+    slope: Point,
+    beta: float,
+    beta_slope: float,
+    start: float,
+    unit: float = 1.0,
+    accuracy: float = EXACT,
+) -> Root:
+    """Return the smallest ``delta`` at which multipliers are a certificate.
+
+    Parameters
+    ----------
+    sets : sequence of BlockSet
+        The sets.
+    fixed, slope : tuple of ndarray
+        ``A*y`` and ``B*y``, block by block.
+    beta, beta_slope : float
+        ``beta(y)`` at zero and its change per unit of ``delta``.
+    start : float
+        Where to begin; best left of the root.
+    unit : float
+        The usual size of ``delta``.
+    accuracy : float
+        Relative error of the root that is good enough; it is then a little too low.
+    """
+
+    def terms(delta: float) -> list[_Term]:
+        return _terms(sets, fixed, slope, beta, beta_slope, delta)
+
+    delta = start
+    step = max(unit, abs(start))
+    for _ in range(MAX_STEPS):  # go left until the certificate fails
+        values = terms(delta)
+        if any(term.value > 0.0 for term in values):
+            break
+        # A tangent of a convex function has its root left of the function's.
+        roots = [delta - term.value / term.slope for term in values if term.slope < 0.0]
+        tangent = max(roots, default=-math.inf)
+        delta = tangent if delta - step < tangent < delta else delta - step
+        step *= 2.0
+    else:
+        return NO_ROOT
+    for _ in range(MAX_STEPS):
+        above = [term for term in values if term.value > term.noise]
+        if any(term.slope >= 0.0 for term in above):
+            return NO_ROOT
+        # Roundings of zero need no step, but a repair; the proof will tell.
+        target = max((delta - term.value / term.slope for term in above), default=delta)
+        if not math.isfinite(target):
+            return NO_ROOT
+        if target - delta <= accuracy * max(abs(delta), 1e-6 * unit):
+            errors = [term.error / abs(term.slope) for term in values if term.slope < 0.0 and _near(term)]
+            return Root(max(delta, target), max(errors, default=0.0))
+        delta = target
+        values = terms(delta)
+    return Root(delta)
+
+
+def _near(term: _Term) -> bool:
+    return abs(term.value) <= 1e-6 * term.size
+
+
+def _terms(
+    sets: Sequence[BlockSet], fixed: Point, slope: Point, beta: float, beta_slope: float, delta: float
+) -> list[_Term]:
+    out = []
+    value, change, size = -(beta + delta * beta_slope), -beta_slope, abs(beta) + abs(delta * beta_slope)
+    for block, a, b in zip(sets, fixed, slope, strict=True):
+        if block.free:
+            continue
+        if block.bounded:
+            best = block.maximiser(a - delta * b)
+            value += float(best.lam @ best.weights)
+            change -= float(best.weights @ block.coefficients(best.frame, b))
+            size += block.nuclear_radius * best.size
+            continue
+        lam, frame = block.decompose(a - delta * b)
+        slopes = -block.coefficients(frame, b)
+        k = int(np.argmax(lam))
+        scale, depth = float(np.max(np.abs(a)) + abs(delta) * np.max(np.abs(b))) * block.n, block.n
+        if block.entrywise:
+            scale, depth = float(abs(a[k]) + abs(delta * b[k])), 1
+        out.append(_Term(float(lam[k]), float(slopes[k]), scale, depth))
+    out.append(_Term(value, change, size, max(block.n for block in sets)))
+    return out
+
+
+# ------------------------------------------------------------
+# Proofs of bounds of a threshold, from any point and any multipliers.
+#
+# A candidate is found in plain arithmetic, moved outwards until the verifier's own proof goes through, and
+# repaired where that does not help.
+
+#: How far a candidate is moved outwards, relative to its size, until its proof goes through.
+PUSHES = (2.0**-50, 2.0**-42, 2.0**-36, 2.0**-30, 2.0**-24, 2.0**-18, 2.0**-13)
+
+#: How far it is moved where the evidence has to be repaired.
+REPAIRED_PUSHES = (2.0**-40, 2.0**-24, 2.0**-14)
+
+#: A point that misses its equality rows by more than this, relative to their terms, is not worth a repair.
+REPAIRABLE = 1e-2
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A proven bound of ``delta*`` with its evidence.
+
+    Attributes
+    ----------
+    delta : float
+        The bound: the family is provably feasible (or infeasible) at this value.
+    evidence : tuple of ndarray or ndarray
+        The point (or the certificate) the proof is about.
+    """
+
+    delta: float
+    evidence: Any
+
+
+def prove_lower(family: ParametricFamily, point: Point, above: float) -> Bound | None:
+    """Prove a lower bound of the threshold from a point; None if it proves nothing.
+
+    Parameters
+    ----------
+    family : ParametricFamily
+        The family.
+    point : tuple of ndarray
+        One array per set, finite.
+    above : float
+        Bounds that are no higher are not worth a proof: minus infinity is one without.
+    """
+    point = family.settled(point)
+    if family.estimate(point) <= above:
+        return Bound(-math.inf, point)
+    best = family.reach(point)
+    missed = _missed(family, point, best)
+    found = _prove_lower_near(family, point, best) if missed <= Tolerances().snap else None
+    return found or (_prove_repaired(family, point, best) if missed <= REPAIRABLE else None)
+
+
+def prove_upper(
+    family: ParametricFamily, y: FloatArray, near: float | None, push: float, below: float
+) -> Bound | None:
+    """Prove an upper bound of the threshold from multipliers; None if they prove nothing.
+
+    Parameters
+    ----------
+    family : ParametricFamily
+        The family.
+    y : ndarray
+        One multiplier per row, finite and not all zero.
+    near : float, optional
+        The value of ``delta`` they come from.
+    push : float
+        How far, relative to its size, the bound may be moved outwards for a cheaper proof.
+    below : float
+        Bounds that are no lower are not worth a proof: infinity is one without.
+    """
+    y = family.mend(y)
+    # Newton's last step leaves an error far below its length, so the push makes up for it.
+    root = family.root(y, near, max(push, EXACT))
+    if not math.isfinite(root.delta):
+        return None
+    return _prove_upper_near(family, y, root, push) if root.delta < below else Bound(math.inf, y)
+
+
+def _prove_lower_near(family: ParametricFamily, point: Point, best: float) -> Bound | None:
+    if math.isnan(best) or best == -math.inf:
+        return None
+    best = min(best, 1e300)
+    scale = max(abs(best), 1e-6 * family.unit)
+
+    def prove(push: float) -> Bound | None:
+        delta = float(best - push * scale)
+        placed = family.placed(point, delta)
+        return Bound(delta, placed) if _holds(family, placed, delta) else None
+
+    return _least(prove, [p for p in PUSHES if best - p * scale >= family.bracket[0]])
+
+
+def _holds(family: ParametricFamily, point: Point, delta: float) -> bool:
+    try:
+        problem = family.rounded_at(delta, 1)
+    except ProblemError:
+        return False  # the bounds cross when rounded inwards
+    return prove_point(problem, point, Tolerances()).proven
+
+
+def _prove_repaired(family: ParametricFamily, point: Point, best: float) -> Bound | None:
+    if not math.isfinite(best):
+        return None
+    scale = max(abs(best), 1e-6 * family.unit)
+    for push in REPAIRED_PUSHES:
+        delta = best - push * scale
+        if delta < family.bracket[0]:
+            return None
+        try:
+            problem = family.rounded_at(delta, 1)
+        except ProblemError:
+            continue
+        for candidate, _ in repaired_points(problem, family.placed(point, delta)):
+            if prove_point(problem, candidate, Tolerances()).proven:
+                better = _prove_lower_near(family, candidate, family.reach(candidate))
+                return better if better is not None else Bound(delta, candidate)
+    return None
+
+
+def _missed(family: ParametricFamily, point: Point, delta: float) -> float:
+    """By how much the equality rows are missed at worst, relative to the size of their terms."""
+    equal = family.equality
+    if not equal.any() or not math.isfinite(delta):
+        return 0.0
+    problem = family.at(delta)
+    placed = family.placed(point, delta)
+    size = np.max([np.linalg.norm(x) for x in placed]) * problem.norms + np.abs(problem.lower)
+    off = np.abs(problem.apply(placed) - problem.lower)
+    return float(np.max(off[equal] / np.maximum(size[equal], 1e-300)))
+
+
+def _prove_upper_near(family: ParametricFamily, y: FloatArray, root: Root, push: float) -> Bound | None:
+    def prove(step: float) -> Bound | None:
+        z = family.weighed(y, root.delta + step)
+        return Bound(root.delta + step, z) if _rules_out(family, z, root.delta + step) else None
+
+    scale = max(abs(root.delta), 1e-6 * family.unit)
+    least = max(PUSHES[0] * scale, root.error / 16.0)
+    if push * scale > least and root.delta + push * scale < family.bracket[1]:
+        found = prove(push * scale)
+        if found is not None:
+            return found
+    steps = [least * 8.0**k for k in range(16) if k < 3 or least * 8.0**k <= PUSHES[-1] * scale]
+    found = _least(prove, [step for step in steps if root.delta + step < family.bracket[1]])
+    if found is not None:
+        return found
+    for share in REPAIRED_PUSHES:
+        delta = root.delta + share * scale
+        if delta >= family.bracket[1]:
+            return None
+        try:
+            problem = family.rounded_at(delta, -1)
+        except ProblemError:
+            continue
+        for candidate, _ in repaired_certificates(problem, family.weighed(y, delta), Tolerances()):
+            if prove_certificate(problem, candidate, Tolerances()).proven:
+                return Bound(delta, candidate)
+    return None
+
+
+def _rules_out(family: ParametricFamily, y: FloatArray, delta: float) -> bool:
+    try:
+        problem = family.rounded_at(delta, -1)
+    except ProblemError:
+        return False
+    return prove_certificate(problem, y, Tolerances()).proven
+
+
+def _least(prove: Callable[[float], Bound | None], pushes: Sequence[float]) -> Bound | None:
+    """Return what the smallest push proves that proves anything; ``pushes`` ascend.
+
+    The smallest are likely enough to be tried first, the largest next: if it fails they all do.
+    """
+    for push in pushes[:2]:
+        best = prove(push)
+        if best is not None:
+            return best
+    if len(pushes) < 3:
+        return None
+    best = prove(pushes[-1])
+    low, high = 1, len(pushes) - 1
+    while best is not None and high - low > 1:
+        middle = (low + high) // 2
+        found = prove(pushes[middle])
+        if found is None:
+            low = middle
+        else:
+            best, high = found, middle
+    return best

@@ -1,0 +1,151 @@
+"""The evidence of a bracket in one ``.npz`` file: for each end, an answer to the family's problem there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.families.base import ParametricFamily
+from sdpfeas.io.results import SavedResult, pack_result, package_versions, unpack_result
+from sdpfeas.npz import Format, load
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import Point
+from sdpfeas.problem.validation import finite_number
+from sdpfeas.verifier.verdicts import Proof, Verdict
+
+# The answers in it are compressed already.
+FORMAT = Format("bracket", 1, compressed=False)
+
+
+@dataclass(frozen=True)
+class SavedEnd:
+    """One end of a bracket.
+
+    Attributes
+    ----------
+    delta : float
+        Where it is.
+    result : SavedResult
+        The answer to the family's problem at ``delta``.
+    """
+
+    delta: float
+    result: SavedResult
+
+    def is_about(self, family: ParametricFamily) -> bool:
+        """Whether the problem it answers is the family's.
+
+        Parameters
+        ----------
+        family : ParametricFamily
+            The family.
+        """
+        return family.at(self.delta).content_hash == self.result.problem_hash
+
+
+@dataclass(frozen=True)
+class SavedBracket:
+    """A bracket read back from a file; as little believed as any claim.
+
+    Attributes
+    ----------
+    lower, upper : SavedEnd, optional
+        Its ends; None where an end needs no evidence, because the family's own bracket has it.
+    """
+
+    lower: SavedEnd | None
+    upper: SavedEnd | None
+
+    @classmethod
+    def of(
+        cls,
+        family: ParametricFamily,
+        lower: tuple[float, Point | None],
+        upper: tuple[float, FloatArray | None],
+        **about: Any,
+    ) -> SavedBracket:
+        """What of a bracket is kept.
+
+        Parameters
+        ----------
+        family : ParametricFamily
+            The family.
+        lower, upper : tuple
+            The ends, each with its evidence.
+        **about
+            Fields of :class:`SavedResult` that say where the evidence comes from.
+        """
+
+        def end(delta: float, verdict: Verdict, **evidence: Any) -> SavedEnd | None:
+            if not math.isfinite(delta) or all(part is None for part in evidence.values()):
+                return None
+            held = {"point": None, "certificate": None, **evidence}
+            problem = family.at(delta).content_hash
+            saved = SavedResult(problem, verdict.value, Proof.RIGOROUS.value, **held, **about)
+            return SavedEnd(delta, saved)
+
+        about = {"versions": package_versions(), **about}
+        return cls(
+            end(lower[0], Verdict.FEASIBLE, point=lower[1]),
+            end(upper[0], Verdict.INFEASIBLE, certificate=upper[1]),
+        )
+
+    def verified(self, family: ParametricFamily) -> tuple[float, float]:
+        """The bracket the evidence proves now; the family's own where there is none, or it is about another.
+
+        Parameters
+        ----------
+        family : ParametricFamily
+            The family the bracket is said to be about.
+        """
+        if family.known is not None and family.known.proven:
+            return family.known.delta, family.known.delta
+        low, high = family.bracket
+        if self.lower is not None and self.lower.is_about(family) and self.lower.result.point is not None:
+            low = family.lower_bound(self.lower.result.point)
+        if (
+            self.upper is not None
+            and self.upper.is_about(family)
+            and self.upper.result.certificate is not None
+        ):
+            high = family.upper_bound(self.upper.result.certificate)
+        return low, high
+
+
+def pack_bracket(saved: SavedBracket) -> bytes:
+    """The bytes of a bracket file."""
+    ends = {name: end for name in ("lower", "upper") if (end := getattr(saved, name)) is not None}
+    header = {"ends": {name: end.delta for name, end in ends.items()}}
+    arrays = {name: np.frombuffer(pack_result(end.result), dtype=np.uint8) for name, end in ends.items()}
+    return FORMAT.pack(header, arrays)
+
+
+def unpack_bracket(data: bytes) -> SavedBracket:
+    """Read the bytes of a bracket file.
+
+    Raises
+    ------
+    FileFormatError
+        If they are not a bracket, or damaged.
+    """
+    with FORMAT.unpack(data) as (header, arrays):
+        ends = {
+            name: SavedEnd(finite_number(delta, f"the {name} end"), unpack_result(arrays[name].tobytes()))
+            for name, delta in header["ends"].items()
+        }
+        return SavedBracket(ends.get("lower"), ends.get("upper"))
+
+
+def load_bracket(path: str | PathLike[str]) -> SavedBracket:
+    """Read a bracket written by ``sdpfeas solve -o``.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is not such a bracket, is damaged, or does not exist.
+    """
+    return load(path, unpack_bracket)

@@ -1,0 +1,309 @@
+"""Class means in coordinates in which the scatter within all classes together is the identity."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.families.base import Family
+from sdpfeas.families.fantope import FantopeMaxMin
+from sdpfeas.families.refinement import soft_maximum
+from sdpfeas.families.wlda import geometry
+from sdpfeas.families.wlda.family import NamedData
+from sdpfeas.families.wlda.geometry import RANK_TOLERANCE, ClassScatter
+from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
+from sdpfeas.problem.validation import finite_number
+
+# ------------------------------------------------------------
+# Variances of groups of samples, and what a projection keeps of them.
+
+#: Variances of this power of two leave room for sums of them, and for small shares.
+LARGEST_EXPONENT = 1000
+
+Aim = Literal["variance", "loss"]
+Centring = Literal["group", "overall"]
+
+
+class GroupVariances:
+    """Covariance matrices of groups, in the coordinates of the range of all samples.
+
+    Parameters
+    ----------
+    X : array_like
+        Samples, shape (samples, features).
+    groups : array_like
+        One label a sample.
+    centring : {"group", "overall"}
+        Take variances around the mean of the group, or around the mean of all samples.
+
+    Attributes
+    ----------
+    basis : ndarray
+        Orthonormal columns that span the range, shape (features, coordinates).
+    unit : float
+        A power of two: variances of the data are those of the coordinates times this.
+    labels : ndarray
+        Labels of the groups.
+    factors : tuple of ndarray
+        For each group an array F with covariance matrix ``F'F``.
+    """
+
+    def __init__(self, X: ArrayLike, groups: ArrayLike, centring: Centring = "group") -> None:
+        if centring not in ("group", "overall"):
+            raise ProblemError(f"centring must be 'group' or 'overall', got {centring!r}")
+        scatter = geometry.from_data(X, groups)
+        self.basis, self.labels = scatter.basis, scatter.labels
+        exponent = 2 * (math.frexp(scatter.scale)[1] - 1)
+        if abs(exponent) > LARGEST_EXPONENT:
+            raise ProblemError(
+                f"variances of about 2**{-exponent} are beyond what floating-point numbers hold; scale the "
+                "samples"
+            )
+        self.unit = math.ldexp(1.0, -exponent)
+        factors = scatter.factors
+        if centring == "overall":
+            factors = tuple(np.vstack([f, m]) for f, m in zip(factors, scatter.means, strict=True))
+        self.factors = factors
+
+    @property
+    def k(self) -> int:
+        """Number of coordinates."""
+        return int(self.basis.shape[1])
+
+    def most(self, r: int) -> FloatArray:
+        """For each group the largest variance that any r directions keep of it.
+
+        Parameters
+        ----------
+        r : int
+            How many directions.
+        """
+        kept = [scipy.linalg.svdvals(f)[:r] if f.size else np.zeros(1) for f in self.factors]
+        return np.array([float(np.sum(values**2)) for values in kept])
+
+    def rows(self) -> Rows:
+        """Return one row a group: low-rank where that is the smaller description, else dense."""
+        if sum(f.shape[0] for f in self.factors) < len(self.factors) * self.k:
+            return LowRank([f if f.shape[0] else np.zeros((1, self.k)) for f in self.factors])
+        return Dense(np.array([symmetrize(f.T @ f) for f in self.factors]))
+
+    def family(self, r: int, aim: Aim) -> FantopeMaxMin:
+        """Return the family whose threshold is the largest least variance, or minus the least largest loss.
+
+        Parameters
+        ----------
+        r : int
+            Number of directions.
+        aim : {"variance", "loss"}
+            Which.
+        """
+        if aim not in ("variance", "loss"):
+            raise ProblemError(f"aim must be 'variance' or 'loss', got {aim!r}")
+        names = [f"group {label}" for label in self.labels]
+        names = names if len(set(names)) == len(names) else [f"{name} ({i})" for i, name in enumerate(names)]
+        return FantopeMaxMin(self.rows(), r, self.most(r) if aim == "loss" else None, names=names)
+
+    def kept(self, A: FloatArray) -> FloatArray:
+        """Variance that orthonormal columns keep of each group.
+
+        Parameters
+        ----------
+        A : ndarray
+            Shape (coordinates, components).
+        """
+        return np.array([float(np.sum((f @ A) ** 2)) for f in self.factors])
+
+
+class LeastKept:
+    """The least over the groups of the variance that is kept, less an offset: what refinement raises.
+
+    Parameters
+    ----------
+    groups : GroupVariances
+        The groups.
+    offsets : ndarray
+        What is taken off the variance of each.
+    """
+
+    def __init__(self, groups: GroupVariances, offsets: FloatArray) -> None:
+        self._groups, self._offsets = groups, offsets
+
+    @cached_property
+    def _size(self) -> float:
+        return float(np.max(self._groups.most(self._groups.k), initial=0.0)) or 1.0
+
+    def value(self, A: FloatArray) -> float:
+        """The least."""
+        return float(np.min(self._groups.kept(A) - self._offsets))
+
+    def smoothed(self, A: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
+        """Minus the smoothed least, relative to the whole variance, and its gradient."""
+        values, shares = soft_maximum((self._offsets - self._groups.kept(A)) / self._size, sharpness)
+        G = np.zeros(A.shape)
+        for share, f in zip(shares, self._groups.factors, strict=True):
+            G -= (2.0 * share / self._size) * (f.T @ (f @ A))
+        return values, G
+
+    def units(self) -> FloatArray:
+        """Coordinates as they are."""
+        return np.eye(self._groups.k)
+
+    def guess(self, r: int) -> FloatArray:
+        """Principal directions of all groups, each counting the same."""
+        total = sum(f.T @ f for f in self._groups.factors)
+        _, vec = eigh(symmetrize(np.asarray(total)))
+        return np.asarray(vec[:, ::-1][:, :r])
+
+
+class Whitened:
+    """Class means, whitened, in the coordinates of what they span.
+
+    Parameters
+    ----------
+    X : array_like
+        Samples, shape (samples, features).
+    y : array_like
+        One label a sample.
+    shrinkage : float, optional
+        Shrink the scatter within the classes towards a multiple of the identity, by this share.
+
+    Attributes
+    ----------
+    map : ndarray
+        Takes centred samples to those coordinates: shape (features, coordinates).
+    means : ndarray
+        One class mean a row.
+    """
+
+    def __init__(self, X: ArrayLike, y: ArrayLike, shrinkage: float | None = None) -> None:
+        share = 0.0 if shrinkage is None else finite_number(shrinkage, "shrinkage")
+        if not 0.0 <= share <= 1.0:
+            raise ProblemError(f"shrinkage must be a number between 0 and 1, or None; got {shrinkage!r}")
+        scatter = geometry.from_data(X, y, scatter="sum")
+        if share == 0.0 and scatter.within_rank() < scatter.k:
+            raise ProblemError(
+                f"the scatter within the classes has rank {scatter.within_rank()} of {scatter.k}, so it "
+                "cannot be whitened: give shrinkage, or keep fewer principal components"
+            )
+        stack = np.concatenate(scatter.factors) / math.sqrt(np.shape(X)[0])
+        floor = math.sqrt(share * float(np.sum(stack * stack)) / scatter.k) * np.eye(scatter.k)
+        triangle = scipy.linalg.qr(np.concatenate([math.sqrt(1.0 - share) * stack, floor]), mode="r")[0]
+        triangle = triangle[: scatter.k]
+        white = scipy.linalg.solve_triangular(triangle, scatter.means.T, trans=1).T
+        span = _span(white - white.mean(axis=0))
+        inverse = scipy.linalg.solve_triangular(triangle, span)
+        self.labels = scatter.labels
+        self.map = np.asarray(scatter.scale * (scatter.basis @ inverse))
+        self.means = np.asarray(white @ span)
+
+    @property
+    def k(self) -> int:
+        """Number of coordinates."""
+        return int(self.means.shape[1])
+
+    def family(self, r: int) -> FantopeMaxMin:
+        """Return the family whose threshold is the largest least squared distance of two projected means.
+
+        Parameters
+        ----------
+        r : int
+            Number of directions.
+        """
+        return FantopeMaxMin(PairwiseDifference(self.means), r, bracket=(0.0, math.inf))
+
+    def scatter(self) -> ClassScatter:
+        """Return the means with the identity as scatter of one class, and none of the others."""
+        k = self.k
+        factors = [np.eye(k), *(np.zeros((0, k)) for _ in self.labels[1:])]
+        return ClassScatter(self.means, tuple(factors), None, np.eye(k), 1.0, self.labels)
+
+
+def _span(means: FloatArray) -> FloatArray:
+    """Orthonormal columns that span centred means; one of them at least."""
+    _, singular, right = scipy.linalg.svd(means, full_matrices=False)
+    rank = int(np.sum(singular > RANK_TOLERANCE * max(float(singular[0]), np.finfo(float).tiny)))
+    return np.asarray(right[: max(rank, 1)].T)
+
+
+# ------------------------------------------------------------
+# Fair PCA and max-min distance analysis of named data sets, for problem cards.
+
+
+@dataclass(frozen=True)
+class FairOptions(NamedData):
+    """Parameters of fair PCA on a named data set.
+
+    Attributes
+    ----------
+    dataset, classes, first_class, train, seed, standardize, pca
+        As for the family ``wlda``; the classes are the groups.
+    n_components : int
+        Number of directions.
+    aim, centring
+        See :class:`sdpfeas.estimators.FairPCA`.
+    """
+
+    n_components: int = 2
+    aim: Literal["variance", "loss"] = "variance"
+    centring: Literal["group", "overall"] = "group"
+
+
+@dataclass(frozen=True)
+class DistanceOptions(NamedData):
+    """Parameters of max-min distance analysis on a named data set.
+
+    Attributes
+    ----------
+    dataset, classes, first_class, train, seed, standardize, pca
+        As for the family ``wlda``.
+    n_components : int
+        Number of directions.
+    shrinkage : float, optional
+        See :class:`sdpfeas.estimators.MaxMinDistance`.
+    """
+
+    n_components: int = 2
+    shrinkage: float | None = None
+
+
+class FairPcaProblems(Family):
+    """Fair PCA of the classes of a named data set; members are :class:`FantopeMaxMin` families."""
+
+    name = "fair-pca"
+    Options = FairOptions
+
+    @classmethod
+    def build(cls, options: FairOptions) -> FantopeMaxMin:
+        """Build the family on a named data set."""
+        groups = GroupVariances(*options.samples(), options.centring)
+        return groups.family(options.n_components, options.aim)
+
+    @classmethod
+    def seeded(cls, options: FairOptions) -> bool:
+        """Whether samples are drawn at random."""
+        return options.train is not None
+
+
+class MaxMinDistanceProblems(Family):
+    """Max-min distance analysis of a named data set; members are :class:`FantopeMaxMin` families."""
+
+    name = "max-min-distance"
+    Options = DistanceOptions
+
+    @classmethod
+    def build(cls, options: DistanceOptions) -> FantopeMaxMin:
+        """Build the family on a named data set."""
+        return Whitened(*options.samples(), options.shrinkage).family(options.n_components)
+
+    @classmethod
+    def seeded(cls, options: DistanceOptions) -> bool:
+        """Whether samples are drawn at random."""
+        return options.train is not None

@@ -1,0 +1,742 @@
+"""Worst-case linear discriminant analysis (Li, Shen, van den Hengel and Shi, IEEE TIP 2015).
+
+Maximise, over ``Z`` in ``SpectralBox(k, 0, 1, trace=r)``, the ratio ``min_ij <S_ij, Z> / max_k <S_k, Z>`` of
+the least squared distance of two projected class means and the largest projected class scatter. At a fixed
+ratio ``delta`` this is a feasibility problem, in one of two formulations:
+
+* ``compact``: ``<S_ij, Z> >= delta·t`` and ``<S_k, Z> <= t`` with one scalar ``t >= 0``. Only the coefficient
+  of ``t`` depends on ``delta``, so that all matrices are shared between problems.
+* ``paper``: ``<S_ij - delta·S_k, Z> >= 0`` for every pair and class.
+
+The analysis is defined on the range of the total scatter: directions in which nothing varies would make
+every ratio feasible (``0 >= delta·0``). Everything proved is proved about the means and scatters as stored,
+that is, as computed from the data in floating point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from sdpfeas.datasets import prepared
+from sdpfeas.errors import ProblemError
+from sdpfeas.families.active_rows import WorkingRows
+from sdpfeas.families.base import Known, ParametricFamily, column
+from sdpfeas.families.bounds import EXACT, Root
+from sdpfeas.families.fantope import FantopeMaxMin
+from sdpfeas.families.subspaces import LARGE, MANY
+from sdpfeas.families.wlda import geometry
+from sdpfeas.families.wlda.degenerate import Analysis, analyse, scale_caveat, unbounded
+from sdpfeas.families.wlda.geometry import JUDGED, ClassScatter, always_scattered, pair_rows, pairs_of
+from sdpfeas.families.wlda.one_shot import one_program
+from sdpfeas.families.wlda.pricing import Pricing
+from sdpfeas.families.wlda.subspace import RatioSubspaces
+from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.numerics.rounding import UNIT
+from sdpfeas.problem.objective import ConicProgram
+from sdpfeas.problem.problem import Point
+from sdpfeas.problem.rows import Combined, Rows, Stacked
+from sdpfeas.problem.sets import Nonneg, SpectralBox
+from sdpfeas.verifier.tolerances import Tolerances
+
+# ------------------------------------------------------------
+# What a problem card says about a WLDA problem, or about any other on a named data set.
+
+Formulation = Literal["compact", "paper"]
+
+
+@dataclass(frozen=True)
+class NamedData:
+    """A named data set, and what is made of it.
+
+    Attributes
+    ----------
+    dataset : str
+        A data set known to :mod:`sdpfeas.datasets`.
+    classes : int, optional
+        Use only so many classes, in the order of their labels.
+    first_class : int
+        Skip so many classes first.
+    train : float, optional
+        Use only this share of the samples of every class, drawn at random.
+    seed : int
+        Seed of that draw.
+    standardize : bool
+        Scale every feature to variance one.
+    pca : int, optional
+        Keep so many principal components (all there are, if fewer).
+    """
+
+    dataset: str = "iris"
+    classes: int | None = None
+    first_class: int = 0
+    train: float | None = None
+    seed: int = 0
+    standardize: bool = False
+    pca: int | None = None
+
+    def samples(self) -> tuple[FloatArray, np.ndarray]:
+        """Samples and labels."""
+        return prepared(
+            self.dataset,
+            classes=self.classes,
+            first_class=self.first_class,
+            train=self.train,
+            seed=self.seed,
+            standardize=self.standardize,
+            pca=self.pca,
+        )
+
+
+@dataclass(frozen=True)
+class WldaOptions(NamedData):
+    """Parameters of a WLDA problem on a named data set.
+
+    Attributes
+    ----------
+    dataset, classes, first_class, train, seed, standardize, pca
+        See :class:`NamedData`.
+    n_components : int, optional
+        Final dimension; default: one less than the classes.
+    formulation, scatter, shrinkage
+        See :meth:`WLDA.from_data`.
+    """
+
+    n_components: int | None = None
+    formulation: Literal["compact", "paper"] = "compact"
+    scatter: Literal["mean", "sum"] = "mean"
+    shrinkage: float | str | None = None
+
+
+# ------------------------------------------------------------
+# The two ways to pose worst-case discriminant analysis at a fixed ratio.
+
+
+def compact(
+    box: SpectralBox, pairs: Rows, scatters: Rows, pair_names: list[str], scatter_names: list[str]
+) -> dict[str, Any]:
+    """``<S_ij, Z> - delta·t >= 0`` and ``t - <S_k, Z> >= 0``, as arguments of a parametric family."""
+    m = pairs.m + scatters.m
+    return {
+        "sets": [box, Nonneg(1)],
+        "rows": [Stacked([pairs, scatters.scaled(-np.ones(scatters.m))]), column(pairs.m, m, m)],
+        "slopes": [None, column(0, pairs.m, m)],
+        "lower": np.zeros(m),
+        "upper": np.full(m, np.inf),
+        "row_names": _distinct(pair_names + scatter_names),
+        "block_names": ["Z", "t"],
+    }
+
+
+def paper(
+    box: SpectralBox, pairs: Rows, scatters: Rows, pair_names: list[str], scatter_names: list[str]
+) -> dict[str, Any]:
+    """``<S_ij - delta·S_k, Z> >= 0`` for every pair and class, as arguments of a parametric family."""
+    every = np.arange(pairs.m * scatters.m)
+    ones = np.ones(every.size)
+    first = sp.csr_array((ones, (every, every // scatters.m)), (every.size, pairs.m))
+    second = sp.csr_array((ones, (every, every % scatters.m)), (every.size, scatters.m))
+    return {
+        "sets": [box],
+        "rows": [Combined(first, pairs)],
+        "slopes": [Combined(second, scatters)],
+        "lower": np.zeros(every.size),
+        "upper": np.full(every.size, np.inf),
+        "row_names": _distinct([f"{p} / {g}" for p in pair_names for g in scatter_names]),
+        "block_names": ["Z"],
+    }
+
+
+def paper_rows(base: Rows, pairs: int, delta: float) -> Combined:
+    """Rows ``S_ij - delta·S_k`` as one combination of the pairs and the scatters stacked in ``base``.
+
+    Parameters
+    ----------
+    base : Rows
+        The pairs, then the scatters; shared by all values of ``delta``.
+    pairs : int
+        How many of its rows are pairs.
+    delta : float
+        The ratio.
+    """
+    groups = base.m - pairs
+    every = np.arange(pairs * groups)
+    data = np.concatenate([np.ones(every.size), np.full(every.size, -delta)])
+    place = np.concatenate([every // groups, pairs + every % groups])
+    return Combined(sp.csr_array((data, (np.tile(every, 2), place)), (every.size, base.m)), base)
+
+
+def split_weights(
+    formulation: Formulation, y: FloatArray, pairs: int, groups: int
+) -> tuple[FloatArray, FloatArray]:
+    """Weights of the pairs and of the classes in multipliers of a formulation."""
+    if formulation == "compact":
+        return y[:pairs], y[pairs:]
+    table = y.reshape(pairs, groups)
+    return table.sum(axis=1), table.sum(axis=0)
+
+
+def joined_weights(formulation: Formulation, pairs: FloatArray, groups: FloatArray) -> FloatArray:
+    """Multipliers of a formulation with given weights of the pairs and of the classes."""
+    return np.concatenate([pairs, groups]) if formulation == "compact" else np.outer(pairs, groups).ravel()
+
+
+def level_weights(pairs: FloatArray, groups: FloatArray, delta: float) -> FloatArray:
+    """Compact multipliers with the weights of the classes such that t has no positive coefficient."""
+    if not float(groups.sum()) > 0.0:
+        return np.concatenate([pairs, groups])
+    room = 1.0 - 8.0 * (pairs.size + groups.size + 8) * UNIT
+    return np.concatenate([pairs, groups * (room * delta * float(pairs.sum()) / float(groups.sum()))])
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Number the names where labels print alike."""
+    if len(set(names)) == len(names):
+        return names
+    return [f"{name} ({i})" for i, name in enumerate(names)]
+
+
+# ------------------------------------------------------------
+# From the coordinates of a WLDA family to the features, and back.
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Where the matrices Z of a family live.
+
+    Attributes
+    ----------
+    basis : ndarray
+        Orthonormal columns over the features.
+    stretch : ndarray
+        What each coordinate was multiplied by.
+    trace : int
+        Trace of Z.
+    r : int
+        Final dimension.
+    analysis : Analysis
+        What was found out about the scatters.
+    """
+
+    basis: FloatArray
+    stretch: FloatArray
+    trace: int
+    r: int
+    analysis: Analysis
+
+    def in_range(self, z: FloatArray, ratio: Callable[[FloatArray], float]) -> tuple[FloatArray, FloatArray]:
+        """Orthonormal columns over the features, and Z in their coordinates.
+
+        Parameters
+        ----------
+        z : ndarray
+            A matrix of the family.
+        ratio : callable
+            The ratio such a matrix attains.
+        """
+        scaled = z * self.stretch[:, None] * self.stretch
+        trace = float(np.trace(scaled))
+        if trace > 0.0:
+            scaled = scaled * (self.trace / trace)
+        if not self.analysis.vacuous:
+            return self.basis, scaled
+        null = self.analysis.null
+        assert null is not None
+        return null.turned.basis, null.fill(scaled, self.r, ratio(z))
+
+    def from_range(self, z: FloatArray) -> FloatArray:
+        """Undo the scaling of features.
+
+        Parameters
+        ----------
+        z : ndarray
+            A matrix in the coordinates of the basis.
+        """
+        matrix = z / self.stretch[:, None] / self.stretch
+        trace = float(np.trace(matrix))
+        return matrix / trace if self.trace == 1 and trace > 0.0 else matrix
+
+    def from_null(self, z: FloatArray) -> FloatArray:
+        """Complete a matrix on the common null space of the scatters by zeros.
+
+        Parameters
+        ----------
+        z : ndarray
+            The matrix.
+        """
+        null = self.analysis.null
+        assert null is not None
+        whole = np.zeros((null.turned.k, null.turned.k))
+        whole[null.inside :, null.inside :] = z
+        return self.from_range(whole)
+
+
+# ------------------------------------------------------------
+# Proven bounds of the two terms of a ratio of scatters, at a matrix next to the spectral box.
+
+
+class Enclosure:
+    """Bounds ``min <S_ij, Z>`` from below and ``max <S_k, Z>`` from above.
+
+    Parameters
+    ----------
+    box : SpectralBox
+        Where Z is from.
+    pairs, scatters : Rows
+        One row a pair of classes, and one a class.
+    """
+
+    def __init__(self, box: SpectralBox, pairs: Rows, scatters: Rows) -> None:
+        self._box = box
+        self._pairs = pairs
+        self._scatters = scatters
+        #: The last matrix that was asked for, and its bounds.
+        self._last: tuple[FloatArray, tuple[float, float]] | None = None
+
+    @cached_property
+    def _norms(self) -> tuple[FloatArray, FloatArray]:
+        """Proven upper bounds of the norms of all rows."""
+        return self._pairs.norms_upper, self._scatters.norms_upper
+
+    def bounds(self, z: FloatArray) -> tuple[float, float]:
+        """Return bounds that hold at a member of the box next to ``z``; NaN where there is none.
+
+        Parameters
+        ----------
+        z : ndarray
+            A matrix.
+        """
+        if self._last is not None and self._last[0] is z:
+            return self._last[1]
+        eta = self._box.snapped_distance(z, Tolerances().snap)
+        bounds = math.nan, math.nan
+        if math.isfinite(eta):
+            means, scatters = self._norms
+            value, radius = self._pairs.enclose_apply(z)
+            least = float(np.min(value - 1.01 * (radius + means * eta) - 8.0 * UNIT * np.abs(value)))
+            value, radius = self._scatters.enclose_apply(z)
+            most = float(np.max(value + 1.01 * (radius + scatters * eta) + 8.0 * UNIT * np.abs(value)))
+            bounds = least, most
+        self._last = (z, bounds)
+        return bounds
+
+
+# ------------------------------------------------------------
+# What limits a ratio.
+
+
+@dataclass(frozen=True)
+class Worst:
+    """What limits the ratio at a point.
+
+    Attributes
+    ----------
+    ratio : float
+        The ratio attained.
+    pair : tuple
+        Labels of the two classes whose projected means are closest.
+    group : object
+        Label of the class with the largest projected scatter.
+    """
+
+    ratio: float
+    pair: tuple[Any, Any]
+    group: Any
+
+
+class WLDA(ParametricFamily):
+    """Worst-case linear discriminant analysis as a family indexed by the ratio.
+
+    Use :meth:`from_data` or :meth:`from_scatter`.
+
+    Parameters
+    ----------
+    scatter : ClassScatter
+        Means and scatters.
+    n_components : int, optional
+        Final dimension r; default: one less than the classes, or the rank if that is smaller.
+    formulation : {"compact", "paper"}
+        How the feasibility problem is posed.
+    groups : sequence of ndarray, optional
+        Compare only classes within these groups of class indices; default: all with all.
+
+    Attributes
+    ----------
+    basis : ndarray
+        Orthonormal columns that span the range, shape (features, coordinates).
+    r : int
+        Final dimension.
+    rank : int
+        Dimension of the range of the total scatter.
+    null_dim : int
+        Dimension of the common null space of the class scatters within that range.
+    vacuous : bool
+        Whether that null space makes every ratio feasible although no point attains a large one. The
+        problems are then posed on the range of the class scatters, where the largest ratio is the same.
+    notes : tuple of str
+        What was found out about the data, in words.
+    """
+
+    name = "wlda"
+    Options = WldaOptions
+
+    def __init__(
+        self,
+        scatter: ClassScatter,
+        n_components: int | None = None,
+        formulation: Formulation = "compact",
+        *,
+        groups: list[np.ndarray] | None = None,
+    ) -> None:
+        if formulation not in ("compact", "paper"):
+            raise ProblemError(f"formulation must be 'compact' or 'paper', got {formulation!r}")
+        self.formulation: Formulation = formulation
+        self.rank = scatter.k
+        self.r = scatter.final_dimension(n_components)
+        self.labels = scatter.labels
+        groups = [np.arange(scatter.c)] if groups is None else groups
+        self._analysis = analyse(scatter, self.r, groups)
+        self.notes = self._analysis.notes
+        self.null_dim, self.vacuous = self._analysis.null_dim, self._analysis.vacuous
+        core, trace, compared = self._analysis.core, self._analysis.trace, self._analysis.compared
+        self.basis = core.basis
+        stretch = np.ones(core.k)
+        if trace == 1 and formulation == "compact":
+            # With trace one the upper end of the box is idle: scaling features only rescales Z.
+            stretch = core.feature_powers()
+            core = core.stretched(stretch)
+        self.caveat = scale_caveat(core)
+        self._pairs = pair_rows(core, compared)
+        self._means = core.means
+        self._working: WorkingRows | None = None
+        self._pair_index = np.concatenate([pairs_of(group) for group in compared])
+        self._scatters = core.scatter_rows()
+        box = SpectralBox(core.k, trace=trace)
+        self._box = box
+        self._coordinates = Coordinates(self.basis, stretch, trace, self.r, self._analysis)
+        self._pricing = Pricing(box, self._pairs, self._scatters)
+        self._enclosure = Enclosure(box, self._pairs, self._scatters)
+        names = [f"means {self.labels[i]},{self.labels[j]}" for i, j in self._pair_index]
+        posed = compact if formulation == "compact" else paper
+        super().__init__(
+            monotone="a point that attains a ratio attains every smaller one",
+            bracket=(0.0, math.inf),
+            **posed(box, self._pairs, self._scatters, names, [f"scatter {label}" for label in self.labels]),
+        )
+
+    @classmethod
+    def from_data(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        n_components: int | None = None,
+        *,
+        formulation: Formulation = "compact",
+        scatter: geometry.Scatter = "mean",
+        shrinkage: float | str | None = None,
+        weights: FloatArray | None = None,
+    ) -> WLDA:
+        """Build the family from labelled samples.
+
+        Parameters
+        ----------
+        X : array_like
+            Samples, shape (samples, features).
+        y : array_like
+            One label a sample.
+        n_components : int, optional
+            Final dimension r; default: one less than the classes, or the rank if that is smaller.
+        formulation : {"compact", "paper"}
+            How the feasibility problem is posed.
+        scatter : {"mean", "sum"}
+            Divide the scatter of a class by its number of samples (as the paper says), or do not (as its
+            authors' code does).
+        shrinkage : float, "auto" or None
+            Shrink every class scatter towards the multiple of the identity (of the range of the total
+            scatter) that has its trace: by this share, or by that of Ledoit and Wolf.
+        weights : ndarray, optional
+            How often every sample counts, a positive number.
+
+        Raises
+        ------
+        ProblemError
+            If the data are malformed, or have no ``n_components`` dimensions.
+        """
+        if scatter not in ("mean", "sum"):
+            raise ProblemError(f"scatter must be 'mean' or 'sum', got {scatter!r}")
+        classes = geometry.from_data(X, y, scatter=scatter, shrinkage=shrinkage, weights=weights)
+        return cls(classes, n_components, formulation)
+
+    @classmethod
+    def from_scatter(
+        cls,
+        means: ArrayLike,
+        covariances: ArrayLike,
+        r: int | None = None,
+        *,
+        formulation: Formulation = "compact",
+        labels: Any = None,
+    ) -> WLDA:
+        """Build the family from class means and class scatters.
+
+        Parameters
+        ----------
+        means : array_like
+            Shape (classes, features).
+        covariances : array_like
+            Shape (classes, features, features).
+        r : int, optional
+            Final dimension.
+        formulation : {"compact", "paper"}
+            How the feasibility problem is posed.
+        labels : sequence, optional
+            The class labels.
+        """
+        return cls(geometry.from_scatter(means, covariances, labels=labels), r, formulation)
+
+    @classmethod
+    def build(cls, options: WldaOptions) -> WLDA:
+        """Build the family on a named data set."""
+        return cls.from_data(
+            *options.samples(),
+            options.n_components,
+            formulation=options.formulation,
+            scatter=options.scatter,
+            shrinkage=options.shrinkage,
+        )
+
+    @classmethod
+    def seeded(cls, options: WldaOptions) -> bool:
+        """Whether samples are drawn at random."""
+        return options.train is not None
+
+    # ------------------------------------------------------------ degenerate data
+
+    @cached_property
+    def known(self) -> Known | None:
+        """Infinity where the class scatters leave room to separate all means, zero where means coincide."""
+        found = self._analysis
+        if found.coincide:
+            return self._known_zero()
+        if found.null is not None and not found.vacuous:
+            pairs = pair_rows(found.null.part(), found.groups)
+            separation = FantopeMaxMin(pairs, self.r, bracket=(0.0, math.inf))
+            return Known(math.inf, unbounded(found, self.r), separation, proven=found.separated)
+        return None
+
+    def _known_zero(self) -> Known:
+        found = self._analysis
+        listed = "; ".join(", ".join(map(str, self.labels[group])) for group in found.alike())
+        scattered = self.null_dim < self.r and always_scattered(self._box, self._scatters)
+        proven = found.coincide_exactly and scattered
+        reason = f"classes with the same mean: {listed}{'' if proven else JUDGED}"
+        kept = found.distinct()
+        if kept:
+            others = WLDA(found.scatter, self.r, self.formulation, groups=kept)
+            return Known(0.0, reason, others, proven=proven)
+        return Known(0.0, reason, point=self.point(self._pricing.narrowest()), proven=proven)
+
+    def from_substitute(self, point: Point) -> Point:
+        """Map a point of the substitute family back: from the null space, or from fewer pairs."""
+        known = self.known
+        assert known is not None
+        if isinstance(known.substitute, FantopeMaxMin):
+            return self.point(self._coordinates.from_null(point[0]))
+        assert isinstance(known.substitute, WLDA)
+        return self.restrict(known.substitute.expand(point))
+
+    # ------------------------------------------------------------ problems
+
+    def _combined(self, b: int, delta: float) -> Rows | None:
+        if self.formulation == "compact":
+            return super()._combined(b, delta)
+        return paper_rows(self._base, self._pairs.m, delta)
+
+    @cached_property
+    def _base(self) -> Rows:
+        return Stacked([self._pairs, self._scatters])
+
+    def point(self, z: ArrayLike) -> Point:
+        """Complete a matrix Z, in the coordinates of the family, to a point.
+
+        Parameters
+        ----------
+        z : array_like
+            Shape (coordinates, coordinates).
+        """
+        matrix = np.asarray(z, dtype=np.float64)
+        if self.formulation == "paper":
+            return (matrix,)
+        return matrix, np.array([max(float(np.max(self._scatters.apply(matrix))), 0.0)])
+
+    def expand(self, point: Point) -> FloatArray:
+        """Map a point to the matrix Z over the original features; its ratio is that of the point.
+
+        Parameters
+        ----------
+        point : tuple of ndarray
+            A point of the family.
+        """
+        basis, z = self._coordinates.in_range(point[0], self._pricing.ratio)
+        return np.asarray(basis @ z @ basis.T)
+
+    def components(self, point: Point) -> FloatArray:
+        """Round a point to directions: the leading r eigenvectors of Z, as orthonormal columns.
+
+        Parameters
+        ----------
+        point : tuple of ndarray
+            A point of the family.
+
+        Returns
+        -------
+        ndarray
+            Shape (features, r).
+        """
+        basis, z = self._coordinates.in_range(point[0], self._pricing.ratio)
+        _, vec = eigh(symmetrize(z))
+        return np.asarray(basis @ vec[:, ::-1][:, : self.r])
+
+    def restrict(self, z: ArrayLike) -> Point:
+        """Map a matrix Z over the original features to a point of the family.
+
+        Parameters
+        ----------
+        z : array_like
+            Shape (features, features), for instance ``W @ W.T``.
+        """
+        matrix = self.basis.T @ np.asarray(z, dtype=np.float64) @ self.basis
+        return self.settle((self._coordinates.from_range(symmetrize(matrix)),))
+
+    # ------------------------------------------------------------ ratios
+
+    def ratio(self, point: Point) -> float:
+        """Return the ratio a point attains, in plain arithmetic."""
+        return self._pricing.ratio(point[0])
+
+    def worst(self, point: Point) -> Worst:
+        """Say which pair and which class limit the ratio at a point."""
+        i, j = self._pair_index[int(np.argmin(self._pairs.apply(point[0])))]
+        k = int(np.argmax(self._scatters.apply(point[0])))
+        return Worst(self.ratio(point), (self.labels[i], self.labels[j]), self.labels[k])
+
+    def settle(self, point: Point) -> Point:
+        """Move Z into the box; t is chosen anew for every ratio."""
+        z, box = point[0], self._box
+        traced = abs(float(np.trace(z)) - box.rank) <= 1e-13 * box.n
+        inside = traced and box.proves_inside(z, graded=False)
+        if not inside and box.distance(z) > 1e-13 * box.n:
+            z = box.project(z)
+        return self.point(z)
+
+    def estimate(self, point: Point) -> float:
+        """Return the ratio a point attains, up to rounding."""
+        return self.ratio(point)
+
+    def reach(self, point: Point) -> float:
+        """Return the ratio a point provably attains, up to the rounding of one division."""
+        least, most = self._enclosure.bounds(point[0])
+        if math.isnan(least):
+            return -math.inf
+        if least <= 0.0:
+            return 0.0
+        return least / most if most > 0.0 else math.inf
+
+    def place(self, point: Point, delta: float) -> Point:
+        """Choose t in the middle between what the scatters provably need and the means allow."""
+        if self.formulation == "paper":
+            return point
+        least, most = self._enclosure.bounds(point[0])
+        most = max(most, 0.0)
+        if delta <= 0.0:
+            return point[0], np.array([2.0 * most])
+        return point[0], np.array([0.5 * most + 0.5 * max(least / delta, 0.0)])
+
+    # ------------------------------------------------------------ multipliers
+
+    def weights(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weights of the pairs and of the classes in multipliers of the family's rows."""
+        return split_weights(self.formulation, y, self._pairs.m, self._scatters.m)
+
+    def multipliers(self, pairs: FloatArray, groups: FloatArray) -> FloatArray:
+        """Multipliers of the family's rows with given weights of the pairs and of the classes."""
+        return joined_weights(self.formulation, pairs, groups)
+
+    def root(self, y: FloatArray, near: float | None = None, accuracy: float = EXACT) -> Root:
+        """Return the smallest ratio that multipliers rule out, in plain arithmetic."""
+        start = 0.0 if near is None or not math.isfinite(near) else max(near, 0.0)
+        return self._pricing.root(self.weights(y), start, accuracy)
+
+    def weigh(self, y: FloatArray, delta: float) -> FloatArray:
+        """Scale the weights of the classes so that t has no positive coefficient."""
+        if self.formulation == "paper":
+            return y
+        return level_weights(*self.weights(y), delta)
+
+    # ------------------------------------------------------------ first guesses and better ones
+
+    def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
+        """Return the projector on which the weights come closest to being a point."""
+        matrix = self._pricing.suggested(self.weights(y), 0.0 if near is None else near)
+        return [] if matrix is None else [self.point(matrix)]
+
+    def refine(
+        self, points: list[Point], multipliers: list[FloatArray], tol: float
+    ) -> tuple[list[Point], list[FloatArray]]:
+        """Return a better point and better multipliers, by a few rounds of column generation."""
+        weights = [self.weights(y) for y in multipliers]
+        found = self._pricing.refined([point[0] for point in points], weights, tol)
+        return ([], []) if found is None else ([self.point(found[0])], [self.multipliers(*found[1])])
+
+    def initial_points(self) -> list[Point]:
+        """Return the middle of the box, and the span of the classical discriminant directions."""
+        return [self.point(matrix) for matrix in self._pricing.initial_matrices()]
+
+    def initial_multipliers(self) -> list[FloatArray]:
+        """Equal weights, and all weight on what limits the middle of the box."""
+        return [self.multipliers(*weights) for weights in self._pricing.initial_weights()]
+
+    # ------------------------------------------------------------ one program
+
+    def homogenized(self) -> ConicProgram:
+        """``max t`` subject to ``<S_ij, Z'> >= t``, ``<S_k, Z'> <= s`` and ``Z'`` in tau times the box.
+
+        The optimal value is ``s·delta*``; ``s``, a power of two, is chosen such that tau is near one. It may
+        start from balanced weights: what they rule out is rarely far off. Of very many pairs only those that
+        matter are worked on.
+        """
+        self._working, program = one_program(
+            self._box, self._pairs, self._scatters, self._pricing, self._means, self._pair_index
+        )
+        return program
+
+    def subspaces(self) -> RatioSubspaces | None:
+        """Return ratios on subspaces, where there are many dimensions and few directions."""
+        if self._box.n < max(LARGE, MANY * self._box.rank):
+            return None
+        rows = self._box, self._pairs, self._scatters
+        return RatioSubspaces(*rows, self._means, self._pair_index, self.point, self.multipliers)
+
+    def program_point(self, point: Point) -> Point:
+        """Divide by tau."""
+        tau = float(point[2][0])
+        return self.point(point[0] / tau if tau > 0.0 else point[0])
+
+    def program_multipliers(self, y: FloatArray) -> FloatArray:
+        """Weights of the pairs as they are, of the classes with the sign turned."""
+        y = y if self._working is None else self._working.everywhere(y)
+        u, w = np.maximum(y[: self._pairs.m], 0.0), np.maximum(-y[self._pairs.m :], 0.0)
+        return self.multipliers(u, w)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Sizes and what was found out about the data."""
+        facts = super().describe(), {"classes": int(self._scatters.m), "features": int(self.basis.shape[0])}
+        found = {"rank": self.rank, "n_components": self.r, "formulation": self.formulation}
+        return {**facts[0], **facts[1], **found, "notes": list(self.notes)}

@@ -1,0 +1,660 @@
+"""Class means and scatters in coordinates fit for computing.
+
+Worst-case discriminant analysis is defined on the range of the total scatter. Here the data are brought
+there, by steps that keep every ratio of scatters: a common shift, a common power of two, and orthonormal
+coordinates (the columns as they are, wherever their range is the whole space).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.extras import extra
+from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.numerics.rounding import definite, gamma, inflate, norms_upper
+from sdpfeas.problem.reductions.row_scaling import power_of_two
+from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, Stacked
+from sdpfeas.problem.rows.base import sealed
+from sdpfeas.problem.rows.pairwise import pair_indices
+from sdpfeas.problem.sets import SpectralBox
+from sdpfeas.problem.validation import require_doubles, require_symmetric
+
+# ------------------------------------------------------------
+# The row space of a stack of vectors, and the sizes of its columns, without copies of what may be large.
+
+#: Singular values below this, relative to the largest and with every feature scaled to size one, count as
+#: zero. Far above rounding, far below anything measured.
+RANK_TOLERANCE = 1e-10
+
+#: A Cholesky factor tells at once that all singular values are above this share of the largest possible one;
+#: the square root of rounding is what it can tell.
+PLAINLY_FULL = 1e-5
+
+#: Samples that are scaled at a time.
+STRIP = 1024
+
+
+def row_space(stack: FloatArray, size: FloatArray) -> tuple[FloatArray, int]:
+    """Orthonormal basis of the row space of a stack of vectors, judged with coordinates scaled by ``size``.
+
+    Parameters
+    ----------
+    stack : ndarray
+        Vectors, one a row.
+    size : ndarray
+        Positive size of every coordinate.
+
+    Returns
+    -------
+    basis : ndarray
+        Shape (coordinates, rank).
+    rank : int
+        Its number of columns.
+    """
+    if _plainly_full(stack, size):
+        return np.eye(stack.shape[1]), stack.shape[1]
+    scaled = stack / size
+    _, singular, right = scipy.linalg.svd(scaled, full_matrices=False, lapack_driver="gesdd")
+    # Scaled like this a stack whose every entry is rounding must not pass for data.
+    rank = int(np.sum(singular > RANK_TOLERANCE * max(float(singular[0]), 1.0))) if singular.size else 0
+    if rank == 0:
+        return np.zeros((stack.shape[1], 0)), 0
+    # The row space of (stack / size)·diag(size) is spanned by the scaled right vectors.
+    q, _ = scipy.linalg.qr(size[:, None] * right[:rank].T, mode="economic")
+    return np.asarray(q), rank
+
+
+def _plainly_full(stack: FloatArray, size: FloatArray) -> bool:
+    """Whether columns, scaled to norm one at most, are so far from dependent that no rank is in doubt."""
+    if stack.shape[0] < stack.shape[1]:
+        return False
+    gram = np.zeros((stack.shape[1], stack.shape[1]))
+    for start in range(0, stack.shape[0], STRIP):
+        part = stack[start : start + STRIP] / size
+        gram += part.T @ part
+    gram[np.diag_indices_from(gram)] -= PLAINLY_FULL**2 * stack.shape[1]
+    return bool(scipy.linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)[1] == 0)
+
+
+def column_sizes(*stacks: FloatArray) -> FloatArray:
+    """Norms of the columns of stacks of vectors, one below the other; one where a norm is zero."""
+    width = stacks[0].shape[1]
+    ends = [
+        part
+        for stack in stacks
+        for part in (np.max(stack, axis=0, initial=0.0), -np.min(stack, axis=0, initial=0.0))
+    ]
+    largest = np.max(ends, axis=0)
+    largest = np.where(largest > 0.0, largest, 1.0)
+    squares = np.zeros(width)  # of what was scaled, so that they neither under- nor overflow
+    for stack in stacks:
+        for start in range(0, stack.shape[0], STRIP):
+            squares += np.sum((stack[start : start + STRIP] / largest) ** 2, axis=0)
+    size = largest * np.sqrt(squares)
+    return np.where(size > 0.0, size, 1.0)
+
+
+# ------------------------------------------------------------
+# Which degenerate data are provably so: judgements by a tolerance are about rounded data.
+
+#: What is added to a reason that rests on a tolerance.
+JUDGED = ", up to rounding (judged by a tolerance, not proven)"
+
+#: Numbers that are added up as fractions, at the most.
+MOST_NUMBERS = 200_000
+
+#: Samples closer to each other than this, relative to the largest entry, are left unproved.
+CLOSEST = 1e-100
+
+
+def affinely_independent(data: FloatArray) -> bool:
+    """Prove that no sample lies in the affine hull of the others.
+
+    Then some linear map sends every sample of a class to one vertex of a simplex: the scatters share a null
+    space of one dimension less than there are classes, and all means differ on it.
+
+    Parameters
+    ----------
+    data : ndarray
+        Samples, of size about one at the most.
+    """
+    apart = data[1:] - data[0]
+    sizes = norms_upper(apart)
+    if apart.shape[0] > apart.shape[1] or not np.all(sizes > CLOSEST):
+        return False
+    apart = np.ldexp(apart, -np.frexp(sizes)[1][:, None])
+    n, d = apart.shape
+    # Rounding of the differences and of their products; norms are at most one. Then what underflow takes.
+    error = inflate(gamma(d + 8) * n, 4) + n * d * 1e-180
+    return definite(symmetrize(apart @ apart.T), shift=float(inflate(error, 4)))
+
+
+def equal_exactly(data: FloatArray, index: np.ndarray, same: np.ndarray) -> np.ndarray:
+    """Group classes whose samples have the same mean to the last bit, as far as that was found out.
+
+    Parameters
+    ----------
+    data : ndarray
+        Samples.
+    index : ndarray of int
+        The class of every sample.
+    same : ndarray of int
+        For every class the first one whose mean is the same up to rounding.
+    """
+    out = np.arange(same.size)
+    wanted = np.flatnonzero(np.bincount(same, minlength=same.size)[same] > 1)
+    if int(np.isin(index, wanted).sum()) * data.shape[1] > MOST_NUMBERS:
+        return out
+    means: dict[tuple[Fraction, ...], int] = {}
+    for g in wanted:
+        rows = data[index == g].tolist()
+        sums = (sum(map(Fraction, column), Fraction(0)) for column in zip(*rows, strict=True))
+        mean = tuple(total / len(rows) for total in sums)
+        out[g] = means.setdefault(mean, int(g))
+    return out
+
+
+def separated_exactly(scatter: ClassScatter, r: int, groups: Sequence[np.ndarray], tolerance: float) -> bool:
+    """Prove that the ratio is unbounded: all means differ where no class has any scatter, exactly.
+
+    Parameters
+    ----------
+    scatter : ClassScatter
+        Means and scatters as they are given.
+    r : int
+        Final dimension.
+    groups : list of ndarray
+        Which classes are compared with each other.
+    tolerance : float
+        Means have to differ by so much, relative to their size; rounding is far below.
+    """
+    if scatter.independent and r < scatter.c:
+        return True
+    if scatter.still is None or int(scatter.still.sum()) < r:
+        return False
+    means = scatter.means[:, scatter.still]
+    apart = np.max(np.abs(means[:, None, :] - means[None, :, :]), axis=2)
+    far = apart > tolerance * float(np.max(np.abs(scatter.means)))
+    return all(far[np.ix_(group, group)][~np.eye(group.size, dtype=bool)].all() for group in groups)
+
+
+def always_scattered(box: SpectralBox, scatters: Rows) -> bool:
+    """Prove that every point has some scatter, so that equal means leave no ratio above zero.
+
+    Parameters
+    ----------
+    box : SpectralBox
+        The set of the points.
+    scatters : Rows
+        One row a class.
+    """
+    total, error = scatters.enclose_adjoint(-np.ones(scatters.m))
+    return box.support_upper(total, error, 0.0, None)[0] < 0.0
+
+
+# ------------------------------------------------------------
+# The common null space of the class scatters, and groups of classes.
+#
+# Where no class has any scatter, distances between means are all that counts. If the null space is large
+# enough to hold every direction, it either makes the ratio infinite or, where some means agree on it, every
+# ratio feasible without being attained.
+
+
+@dataclass(frozen=True)
+class NullSpace:
+    """Data rotated such that the last coordinates are the common null space of the class scatters."""
+
+    turned: ClassScatter
+    inside: int
+    stuck: list[np.ndarray]
+
+    def part(self) -> ClassScatter:
+        """Return the data on the null space alone."""
+        return self.turned.rotated(np.eye(self.turned.k)[:, self.inside :])
+
+    def fill(self, z: FloatArray, r: int, ratio: float) -> FloatArray:
+        """Complete a matrix on the range of the scatters by one on the null space, keeping its ratio."""
+        n = self.turned.k - self.inside
+        apart = self.part().mean_rows().apply(np.eye(n)) / n
+        scatter = float(
+            np.max(np.einsum("kij,ij->k", self.turned.dense()[:, : self.inside, : self.inside], z))
+        )
+        far = apart[apart > 0.0]
+        room = (r - 0.5) * float(np.min(far, initial=math.inf)) / max(2.0 * ratio * scatter, 1e-300)
+        share = min(0.5, room)
+        whole = np.zeros((self.turned.k, self.turned.k))
+        whole[: self.inside, : self.inside] = share * z
+        rest = np.arange(self.inside, self.turned.k)
+        whole[rest, rest] = (r - share * float(np.trace(z))) / n
+        return whole
+
+
+def pairs_of(group: np.ndarray) -> np.ndarray:
+    """Pairs of a group of classes, in lexicographic order."""
+    i, j = pair_indices(group.size)
+    return np.stack([group[i], group[j]], axis=1)
+
+
+def split(group: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:
+    """Parts of a group with equal keys."""
+    return [group[keys == key] for key in np.unique(keys)]
+
+
+def pair_rows(scatter: ClassScatter, groups: list[np.ndarray]) -> Rows:
+    """One row a pair of classes within each group."""
+    parts = [PairwiseDifference(scatter.means[group]) for group in groups]
+    return parts[0] if len(parts) == 1 else Stacked(parts)
+
+
+#: Means closer than this, relative to the spread of the data, count as equal.
+EQUAL_TOLERANCE = 1e-12
+
+Scatter = Literal["mean", "sum"]
+
+
+@dataclass(frozen=True)
+class ClassScatter:
+    """Means and scatters of classes, in the coordinates ``x -> (x @ basis) * scale`` up to a shift.
+
+    Attributes
+    ----------
+    means : ndarray
+        One mean a row, their centre near zero.
+    factors : tuple of ndarray
+        For each class an array F with scatter ``F'F``.
+    covariances : ndarray or None
+        The scatters themselves where they are not ``F'F`` (given as such, or shrunk).
+    basis : ndarray
+        Orthonormal columns that span the range, shape (features, rank).
+    scale : float
+        The power of two the data were multiplied by.
+    labels : ndarray
+        The class labels, in the order of the means.
+    independent : bool
+        Whether the samples are provably affinely independent, and the scatters those of the samples.
+    coincident : ndarray of int or None
+        For every class the first one with exactly the same mean, as far as that is known.
+    still : ndarray of bool or None
+        Coordinates in which the data, as they were given, have no scatter at all; None if that is not known.
+    """
+
+    means: FloatArray
+    factors: tuple[FloatArray, ...]
+    covariances: FloatArray | None
+    basis: FloatArray
+    scale: float
+    labels: np.ndarray
+    independent: bool = False
+    coincident: np.ndarray | None = None
+    still: np.ndarray | None = None
+
+    @property
+    def c(self) -> int:
+        """Number of classes."""
+        return int(self.means.shape[0])
+
+    @property
+    def k(self) -> int:
+        """Number of coordinates."""
+        return int(self.means.shape[1])
+
+    def final_dimension(self, n_components: Any) -> int:
+        """Check a final dimension; None stands for one less than the classes, as far as the rank goes.
+
+        Parameters
+        ----------
+        n_components : int or None
+            What was asked for.
+        """
+        if n_components is None:
+            return min(self.c - 1, self.k)
+        whole = isinstance(n_components, (int, np.integer)) and not isinstance(n_components, bool)
+        if not whole or n_components < 1:
+            raise ProblemError(f"n_components must be a positive integer, got {n_components!r}")
+        if n_components > self.k:
+            raise ProblemError(
+                f"n_components = {n_components} exceeds {self.k}, the rank of the total scatter: "
+                "the data have no more dimensions"
+            )
+        return int(n_components)
+
+    def rotated(self, q: FloatArray) -> ClassScatter:
+        """Return the same in the coordinates ``x @ q``; ``q`` has orthonormal columns."""
+        return replace(
+            self,
+            means=self.means @ q,
+            factors=tuple(f @ q for f in self.factors),
+            covariances=None if self.covariances is None else symmetrize(q.T @ self.covariances @ q),
+            basis=self.basis @ q,
+            still=None,
+        )
+
+    def feature_powers(self) -> FloatArray:
+        """Powers of two that bring the spread of the data in every coordinate near one."""
+        return power_of_two(self._sizes)
+
+    def stretched(self, powers: FloatArray) -> ClassScatter:
+        """Return the same with every coordinate multiplied by a power of two; the basis stays as it is."""
+        covariances = self.covariances
+        if covariances is not None:
+            covariances = covariances * powers[:, None] * powers
+        return replace(
+            self,
+            means=self.means * powers,
+            factors=tuple(f * powers for f in self.factors),
+            covariances=covariances,
+        )
+
+    def without_last(self, count: int) -> ClassScatter:
+        """Return the same with the scatters exactly zero on the last ``count`` coordinates."""
+        keep = np.arange(self.k) < self.k - count
+        covariances = self.covariances
+        if covariances is not None:
+            covariances = covariances * np.outer(keep, keep)
+        return replace(self, factors=tuple(f * keep for f in self.factors), covariances=covariances)
+
+    def scatter_rows(self) -> Rows:
+        """Return one row a class: low-rank where that is the smaller description, else dense."""
+        if self.covariances is None and sum(f.shape[0] for f in self.factors) < self.c * self.k:
+            counts = [f.shape[0] for f in self.factors]
+            if all(counts):
+                owner = np.repeat(np.arange(self.c), counts)
+                stack = self._stack
+                stack = stack if stack.shape[0] == owner.size else stack[: owner.size]
+                return LowRank.from_stacked(stack, np.ones(owner.size), owner, self.c)
+            return LowRank([f if f.shape[0] else np.zeros((1, self.k)) for f in self.factors])
+        return Dense(self.dense())
+
+    def mean_rows(self) -> PairwiseDifference:
+        """Return one row a pair of classes."""
+        return PairwiseDifference(self.means)
+
+    def dense(self) -> FloatArray:
+        """All scatters, shape (classes, k, k)."""
+        if self.covariances is not None:
+            return self.covariances
+        return np.array([symmetrize(f.T @ f) for f in self.factors])
+
+    def null_basis(self) -> FloatArray:
+        """Orthonormal coordinates: first the range of all scatters together, last their common null space.
+
+        Returns
+        -------
+        ndarray
+            Shape (k, k); the number of leading columns that span the range is :meth:`within_rank`.
+        """
+        span, rank = self._within
+        if span is None or rank == 0:
+            return np.eye(self.k)
+        return np.asarray(scipy.linalg.qr(span)[0])
+
+    def within_rank(self) -> int:
+        """Dimension of the range of all scatters together."""
+        return self._within[1]
+
+    @cached_property
+    def _within(self) -> tuple[FloatArray | None, int]:
+        """Basis of the range of all scatters, and its dimension; None if that is everything."""
+        span, rank = row_space(self._stack, self._sizes)
+        return (None if rank == self.k else span), rank
+
+    @cached_property
+    def _sizes(self) -> FloatArray:
+        """The spread of the data in every coordinate."""
+        return column_sizes(self._stack, self.means - self.means.mean(axis=0))
+
+    @property
+    def _stack(self) -> FloatArray:
+        """All factors, one below the other; themselves where they are parts of one array."""
+        whole = self.factors[0].base
+        rows = sum(f.shape[0] for f in self.factors)
+        if whole is not None and whole.shape == (rows, self.k) and all(f.base is whole for f in self.factors):
+            return whole
+        return np.concatenate([*self.factors, np.zeros((1, self.k))])
+
+    def merged_means(self, groups: np.ndarray) -> ClassScatter:
+        """Return the same with one common mean for the classes of each group."""
+        means = np.array(self.means)
+        for g in np.unique(groups):
+            means[groups == g] = means[groups == g].mean(axis=0)
+        return replace(self, means=means)
+
+    def equal_means(self, start: int = 0) -> np.ndarray:
+        """Group classes whose means agree from coordinate ``start`` on, measured by the spread of the data.
+
+        Parameters
+        ----------
+        start : int
+            First coordinate to look at.
+        """
+        from scipy.spatial.distance import pdist  # slow to import
+
+        tolerance = EQUAL_TOLERANCE if start == 0 else RANK_TOLERANCE
+        scaled = (self.means / self._sizes)[:, start:]
+        groups = np.arange(self.c)
+        if scaled.size and np.all(pdist(scaled, "chebyshev") > tolerance):
+            return groups
+        for i in range(self.c):
+            apart = np.max(np.abs(scaled[i] - scaled[:i]), axis=1, initial=0.0)
+            for j in np.flatnonzero(apart <= tolerance):
+                groups[groups == groups[i]] = groups[j]
+        return groups
+
+
+def from_data(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    scatter: Scatter = "mean",
+    shrinkage: float | str | None = None,
+    weights: FloatArray | None = None,
+) -> ClassScatter:
+    """Class means and scatters of labelled samples.
+
+    Features whose values differ by no more than ``8·eps`` times the largest of them count as constant and are
+    left out, and so are directions in which the samples, features scaled to size one, spread by no more than
+    1e-10 of the largest spread: what is built, and every bound proved of it, is about the rest.
+
+    Parameters
+    ----------
+    X : array_like
+        Samples, shape (samples, features).
+    y : array_like
+        One label a sample; at least two different ones.
+    scatter : {"mean", "sum"}
+        Divide the scatter of a class by its number of samples, or do not.
+    shrinkage : float, "auto" or None
+        Shrink every scatter towards a multiple of the identity of the range: by this share, or by that of
+        Ledoit and Wolf.
+    weights : ndarray, optional
+        How often every sample counts, a positive number.
+    """
+    raw, index, labels = _checked_data(X, y)
+    weighted = weights is not None
+    if weighted and shrinkage == "auto":
+        raise ProblemError("shrinkage='auto' counts samples, so it goes with no weights; give a share")
+    weights = np.ones(index.size) if weights is None else _checked_weights(weights, index.size)
+    scale = _power(max(float(np.max(raw)), -float(np.min(raw))))
+    low, high = raw.min(axis=0) * scale, raw.max(axis=0) * scale
+    # Rounding of the mean would make a constant feature look like a tiny one.
+    varies = high - low > 8.0 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
+    if not varies.any():
+        raise ProblemError("every feature is constant: there is nothing to discriminate by")
+    # Samples may fill most of the memory: from here on they are changed in place.
+    data = raw[:, varies]
+    data *= scale
+    data -= data.mean(axis=0)
+    further = _power(max(float(np.max(data)), -float(np.min(data))))
+    data *= further
+    basis = np.eye(varies.size)[:, varies]
+    span, rank = row_space(data, column_sizes(data))
+    if rank < data.shape[1]:
+        data, basis = data @ span, basis @ span
+    del span
+    counts = np.bincount(index, weights)
+    parts = [(data[index == g], weights[index == g]) for g in range(labels.size)]
+    means = np.array([np.average(p, axis=0, weights=w if weighted else None) for p, w in parts])
+    del parts
+    order = np.argsort(index, kind="stable")
+    data = np.ascontiguousarray(data[order])
+    data -= means[index[order]]
+    if weighted:
+        data *= np.sqrt(weights[order])[:, None]
+    if shrinkage is None and scatter == "mean":
+        data /= np.sqrt(counts)[index[order], None]
+    data += 0.0  # no negative zeros
+    data = sealed(data)
+    factors = tuple(np.split(data, np.cumsum(np.bincount(index))[:-1]))
+    factors = tuple(f[:0] if f.shape[0] == 1 else f for f in factors)
+    covariances = None
+    if shrinkage is not None:
+        covariances = _shrunk(factors, counts, shrinkage)
+        if scatter == "sum":
+            covariances = covariances * counts[:, None, None]
+        factors = tuple(_factor(s) for s in covariances)
+    out = ClassScatter(means, factors, covariances, basis, scale * further, labels)
+    proper = not weighted and shrinkage is None  # of samples with weights nothing exact is known
+    independent = proper and rank == index.size - 1 and affinely_independent(raw * scale)
+    same = out.equal_means()
+    equal = not weighted and np.unique(same).size < same.size
+    coincident = equal_exactly(raw, index, same) if equal else None
+    still = None
+    if shrinkage is None and rank == basis.shape[1] == int(varies.sum()):
+        given = (raw[index == g][:, varies] for g in range(labels.size))
+        still = np.all([(part == part[0]).all(axis=0) for part in given], axis=0)
+    return replace(out, independent=independent, coincident=coincident, still=still)
+
+
+def from_scatter(means: ArrayLike, covariances: ArrayLike, *, labels: Any = None) -> ClassScatter:
+    """Class means and scatters that are given as such.
+
+    Parameters
+    ----------
+    means : array_like
+        Shape (classes, features).
+    covariances : array_like
+        Shape (classes, features, features), each symmetric positive semidefinite.
+    labels : sequence, optional
+        The class labels; default 0, 1, ...
+    """
+    centres = _real(means, "means", 2)
+    scatters = _real(covariances, "covariances", 3)
+    c, d = centres.shape
+    if c < 2:
+        raise ProblemError(f"discriminant analysis needs at least two classes, got {c}")
+    if scatters.shape != (c, d, d):
+        raise ProblemError(f"covariances must have shape {(c, d, d)} for these means, got {scatters.shape}")
+    still = np.asarray(~scatters.any(axis=(0, 1)))
+    mirrored = np.swapaxes(scatters, 1, 2)
+    require_symmetric(*(np.abs(m).max(axis=(1, 2)) for m in (scatters - mirrored, scatters)))
+    scatters = symmetrize(scatters)
+    named = np.arange(c) if labels is None else np.asarray(labels)
+    if named.shape != (c,):
+        raise ProblemError(f"labels must have {c} entries, got shape {named.shape}")
+    coincident = np.array([int(np.argmax((centres == mean).all(axis=1))) for mean in centres])
+    centres = centres - centres.mean(axis=0)
+    largest = max(float(np.max(np.abs(centres))), float(np.sqrt(np.max(np.abs(scatters)))))
+    scale = _power(largest)
+    centres, scatters = centres * scale, scatters * scale * scale
+    factors = tuple(_factor(s) for s in scatters)
+    stack = np.concatenate([*factors, centres])
+    if not stack.any():
+        raise ProblemError("all means are equal and all scatters zero: there is nothing to discriminate by")
+    span, rank = row_space(stack, column_sizes(stack))
+    basis = np.eye(d)
+    out = ClassScatter(centres, factors, scatters, basis, scale, named, coincident=coincident, still=still)
+    return out if rank == d else out.rotated(span)
+
+
+def _factor(scatter: FloatArray) -> FloatArray:
+    """Return F with ``F'F`` equal to a scatter, its rounding-sized eigenvalues dropped."""
+    # Scaled to a unit diagonal first: a small feature is no rounding error of a large one.
+    size = np.sqrt(np.maximum(np.diagonal(scatter), 0.0))
+    unit = np.where(size > 0.0, size, 1.0)
+    lam, vec = eigh(symmetrize(scatter / unit[:, None] / unit))
+    top = float(np.max(np.abs(lam), initial=0.0))
+    rounding = 10.0 * lam.size * np.finfo(float).eps * top
+    if lam[0] < -1e4 * rounding:
+        raise ProblemError(f"a covariance is not positive semidefinite: it has the eigenvalue {lam[0]:.3g} "
+                           f"(the largest is {top:.3g}, features scaled to variance one)")  # fmt: skip
+    keep = lam > rounding
+    return np.asarray((vec[:, keep] * np.sqrt(lam[keep])).T * unit)
+
+
+def _shrunk(factors: Sequence[FloatArray], counts: np.ndarray, shrinkage: float | str) -> FloatArray:
+    out = []
+    for f, n in zip(factors, counts, strict=True):
+        k = f.shape[1]
+        covariance = symmetrize(f.T @ f) / n
+        share = _share(f, shrinkage)
+        target = float(np.trace(covariance)) / k * np.eye(k)
+        out.append((1.0 - share) * covariance + share * target)
+    return np.array(out)
+
+
+def _share(f: FloatArray, shrinkage: float | str) -> float:
+    if shrinkage == "auto":
+        if f.shape[0] < 2:
+            return 0.0
+        with extra("wlda", "shrinkage='auto'"):
+            from sklearn.covariance import ledoit_wolf_shrinkage
+        return float(ledoit_wolf_shrinkage(f, assume_centered=True))
+    if isinstance(shrinkage, (str, bool)) or not 0.0 <= shrinkage <= 1.0:
+        raise ProblemError(f"shrinkage must be 'auto' or a number between 0 and 1, got {shrinkage!r}")
+    return float(shrinkage)
+
+
+def _checked_data(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, np.ndarray, np.ndarray]:
+    data = _real(X, "X", 2)
+    labels = np.asarray(y)
+    if labels.ndim != 1 or labels.size != data.shape[0]:
+        raise ProblemError(f"y must have one label for each of the {data.shape[0]} samples, "
+                           f"got shape {labels.shape}")  # fmt: skip
+    classes, index = np.unique(labels, return_inverse=True)
+    if classes.size < 2:
+        raise ProblemError(f"discriminant analysis needs at least two classes, got {classes.size}")
+    return data, np.asarray(index), classes
+
+
+def _checked_weights(values: ArrayLike, count: int) -> FloatArray:
+    weights = _real(values, "weights", 1)
+    if weights.size != count:
+        raise ProblemError(f"weights must be one for each of the {count} samples, got {weights.size}")
+    if not np.all(weights > 0.0):
+        raise ProblemError("weights must be positive; leave out samples that do not count")
+    return weights
+
+
+def _real(values: ArrayLike, what: str, ndim: int) -> FloatArray:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"dtype {array.dtype}")
+        if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+            raise TypeError("entries are masked")
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"{what} must be a real array: {error}") from None
+    require_doubles(values, what)
+    array = np.asarray(array, dtype=np.float64)
+    if array.ndim != ndim or array.size == 0:
+        raise ProblemError(f"{what} must be a non-empty array of {ndim} dimensions, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ProblemError(f"{what} must be finite: NaN or infinity found")
+    return array
+
+
+def _power(size: float) -> float:
+    """Power of two that brings a positive size into [1, 2)."""
+    if size == 0.0:
+        return 1.0
+    return float(2.0 ** np.clip(-np.floor(np.log2(size)), -1000, 1000))

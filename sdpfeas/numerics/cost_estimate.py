@@ -1,0 +1,248 @@
+"""What work costs on this machine, and whether there is time and memory left for it.
+
+Native code cannot be stopped once it runs. So whatever is expensive says beforehand, through :func:`need`,
+what it will take, and is refused if that is more than is left: within a block of :func:`limited` by its
+deadline, and anywhere by the memory there is. Work is counted in three currencies, each with a rate that is
+measured when it first matters, and again after a while, because other programs come and go.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import scipy.linalg
+
+from sdpfeas.errors import OutOfMemory, OutOfTime
+from sdpfeas.numerics.floating_point_environment import require_ieee
+
+#: Work is refused if this many times its estimate does not fit: estimates are rough, and refusing is cheap.
+CAUTION = 1.25
+
+#: Share of the time left below which work, at the rates of a slow machine, is let through unmeasured.
+NEGLIGIBLE = 0.3
+
+#: Bytes below which nobody asks for the memory that is left.
+SMALL = 64 * 2**20
+
+#: Share of the free memory that may be taken.
+MEMORY_SHARE = 0.8
+
+#: Seconds after which rates are measured again.
+STALE = 20.0
+
+
+class Limit(Protocol):
+    """What work has to fit into."""
+
+    @property
+    def left(self) -> float:
+        """Seconds left."""
+
+
+_LIMIT: ContextVar[Limit | None] = ContextVar("sdpfeas_limit", default=None)
+
+
+@contextmanager
+def limited(limit: Limit | None) -> Iterator[None]:
+    """Refuse work that does not fit into a limit, for as long as the block runs.
+
+    Parameters
+    ----------
+    limit : Limit, optional
+        It takes the place of the limit around it; None leaves that as it is.
+
+    Raises
+    ------
+    FloatingPointStateError
+        If nothing that is computed in this thread could be proved.
+    """
+    require_ieee()
+    if limit is None:
+        yield
+        return
+    token = _LIMIT.set(limit)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+class Work(NamedTuple):
+    """How much is to be done.
+
+    Attributes
+    ----------
+    products : float
+        Multiply-adds in products of matrices, and in factorisations.
+    cubes : float
+        Cubes of the side of a matrix whose eigenvectors are computed.
+    numbers : float
+        Numbers written into new memory by plain loops over arrays.
+    """
+
+    products: float = 0.0
+    cubes: float = 0.0
+    numbers: float = 0.0
+
+    def plus(self, other: Work) -> Work:
+        """Return both, one after the other."""
+        return Work(self.products + other.products, self.cubes + other.cubes, self.numbers + other.numbers)
+
+    def times(self, count: float) -> Work:
+        """Return the same many times."""
+        return Work(*(count * a for a in self))
+
+    def at(self, rates: Work) -> float:
+        """Seconds it takes where so much is done in a second."""
+        return sum(amount / rate for amount, rate in zip(self, rates, strict=True))
+
+
+#: What a machine does in a second that is slow, or busy.
+SLOW = Work(1e9, 1e8, 1e8)
+
+_measured: list[tuple[float, Work]] = []
+
+
+def need(
+    what: str, products: float = 0.0, cubes: float = 0.0, numbers: float = 0.0, *, memory: float = 0.0
+) -> None:
+    """Refuse work that does not fit into the time or the memory left.
+
+    Parameters
+    ----------
+    what : str
+        What it is for, as in "out of time before ...".
+    products, cubes, numbers : float
+        How much it is; see :class:`Work`.
+    memory : float
+        Bytes it takes.
+
+    Raises
+    ------
+    OutOfTime, OutOfMemory
+        If it does not fit.
+    """
+    if memory > SMALL:
+        room = available_memory()
+        if memory > MEMORY_SHARE * room:
+            raise OutOfMemory(what, memory, room)
+    limit = _LIMIT.get()
+    if limit is None:
+        return
+    left = limit.left
+    if left <= 0.0:
+        raise OutOfTime(what)
+    work = Work(products, cubes, numbers)
+    if math.isinf(left):
+        return
+    wanted = seconds(work, NEGLIGIBLE * left)
+    if CAUTION * wanted > left:
+        raise OutOfTime(what, wanted, left)
+
+
+def time_left() -> float:
+    """Seconds left to whatever runs now; infinity without a limit."""
+    limit = _LIMIT.get()
+    return math.inf if limit is None else limit.left
+
+
+def seconds(work: Work, negligible: float = 0.0) -> float:
+    """Time that work takes here and now, roughly.
+
+    Parameters
+    ----------
+    work : Work
+        The work.
+    negligible : float
+        Seconds that do not matter: work that takes no longer on a slow machine is not worth a measurement,
+        and what it takes there is returned.
+    """
+    slow = work.at(SLOW)
+    if slow <= negligible:
+        return slow
+    now = time.monotonic()
+    if not _measured or now - _measured[0][0] > STALE:
+        _measured[:] = [(now, _measure())]
+    return work.at(_measured[0][1])
+
+
+def _measure() -> Work:
+    rng = np.random.default_rng(0)
+    square, small = rng.normal(size=(256, 256)), rng.normal(size=(160, 160))
+    small = small + small.T
+    count = 9 * 2**19  # beyond what allocators keep: memory that is new has to be cleared first
+    crowd = _crowd()
+    return Work(
+        products=square.shape[0] ** 3 / _time(lambda: square @ square) / crowd,
+        cubes=small.shape[0] ** 3 / _time(lambda: scipy.linalg.lapack.dsyevd(small, lower=1)) / crowd,
+        numbers=count / _time(lambda: np.ones(count)) / crowd,
+    )
+
+
+def _time(work: Callable[[], object]) -> float:
+    """Best of three, so that it is the machine that is measured and not who else uses it."""
+    found = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begin)
+    return max(min(found), 1e-7)
+
+
+def _crowd() -> float:
+    """How many programs share a processor; what takes longer than a moment has to wait for its turn."""
+    try:
+        return max(os.getloadavg()[0] / _processors(), 1.0)
+    except (AttributeError, OSError):
+        return 1.0
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def available_memory() -> float:
+    """Bytes that this process can still take: what the machine has, and what it is allowed."""
+    import psutil  # takes a while, and few proofs come so far
+
+    found = float(psutil.virtual_memory().available)
+    return max(min(found, _group_memory(), _address_space()), 0.0)
+
+
+def _group_memory() -> float:
+    """Bytes left to the control group, where there is one."""
+    for folder, most, now in (
+        ("/sys/fs/cgroup", "memory.max", "memory.current"),
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        try:
+            words = [(Path(folder) / name).read_text().strip() for name in (most, now)]
+        except OSError:
+            continue
+        if all(word.isdigit() for word in words):
+            return float(words[0]) - float(words[1])
+    return math.inf
+
+
+def _address_space() -> float:
+    """Bytes left below the limit of the address space, where the system has one."""
+    try:
+        import resource
+    except ImportError:
+        return math.inf
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most == resource.RLIM_INFINITY:
+        return math.inf
+    import psutil
+
+    return float(most) - float(psutil.Process().memory_info().vms)

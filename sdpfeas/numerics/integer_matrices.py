@@ -1,0 +1,510 @@
+"""Which rows of a sparse matrix of integers are combinations of others: elimination modulo a prime.
+
+What comes out is likely and no proof: two different numbers may be the same modulo a prime. Whoever needs to
+be sure multiplies the combinations out.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.rounding import definite
+
+#: A prime; fractions with numerators and denominators below the root of half of it are found.
+LARGE_PRIME = 2**521 - 1
+
+#: Numbers that can be written in the time of one operation with integers of any length.
+ROW_NUMBERS = 400.0
+
+#: Operations between two looks at the time that is left.
+BATCH = 20_000
+
+
+def combinations(
+    rows: Sequence[dict[int, int]], first: int = 0, most: int = 3_000_000
+) -> dict[int, dict[int, Fraction]] | None:
+    """Rows that are likely to be combinations of others, each with the combination it is likely to be.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        Entries that are not zero, by column.
+    first : int
+        How many rows are to be kept before all others, where they are independent.
+    most : int
+        Operations that may be taken.
+
+    Returns
+    -------
+    dict or None
+        For every such row the weights of rows that are none of them; None if it takes too long.
+    """
+    counts: dict[int, int] = {}
+    for row in rows:
+        for column in row:
+            counts[column] = counts.get(column, 0) + 1
+    order = sorted(range(len(rows)), key=lambda i: (i >= first, len(rows[i]), i))
+    table = _Table(counts, most)
+    found: dict[int, dict[int, Fraction]] = {}
+    for i in order:
+        steps = table.add(i, rows[i])
+        if table.left < 0:
+            return None
+        if steps is not None:
+            weights = table.expanded(steps)
+            lifted = {j: lift(w) for j, w in weights.items()}
+            if all(w is not None for w in lifted.values()):
+                found[i] = {j: w for j, w in lifted.items() if w}
+    return None if table.left < 0 else found
+
+
+class _Table:
+    """Rows in echelon form, modulo the prime, with how each was made."""
+
+    def __init__(self, counts: dict[int, int], most: int) -> None:
+        self.left = most
+        self._counts = counts
+        #: Pivot column to place in the lists below.
+        self._place: dict[int, int] = {}
+        self._rows: list[dict[int, int]] = []
+        self._owner: list[int] = []
+        self._steps: list[dict[int, int]] = []
+        self._scale: list[int] = []
+        self._pivots: list[int] = []
+        self._spent = 0
+
+    def _spend(self, operations: int) -> None:
+        self.left -= operations
+        self._spent += operations
+        if self._spent > BATCH:
+            need("a look for redundant rows", numbers=ROW_NUMBERS * BATCH)
+            self._spent = 0
+
+    def add(self, owner: int, row: dict[int, int]) -> dict[int, int] | None:
+        """Reduce a row and keep what is left; where nothing is, return the rows taken off it, by place."""
+        now = {column: value % LARGE_PRIME for column, value in row.items() if value % LARGE_PRIME}
+        steps: dict[int, int] = {}
+        heap = [self._place[column] for column in now if column in self._place]
+        heapq.heapify(heap)
+        while heap and self.left >= 0:
+            place = heapq.heappop(heap)
+            factor = now.get(self._pivots[place])
+            if factor is None:
+                continue
+            steps[place] = factor
+            other = self._rows[place]
+            self._spend(len(other) + 1)
+            for column, value in other.items():
+                if column not in now:
+                    now[column] = -factor * value % LARGE_PRIME
+                    if column in self._place:
+                        heapq.heappush(heap, self._place[column])
+                else:
+                    rest = (now[column] - factor * value) % LARGE_PRIME
+                    if rest:
+                        now[column] = rest
+                    else:
+                        del now[column]
+        if not now:
+            return steps
+        pivot = min(now, key=lambda column: (self._counts.get(column, 0), column))
+        inverse = pow(now[pivot], -1, LARGE_PRIME)
+        self._spend(len(now))
+        self._place[pivot] = len(self._rows)
+        self._pivots.append(pivot)
+        self._rows.append({column: value * inverse % LARGE_PRIME for column, value in now.items()})
+        self._owner.append(owner)
+        self._steps.append(steps)
+        self._scale.append(inverse)
+        return None
+
+    def expanded(self, steps: dict[int, int]) -> dict[int, int]:
+        """Weights of the rows as they were given that make the same combination."""
+        left, out = dict(steps), dict[int, int]()
+        heap = [-place for place in left]
+        heapq.heapify(heap)
+        while heap and self.left >= 0:
+            place = -heapq.heappop(heap)
+            weight = left.pop(place, None)
+            if not weight:
+                continue
+            weight = weight * self._scale[place] % LARGE_PRIME
+            out[self._owner[place]] = weight
+            self._spend(len(self._steps[place]) + 1)
+            for earlier, factor in self._steps[place].items():
+                if earlier not in left:
+                    heapq.heappush(heap, -earlier)
+                left[earlier] = (left.get(earlier, 0) - weight * factor) % LARGE_PRIME
+        return out
+
+
+def lift(residue: int, prime: int = LARGE_PRIME) -> Fraction | None:
+    """The fraction of small numerator and denominator that a residue stands for; None if there is none.
+
+    Parameters
+    ----------
+    residue : int
+        At least zero, and below the prime.
+    prime : int
+        The prime.
+    """
+    largest = math.isqrt(prime // 2)
+    a, b, before, now = prime, residue, 0, 1
+    while b > largest:
+        quotient = a // b
+        a, b, before, now = b, a - quotient * b, now, before - quotient * now
+    if now == 0 or abs(now) > largest:
+        return None
+    return Fraction(b, now)
+
+
+# ------------------------------------------------------------
+# Integer matrices, exactly: products, kernels, definiteness, short bases of lattices.
+#
+# Matrices are object arrays of Python's integers; python-flint does the work.
+
+#: Numbers that can be written in the time of one operation on integers.
+NUMBERS = 20.0
+
+#: Sums of integers below this are exact in floating point.
+EXACT_FLOAT = 2.0**53
+
+#: A prime whose residues are words of the machine.
+PRIME = 2**61 - 1
+
+#: Combinations of rows that are taken besides what could do.
+SPARE = 8
+
+#: What a step of elimination modulo a prime takes, in operations on integers.
+MODULAR = 0.05
+
+#: Sides of matrices up to which characteristic polynomials are quick.
+FEW = 20
+
+#: Different numbers beyond which residues are not taken for fractions one by one.
+MOST_DISTINCT = 2000
+
+
+def need_integers(what: str, operations: float) -> None:
+    """Refuse arithmetic with integers for which there is no time."""
+    need(what, numbers=operations * NUMBERS)
+
+
+def identity(n: int) -> np.ndarray:
+    """The identity matrix."""
+    out = np.zeros((n, n), dtype=object)
+    out[np.diag_indices(n)] = 1
+    return out
+
+
+def integral(values: Iterable[Fraction]) -> tuple[np.ndarray, int]:
+    """Fractions times their least common denominator, and that."""
+    listed = list(values)
+    common = math.lcm(*(v.denominator for v in listed))
+    out = np.empty(len(listed), dtype=object)
+    out[:] = [v.numerator * (common // v.denominator) for v in listed]
+    return out, common
+
+
+def _flint(matrix: np.ndarray) -> Any:
+    import flint
+
+    rows, columns = matrix.shape
+    short = in_words(matrix)
+    return flint.fmpz_mat(
+        rows,
+        columns,
+        [int(v) for v in matrix.reshape(-1)] if short is None else short.reshape(-1).tolist(),
+    )
+
+
+def _array(matrix: Any) -> np.ndarray:
+    out = np.empty(matrix.nrows() * matrix.ncols(), dtype=object)
+    out[:] = [int(v) for v in matrix.entries()]
+    return out.reshape(matrix.nrows(), matrix.ncols())
+
+
+def in_words(matrix: np.ndarray) -> np.ndarray | None:
+    """The same integers in words of the machine; None if one does not fit."""
+    try:
+        return matrix.astype(np.int64, copy=False)
+    except OverflowError:
+        return None
+
+
+def row_divisors(matrix: np.ndarray) -> list[int]:
+    """Greatest common divisor of every row; zero for one that is zero."""
+    short = in_words(matrix)
+    if short is None or not matrix.size:
+        return [math.gcd(*(int(v) for v in row)) for row in matrix]
+    return [int(v) for v in np.gcd.reduce(short, axis=1).tolist()]
+
+
+def as_floats(matrix: np.ndarray) -> np.ndarray:
+    """Nearest floating-point numbers.
+
+    Raises
+    ------
+    OverflowError
+        If an integer is too large for any.
+    """
+    short = in_words(matrix)
+    if short is not None:
+        return short.astype(np.float64)
+    return np.array([float(int(v)) for v in matrix.reshape(-1)], dtype=np.float64).reshape(matrix.shape)
+
+
+def _largest(matrix: np.ndarray) -> int:
+    return max(int(matrix.max()), -int(matrix.min()))
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Product of two integer matrices."""
+    return _product(a, b).astype(object, copy=False)
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The same, in words of the machine where all of it is so small that floating point is exact."""
+    if not (a.size and b.size):
+        return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
+    first, second = in_words(a), in_words(b)
+    work = float(a.shape[0]) * a.shape[1] * b.shape[1]
+    if first is not None and second is not None and _exact(first, second):
+        need("a product of integers", products=work)
+        return (first.astype(np.float64) @ second.astype(np.float64)).astype(np.int64)
+    need_integers("a product of integers", 2.0 * work)
+    return _array(_flint(a) * _flint(b))
+
+
+def _exact(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether a product of integers is exact in floating point."""
+    return _largest(a) * _largest(b) * a.shape[1] < EXACT_FLOAT
+
+
+def _echelon(matrix: np.ndarray) -> tuple[np.ndarray, int, list[int]]:
+    """Reduced row echelon form times its denominator, which is returned too, and the pivot columns."""
+    form, common, rank = _flint(matrix).rref()
+    table = _array(form)[: int(rank)]
+    return table, int(common), [int(np.flatnonzero(row != 0)[0]) for row in table]
+
+
+def _kernel_of(weights: np.ndarray, common: int, pivots: Sequence[int], width: int) -> np.ndarray:
+    """Kernel where every other column, times a common factor, is a combination of those of the pivots."""
+    loose = _others(pivots, width)
+    out = np.zeros((width, len(loose)), dtype=object)
+    for k, column in enumerate(loose):
+        out[column, k] = common
+        if len(pivots):
+            out[list(pivots), k] = -weights[:, k]
+        # A vector that holds a one has no divisor.
+        out[:, k] = out[:, k] if common == 1 else _primitive(out[:, k])
+    return out
+
+
+def _others(chosen: Sequence[int], count: int) -> list[int]:
+    return sorted(set(range(count)) - set(chosen))
+
+
+def _primitive(vector: np.ndarray) -> np.ndarray:
+    divisor = math.gcd(*(int(v) for v in vector)) or 1
+    return np.asarray(vector // divisor, dtype=object)
+
+
+def kernel(matrix: np.ndarray) -> np.ndarray:
+    """Integer vectors, as columns and short, that span the kernel of a matrix."""
+    width = matrix.shape[1]
+    if matrix.shape[0] == 0:
+        return identity(width)
+    pivots, weights, common = _dependences(matrix) or _reduced(matrix)
+    return short_rows(_kernel_of(weights, common, pivots, width).T).T
+
+
+def _reduced(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int]:
+    """As :func:`_dependences`, by elimination in integers."""
+    form, common, pivots = _echelon(matrix)
+    return pivots, form[:, _others(pivots, matrix.shape[1])], common
+
+
+def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
+    """Kernel of a symmetric matrix that is negative semidefinite, as in :func:`kernel`; None if it is not.
+
+    Of a matrix of rank r with independent columns P, the r×r part with rows and columns P has rank r too, and
+    decides: the matrix is ``C' M C`` of that part M.
+    """
+    n = matrix.shape[0]
+    if n == 0:
+        return np.zeros((0, 0), dtype=object)
+    need_integers("a kernel", 4.0 * n**2 + MODULAR * n**3)
+    found = _dependences(matrix)
+    if found is None:
+        need_integers("a kernel", 4.0 * n**3)
+        found = _reduced(matrix)
+    pivots, weights, common = found
+    if not _definite(-matrix[np.ix_(pivots, pivots)]):
+        return None
+    return short_rows(_kernel_of(weights, common, pivots, n).T).T
+
+
+def _definite(matrix: np.ndarray) -> bool:
+    """Decide whether a symmetric matrix is positive definite.
+
+    First in floating point if it is large, then by its characteristic polynomial: all its roots are real, and
+    all are positive if and only if its signs alternate strictly.
+    """
+    if len(matrix) > FEW and _largest(matrix) < EXACT_FLOAT and definite(as_floats(matrix)):
+        return True
+    n = len(matrix)
+    need_integers("a characteristic polynomial", float(n) ** 3)
+    signs = _flint(matrix).charpoly()
+    return all((signs[k] if (n - k) % 2 == 0 else -signs[k]) > 0 for k in range(n + 1))
+
+
+def independent_rows(matrix: np.ndarray) -> list[int]:
+    """Rows of a matrix that are independent and on which all others depend: the first that are."""
+    if not matrix.size:
+        return []
+    count, width = matrix.shape
+    need_integers("independent rows", float(count) * (count + width))
+    found = _dependences(matrix.T)
+    if found is not None:
+        return found[0]
+    need_integers("independent rows", float(count) ** 2 * width)
+    return _echelon(matrix.T)[2]
+
+
+def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None:
+    """Columns that are independent, the first that are, and how the others are made of them.
+
+    Elimination modulo a prime tells, in a few rows that are mixed of all. Columns that are independent so are
+    independent; that the others depend on them is checked in all rows. None if it does not come out.
+
+    Returns
+    -------
+    pivots : list of int
+        The columns that are independent.
+    weights, common : ndarray and int
+        The others times ``common`` are ``matrix[:, pivots] @ weights``.
+    """
+    if not matrix.size:
+        return None
+    import flint
+
+    count, width = matrix.shape
+    short = in_words(matrix)
+    matrix = matrix if short is None else short
+    few = matrix if count <= width + 2 * SPARE else _mixed(matrix, width + SPARE)
+    residues = np.mod(few, PRIME)
+    form, rank = flint.nmod_mat(len(few), width, residues.reshape(-1).tolist(), PRIME).rref()
+    # Pivots move to the right, so that few entries have to be looked at.
+    pivots, column = list[int](), 0
+    for row in range(int(rank)):
+        while not int(form[row, column]):
+            column += 1
+        pivots.append(column)
+    rest = _others(pivots, width)
+    shares = [int(form[row, column]) for row in range(len(pivots)) for column in rest]
+    own, others = matrix[:, pivots], matrix[:, rest]
+    weights, common = _lifted(shares, (len(pivots), len(rest))) or _solved(own, others) or (None, 1)
+    target = others if common == 1 else others.astype(object) * common
+    if weights is None or not np.array_equal(_product(own, weights), target):
+        return None
+    return pivots, weights, common
+
+
+def _mixed(matrix: np.ndarray, count: int) -> np.ndarray:
+    """Combinations of the rows of a matrix, drawn at random."""
+    return _product(np.random.default_rng(0).integers(0, 2, size=(count, len(matrix))), matrix)
+
+
+def _lifted(residues: list[int], shape: tuple[int, ...]) -> tuple[np.ndarray, int] | None:
+    """Integers and a common denominator that residues are likely to stand for; None if these are long."""
+    distinct = set(residues)
+    if len(distinct) > MOST_DISTINCT:
+        return None
+    fractions = {residue: lift(residue, PRIME) for residue in distinct}
+    known = [value for value in fractions.values() if value is not None]
+    common = math.lcm(*(value.denominator for value in known))
+    if len(known) < len(distinct) or common > PRIME:
+        return None
+    whole = {residue: int(value * common) for residue, value in fractions.items() if value is not None}
+    out = np.empty(len(residues), dtype=object)
+    out[:] = [whole[residue] for residue in residues]
+    return out.reshape(shape), common
+
+
+def _solved(own: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int] | None:
+    """Integers and a common denominator that make columns of others, as a few mixed rows tell."""
+    if not own.shape[1]:
+        return None
+    both = _mixed(np.concatenate([own, others], axis=1), own.shape[1])
+    try:
+        found = _flint(both[:, : own.shape[1]]).solve(_flint(both[:, own.shape[1] :]))
+    except ZeroDivisionError:
+        return None
+    numerators, common = found.numer_denom()
+    return _array(numerators), int(common)
+
+
+def short_rows(matrix: np.ndarray) -> np.ndarray:
+    """Short rows that span the same lattice (Lenstra, Lenstra, Lovász), those that vanish left out.
+
+    Independent rows of at most two ones are as short as they can be.
+    """
+    if not matrix.size:
+        return matrix
+    counts = np.sum(matrix != 0, axis=1)
+    if counts.min() > 0 and counts.max() <= 2 and _largest(matrix) <= 1:
+        return matrix
+    found = _array(_flint(matrix).lll())
+    return found[[i for i in range(len(found)) if any(found[i])]]
+
+
+def saturated(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Short basis of all integer vectors in the row space of a matrix, and how it is made of the rows.
+
+    Returns
+    -------
+    basis : ndarray
+        One vector a row.
+    weights, common : ndarray and int
+        ``weights @ matrix = common * basis``.
+    """
+    rows = independent_rows(matrix)
+    part = matrix[rows]
+    weights = np.zeros((len(rows), len(matrix)), dtype=object)
+    weights[np.arange(len(rows)), rows] = 1
+    if not rows:
+        return part, weights, 1
+    import flint
+
+    # Columns of the part generate the same lattice as those of a square H; the basis is H⁻¹ times the part.
+    rank = len(rows)
+    square = _array(_flint(part.T).hnf())[:rank].T
+    inverse = flint.fmpq_mat(_flint(square)).inv()
+    numerators, common = inverse.numer_denom()
+    basis = _array(numerators * _flint(part)) // int(common)
+    short, change = _flint(basis).lll(transform=True)
+    return _array(short), product(_array(change * numerators), weights), int(common)
+
+
+def solution(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """Fractions ``z`` with ``matrix @ z = right``, any such; None if there are none.
+
+    Both are integers; ``right`` is a vector or has one in each column.
+    """
+    width = matrix.shape[1]
+    table, common, pivots = _echelon(np.column_stack([matrix, right]))
+    if pivots and pivots[-1] >= width:
+        return None
+    found = table[:, width:]
+    out = np.full((width, found.shape[1]), Fraction(0), dtype=object)
+    for k, line in zip(pivots, found, strict=True):
+        out[k] = [Fraction(int(v), common) for v in line]
+    return out[:, 0] if right.ndim == 1 else out

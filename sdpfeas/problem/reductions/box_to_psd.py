@@ -1,0 +1,220 @@
+"""Lifting: every SpectralBox becomes two PSD blocks and equality rows.
+
+``lower·I <= Z <= upper·I, tr Z = r`` is the same as ``P = Z - lower·I`` and ``Q = upper·I - Z`` both positive
+semidefinite, ``P + Q = (upper - lower)·I`` entry by entry, and ``tr P = r - n·lower``. This is how the paper
+poses the problem, and how solvers without a spectral set have to be asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
+from sdpfeas.numerics.rounding import UNIT, symmetric_norm_upper
+from sdpfeas.problem.lmi import require_no_lmis
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.rows import Rows, Sparse, Stacked
+from sdpfeas.problem.sets import PSD, BlockSet
+from sdpfeas.problem.sets.spectral_box import nearest_between
+
+if TYPE_CHECKING:
+    from sdpfeas.problem.problem import FeasibilityProblem, Point
+
+#: How far inside its cones a lifted certificate is put: so many times what rounding may do.
+INWARDS = 32.0
+
+
+@dataclass(frozen=True)
+class Lift(Reduction):
+    """A problem with every SpectralBox lifted."""
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    #: For every box of the original: its block, the index of its P block (Q follows), its first added row.
+    _boxes: tuple[tuple[int, int, int], ...]
+
+    def start_point(self, point: Point) -> Point:
+        """Both slacks of every box."""
+        out: list[FloatArray] = []
+        for block, x in zip(self.original.sets, self.original.point(point), strict=True):
+            parts = [sign * x + shift * block.identity() for sign, shift in block.slacks]
+            out += parts if block.bounded else [x]
+        return tuple(out)
+
+    def point(self, point: Point) -> Point:
+        """Lower slacks with the bound added; the upper ones are dropped."""
+        point = self.problem.point(point)
+        first = self._first_blocks()
+        out = []
+        for b, block in enumerate(self.original.sets):
+            x = point[first[b]]
+            out.append(x + block.lower * block.identity() if block.bounded else x)
+        return tuple(out)
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Add the best multipliers for the added rows.
+
+        With ``theta`` the eigenvalue where the trace runs out,
+        they are ``-(G - theta·I)_+`` for the entries and ``-theta`` for the trace, ``G = A*y``. That puts
+        ``A*y`` on the boundary of the cones; it is moved inside by a little more than rounding.
+        """
+        y = self.original.multipliers(y)
+        out = np.zeros(self.problem.m)
+        out[: self.original.m] = y
+        for b, _, start in self._boxes:
+            box, rows = self.original.sets[b], self.original.rows[b]
+            if rows is None:
+                continue
+            gradient, error = rows.enclose_adjoint(y)
+            i, j = np.triu_indices(box.n)
+            if not (np.isfinite(gradient).all() and np.isfinite(error).all()):
+                out[start : start + i.size] = np.nan
+                continue
+            lam, vec = eigh(gradient)
+            theta = box.threshold(lam)
+            if box.trace is not None:
+                out[start + i.size] = -theta
+            size = box.n * (float(np.max(np.abs(lam))) + abs(theta))
+            inwards = INWARDS * (UNIT * size + symmetric_norm_upper(error))
+            excess = -spectral_matrix(vec, np.maximum(lam - theta, 0.0) + inwards)
+            # An off-diagonal row holds 1/2 in each of two entries.
+            out[start : start + i.size] = np.where(i == j, 1.0, 2.0) * excess[i, j]
+        return out
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """The multipliers of the original rows."""
+        return self.problem.multipliers(y)[: self.original.m].copy()
+
+    def _first_blocks(self) -> list[int]:
+        out, k = [], 0
+        for block in self.original.sets:
+            out.append(k)
+            k += 2 if block.bounded else 1
+        return out
+
+
+def lift(problem: FeasibilityProblem) -> Lift:
+    """Replace every SpectralBox of a problem by PSD blocks and equality rows.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem; one without a SpectralBox comes back as it is.
+
+    Returns
+    -------
+    Lift
+        The lifted problem and the maps for points and certificates.
+    """
+    require_no_lmis(problem, "lifting")
+    boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
+    if not boxes:
+        return Lift(problem, problem, ())
+    side = sum(float(s.n) ** 2 for _, s in boxes)
+    need("lifting", numbers=200.0 * side, memory=400.0 * side)
+    added = {b: s.n * (s.n + 1) // 2 + (s.trace is not None) for b, s in boxes}
+    total = problem.m + sum(added.values())
+    shift = np.zeros(problem.m)
+    low_extra: list[FloatArray] = []
+    names = None if problem.row_names is None else list(problem.row_names)
+    sets: list[BlockSet] = []
+    rows: list[Rows | None] = []
+    block_names: list[str] = []
+    where: list[tuple[int, int, int]] = []
+    start = problem.m
+    taken = problem.block_names or ()
+    for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        # Not as it is shown: names that differ could be shown alike.
+        name = str(b) if problem.block_names is None else problem.block_names[b]
+        if not block.bounded:
+            sets.append(block)
+            rows.append(_padded(old, block, problem.m, total))
+            block_names.append(name)
+            continue
+        if old is not None and block.lower != 0.0:
+            shift += block.lower * old.apply(np.eye(block.n))
+        entries, width = _entry_rows(block.n), block.n**2
+        last = sp.csr_array(np.eye(block.n).reshape(1, width))
+        with_trace = [entries] if block.trace is None else [entries, last]
+        no_trace = [entries] if block.trace is None else [entries, sp.csr_array((1, width))]
+        for parts, original in ((with_trace, old), (no_trace, None)):
+            sets.append(PSD(block.n))
+            rows.append(_padded(original, block, problem.m, total, start, sp.vstack(parts)))
+        where.append((b, len(sets) - 2, start))
+        block_names += distinct([f"{name} - lower", f"upper - {name}"], [*block_names, *taken])
+        i, j = np.triu_indices(block.n)
+        low_extra.append(np.where(i == j, block.upper - block.lower, 0.0))
+        if block.trace is not None:
+            low_extra.append(np.array([_lifted_trace(block)]))
+        if names is not None:
+            fresh = [f"{name}: lift ({p},{q})" for p, q in zip(i, j, strict=True)]
+            fresh += [f"{name}: trace"] if block.trace is not None else []
+            names += distinct(fresh, names)
+        start += added[b]
+    extra = np.concatenate(low_extra)
+    lifted = type(problem)(
+        sets,
+        rows,
+        np.concatenate([problem.lower - shift, extra]),
+        np.concatenate([problem.upper - shift, extra]),
+        names,
+        None if problem.block_names is None else block_names,
+    )
+    return Lift(problem, lifted, tuple(where))
+
+
+def _lifted_trace(box: BlockSet) -> float:
+    """Trace of ``P = Z - lower·I``, kept where the rounded width of the box can meet it."""
+    assert box.trace is not None
+    width = box.n * Fraction(box.upper - box.lower)
+    return nearest_between(Fraction(box.trace) - box.n * Fraction(box.lower), Fraction(0), width)
+
+
+def distinct(fresh: list[str], taken: list[str]) -> list[str]:
+    """Return the names with a prime or more where they are taken already."""
+    seen = set(taken)
+    out = []
+    for name in fresh:
+        while name in seen:
+            name += "'"  # noqa: PLW2901
+        seen.add(name)
+        out.append(name)
+    return out
+
+
+def _entry_rows(n: int) -> Any:
+    """Rows that read the entries of the upper triangle."""
+    i, j = np.triu_indices(n)
+    k = np.arange(i.size)
+    data = np.full(2 * i.size, 0.5)  # on the diagonal the two halves fall on one entry
+    place = (np.concatenate([k, k]), np.concatenate([i * n + j, j * n + i]))
+    return sp.csr_array((data, place), shape=(i.size, n * n))
+
+
+def _padded(
+    old: Rows | None,
+    block: BlockSet,
+    m: int,
+    total: int,
+    start: int = 0,
+    own: Any = None,
+) -> Rows | None:
+    """Return the old rows, then zeros, with the block's own rows from ``start`` on."""
+    if old is None and own is None:
+        return None
+    width = block.entries
+    head = Sparse(sp.csr_array((m, width)), block.n, block.matrix) if old is None else old
+    tail = sp.csr_array((total - m, width))
+    if own is not None:
+        before = sp.csr_array((start - m, width))
+        after = sp.csr_array((total - start - own.shape[0], width))
+        tail = sp.vstack([before, own, after])
+    if m == 0:
+        return Sparse(tail, block.n, block.matrix)
+    return Stacked([head, Sparse(tail, block.n, block.matrix)])

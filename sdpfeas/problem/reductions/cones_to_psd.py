@@ -1,0 +1,86 @@
+"""Cones that are shadows of semidefinite matrices, replaced by these, for backends that take no others.
+
+``SecondOrder(n)`` is the set of all ``(tr X, 2 X_12, ..., 2 X_1n)``, ``HermitianPSD(n)`` that of certain sums
+of entries, X positive semidefinite (of side n, of side 2n). No rows are added, and multipliers of rows stay
+what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import scipy.sparse as sp
+
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.rows import Sparse, as_sparse
+from sdpfeas.problem.sets import PSD, BlockSet
+
+if TYPE_CHECKING:
+    from sdpfeas.problem.problem import FeasibilityProblem, Point
+
+
+@dataclass(frozen=True)
+class Shadows(Reduction):
+    """A problem with some cones replaced by the matrices they are the shadows of."""
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    #: The maps of the blocks that were replaced, by their indices.
+    _maps: dict[int, Any]
+
+    def point(self, point: Point) -> Point:
+        """The shadows of the matrices."""
+        return tuple(self._maps[b].T @ x.reshape(-1) if b in self._maps else x for b, x in enumerate(point))
+
+    def start_point(self, point: Point) -> Point:
+        """Matrices behind the shadows."""
+        pairs = zip(self.original.sets, point, strict=True)
+        return tuple(block.behind(x) if b in self._maps else x for b, (block, x) in enumerate(pairs))
+
+    def terms(self, objective: Point) -> Point:
+        """Objective on the matrices that is the given one on their shadows."""
+        made = zip(self.problem.sets, objective, strict=True)
+        return tuple(
+            (self._maps[b] @ c).reshape(block.shape) if b in self._maps else c
+            for b, (block, c) in enumerate(made)
+        )
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """As they are."""
+        return y
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """As they are."""
+        return y
+
+
+def cast_shadows(problem: FeasibilityProblem, taken: Collection[type[BlockSet]]) -> Shadows:
+    """Replace shadows of semidefinite matrices by these.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem.
+    taken : collection of type
+        Sets that stay as they are.
+    """
+    sets, rows = list(problem.sets), list(problem.rows)
+    maps: dict[int, Any] = {}
+    for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        side = None if type(block) in taken else block.shadow_of
+        if side is None:
+            continue
+        maps[b] = block.shadow_map()
+        count = 0.0 if old is None else old.entries
+        need("semidefinite matrices for other cones", numbers=40.0 * side * count, memory=40.0 * side * count)
+        sets[b] = PSD(side)
+        if old is not None:
+            rows[b] = Sparse(sp.csr_array(as_sparse(old, block, problem.m) @ maps[b].T), side)
+    if not maps:
+        return Shadows(problem, problem, {})
+    made = type(problem)(sets, rows, problem.lower, problem.upper, problem.row_names, problem.block_names)
+    return Shadows(problem, made, maps)

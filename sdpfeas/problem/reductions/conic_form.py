@@ -1,0 +1,220 @@
+"""The standard form of cone solvers, ``A x + s = b`` with ``s`` in a product of cones, and the way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import ClaimError, ProblemError
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.linalg import FloatArray, Triangle, svec_map
+from sdpfeas.problem.reductions.cones_to_psd import Shadows, cast_shadows
+from sdpfeas.problem.rows.matrix_view import matrix_of
+from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder, SpectralBox
+
+if TYPE_CHECKING:
+    from sdpfeas.problem.problem import FeasibilityProblem, Point
+
+#: Time of the form, per entry of the blocks, in floating-point numbers written; measured at side 7000.
+NUMBERS_PER_ENTRY = 80.0
+
+_TAKEN = (Free, Nonneg, PSD, SecondOrder, SpectralBox)
+
+
+@dataclass(frozen=True, repr=False)
+class ConicForm:
+    """``matrix @ x + s = rhs`` with ``s`` zero, non-negative, in second-order and in semidefinite cones.
+
+    The rows come in this order. Symmetric matrices are one triangle, column by column, with entries off the
+    diagonal times the root of two, in ``x`` as well as in ``s``. A solution is a point; a ray ``z`` in the
+    dual cone (any numbers where ``s`` is zero) with ``matrix.T @ z = 0`` and ``rhs @ z < 0`` a certificate.
+
+    Attributes
+    ----------
+    matrix : scipy.sparse.csc_array
+        ``A``.
+    rhs : ndarray
+        ``b``.
+    zero, nonneg : int
+        How many rows there are of the first kinds.
+    second_order, semidefinite : tuple of int
+        Lengths of the vectors, and sides of the matrices.
+    triangle : {"lower", "upper"}
+        Which triangle is stored.
+    """
+
+    matrix: Any
+    rhs: FloatArray
+    zero: int
+    nonneg: int
+    second_order: tuple[int, ...]
+    semidefinite: tuple[int, ...]
+    triangle: Triangle
+    _shadows: Shadows
+    _equal: np.ndarray
+    _high: np.ndarray
+    _low: np.ndarray
+
+    def __repr__(self) -> str:
+        """Its shape and its cones, in one line."""
+        rows, columns = self.matrix.shape
+        return (
+            f"ConicForm: {rows} row(s), {columns} column(s), {self.matrix.nnz} nonzero(s); zero {self.zero}, "
+            f"nonneg {self.nonneg}, {len(self.second_order)} second-order, "
+            f"{len(self.semidefinite)} semidefinite ({self.triangle})"
+        )
+
+    def point(self, x: FloatArray) -> Point:
+        """The point of the problem that ``x`` stands for."""
+        x = _vector(x, self.matrix.shape[1], "x")
+        parts, start = [], 0
+        for block in self._shadows.problem.sets:
+            size = block.dimension
+            parts.append(_unpacked(block, x[start : start + size], self.triangle))
+            start += size
+        return self._shadows.point(tuple(parts))
+
+    def start_point(self, point: Point) -> FloatArray:
+        """The ``x`` that stands for a point of the problem."""
+        parts = self._shadows.start_point(point)
+        pairs = zip(self._shadows.problem.sets, parts, strict=True)
+        return np.concatenate([_columns(block, self.triangle).T @ np.ravel(part) for block, part in pairs])
+
+    def multipliers(self, z: FloatArray) -> FloatArray:
+        """The multipliers of the problem, a certificate if ``z`` is such a ray."""
+        z = _vector(z, self.rhs.size, "z")
+        problem = self._shadows.problem
+        y = np.zeros(problem.m)
+        cuts = np.cumsum([self._equal.size, self._high.size, self._low.size])
+        # Rows for traces of boxes come after the equality rows: they are part of the sets.
+        free = self.zero - self._equal.size
+        y[self._equal] = -z[: cuts[0]]
+        y[self._high] -= z[cuts[0] + free : cuts[1] + free]
+        y[self._low] += z[cuts[1] + free : cuts[2] + free]
+        ends = self._lmi_rows()
+        own = [
+            np.ravel(_unpacked(lmi.set, z[at], self.triangle))
+            for lmi, at in zip(problem.lmis, ends, strict=True)
+        ]
+        return self._shadows.multipliers(np.concatenate([y, *own]))
+
+    def _lmi_rows(self) -> list[np.ndarray]:
+        """The rows of every LMI."""
+        kinds = [_kind(lmi.set) for lmi in self._shadows.problem.lmis]
+        starts = {
+            "nonneg": self.zero + self.nonneg,
+            "second": self._start_of_matrices,
+            "matrix": self.rhs.size,
+        }
+        found: list[np.ndarray] = []
+        # LMIs come last among the cones of their kind, so they are counted from the end.
+        for kind, lmi in zip(reversed(kinds), reversed(self._shadows.problem.lmis), strict=True):
+            starts[kind] -= lmi.set.dimension
+            found.append(np.arange(starts[kind], starts[kind] + lmi.set.dimension))
+        return found[::-1]
+
+    @property
+    def _start_of_matrices(self) -> int:
+        return self.zero + self.nonneg + sum(self.second_order)
+
+
+def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> ConicForm:
+    """Pose a problem in the standard form of cone solvers.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem. Boxes become two semidefinite cones and a row for the trace; LMIs, which have to lie in
+        a cone or a box without a trace, rows of ``s``; Hermitian matrices real ones of twice the side.
+    triangle : {"lower", "upper"}
+        How the solver stores symmetric matrices.
+    """
+    entries = float(sum(block.entries for block in problem.sets))
+    need("the standard form of cone solvers", numbers=NUMBERS_PER_ENTRY * entries, memory=90.0 * entries)
+    shadows = cast_shadows(problem, _TAKEN)
+    plain = shadows.problem
+    columns = [_columns(block, triangle) for block in plain.sets]
+    width = sum(block.dimension for block in plain.sets)
+    flat = [
+        sp.csr_array((plain.m, block.dimension)) if rows is None else matrix_of(rows) @ own
+        for block, rows, own in zip(plain.sets, plain.rows, columns, strict=True)
+    ]
+    rows = sp.csr_array(sp.hstack(flat, format="csr"))
+    equal = np.flatnonzero(plain.equality)
+    high = np.flatnonzero(~plain.equality & np.isfinite(plain.upper))
+    low = np.flatnonzero(~plain.equality & np.isfinite(plain.lower))
+    zero = [(rows[equal], plain.lower[equal])]
+    cones: dict[str, list[tuple[Any, FloatArray]]] = {
+        "nonneg": [(rows[high], plain.upper[high]), (-rows[low], -plain.lower[low])],
+        "second": [],
+        "matrix": [],
+    }
+    start = 0
+    for block, own in zip(plain.sets, columns, strict=True):
+        size = block.dimension
+        at = sp.csr_array((np.ones(size), (np.arange(size), start + np.arange(size))), shape=(size, width))
+        start += size
+        eye = own.T @ np.ravel(block.identity())
+        if block.trace is not None:
+            zero.append((sp.csr_array(eye[None] @ at), np.array([float(block.trace)])))
+        for sign, shift in block.slacks:  # sign·X + shift·I is in the cone
+            cones[_kind(block)].append((-sign * at, shift * eye))
+    for lmi in plain.lmis:
+        own = _columns(lmi.set, triangle)
+        parts = [
+            sp.csr_array((lmi.set.dimension, block.dimension))
+            if coefficients is None
+            else (matrix_of(coefficients) @ own).T @ inner
+            for coefficients, block, inner in zip(lmi.coefficients, plain.sets, columns, strict=True)
+        ]
+        value, eye = sp.csr_array(sp.hstack(parts, format="csr")), own.T @ np.ravel(lmi.set.identity())
+        if len(lmi.set.slacks) != 1:
+            raise ProblemError("an LMI in a box has two multipliers in standard form; pose it as two LMIs")
+        for sign, shift in lmi.set.slacks:
+            constant = own.T @ np.ravel(lmi.constant)
+            cones[_kind(lmi.set)].append((-sign * value, sign * constant + shift * eye))
+    every = [*zero, *cones["nonneg"], *cones["second"], *cones["matrix"]]
+    sides = {kind: tuple(_side(part, kind) for _, part in cones[kind]) for kind in ("second", "matrix")}
+    return ConicForm(
+        matrix=sp.csc_array(sp.vstack([part for part, _ in every], format="csc")),
+        rhs=np.concatenate([part for _, part in every]),
+        zero=sum(part.size for _, part in zero),
+        nonneg=sum(part.size for _, part in cones["nonneg"]),
+        second_order=sides["second"],
+        semidefinite=sides["matrix"],
+        triangle=triangle,
+        _shadows=shadows,
+        _equal=equal,
+        _high=high,
+        _low=low,
+    )
+
+
+def _kind(block: BlockSet) -> str:
+    if block.matrix:
+        return "matrix"
+    return "second" if isinstance(block, SecondOrder) else "nonneg"
+
+
+def _side(part: FloatArray, kind: str) -> int:
+    """Length of a vector, or side of a matrix from the length of its triangle."""
+    return part.size if kind == "second" else (int(np.sqrt(8 * part.size + 1)) - 1) // 2
+
+
+def _columns(block: BlockSet, triangle: Triangle) -> Any:
+    """What turns the numbers of a block in the form into its entries."""
+    return svec_map(block.n, triangle) if block.matrix else sp.eye_array(block.n, format="csc")
+
+
+def _unpacked(block: BlockSet, entries: FloatArray, triangle: Triangle) -> FloatArray:
+    return np.asarray(_columns(block, triangle) @ entries).reshape(block.shape)
+
+
+def _vector(values: Any, size: int, name: str) -> FloatArray:
+    array = np.asarray(values, dtype=float)
+    if array.shape != (size,):
+        raise ClaimError(f"{name} has shape {array.shape}, expected {(size,)}")
+    return array

@@ -1,0 +1,252 @@
+"""A problem whose doubles stand for other numbers, as one whose doubles stand for themselves.
+
+A third is no double, but a row times three is the same row. So every row, and every LMI, that holds numbers
+which were rounded is multiplied by an odd number, or divided by one, so that all of them are doubles. Points
+stay as they are. Where there is no such number (1/49 beside e) the problem is not one of doubles, and that
+is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.decimals import written
+from sdpfeas.numerics.integer_matrices import need_integers
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.integer_rows import Reading, read_bounds
+from sdpfeas.problem.rows import Dense, Rows, Sparse
+from sdpfeas.problem.rows.base import Read, stored_rows
+
+#: What a number of a row, an LMI or an objective stands for.
+READERS: dict[Reading, Read] = {"stored": Fraction, "written": written}
+
+#: Distinct numbers of a problem that are looked at for fractions: a file that shows some has few numbers.
+FEW = 2000
+
+
+@dataclass(frozen=True)
+class ReadAs(Reduction):
+    """A problem of the numbers that another one stands for; it has exactly the points that are asked about.
+
+    Attributes
+    ----------
+    original, problem : FeasibilityProblem
+        The problem as stored, and the one it stands for; the same where they do not differ.
+    factors : ndarray
+        What every row, and every entry of an LMI, was multiplied by.
+    example : str
+        One number that stands for another, as in ``0.0333333333333 for 1/30``; empty where none does.
+    """
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    factors: FloatArray
+    example: str
+
+    def point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def start_point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Multiply by the factors."""
+        return y * self.factors
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Divide by the factors."""
+        return y / self.factors
+
+
+def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
+    """Make the problem that another one stands for.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem.
+    reading : {"stored", "written"}
+        What its numbers stand for.
+
+    Raises
+    ------
+    ProblemError
+        If that is no problem of doubles, whatever rows and LMIs are multiplied by.
+    """
+    if reading == "stored":
+        return ReadAs(problem, problem, np.ones(problem.multiplier_count), "")
+    read = Noting(READERS[reading])
+    stored = sum(rows.entries for rows in _parts(problem))
+    need_integers("the numbers as " + reading, 4.0 * (stored + problem.m))
+    for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)):
+        for name, value in block.spec().items():
+            if isinstance(value, float) and math.isfinite(value) and read(value) != Fraction(value):
+                raise ProblemError(f"{name} of {block.described()}, {read.example}, is no double")
+    parts = [None if rows is None else _read(rows, read) for rows in problem.rows]
+    ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
+    numbers = [[v for v in bounds if v is not None] for bounds in zip(*ends, strict=True)]
+    for part in parts:
+        for i, v in () if part is None else zip(part.owners, part.values, strict=True):
+            numbers[i].append(v)
+    factors = [_whole(own, f"row {problem.row_name(i)}")[0] for i, own in enumerate(numbers)]
+    lower, upper = np.array(problem.lower), np.array(problem.upper)
+    for i, factor in enumerate(factors):
+        for array, end in zip((lower, upper), ends, strict=True):
+            if (bound := end[i]) is not None:
+                read.note(float(array[i]), bound)
+                array[i] = float(bound * factor)
+    rows = [None if part is None else part.times(factors) for part in parts]
+    lmis, scales = [], [np.array(factors, dtype=np.float64)]
+    for j, lmi in enumerate(problem.lmis):
+        read_lmi, factor = _lmi(lmi, j, read)
+        lmis.append(read_lmi)
+        scales.append(np.full(lmi.set.entries, float(factor)))
+    if not read.example:
+        return ReadAs(problem, problem, np.ones(problem.multiplier_count), "")
+    made = FeasibilityProblem(problem.sets, rows, lower, upper, problem.row_names, problem.block_names, lmis)
+    return ReadAs(problem, made, np.concatenate(scales), read.example)
+
+
+def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
+    """An objective times a number that makes doubles of it, that number, and an example.
+
+    Parameters
+    ----------
+    terms : tuple of ndarray
+        The objective, one array per set.
+    reading : {"stored", "written"}
+        What its numbers stand for.
+
+    Raises
+    ------
+    ProblemError
+        If there is no such number.
+    """
+    if reading == "stored":
+        return terms, Fraction(1), ""
+    read = Noting(READERS[reading])
+    flat = np.concatenate([part.reshape(-1) for part in terms])
+    place = np.flatnonzero(flat)
+    factor, whole = _whole([read(v) for v in flat[place].tolist()], "the objective")
+    out = np.zeros(flat.size)
+    out[place] = whole
+    parts = np.split(out, np.cumsum([part.size for part in terms])[:-1])
+    made = tuple(new.reshape(part.shape) for new, part in zip(parts, terms, strict=True))
+    return made, factor, read.example
+
+
+class Noting:
+    """What numbers stand for, with one that stands for another noted.
+
+    Parameters
+    ----------
+    read : callable
+        What a number stands for.
+    """
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self.example = ""
+
+    def __call__(self, value: float) -> Fraction:
+        """What a number stands for."""
+        found = self._read(value)
+        self.note(value, found)
+        return found
+
+    def note(self, value: float, found: Fraction) -> None:
+        """Note a number if it stands for another."""
+        if not self.example and found != Fraction(value):
+            self.example = f"{value} for {found}"
+
+
+def _parts(problem: FeasibilityProblem) -> Iterator[Rows]:
+    """All rows, and the coefficients of the LMIs."""
+    for part in (*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)):
+        if part is not None:
+            yield part
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What rows on one block stand for: the numbers that are not zero, row by row, with their places."""
+
+    rows: Rows
+    places: np.ndarray
+    owners: list[int]
+    values: list[Fraction]
+
+    def times(self, factors: Sequence[Fraction]) -> Any:
+        """The rows, each times its factor, as doubles."""
+        data = [float(v * factors[i]) for i, v in zip(self.owners, self.values, strict=True)]
+        shape = (self.rows.m, math.prod(self.rows.shape))
+        csr = sp.csr_array((np.array(data, dtype=np.float64), (self.owners, self.places)), shape)
+        return csr.toarray().reshape(self.rows.m, *self.rows.shape) if isinstance(self.rows, Dense) else csr
+
+
+def _read(rows: Rows, read: Read) -> _Read:
+    """What rows on one block stand for."""
+    if isinstance(rows, Sparse):
+        array: Any = rows.array
+        owners = stored_rows(array).tolist()
+        return _Read(rows, array.indices, owners, [read(v) for v in array.data.tolist()])
+    places, owners, values = [np.zeros(0, dtype=np.int64)], list[int](), list[Fraction]()
+    for i in range(rows.m):
+        row = rows.exact_row(i, read).reshape(-1)
+        place = np.flatnonzero(row != 0)
+        places.append(place)
+        owners += [i] * place.size
+        values += row[place].tolist()
+    return _Read(rows, np.concatenate(places), owners, values)
+
+
+def _whole(values: list[Fraction], where: str) -> tuple[Fraction, list[float]]:
+    """The number, odd over odd, that makes doubles of fractions, and these times it."""
+    least = math.lcm(*(v.denominator for v in values))
+    divisor = _odd(math.gcd(*(v.numerator * (least // v.denominator) for v in values)))
+    common = _odd(least)
+    # If what is left has no common divisor, no other number makes doubles of it either.
+    for factor in (Fraction(common), Fraction(common, divisor)):
+        out = [_double(v * factor) for v in values]
+        if None not in out:
+            return factor, [v for v in out if v is not None]
+    long = values[out.index(None)]
+    raise ProblemError(f"{where} is none of doubles, whatever it is multiplied by: {long} times {common}")
+
+
+def _odd(number: int) -> int:
+    """Divide an integer by the largest power of two that goes into it; one for zero."""
+    return number // (number & -number) if number else 1
+
+
+def _double(value: Fraction) -> float | None:
+    """A fraction as a double; None if it is none."""
+    try:
+        near = float(value)
+    except OverflowError:
+        return None
+    return near if Fraction(near) == value else None
+
+
+def _lmi(lmi: LMI, j: int, read: Read) -> tuple[LMI, Fraction]:
+    """An LMI times a number that makes doubles of it, and that."""
+    constant = [read(v) for v in lmi.constant.reshape(-1).tolist()]
+    parts = [None if rows is None else _read(rows, read) for rows in lmi.coefficients]
+    values = constant + [v for part in parts if part is not None for v in part.values]
+    factor, whole = _whole(values, f"LMI {j if lmi.name is None else lmi.name}")
+    made = [None if part is None else part.times([factor] * part.rows.m) for part in parts]
+    fixed = np.array(whole[: len(constant)]).reshape(lmi.set.shape)
+    return LMI(lmi.set, fixed, made, lmi.name), factor

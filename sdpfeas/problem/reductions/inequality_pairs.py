@@ -1,0 +1,325 @@
+"""Equations written as pairs of inequalities: parallel rows whose bounds meet, and opposite LMIs.
+
+``a'x >= b`` and ``c·a'x <= c·b`` → ``a'x = b``; ``F(x) in K`` and ``-c·F(x) in K``, K a pointed cone, → the
+entries of ``F(x)`` are zero. LMIs into Nonneg and 1×1 LMIs count as rows. All comparisons are exact. As pairs
+they leave no interior; as equations they do not take one away. Multipliers: ``y > 0`` of an equation goes to
+the row with the lower bound, ``y < 0`` to the one with the upper; ``Y`` of opposite LMIs is
+``(Y + t·I) - t·I``. Pairs that cross contradict each other, and are a Farkas certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.lmi_to_slack import lmi_entries, lmi_rows, stacked_rows, times_stored
+from sdpfeas.problem.rows import Dense, Sparse
+from sdpfeas.problem.rows.matrix_view import matrix_of
+
+#: Rows are compared in fractions if ratios of their values at two points differ by less, relatively.
+ALIKE = 1e-9
+
+#: Entries of rows that are read as fractions, at the most, and the time of each in floating-point numbers.
+MOST_ENTRIES, NUMBERS = 100_000, 400.0
+
+#: Time of two random points, per entry, in floating-point numbers written; measured at side 7000.
+NUMBERS_OF_POINTS = 40.0
+
+
+@dataclass(frozen=True)
+class Pairs(Reduction):
+    """A problem with equations in place of pairs; the same one where there are none.
+
+    Attributes
+    ----------
+    original, problem : FeasibilityProblem
+        The problem before and after: they have the same points, exactly.
+    certificate : ndarray or None
+        Multipliers of the original problem: two rows that contradict each other.
+    """
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    certificate: FloatArray | None
+    _as_rows: _Rows | None
+    _lines: tuple[_Line, ...]
+
+    def point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def start_point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Give the multiplier of every equation to the row that has its bound."""
+        if self._as_rows is None:
+            return y
+        out = np.zeros(self._as_rows.count)
+        for value, line in zip(y.tolist(), self._lines, strict=False):
+            place, factor = line.below if value > 0.0 else line.above
+            out[place] += value * factor
+        return self._as_rows.back(out, y[len(self._lines) :])
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Add up the multipliers of the rows that became one equation."""
+        if self._as_rows is None:
+            return y
+        rows, rest = self._as_rows.forth(y)
+        head = [sum(rows[place] * factor for place, factor in line.members) for line in self._lines]
+        return np.concatenate([np.array(head), rest])
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A row that is left: its place, bounds, and which rows, times what, give its bounds and make it up."""
+
+    place: int
+    lower: float
+    upper: float
+    below: tuple[int, float]
+    above: tuple[int, float]
+    members: tuple[tuple[int, float], ...]
+
+
+class _Rows:
+    """A problem with rows in place of its polyhedral LMIs and of the LMIs that are opposite."""
+
+    def __init__(self, problem: FeasibilityProblem) -> None:
+        self._problem = problem
+        self.pairs = list(_opposite(problem.lmis))
+        paired = {place for j, k, _ in self.pairs for place in (j, k)}
+        self._plain = [
+            j
+            for j, lmi in enumerate(problem.lmis)
+            if j not in paired and lmi.set.cone and lmi.set.polyhedral and _is_exact(lmi)
+        ]
+        self.used = [*self._plain, *(j for j, _, _ in self.pairs)]
+        self._left = [j for j in range(len(problem.lmis)) if j not in paired and j not in self._plain]
+        self._sizes = [lmi_entries(problem.lmis[j].set)[0].size for j in self.used]
+        self.count = problem.m + sum(self._sizes)
+
+    def made(self) -> FeasibilityProblem:
+        """The problem of these rows."""
+        problem = self._problem
+        chosen = [problem.lmis[j] for j in self.used]
+        rows = [
+            stacked_rows(part, block, problem.m, [lmi_rows(lmi, b, block) for lmi in chosen])
+            for b, (block, part) in enumerate(zip(problem.sets, problem.rows, strict=True))
+        ]
+        right = [-lmi.constant[lmi_entries(lmi.set)] for lmi in chosen]
+        equal = [np.full(size, j not in self._plain) for j, size in zip(self.used, self._sizes, strict=True)]
+        low = np.concatenate([problem.lower, *right])
+        high = np.where(np.concatenate([np.zeros(problem.m, dtype=bool), *equal]), low, np.inf)
+        high[: problem.m] = problem.upper
+        lmis = [problem.lmis[j] for j in self._left]
+        return FeasibilityProblem(problem.sets, rows, low, high, block_names=problem.block_names, lmis=lmis)
+
+    def back(self, rows: FloatArray, rest: FloatArray) -> FloatArray:
+        """Multipliers of the problem, of those of the rows and of the LMIs that are left."""
+        problem = self._problem
+        parts = [np.zeros(lmi.set.shape) for lmi in problem.lmis]
+        start, partners = problem.m, {j: (k, c) for j, k, c in self.pairs}
+        for j, size in zip(self.used, self._sizes, strict=True):
+            block = problem.lmis[j].set
+            place = lmi_entries(block)
+            parts[j][place] = rows[start : start + size] / times_stored(block)
+            parts[j][place[::-1]] = parts[j][place]
+            start += size
+            if j in partners:
+                k, factor = partners[j]
+                lacking = max(0.0, -float(np.min(block.spectrum(parts[j]))))
+                shift = 2.0 * 2.0 ** np.ceil(np.log2(lacking)) if lacking > 0.0 else 0.0
+                parts[j] = parts[j] + shift * block.identity()
+                parts[k] = (shift / factor) * block.identity()
+        start = 0
+        for j in self._left:
+            size = problem.lmis[j].set.entries
+            parts[j] = rest[start : start + size]
+            start += size
+        return np.concatenate([rows[: problem.m], *(part.reshape(-1) for part in parts)])
+
+    def forth(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Multipliers of the rows and of the LMIs that are left, of those of the problem."""
+        first, own = self._problem.split(self._problem.multipliers(y))
+        values = list(own)
+        for j, k, factor in self.pairs:
+            values[j] = values[j] - factor * values[k]
+        lmis = self._problem.lmis
+        rows = [times_stored(lmis[j].set) * values[j][lmi_entries(lmis[j].set)] for j in self.used]
+        rest = [values[j].reshape(-1) for j in self._left]
+        return np.concatenate([first, *rows]), np.concatenate([np.zeros(0), *rest])
+
+
+def meeting_pairs(problem: FeasibilityProblem) -> Pairs:
+    """Put equations in place of pairs of inequalities that meet; made once."""
+    found = problem.__dict__.get("_meeting_pairs")
+    if found is None:
+        found = problem.__dict__["_meeting_pairs"] = _meeting_pairs(problem)
+    return found
+
+
+def _meeting_pairs(problem: FeasibilityProblem) -> Pairs:
+    as_rows = _Rows(problem)
+    flat = as_rows.made() if as_rows.used else problem
+    lines, certificate = _lines(flat)
+    if certificate is not None:
+        certificate = as_rows.back(certificate, np.zeros(flat.multiplier_count - flat.m))
+        return Pairs(problem, problem, certificate, None, ())
+    if not as_rows.pairs and len(lines) == flat.m:
+        return Pairs(problem, problem, None, None, ())
+    index = np.array([line.place for line in lines], dtype=np.int64)
+    kept = flat.select_rows(index)
+    low, high = (np.array([getattr(line, end) for line in lines]) for end in ("lower", "upper"))
+    made = FeasibilityProblem(kept.sets, kept.rows, low, high, kept.row_names, kept.block_names, kept.lmis)
+    return Pairs(problem, made, None, as_rows, tuple(lines))
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]:
+    """The rows that are left, or the multipliers of two that contradict each other."""
+    lines: list[_Line | None] = [
+        _Line(i, low, high, (i, 1.0), (i, 1.0), ((i, 1.0),))
+        for i, (low, high) in enumerate(zip(problem.lower.tolist(), problem.upper.tolist(), strict=True))
+    ]
+    left = float(MOST_ENTRIES)
+    for group in _groups(problem):
+        left -= sum(part.entries // part.m for part in problem.rows if part is not None) * len(group)
+        if left < 0:
+            break
+        need("a look for pairs of rows", numbers=NUMBERS * (MOST_ENTRIES - left))
+        parallel: dict[Any, list[tuple[int, Fraction]]] = {}
+        for i in group:
+            terms = [
+                ((b, k), v)
+                for b, part in enumerate(problem.rows)
+                if part is not None
+                for k, v in sorted(part.exact_terms(i).items())
+            ]
+            if terms:
+                unit = terms[0][1]
+                parallel.setdefault(tuple((k, v / unit) for k, v in terms), []).append((i, unit))
+        for members in parallel.values():
+            if len(members) > 1 and not problem.equality[[i for i, _ in members]].all():
+                y = _met(problem, members, lines)
+                if y is not None:
+                    return [], y
+    return [line for line in lines if line is not None], None
+
+
+def _met(
+    problem: FeasibilityProblem, members: list[tuple[int, Fraction]], lines: list[_Line | None]
+) -> FloatArray | None:
+    """Make parallel rows one equation if their bounds meet; their multipliers if they cross."""
+    ends = []
+    for sign in (1, -1):
+        # Bounds from below of the common direction; from above, those of its opposite.
+        bounds = [
+            (sign * Fraction(float(bound)) / unit, i, unit)
+            for i, unit in members
+            if np.isfinite(bound := (problem.lower if sign * unit > 0 else problem.upper)[i])
+        ]
+        if not bounds:
+            return None
+        ends.append(max(bounds, key=lambda each: each[0]))
+    (low, below, first), (high, above, second) = ends
+    if low < -high:
+        return None
+    if low > -high:
+        y = np.zeros(problem.multiplier_count)
+        y[below] = abs(float(second)) if first > 0 else -abs(float(second))
+        y[above] = -abs(float(first)) if second > 0 else abs(float(first))
+        return np.ldexp(y, -int(np.frexp(np.max(np.abs(y)))[1]))
+    chosen, unit = below, first
+    bound = float((problem.lower if unit > 0 else problem.upper)[chosen])
+    shares = {i: float(other / unit) for i, other in members}
+    sources = (below, 1.0), (above, 1.0 / shares[above])
+    lower, upper = sources if unit > 0 else sources[::-1]
+    lines[chosen] = _Line(chosen, bound, bound, lower, upper, tuple(shares.items()))
+    for i, _ in members:
+        if i != chosen:
+            lines[i] = None
+    return None
+
+
+def _groups(problem: FeasibilityProblem) -> Iterator[list[int]]:
+    """Rows that may be parallel: ratios of their values at two random points agree."""
+    if problem.equality.all():
+        return  # an equation meets nothing
+    entries = float(sum(block.entries for block in problem.sets))
+    need("a look for pairs of rows", numbers=NUMBERS_OF_POINTS * entries, memory=32.0 * entries)
+    rng = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        first, second = (
+            problem.apply(tuple(block.symmetrize(rng.standard_normal(block.shape)) for block in problem.sets))
+            for _ in range(2)
+        )
+        ratio = first / second
+    index = np.flatnonzero(np.isfinite(ratio) & (second != 0.0))
+    order = index[np.argsort(ratio[index], kind="stable")]
+    values = ratio[order]
+    apart = np.flatnonzero(np.diff(values) > ALIKE * np.maximum(np.abs(values[1:]), 1e-3)) + 1
+    yield from (group.tolist() for group in np.split(order, apart) if group.size > 1)
+
+
+# ---------------------------------------------------------------- LMIs
+
+
+def _is_exact(lmi: LMI) -> bool:
+    """Whether the coefficients are stored as they are."""
+    return all(part is None or isinstance(part, (Dense, Sparse)) for part in lmi.coefficients)
+
+
+def _opposite(lmis: tuple[LMI, ...]) -> Iterator[tuple[int, int, float]]:
+    """Pairs of LMIs, each in one pair at the most, of which one is the other times ``-factor``."""
+    candidates = [
+        (j, lmi) for j, lmi in enumerate(lmis) if lmi.set.cone and not lmi.set.polyhedral and _is_exact(lmi)
+    ]
+    numbers: dict[int, FloatArray] = {}
+    waiting: dict[Any, list[int]] = {}
+    for j, lmi in candidates if len(candidates) > 1 else ():
+        parts = [sp.csr_array(lmi.constant.reshape(1, -1))]
+        parts += [sp.csr_array(matrix_of(part)) for part in lmi.coefficients if part is not None]
+        whole = sp.csr_array(sp.vstack(parts, format="csr"))
+        whole.sum_duplicates()
+        whole.eliminate_zeros()
+        if 0 < whole.nnz <= MOST_ENTRIES:
+            where = tuple(part is not None for part in lmi.coefficients)
+            # Only LMIs with the same pattern of entries can be multiples of each other.
+            pattern = lmi.set, where, whole.indptr.tobytes(), whole.indices.tobytes()
+            waiting.setdefault(pattern, []).append(j)
+            numbers[j] = whole.data
+    for group in waiting.values():
+        while group:
+            j = group.pop()
+            pairs = ((one, k + j - one) for k in group for one in (j, k))
+            found = ((one, other, _factor(numbers[one], numbers[other])) for one, other in pairs)
+            one, other, factor = next((each for each in found if each[2] is not None), (j, j, None))
+            if factor is not None:
+                group.remove(one + other - j)
+                yield one, other, factor
+
+
+def _factor(one: FloatArray, other: FloatArray) -> float | None:
+    """The double ``c`` with ``other = -c·one``, exactly, if there is one above zero."""
+    with np.errstate(all="ignore"):
+        factor = -other[0] / one[0]
+        if not (0.0 < factor < np.inf) or not np.allclose(other, -factor * one, rtol=ALIKE, atol=0.0):
+            return None
+    need("a look for pairs of LMIs", numbers=NUMBERS * one.size)
+    exact = Fraction(float(factor))
+    pairs = zip(one.tolist(), other.tolist(), strict=True)
+    return float(factor) if all(Fraction(v) == -exact * Fraction(u) for u, v in pairs) else None

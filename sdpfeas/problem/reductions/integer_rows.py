@@ -1,0 +1,256 @@
+"""The rows of a problem in integers: every row times the least number that makes all of it whole.
+
+What a number of the problem stands for is a *reading*: ``stored``, the binary64 number itself; ``written``,
+the decimal or fraction that it was rounded from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.numerics.decimals import is_simple, written
+from sdpfeas.numerics.integer_matrices import need_integers
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.rows import Dense, Rows, Sparse
+from sdpfeas.problem.rows.base import stored_rows
+from sdpfeas.problem.rows.matrix_view import matrix_of
+from sdpfeas.problem.sets import BlockSet
+
+Reading = Literal["stored", "written"]
+READINGS: tuple[Reading, ...] = ("stored", "written")
+
+#: Integers up to this size are handled in words of the machine.
+WORD = 2**31
+
+#: What numbers that are no integers take, in operations with integers: a number, a row, a row of a block.
+FRACTION, LINE, PART = 300.0, 650.0, 25.0
+
+#: Positions in a block, and the integers there.
+Entries = tuple[np.ndarray, np.ndarray]
+
+
+class IntegralRows:
+    """All rows of a problem in integers.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    reading : {"stored", "written"}
+        What its numbers stand for.
+
+    Attributes
+    ----------
+    scales : list of Fraction
+        What every row was multiplied by.
+    lower, upper : list of int or None
+        Bounds of the rows, times that; None where there is none.
+    firm : list of bool
+        For every row, whether all of its numbers are short decimals or simple fractions, or were rounded from
+        such. Others were computed or measured, and their last digits are noise.
+    words : list
+        For every block its rows in integers as a CSR array; None where some are too long for that.
+    """
+
+    firm: list[bool]
+    scales: list[Fraction]
+    lower: list[int | None]
+    upper: list[int | None]
+    words: list[Any]
+
+    def __init__(self, problem: FeasibilityProblem, reading: Reading) -> None:
+        self.problem, self.reading = problem, reading
+        stored = sum(rows.entries for rows in problem.rows if rows is not None)
+        need_integers("the rows in integers", 40.0 * (stored + problem.m))
+        #: Whether all numbers are small integers, which every reading takes as they are.
+        self.whole = self._take_whole()
+        if not self.whole:
+            parts = FRACTION * stored + LINE * problem.m + PART * problem.m * len(problem.sets)
+            need_integers("the rows in integers", parts)
+            self._take()
+
+    def _take_whole(self) -> bool:
+        """Take rows and bounds that are integers, and small, as they are; False if one is not."""
+        problem, blocks = self.problem, list[Any]()
+        for block, rows in zip(problem.sets, problem.rows, strict=True):
+            if isinstance(rows, (Dense, Sparse)):
+                blocks.append(sp.csr_array(matrix_of(rows), copy=True))
+            elif rows is None:
+                blocks.append(sp.csr_array((problem.m, math.prod(block.shape))))
+            else:
+                return False
+        ends = [np.where(np.isfinite(end), end, 0.0) for end in (problem.lower, problem.upper)]
+        for numbers in (*(block.data for block in blocks), *ends):
+            if np.any(np.abs(numbers) > WORD) or np.any(numbers != np.rint(numbers)):
+                return False
+        divisors = np.zeros(problem.m, dtype=np.int64)
+        for block in blocks:
+            block.eliminate_zeros()
+            np.gcd.at(divisors, stored_rows(block), np.abs(block.data.astype(np.int64)))
+        for end in ends:
+            divisors = np.gcd(divisors, np.abs(end.astype(np.int64)))
+        divisors = np.maximum(divisors, 1)
+        self.firm = [True] * problem.m
+        self.scales = [Fraction(1, d) for d in divisors.tolist()]
+        self.lower, self.upper = (
+            [v if known else None for v, known in zip(whole, np.isfinite(end).tolist(), strict=True)]
+            for whole, end in zip(
+                [(end.astype(np.int64) // divisors).tolist() for end in ends],
+                (problem.lower, problem.upper),
+                strict=True,
+            )
+        )
+        self.words = []
+        for block in blocks:
+            values = block.data.astype(np.int64) // divisors[stored_rows(block)]
+            self.words.append(sp.csr_array((values, block.indices, block.indptr), block.shape))
+        return True
+
+    def _take(self) -> None:
+        """Take rows and bounds of any numbers, one by one."""
+        problem = self.problem
+        read: Callable[[float], Fraction] = Fraction if self.reading == "stored" else written
+        ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
+        parts = [_fractions(rows, read, problem.m) for rows in problem.rows]
+        lines = zip(*parts, strict=True)
+        simple = _rounds_simple if self.reading == "stored" else is_simple
+        self.firm = [
+            all(simple(v) for _, values in row for v in values)
+            and all(v is None or simple(v) for v in bounds)
+            for row, bounds in zip(lines, zip(*ends, strict=True), strict=True)
+        ]
+        self._entries, nothing = [[] for _ in problem.sets], np.empty(0, dtype=object)
+        self.scales, self.lower, self.upper = [], [], []
+        for i in range(problem.m):
+            row = [part[i] for part in parts]
+            bounds = [end[i] for end in ends]
+            numbers = [v for _, values in row for v in values]
+            numbers += [v for v in bounds if v is not None]
+            common = math.lcm(*(v.denominator for v in numbers))
+            divisor = math.gcd(*(v.numerator * (common // v.denominator) for v in numbers)) or 1
+            scale = Fraction(common, divisor)
+            self.scales.append(scale)
+            for out, bound in zip((self.lower, self.upper), bounds, strict=True):
+                out.append(None if bound is None else int(bound * scale))
+            for b, (place, values) in enumerate(row):
+                if not values:
+                    self._entries[b].append((place, nothing))
+                    continue
+                whole = np.empty(len(values), dtype=object)
+                whole[:] = [int(v * scale) for v in values]
+                self._entries[b].append((place, whole))
+        self.words = [
+            _words(entries, block) for entries, block in zip(self._entries, problem.sets, strict=True)
+        ]
+
+    @cached_property
+    def _entries(self) -> list[list[Entries]]:
+        """Every row on every block."""
+        return [
+            [
+                (words.indices[a:c].astype(np.int64), words.data[a:c].astype(object))
+                for a, c in pairwise(words.indptr)
+            ]
+            for words in self.words
+        ]
+
+    @property
+    def simple(self) -> bool:
+        """Whether all numbers are short decimals or simple fractions."""
+        return all(self.firm)
+
+    def row(self, b: int, i: int) -> Entries:
+        """Row ``i`` on block ``b``."""
+        return self._entries[b][i]
+
+    def weights(self, y: np.ndarray) -> np.ndarray:
+        """Multipliers of the rows in integers from those of the rows as they are, up to a positive factor."""
+        scaled = [Fraction(v) / scale for v, scale in zip(y, self.scales, strict=True)]
+        common = math.lcm(*(v.denominator for v in scaled))
+        out = np.empty(len(scaled), dtype=object)
+        out[:] = [int(v * common) for v in scaled]
+        return out
+
+    def multipliers(self, weights: np.ndarray) -> np.ndarray:
+        """Multipliers of the rows as they are from those of the rows in integers."""
+        out = np.empty(len(self.scales), dtype=object)
+        out[:] = [int(w) * scale for w, scale in zip(weights, self.scales, strict=True)]
+        return out
+
+    def adjoint(self, weights: np.ndarray) -> Iterator[np.ndarray]:
+        """Weighted sum of the rows, block by block."""
+        used = np.flatnonzero(weights != 0)
+        for block, entries in zip(self.problem.sets, self._entries, strict=True):
+            total = np.zeros(math.prod(block.shape), dtype=object)
+            for i in used:
+                place, values = entries[i]
+                total[place] = total[place] + values * weights[i]
+            yield total.reshape(block.shape)
+
+
+def _rounds_simple(value: Fraction) -> bool:
+    """Whether a stored number is one that a short decimal or a simple fraction rounds to."""
+    try:
+        return is_simple(float(value))
+    except OverflowError:
+        return False
+
+
+def read_bounds(values: np.ndarray, read: Callable[[float], Fraction]) -> list[Fraction | None]:
+    """Bounds as fractions; None where there is none."""
+    return [read(v) if math.isfinite(v) else None for v in values.tolist()]
+
+
+def _fractions(
+    rows: Rows | None, read: Callable[[float], Fraction], m: int
+) -> list[tuple[np.ndarray, list[Fraction]]]:
+    """Positions and values of every row on one block."""
+    # Of many blocks a row touches few: one object stands for all that it does not touch.
+    nothing: tuple[np.ndarray, list[Fraction]] = (np.zeros(0, dtype=np.int64), [])
+    if rows is None:
+        return [nothing] * m
+    arrays = rows.state()[1]
+    if rows.kind == "sparse":
+        place, data, ends = arrays["indices"], arrays["data"].tolist(), arrays["indptr"].tolist()
+        cuts = pairwise(ends)
+        return [(np.asarray(place[a:c]), [read(v) for v in data[a:c]]) if a < c else nothing for a, c in cuts]
+    if rows.kind == "dense":
+        flat = arrays["array"].reshape(m, -1)
+        places = [np.flatnonzero(row) for row in flat]
+        return [(p, [read(v) for v in row[p].tolist()]) for p, row in zip(places, flat, strict=True)]
+    out = []
+    for i in range(m):
+        row = rows.exact_row(i, read).reshape(-1)
+        place = np.flatnonzero(row != 0)
+        out.append((place, list(row[place])))
+    return out
+
+
+def _words(entries: list[Entries], block: BlockSet) -> Any | None:
+    """Rows on one block as a CSR array of integers; None if some are too long."""
+    shape = (len(entries), math.prod(block.shape))
+    if not entries:
+        return sp.csr_array(shape, dtype=np.int64)
+    values = np.concatenate([values for _, values in entries])
+    if any(abs(v) > WORD for v in values):
+        return None
+    ends = np.cumsum([0, *(len(own) for own, _ in entries)])
+    places = np.concatenate([place for place, _ in entries])
+    return sp.csr_array((values.astype(np.int64), places, ends), shape)
+
+
+def integral_rows(problem: FeasibilityProblem, reading: Reading) -> IntegralRows:
+    """Rows in integers, made once: problems are immutable."""
+    key = f"_integral_rows_{reading}"
+    found = problem.__dict__.get(key)
+    if found is None:
+        found = problem.__dict__[key] = IntegralRows(problem, reading)
+    return found

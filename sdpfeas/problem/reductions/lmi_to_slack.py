@@ -1,0 +1,170 @@
+"""Slacks: every LMI becomes a block in its set and equality rows, for backends that take no LMIs.
+
+``F(X)`` in C is the same as ``S`` in C and ``B(X) - S = -F(0)``, entry by entry, on and above the diagonal:
+the numbers of the LMI as they are, however they are read. The multiplier of a row is the entry of the LMI's,
+or twice that off the diagonal. The coefficients keep no structure but their zeros, and low-rank ones are
+rounded when they are written out: like any evidence, what is found is judged on the problem with the LMIs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.reductions.box_to_psd import distinct
+from sdpfeas.problem.rows import Rows, Sparse, Stacked
+from sdpfeas.problem.rows.matrix_view import matrix_of
+from sdpfeas.problem.sets import BlockSet
+
+if TYPE_CHECKING:
+    from sdpfeas.problem.lmi import LMI
+    from sdpfeas.problem.problem import FeasibilityProblem, Point
+
+#: Numbers that could be written in the time that a block takes whatever its size.
+BLOCK = 500.0
+
+
+@dataclass(frozen=True)
+class Slack(Reduction):
+    """A problem with a slack for every LMI; its blocks come first, then the slacks."""
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+
+    def point(self, point: Point) -> Point:
+        """The blocks without the slacks."""
+        return tuple(point[: len(self.original.sets)])
+
+    def start_point(self, point: Point) -> Point:
+        """The values of the LMIs as slacks."""
+        point = self.original.point(point)
+        return (*point, *(lmi.value(point) for lmi in self.original.lmis))
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Those of the entries of every LMI, on both sides of the diagonal."""
+        y = self.problem.multipliers(y)
+        out, start = [y[: self.original.m]], self.original.m
+        for lmi in self.original.lmis:
+            place = lmi_entries(lmi.set)
+            whole = np.zeros(lmi.set.shape)
+            whole[place] = y[start : start + place[0].size] / times_stored(lmi.set)
+            whole[place[::-1]] = whole[place]
+            out.append(whole.reshape(-1))
+            start += place[0].size
+        return np.concatenate(out)
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """The entries on and above the diagonal."""
+        rows, own = self.original.split(self.original.multipliers(y))
+        pairs = zip(self.original.lmis, own, strict=True)
+        parts = (times_stored(lmi.set) * part[lmi_entries(lmi.set)] for lmi, part in pairs)
+        return np.concatenate([rows, *parts])
+
+
+def with_slacks(problem: FeasibilityProblem) -> Slack:
+    """Replace every LMI of a problem by a slack and equality rows.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem; one without LMIs comes back as it is.
+    """
+    lmis = problem.lmis
+    if not lmis:
+        return Slack(problem, problem)
+    stored = sum(rows.entries for lmi in lmis for rows in lmi.coefficients if rows is not None)
+    counts = [lmi_entries(lmi.set)[0].size for lmi in lmis]
+    # The rows of every slack have an end for each row of the problem.
+    cells = stored + sum(lmi.set.entries for lmi in lmis) + len(lmis) * (BLOCK + 0.1 * sum(counts))
+    need("slacks for the LMIs", numbers=100.0 * cells, memory=100.0 * cells)
+    rows: list[Rows | None] = []
+    for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        parts = [lmi_rows(lmi, b, block) for lmi in lmis]
+        rows.append(stacked_rows(old, block, problem.m, parts))
+    total = problem.m + sum(counts)
+    for lmi, start in zip(lmis, np.cumsum([problem.m, *counts[:-1]]), strict=True):
+        rows.append(_own(lmi.set, int(start), total))
+    right = np.concatenate([-lmi.constant[lmi_entries(lmi.set)] for lmi in lmis])
+    made = type(problem)(
+        [*problem.sets, *(lmi.set for lmi in lmis)],
+        rows,
+        np.concatenate([problem.lower, right]),
+        np.concatenate([problem.upper, right]),
+        *_names(problem),
+    )
+    return Slack(problem, made)
+
+
+def _names(problem: FeasibilityProblem) -> tuple[list[str] | None, list[str] | None]:
+    """Names of the rows and blocks, where all parts they come from have names."""
+    names = [lmi.name for lmi in problem.lmis if lmi.name is not None]
+    if len(names) < len(problem.lmis):
+        return None, None
+    row_names = block_names = None
+    if problem.row_names is not None or problem.m == 0:
+        row_names = list(problem.row_names or ())
+        for lmi in problem.lmis:
+            places = zip(*(part.tolist() for part in lmi_entries(lmi.set)), strict=True)
+            row_names += distinct([f"{lmi.name} {place}" for place in places], row_names)
+    if problem.block_names is not None:
+        block_names = list(problem.block_names)
+        block_names += distinct(names, block_names)
+    return row_names, block_names
+
+
+def lmi_entries(block: BlockSet) -> tuple[np.ndarray, ...]:
+    """Places of the entries that count: all of a vector, those on and above the diagonal of a matrix."""
+    return np.triu_indices(block.n) if block.matrix else (np.arange(block.n),)
+
+
+def times_stored(block: BlockSet) -> FloatArray:
+    """How often each of these entries stands in a member."""
+    place = lmi_entries(block)
+    return np.where(place[0] == place[-1], 1.0, 2.0)
+
+
+def lmi_rows(lmi: LMI, b: int, block: BlockSet) -> Any:
+    """Rows on a block that give the entries of ``B(X)``."""
+    rows = lmi.coefficients[b]
+    if rows is None:
+        return _nothing(lmi_entries(lmi.set)[0].size, block)
+    place = np.ravel_multi_index(lmi_entries(lmi.set), lmi.set.shape)
+    return sp.csr_array(matrix_of(rows).T)[place]
+
+
+def _own(block: BlockSet, start: int, total: int) -> Rows:
+    """Rows on a slack that take its entries away, from row ``start`` on."""
+    place = lmi_entries(block)
+    k = start + np.arange(place[0].size)
+    shape = (total, block.entries)
+    if not block.matrix:
+        ends = np.clip(np.arange(total + 1) - start, 0, block.n)
+        parts = np.full(block.n, -1.0), place[0], ends
+        return Sparse.sound(sp.csr_array(parts, shape=shape), block.n, False)
+    i, j = place
+    # On the diagonal two halves fall on one entry.
+    index = (np.concatenate([k, k]), np.concatenate([i * block.n + j, j * block.n + i]))
+    return Sparse(sp.csr_array((np.full(2 * k.size, -0.5), index), shape=shape), block.n)
+
+
+def _nothing(count: int, block: BlockSet) -> Any:
+    return sp.csr_array((count, block.entries))
+
+
+def stacked_rows(old: Rows | None, block: BlockSet, m: int, parts: list[Any]) -> Rows | None:
+    """The old rows with those of all LMIs below; None if there are none."""
+    new = sp.csr_array(sp.vstack(parts, format="csr"))
+    if old is None and new.nnz == 0:
+        return None
+    if old is None or m == 0:
+        return Sparse(sp.vstack([_nothing(m, block), new]), block.n, block.matrix)
+    tail = Sparse(new, block.n, block.matrix)
+    if isinstance(old, Sparse):
+        return Sparse(sp.vstack([old.array, new]), block.n, block.matrix)
+    return Stacked([old, tail])

@@ -1,0 +1,380 @@
+"""Equality rows that follow from others, exactly: found in floating point or modulo a prime, then checked.
+
+A row follows from others if it is a combination of them and, where a set prescribes a trace, of identities,
+and its bound is the same combination of theirs. If the bound is another one, the rows contradict each other,
+and the combination is a certificate. Rows that only nearly follow are left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
+
+import numpy as np
+import scipy.linalg
+
+from sdpfeas.numerics.cost_estimate import Work, need
+from sdpfeas.numerics.integer_matrices import combinations
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.rows import Rows, Sparse
+from sdpfeas.problem.rows.base import EMPTY
+from sdpfeas.problem.sets import BlockSet
+
+#: More equality rows than this are not looked at.
+MAX_ROWS = 3000
+
+#: Pivots of a Gram matrix of rows in units below this are those of rows that may follow from others.
+SMALL_PIVOT = 1e-12
+
+#: Denominators of the coefficients that are tried, and how close a coefficient must be to its fraction.
+DENOMINATORS, CLOSE = (1, 60, 5040), 1e-6
+
+#: Weights below this are rounding, where rows have a size of about one.
+NEGLIGIBLE = 1e-9
+
+#: Entries of rows that are looked at in integers, at the most: a few seconds.
+MOST_TERMS = 3_000_000
+
+#: Numbers that can be written in the time of one operation with integers of any length.
+NUMBERS = 400.0
+
+
+#: A row, the combination of others that it is, and the multiples of identities that are left.
+Following = tuple[int, dict[int, Fraction], dict[int, Fraction]]
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Equality rows that add up to nothing, or to known traces, while their bounds do not.
+
+    Attributes
+    ----------
+    multipliers : ndarray
+        Fractions, one per row, and zero for LMIs: a certificate.
+    gap : Fraction
+        By how much the two sides differ, ...
+    size : Fraction
+        ... and the size of the terms that add up to it.
+    """
+
+    multipliers: np.ndarray
+    gap: Fraction
+    size: Fraction
+
+
+@dataclass(frozen=True)
+class Independent(Reduction):
+    """A problem without the equality rows that follow from others; the same one where there are none.
+
+    Attributes
+    ----------
+    original, problem : FeasibilityProblem
+        The problem before and after: they have the same points, exactly.
+    contradiction : Contradiction or None
+        Rows found to contradict each other; then there are no points at all.
+    """
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    contradiction: Contradiction | None
+    _kept: np.ndarray
+    _combinations: dict[int, dict[int, Fraction]]
+
+    def point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Zero for the rows that were dropped."""
+        head = np.zeros(self.original.m)
+        head[self._kept] = y[: self._kept.size]
+        return np.concatenate([head, y[self._kept.size :]])
+
+    def start_point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Give the multipliers of rows that were dropped to those they follow from."""
+        out = np.array(y)
+        for k, weights in self._combinations.items():
+            for j, weight in weights.items():
+                out[j] += y[k] * float(weight)
+        return np.concatenate([out[self._kept], y[self.original.m :]])
+
+
+def independent_rows(problem: FeasibilityProblem) -> Independent:
+    """Drop the equality rows that follow from others; made once.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem.
+    """
+    found = problem.__dict__.get("_independent_rows")
+    if found is None:
+        found = problem.__dict__["_independent_rows"] = _independent_rows(problem)
+    return found
+
+
+def _independent_rows(problem: FeasibilityProblem) -> Independent:
+    dropped: dict[int, dict[int, Fraction]] = {}
+    contradiction = None
+    whole = _Integers(problem)
+    with np.errstate(all="ignore"):
+        for k, weights, sums in _found(problem, whole):
+            terms = [Fraction(problem.lower[k])]
+            terms += [-weight * Fraction(problem.lower[j]) for j, weight in weights.items()]
+            terms += [-t * Fraction(problem.sets[b].trace or 0.0) for b, t in sums.items()]
+            gap = sum(terms, Fraction(0))
+            if gap == 0:
+                dropped[k] = weights
+            elif contradiction is None:
+                y = np.full(problem.multiplier_count, Fraction(0), dtype=object)
+                y[k] = Fraction(1)
+                for j, weight in weights.items():
+                    y[j] = -weight
+                sign = 1 if gap > 0 else -1
+                contradiction = Contradiction(sign * y, abs(gap), sum(map(abs, terms), Fraction(0)))
+    kept = np.setdiff1d(np.arange(problem.m), np.array(list(dropped), dtype=np.int64))
+    smaller = problem.select_rows(kept) if dropped else problem
+    return Independent(problem, smaller, contradiction, kept, dropped)
+
+
+def _found(problem: FeasibilityProblem, whole: _Integers) -> Iterator[Following]:
+    """Rows that follow from others, checked: with the combination, and what is left of it as identities."""
+    index = np.flatnonzero(problem.equality)
+    if index.size > MAX_ROWS:
+        yield from whole.eliminated(index.tolist())
+        return
+    seen = screen(problem)
+    open_: dict[int, set[int]] = {}
+    for k, near, weights in () if seen is None else _candidates(seen):
+        sums = None if weights is None else whole.identities(k, weights)
+        if weights is not None and sums is not None:
+            yield k, weights, sums
+        else:
+            open_[k] = near
+    if open_:
+        # No simple fractions: look at these rows, and at those that have a part in them.
+        others = set().union(*open_.values()) - set(open_)
+        yield from whole.eliminated([*sorted(others), *open_], len(others))
+
+
+# ---------------------------------------------------------------- in floating point
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Equality rows in units, and which of them look independent.
+
+    Attributes
+    ----------
+    index : ndarray of int
+        The equality rows.
+    parts : list of tuple
+        Their parts in every block that has some, with its set; row ``i`` is divided by ``2**exponents[i]``.
+    exponents : ndarray of int
+        These exponents.
+    gram : ndarray
+        Inner products of the rows, identities taken out where a trace is prescribed.
+    kept : ndarray of int
+        Places in ``index`` of a largest subset that looks independent.
+    """
+
+    index: np.ndarray
+    parts: list[tuple[BlockSet, Rows]]
+    exponents: np.ndarray
+    gram: FloatArray
+    kept: np.ndarray
+
+
+def screen(problem: FeasibilityProblem) -> Screen | None:
+    """Look for equality rows that follow from others, up to rounding; None where there is nothing to find.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem.
+    """
+    index = np.flatnonzero(problem.equality)
+    if not 1 <= index.size <= MAX_ROWS:
+        return None
+    both = [
+        (block, *rows.select(index).units())
+        for block, rows in zip(problem.sets, problem.rows, strict=True)
+        if rows is not None
+    ]
+    exponents = np.max([power for _, _, power in both], axis=0, initial=EMPTY)
+    exponents = np.where(exponents == EMPTY, 0, exponents)
+    parts = [(block, rows.scaled(np.ldexp(1.0, power - exponents))) for block, rows, power in both]
+    work = reduce(Work.plus, (rows.gram_work for _, rows in parts), Work(products=float(index.size) ** 3))
+    need("a look for redundant rows", *work, memory=32.0 * float(index.size) ** 2)
+    gram = np.zeros((index.size, index.size))
+    for block, rows in parts:
+        gram += rows.gram()
+        if block.trace is not None:
+            along = rows.apply(block.identity())
+            gram -= np.outer(along, along) / block.degree
+    if not np.isfinite(gram).all():
+        return None
+    tolerance = SMALL_PIVOT * float(np.max(np.diagonal(gram), initial=0.0))
+    _, pivots, rank, _ = scipy.linalg.lapack.dpstrf(symmetrize(gram), tol=tolerance, lower=1)
+    kept = np.sort(pivots[:rank] - 1)
+    return Screen(index, parts, exponents, gram, kept)
+
+
+def _candidates(seen: Screen) -> Iterator[tuple[int, set[int], dict[int, Fraction] | None]]:
+    """Rows that may follow from others, which these are, and the combination if it is a simple one."""
+    rest = np.setdiff1d(np.arange(seen.index.size), seen.kept)
+    if rest.size == 0:
+        return
+    inner = seen.gram[np.ix_(seen.kept, seen.kept)]
+    need(
+        "a look for redundant rows", products=2.0 * float(seen.kept.size) ** 2 * (seen.kept.size + rest.size)
+    )
+    try:
+        weights = scipy.linalg.solve(inner, seen.gram[np.ix_(seen.kept, rest)], assume_a="pos").T
+    except (np.linalg.LinAlgError, ValueError):
+        return
+    for k, row in zip(rest, weights, strict=True):
+        if not np.isfinite(row).all():
+            continue
+        near = {int(seen.index[seen.kept[p]]) for p in np.flatnonzero(np.abs(row) > NEGLIGIBLE)}
+        simple = next((found for most in DENOMINATORS if (found := _simple(row, most)) is not None), None)
+        exact = (
+            None
+            if simple is None
+            else {
+                int(seen.index[seen.kept[p]]): w
+                * Fraction(2) ** int(seen.exponents[k] - seen.exponents[seen.kept[p]])
+                for p, w in simple.items()
+            }
+        )
+        yield int(seen.index[k]), near, exact
+
+
+def _simple(weights: FloatArray, most: int) -> dict[int, Fraction] | None:
+    """Fractions with denominators up to a number that are close to all weights; None if there are none."""
+    out = {}
+    for p in np.flatnonzero(np.abs(weights) > CLOSE):
+        value = float(weights[p])
+        near = Fraction(value).limit_denominator(most)
+        if abs(float(near) - value) > CLOSE * max(1.0, abs(value)):
+            return None
+        if near:
+            out[int(p)] = near
+    return out
+
+
+# ---------------------------------------------------------------- in integers
+
+
+class _Integers:
+    """The rows of a problem as integers times powers of two, each read once."""
+
+    def __init__(self, problem: FeasibilityProblem) -> None:
+        self._problem = problem
+        self._read: dict[int, tuple[dict[int, dict[int, int]], int]] = {}
+        self._left = float(MOST_TERMS)
+
+    @cached_property
+    def _entries(self) -> float:
+        """Entries of a row, on average."""
+        return float(sum(r.entries / r.m for r in self._problem.rows if r is not None))
+
+    @cached_property
+    def _blocks(self) -> list[list[int]]:
+        """For every row the blocks that may have a part in it: of many blocks it may be few."""
+        found: list[list[int]] = [[] for _ in range(self._problem.m)]
+        for b, rows in enumerate(self._problem.rows):
+            if isinstance(rows, Sparse):
+                places = np.flatnonzero(np.diff(rows.array.indptr)).tolist()
+            else:
+                places = [] if rows is None else list(range(rows.m))
+            for i in places:
+                found[i].append(b)
+        return found
+
+    def _row(self, i: int) -> tuple[dict[int, dict[int, int]], int]:
+        """Entries of a row that are not zero, by block, times a power of two; and its exponent."""
+        if i not in self._read:
+            need("a look for redundant rows", numbers=NUMBERS * self._entries)
+            rows = self._problem.rows
+            parts = {b: r.exact_terms(i) for b in self._blocks[i] if (r := rows[b]) is not None}
+            values = [v for part in parts.values() for v in part.values()]
+            bits = max((v.denominator.bit_length() - 1 for v in values), default=0)
+            whole = {
+                b: {k: v.numerator << (bits - v.denominator.bit_length() + 1) for k, v in part.items()}
+                for b, part in parts.items()
+            }
+            self._read[i] = whole, bits
+        return self._read[i]
+
+    def eliminated(self, index: list[int], first: int = 0) -> Iterator[Following]:
+        """Rows among some that follow from the others, the first ones being kept."""
+        problem = self._problem
+        if self._entries * len(index) > self._left:
+            return
+        starts = np.cumsum([0, *(block.entries for block in problem.sets)])
+        eyes = [
+            {int(starts[b]) + int(k): 1 for k in np.flatnonzero(block.identity().reshape(-1))}
+            for b, block in enumerate(problem.sets)
+            if block.trace is not None
+        ]
+        rows = [
+            {int(starts[b]) + k: v for b, part in self._row(i)[0].items() for k, v in part.items()}
+            for i in index
+        ]
+        found = combinations([*eyes, *rows], len(eyes) + first, int(self._left))
+        for place, weights in () if found is None else found.items():
+            if place < len(eyes):
+                continue  # an identity is no row
+            k = index[place - len(eyes)]
+            scaled = {
+                index[j - len(eyes)]: w
+                * Fraction(2) ** (self._row(index[j - len(eyes)])[1] - self._row(k)[1])
+                for j, w in weights.items()
+                if j >= len(eyes)
+            }
+            sums = self.identities(k, scaled)
+            if sums is not None:
+                yield k, scaled, sums
+
+    def identities(self, k: int, weights: dict[int, Fraction]) -> dict[int, Fraction] | None:
+        """What is left of row ``k`` without a combination of others, as multiples of identities.
+
+        They are given block by block, where a trace is prescribed; None if anything else is left.
+        """
+        problem = self._problem
+        self._left -= self._entries * (1 + len(weights))
+        if self._left < 0.0:
+            return None
+        left: list[dict[int, int]] = [{} for _ in problem.sets]
+        coefficients = {k: Fraction(1), **{j: -w for j, w in weights.items()}}
+        shares = {j: w / (1 << self._row(j)[1]) for j, w in coefficients.items()}
+        common = math.lcm(*(share.denominator for share in shares.values()))
+        for j, share in shares.items():
+            factor = share.numerator * (common // share.denominator)
+            parts = self._row(j)[0]
+            need("a look for redundant rows", numbers=NUMBERS * sum(map(len, parts.values())))
+            for b, part in parts.items():
+                total = left[b]
+                for place, value in part.items():
+                    total[place] = total.get(place, 0) + factor * value
+        out = {}
+        for b, (block, total) in enumerate(zip(problem.sets, left, strict=True)):
+            rest = {place: value for place, value in total.items() if value}
+            if not rest:
+                continue
+            wanted = np.flatnonzero(block.identity().reshape(-1)).tolist()
+            values = set(rest.values())
+            if block.trace is None or len(values) != 1 or sorted(rest) != wanted:
+                return None
+            out[b] = Fraction(values.pop(), common)
+        return out

@@ -1,0 +1,115 @@
+"""Row scaling by powers of two: exact both ways in floating point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.rounding import TINY
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.rows.base import value_range
+
+if TYPE_CHECKING:
+    from sdpfeas.problem.problem import FeasibilityProblem, Point
+
+#: Largest exponents to scale by, in the order they are tried.
+EXPONENTS = (500, 100, 20, 0)
+
+
+@dataclass(frozen=True)
+class Scaling(Reduction):
+    """A problem with scaled rows; it has the same points.
+
+    Attributes
+    ----------
+    original, problem : FeasibilityProblem
+        The problem before and after scaling.
+    factors : ndarray
+        The power of two each row was multiplied by.
+    """
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    factors: FloatArray
+
+    def point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def start_point(self, point: Point) -> Point:
+        """The same point."""
+        return point
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Divide by the factors."""
+        return self.original.multipliers(y) / self._all_factors
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Multiply by the factors."""
+        return self.problem.multipliers(y) * self._all_factors
+
+    @property
+    def _all_factors(self) -> FloatArray:
+        """The factors of the rows, and one for every entry of the LMIs, which stay as they are."""
+        return np.append(self.factors, np.ones(self.original.multiplier_count - self.factors.size))
+
+
+def power_of_two(sizes: FloatArray, most: int = EXPONENTS[0]) -> FloatArray:
+    """Powers of two that bring positive ``sizes`` into [1/2, 2); 1 where a size is zero.
+
+    Parameters
+    ----------
+    sizes : ndarray
+        Non-negative numbers.
+    most : int
+        Largest exponent to use, up or down.
+    """
+    out = np.ones_like(sizes)
+    positive = sizes > 0.0
+    out[positive] = 2.0 ** np.clip(-np.floor(np.log2(sizes[positive])), -most, most)
+    return out
+
+
+def _exact_factors(problem: FeasibilityProblem) -> FloatArray:
+    """Powers of two by which every number of the problem can be multiplied without rounding."""
+    bounds = np.concatenate([problem.lower, problem.upper])
+    ranges = [rows.value_range for rows in problem.rows if rows is not None]
+    ranges.append(value_range(bounds[np.isfinite(bounds)]))
+    smallest, largest = min(r[0] for r in ranges), max(r[1] for r in ranges)
+    for most in EXPONENTS:
+        factors = power_of_two(problem.norms, most)
+        low, high = np.min(factors, initial=1.0), np.max(factors, initial=1.0)
+        if smallest * low >= TINY and largest <= np.finfo(np.float64).max / high:
+            break
+    factors.setflags(write=False)
+    return factors
+
+
+def scale_rows(problem: FeasibilityProblem) -> Scaling:
+    """Scale the rows of a problem to norm about one.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem.
+
+    Returns
+    -------
+    Scaling
+        The scaled problem; points are the same, certificates are mapped exactly.
+    """
+    factors = _exact_factors(problem)
+    rows = [None if r is None else r.scaled(factors) for r in problem.rows]
+    scaled = type(problem)(
+        problem.sets,
+        rows,
+        problem.lower * factors,
+        problem.upper * factors,
+        problem.row_names,
+        problem.block_names,
+        problem.lmis,
+    )
+    return Scaling(problem, scaled, factors)

@@ -1,0 +1,349 @@
+"""Cut semidefinite blocks and LMIs into the parts that their numbers do not connect.
+
+Where no row has an entry between two parts of a block, a matrix stays feasible without its entries there:
+what is left of it is still semidefinite. An LMI whose matrices have no such entry is semidefinite exactly if
+its parts are. Indices connected to nothing but themselves become entries of one Nonneg block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.lmi import LMI
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.rows import Dense, Rows, Sparse, as_sparse
+from sdpfeas.problem.rows.base import stored_rows
+from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
+
+#: Matrices of a smaller side are left whole: looking at many of them takes longer than is gained.
+LEAST_SIDE = 30
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a block is cut: its new sets, and which indices of the old one each of them has."""
+
+    old: BlockSet
+    sets: tuple[BlockSet, ...]
+    places: tuple[np.ndarray, ...]
+
+    def parts(self, x: FloatArray) -> Iterator[FloatArray]:
+        """What a matrix is on every part."""
+        for block, place in zip(self.sets, self.places, strict=True):
+            if block is self.old:
+                yield x
+            else:
+                yield x[np.ix_(place, place)] if block.matrix else x[place, place]
+
+    def whole(self, parts: Sequence[FloatArray]) -> FloatArray:
+        """The matrix with these parts, and zeros between them."""
+        if len(self.sets) == 1 and self.sets[0] is self.old:
+            return parts[0]
+        out = np.zeros(self.old.shape)
+        for place, part in zip(self.places, parts, strict=True):
+            out[np.ix_(place, place) if part.ndim == 2 else (place, place)] = part
+        return out
+
+    def rows(self, rows: Rows | None) -> list[Rows | None]:
+        """Rows on every part."""
+        if rows is None or (len(self.sets) == 1 and self.sets[0] is self.old):
+            return [rows] * len(self.sets)
+        csr = _stored(rows)
+        owner, local = np.empty(self.old.n, dtype=np.int64), np.empty(self.old.n, dtype=np.int64)
+        for k, place in enumerate(self.places):
+            owner[place], local[place] = k, np.arange(place.size)
+        row, (i, j) = stored_rows(csr), np.divmod(csr.indices, self.old.n)
+        out = list[Rows | None]()
+        for k, block in enumerate(self.sets):
+            own = np.flatnonzero(owner[i] == k)
+            column = local[i[own]] * block.n + local[j[own]] if block.matrix else local[i[own]]
+            made = sp.csr_array(
+                (csr.data[own], (row[own], column)), shape=(csr.shape[0], math.prod(block.shape))
+            )
+            out.append(Sparse.sound(made, block.n, block.matrix))
+        return out
+
+
+@dataclass(frozen=True)
+class Components(Reduction):
+    """A problem on the parts of its blocks and LMIs."""
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    _blocks: tuple[Cut, ...]
+    _lmis: tuple[Cut, ...]
+
+    def point(self, point: Point) -> Point:
+        """Put the parts together."""
+        return _joined(self._blocks, self.problem.point(point))
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """Put those of the parts of every LMI together."""
+        rows, own = self.problem.split(self.problem.multipliers(y))
+        return np.concatenate([rows, *(part.reshape(-1) for part in _joined(self._lmis, own))])
+
+    def start_point(self, point: Point) -> Point:
+        """Take the blocks apart."""
+        return _taken_apart(self._blocks, self.original.point(point))
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """Take those of the LMIs apart."""
+        rows, own = self.original.split(self.original.multipliers(y))
+        return np.concatenate([rows, *(part.reshape(-1) for part in _taken_apart(self._lmis, own))])
+
+
+def in_components(problem: FeasibilityProblem) -> Components | None:
+    """Cut every semidefinite block and LMI that falls into parts; None if there is none. Made once.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        Any problem. Blocks that LMIs use stay whole, and so does what is not stored as sparse entries.
+    """
+    key = "_in_components"
+    if key not in problem.__dict__:
+        problem.__dict__[key] = _components(problem)
+    found: Components | None = problem.__dict__[key]
+    return found
+
+
+def _components(problem: FeasibilityProblem) -> Components | None:
+    touched = [any(lmi.coefficients[b] is not None for lmi in problem.lmis) for b in range(len(problem.sets))]
+    blocks = tuple(
+        _whole(block) if used else _cut(block, [rows])
+        for block, rows, used in zip(problem.sets, problem.rows, touched, strict=True)
+    )
+    lmis = tuple(_cut(lmi.set, lmi.coefficients, lmi.constant) for lmi in problem.lmis)
+    if all(len(cut.sets) == 1 and cut.sets[0] is cut.old for cut in (*blocks, *lmis)):
+        return None
+    made = list[LMI]()
+    for lmi, cut in zip(problem.lmis, lmis, strict=True):
+        parts = [cut.rows(rows) for rows in lmi.coefficients]
+        for k, (block, constant) in enumerate(zip(cut.sets, cut.parts(lmi.constant), strict=True)):
+            own = [part[k] for part, other in zip(parts, blocks, strict=True) for _ in other.sets]
+            made.append(LMI(block, constant, own))
+    smaller = FeasibilityProblem(
+        [block for cut in blocks for block in cut.sets],
+        [part for cut, rows in zip(blocks, problem.rows, strict=True) for part in cut.rows(rows)],
+        problem.lower,
+        problem.upper,
+        lmis=made,
+    )
+    return Components(problem, smaller, blocks, lmis)
+
+
+def _whole(block: BlockSet) -> Cut:
+    return Cut(block, (block,), (np.arange(block.n),))
+
+
+def _cut(block: BlockSet, rows: Sequence[Rows | None], constant: FloatArray | None = None) -> Cut:
+    """Cut a block where neither rows nor a constant connect it."""
+    given = [own for own in rows if own is not None]
+    if type(block) is not PSD or block.n < LEAST_SIDE or not all(isinstance(own, Sparse) for own in given):
+        return _whole(block)
+    stored = [_stored(own) for own in given]
+    # One matrix with more entries than two parts have connects all.
+    if any(np.max(np.diff(csr.indptr), initial=0) > (block.n - 1) ** 2 + 1 for csr in stored):
+        return _whole(block)
+    need("the parts of a block", numbers=10.0 * (sum(csr.nnz for csr in stored) + block.entries))
+    cells = [np.unique(csr.indices) for csr in stored]
+    cells += [] if constant is None else [np.flatnonzero(constant)]
+    i, j = np.divmod(np.concatenate([np.zeros(0, dtype=np.int64), *cells]), block.n)
+    graph = sp.csr_array((np.ones(i.size), (i, j)), shape=(block.n, block.n))
+    count, label = connected_components(graph, directed=False)
+    if count == 1:
+        return _whole(block)
+    order = np.argsort(label, kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(label))[:-1])
+    places = [group for group in groups if group.size > 1]
+    sets: list[BlockSet] = [PSD(group.size) for group in places]
+    if alone := [group for group in groups if group.size == 1]:
+        places.append(np.concatenate(alone))
+        sets.append(Nonneg(len(alone)))
+    return Cut(block, tuple(sets), tuple(places))
+
+
+def _stored(rows: Rows) -> Any:
+    assert isinstance(rows, Sparse)
+    return rows.array
+
+
+def _joined(cuts: tuple[Cut, ...], parts: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+    out, start = [], 0
+    for cut in cuts:
+        out.append(cut.whole(parts[start : start + len(cut.sets)]))
+        start += len(cut.sets)
+    return tuple(out)
+
+
+def _taken_apart(cuts: tuple[Cut, ...], values: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+    return tuple(part for cut, x in zip(cuts, values, strict=True) for part in cut.parts(x))
+
+
+# ------------------------------------------------------------
+# Split a problem into parts that share no variable: rows and LMIs connect the entries that they use.
+#
+# The points of the problem are the products of the points of its parts. A linear objective is a sum over the
+# parts, and so is its maximum.
+
+#: Problems with more entries of rows than this stay whole.
+MOST_ENTRIES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a problem, with the places of its variables, rows and LMIs in the whole.
+
+    Attributes
+    ----------
+    problem : FeasibilityProblem
+        The part.
+    """
+
+    problem: FeasibilityProblem
+    _blocks: tuple[tuple[int, np.ndarray | None], ...]
+    _multipliers: np.ndarray
+
+    def terms(self, whole: Point) -> Point:
+        """What a point or an objective of the whole problem is on this part."""
+        return tuple(whole[b] if own is None else whole[b][own] for b, own in self._blocks)
+
+    def place(self, point: Point, whole: Sequence[FloatArray]) -> None:
+        """Write a point of this part into arrays of the whole problem."""
+        for (b, own), x in zip(self._blocks, point, strict=True):
+            whole[b][... if own is None else own] = x
+
+    def place_multipliers(self, y: FloatArray, whole: FloatArray) -> None:
+        """Write multipliers of this part into those of the whole problem."""
+        whole[self._multipliers] = y
+
+
+def split_parts(problem: FeasibilityProblem, objective: Point) -> list[Part]:
+    """Split a problem into the groups of connected variables that the objective uses, and the rest.
+
+    Variables without an objective make one last part together. One part, or none, means that the problem
+    stays whole.
+    """
+    rows = [*problem.rows, *(part for lmi in problem.lmis for part in lmi.coefficients)]
+    if sum(part.entries for part in rows if part is not None) > MOST_ENTRIES:
+        return []
+    units, count = _units(problem)
+    hits = [_used(problem, problem.rows, problem.m, units)]
+    for lmi in problem.lmis:
+        touched = [
+            np.zeros(0, dtype=np.int64) if part is None else own[np.flatnonzero(part.norms())]
+            for part, own in zip(lmi.coefficients, units, strict=True)
+        ]
+        columns = np.unique(np.concatenate(touched))
+        hits.append(sp.csr_array((np.ones(columns.size), columns, [0, columns.size]), shape=(1, count)))
+    uses = sp.csr_array(sp.vstack(hits, format="csr"))
+    lines = uses.shape[0]
+    graph = sp.block_array([[None, uses], [uses.T, None]], format="csr")
+    _, label = connected_components(graph, directed=False)
+    wanted = np.zeros(label.max() + 1, dtype=bool)
+    for part, own in zip(objective, units, strict=True):
+        wanted[label[lines + own[np.flatnonzero(part.reshape(-1))]]] = True
+    constrained = np.zeros(wanted.size, dtype=bool)
+    constrained[label[:lines]] = True
+    used = np.diff(uses.indptr) > 0
+    if not used.all() or not constrained[wanted].all() or not wanted.any():
+        return []  # constant rows, or an objective on what nothing bounds: nothing is gained
+    keys = np.flatnonzero(wanted)
+    last = np.flatnonzero(~wanted)
+    groups = [np.array([key]) for key in keys] + ([last] if last.size else [])
+    if len(groups) < 2:
+        return []
+    return [_part(problem, units, label[:lines], label[lines:], group) for group in groups]
+
+
+def _units(problem: FeasibilityProblem) -> tuple[list[np.ndarray], int]:
+    """For every entry of every block the unit that it belongs to: itself, or its block."""
+    out, count = [], 0
+    for block in problem.sets:
+        alone = _is_separable(block)
+        out.append(count + (np.arange(block.entries) if alone else np.zeros(block.entries, dtype=np.int64)))
+        count += block.entries if alone else 1
+    return out, count
+
+
+def _is_separable(block: BlockSet) -> bool:
+    return block.entrywise and block.trace is None and (block.free or block.cone)
+
+
+def _used(problem: FeasibilityProblem, rows: Sequence[Rows | None], m: int, units: list[np.ndarray]) -> Any:
+    """Which rows use which units."""
+    lines, columns = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for b, (part, own) in enumerate(zip(rows, units, strict=True)):
+        if part is None or not m:
+            continue
+        if isinstance(part, (Dense, Sparse)):
+            stored = as_sparse(part, problem.sets[b], m).tocoo()
+            hit = stored.data != 0.0
+            lines.append(stored.row[hit])
+            columns.append(own[stored.col[hit]])
+        elif np.unique(own).size == 1:
+            lines.append(np.flatnonzero(problem.block_norms[b]))
+            columns.append(np.full(lines[-1].size, own[0]))
+        else:
+            # Rows of other kinds on vectors: taken to use every entry.
+            lines.append(np.repeat(np.arange(m), own.size))
+            columns.append(np.tile(own, m))
+    row, column = np.concatenate(lines), np.concatenate(columns)
+    count = int(max(own.max() for own in units)) + 1
+    return sp.csr_array((np.ones(row.size), (row, column)), shape=(m, count))
+
+
+def _part(
+    problem: FeasibilityProblem,
+    units: list[np.ndarray],
+    line_label: np.ndarray,
+    unit_label: np.ndarray,
+    group: np.ndarray,
+) -> Part:
+    index = np.flatnonzero(np.isin(line_label[: problem.m], group))
+    chosen = [j for j in range(len(problem.lmis)) if line_label[problem.m + j] in group]
+    blocks = list[tuple[int, np.ndarray | None]]()
+    sets, rows = list[BlockSet](), list[Any]()
+    coefficients: list[list[Any]] = [[] for _ in chosen]
+    for b, (block, own) in enumerate(zip(problem.sets, units, strict=True)):
+        inside = np.flatnonzero(np.isin(unit_label[own], group))
+        if not inside.size:
+            continue
+        whole = inside.size == block.entries
+        blocks.append((b, None if whole else inside))
+        sets.append(block if whole else type(block)(inside.size))
+        rows.append(_rows_of_part(problem.rows[b], problem, b, index, None if whole else inside))
+        for parts, j in zip(coefficients, chosen, strict=True):
+            own_part = problem.lmis[j].coefficients[b]
+            parts.append(own_part if own_part is None or whole else own_part.select(inside))
+    lmis = [
+        LMI(problem.lmis[j].set, problem.lmis[j].constant, parts, problem.lmis[j].name)
+        for parts, j in zip(coefficients, chosen, strict=True)
+    ]
+    names = None if problem.row_names is None else [problem.row_names[i] for i in index]
+    titles = None if problem.block_names is None else [problem.block_names[b] for b, _ in blocks]
+    made = FeasibilityProblem(sets, rows, problem.lower[index], problem.upper[index], names, titles, lmis)
+    starts = np.cumsum([problem.m, *(lmi.set.entries for lmi in problem.lmis)])
+    places = [index, *(np.arange(starts[j], starts[j + 1]) for j in chosen)]
+    return Part(made, tuple(blocks), np.concatenate(places))
+
+
+def _rows_of_part(
+    rows: Rows | None, problem: FeasibilityProblem, b: int, index: np.ndarray, inside: np.ndarray | None
+) -> Any:
+    if rows is None or index.size == 0:
+        return None
+    if inside is None:
+        return rows.select(index)
+    stored = as_sparse(rows, problem.sets[b], problem.m)[index][:, inside]
+    return Sparse(sp.csr_array(stored), inside.size, False)

@@ -1,0 +1,128 @@
+"""Change the units of variables by powers of two, where they differ by orders of magnitude.
+
+``X in PSD(n)`` → ``X = D Y D``, ``Y in PSD(n)``, D diagonal; ``x`` in Nonneg or Free → ``x = D y``; other
+cones by one factor each, and boxes not at all. Coefficients change by powers of two, so nothing is rounded.
+Multipliers stay as they are. D makes the terms of every row about as large as its bound: least squares of
+logarithms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import lsqr
+
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
+from sdpfeas.problem.reductions.base import Reduction
+from sdpfeas.problem.rows import Dense, Sparse, as_sparse
+from sdpfeas.problem.rows.base import stored_rows
+
+#: Units that differ by fewer bits than this stay as they are, and so do problems of more entries.
+LEAST_BITS, MOST_ENTRIES = 12, 20_000
+
+#: Weight of units near one, which decides where rows leave them open.
+NEAR_ONE = 1e-2
+
+
+@dataclass(frozen=True)
+class Equilibrated(Reduction):
+    """A problem in other units; the same one where units are alike."""
+
+    original: FeasibilityProblem
+    problem: FeasibilityProblem
+    _units: tuple[FloatArray, ...]
+
+    def point(self, point: Point) -> Point:
+        """In the old units."""
+        return tuple(x * unit for x, unit in zip(point, self._units, strict=True))
+
+    def start_point(self, point: Point) -> Point:
+        """In the new units."""
+        return tuple(x / unit for x, unit in zip(point, self._units, strict=True))
+
+    def multipliers(self, y: FloatArray) -> FloatArray:
+        """As they are."""
+        return y
+
+    def start_multipliers(self, y: FloatArray) -> FloatArray:
+        """As they are."""
+        return y
+
+
+def equilibrate(problem: FeasibilityProblem) -> Equilibrated:
+    """Choose units in which terms and bounds are alike; with LMIs, or many entries, a problem stays."""
+    same = Equilibrated(problem, problem, tuple(np.ones(block.shape) for block in problem.sets))
+    kinds = all(rows is None or isinstance(rows, (Dense, Sparse)) for rows in problem.rows)
+    entries = sum(rows.entries for rows in problem.rows if rows is not None)
+    if problem.lmis or not problem.m or not kinds or entries > MOST_ENTRIES:
+        return same
+    stored = [
+        as_sparse(rows, block, problem.m) for rows, block in zip(problem.rows, problem.sets, strict=True)
+    ]
+    exponents = _exponents(problem, stored)
+    if exponents is None:
+        return same
+    units = tuple(np.ldexp(1.0, part) for part in exponents)
+    made = []
+    for block, csr, unit in zip(problem.sets, stored, units, strict=True):
+        with np.errstate(all="ignore"):
+            data = csr.data * unit.reshape(-1)[csr.indices]
+            if not np.array_equal(data / unit.reshape(-1)[csr.indices], csr.data):
+                return same
+        scaled = sp.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
+        made.append(Sparse(scaled, block.n, block.matrix))
+    other = FeasibilityProblem(
+        problem.sets, made, problem.lower, problem.upper, problem.row_names, problem.block_names
+    )
+    return Equilibrated(problem, other, units)
+
+
+def _exponents(problem: FeasibilityProblem, stored: list[sp.csr_array]) -> list[np.ndarray] | None:
+    """Exponents of the units, entry by entry; None if they are alike."""
+    lines, columns, weights, right, count = [], [], [], [], 0
+    places, starts, width = [], [], 0
+    for block in problem.sets:
+        size = 0 if block.bounded else block.n if block.entrywise or block.matrix else 1
+        starts.append(width)
+        places.append(size)
+        width += size
+
+    def add(row: np.ndarray, column: np.ndarray, weight: float = 1.0) -> None:
+        lines.append(row)
+        columns.append(column)
+        weights.append(np.full(row.size, weight))
+
+    for block, csr, start, size in zip(problem.sets, stored, starts, places, strict=True):
+        own = np.flatnonzero(csr.data)
+        k = count + np.arange(own.size)
+        add(k, width + stored_rows(csr)[own])
+        if size == block.n and block.matrix:
+            i, j = np.divmod(csr.indices[own], block.n)
+            add(k, start + i)
+            add(k, start + j)
+        elif size:
+            add(k, start + (csr.indices[own] if size == block.n else 0 * own))
+        right.append(-np.log2(np.abs(csr.data[own])))
+        count += own.size
+    bound = largest_bound(problem)
+    given = np.flatnonzero(bound)
+    add(count + np.arange(given.size), width + given)
+    right.append(-np.log2(bound[given]))
+    count += given.size
+    total = width + problem.m
+    add(count + np.arange(width), np.arange(width), NEAR_ONE)
+    right.append(np.zeros(width))
+    triple = (np.concatenate(weights), (np.concatenate(lines), np.concatenate(columns)))
+    matrix = sp.csr_array(triple, shape=(count + width, total))
+    found = np.rint(lsqr(matrix, np.concatenate(right), iter_lim=1000)[0][:width]).astype(np.int64)
+    if not width or np.max(found) - np.min(found) < LEAST_BITS:
+        return None
+    out = []
+    for block, start, size in zip(problem.sets, starts, places, strict=True):
+        own = found[start : start + size] if size else np.zeros(1, dtype=np.int64)
+        whole = np.add.outer(own, own) if block.matrix else own
+        out.append(np.broadcast_to(whole, block.shape))
+    return out

@@ -1,0 +1,534 @@
+"""Rows that contradict each other whatever the sets are, found by elimination in rational arithmetic.
+
+A point that misses its rows by the last digits only looks feasible to everybody. Where the rows are
+dependent, elimination says whether their bounds agree, to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
+from sdpfeas.numerics.rational import (
+    echelon,
+    eye,
+    number,
+    semidefinite_exact,
+    solve_exact,
+    to_float,
+    to_floats,
+    to_fractions,
+    to_rationals,
+    zeros,
+)
+from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
+from sdpfeas.problem.reductions.row_scaling import power_of_two
+from sdpfeas.problem.sets import BlockSet
+from sdpfeas.verifier.exact.eligibility import DENOMINATORS, SLIP, candidates, need_rationals, small_enough
+from sdpfeas.verifier.exact.rational_rows import ExactRows, exact_rows
+from sdpfeas.verifier.rigorous_lmis import lmi_margin
+from sdpfeas.verifier.verdicts import Outcome, Reading, refuse
+
+# ------------------------------------------------------------
+# Short rational corrections that make equations hold.
+
+
+def exact_step(
+    matrix: np.ndarray, near: FloatArray, weight: FloatArray, off: np.ndarray
+) -> np.ndarray | None:
+    """Find a short rational ``step`` with ``matrix @ step = off``; None if none was found.
+
+    Only a few entries move: as many as there are independent equations, chosen for a well-conditioned system
+    among those that may move far (``weight``). Redundant equations have to hold by themselves.
+
+    Parameters
+    ----------
+    matrix : ndarray of rationals
+        One row per equation.
+    near : ndarray
+        The same in floating point.
+    weight : ndarray
+        How far each entry may move.
+    off : ndarray of rationals
+        The right-hand side.
+    """
+    table = near * weight
+    size = np.linalg.norm(table, axis=1)
+    if not np.isfinite(table).all() or not table.size:
+        return None
+    table = table / np.where(size > 0.0, size, 1.0)[:, None]
+    _, triangle, columns = scipy.linalg.qr(table, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diagonal(triangle))
+    rank = int(np.sum(diagonal > 1e-10 * np.max(diagonal, initial=0.0)))
+    step = zeros((matrix.shape[1],))
+    if rank:
+        columns = columns[:rank]
+        index = scipy.linalg.qr(table[:, columns].T, mode="economic", pivoting=True)[2][:rank]
+        part = solve_exact(matrix[np.ix_(index, columns)], off[index])
+        if part is None:
+            return None
+        step[columns] = part
+    return step if all(a == b for a, b in zip(matrix.dot(step), off, strict=True)) else None
+
+
+#: Rows are taken for met, and for tight, if they are so within this, relative to their terms.
+NEAR = 1e-6
+
+#: Inequality rows that hold with equality at a point, at the most, that are looked at as well.
+MOST_ACTIVE = 40
+
+
+def contradiction(problem: FeasibilityProblem, point: Point, reading: Reading = Reading.STORED) -> Outcome:
+    """Prove in rational arithmetic that dependent rows contradict each other.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        A small problem.
+    point : tuple of ndarray
+        A point that nearly meets it: inequality rows that are tight there are taken for equations.
+    reading : Reading
+        Which numbers of the problem the proof is about.
+    """
+    last = refuse("no rows contradict each other")
+    if not small_enough(problem) or problem.m == 0 or problem.lmis:
+        return last
+    need_rationals(problem)
+    rows = exact_rows(problem, reading)
+    active = _active(problem, point)
+    if active is None:
+        return last
+    for y in _dependences(rows, active):
+        for sign in (1, -1):
+            outcome = certificate_holds(rows, sign * y)
+            if outcome.proven:
+                near = to_floats(sign * y)
+                if np.isfinite(near).all():
+                    return replace(outcome, evidence=near, repairs=("found rows that contradict each other",))
+    return last
+
+
+def _active(problem: FeasibilityProblem, point: Point) -> np.ndarray | None:
+    """Inequality rows that are tight at a point, up to rounding; None if it is no solution to anybody."""
+    value = problem.stable_apply(point)
+    size = np.array([float(np.linalg.norm(x)) for x in point])
+    allowed = NEAR * (size @ problem.block_norms + largest_bound(problem))
+    above, below = value - problem.lower, problem.upper - value
+    if not (np.all(above >= -allowed) and np.all(below >= -allowed)):
+        return None
+    tight = (above <= allowed) | (below <= allowed)
+    found = np.flatnonzero(tight & ~problem.equality)
+    return found if found.size <= MOST_ACTIVE else found[:0]
+
+
+def _dependences(rows: ExactRows, active: np.ndarray) -> Iterator[np.ndarray]:
+    """Multipliers of rows that add up to nothing, or to multiples of the identity where a trace is known."""
+    equations, _ = rows.equations
+    index = np.concatenate([np.flatnonzero(rows.problem.equality), active]).astype(np.int64)
+    traces = equations[index.size - active.size :]
+    table = rows.fold(np.concatenate([traces, rows.matrix[index]]))
+    # Every row is a combination of the independent ones before it, with these weights in its column.
+    weights, pivots = echelon(table.T)
+    for r in sorted(set(range(len(table))) - set(pivots)):
+        combined = zeros((len(table),))
+        combined[r] = number(1)
+        combined[pivots] = -weights[:, r]
+        # Traces are no rows: their multipliers do not matter.
+        if r >= len(traces):
+            y = zeros((rows.problem.m,))
+            y[index] = combined[len(traces) :]
+            yield y
+
+
+# ------------------------------------------------------------
+# Exact proofs that multipliers rule out every point.
+
+
+def exact_certificate(
+    problem: FeasibilityProblem,
+    y: FloatArray,
+    *,
+    repair: bool = True,
+    denominators: tuple[int, ...] = DENOMINATORS,
+    reading: Reading = Reading.STORED,
+) -> Outcome:
+    """Prove in rational arithmetic that multipliers, or rounder ones next to them, rule out every point.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        A small problem.
+    y : ndarray
+        One multiplier per row.
+    repair : bool
+        Round to small denominators and clear the Free blocks; else take the multipliers as they are.
+    denominators : tuple of int
+        The denominators to round to.
+    reading : Reading
+        Which numbers of the problem the proof is about.
+    """
+    if not small_enough(problem):
+        return refuse("the problem is too large for exact mode")
+    if not np.isfinite(y).all() or not y.any():
+        return refuse("the certificate is zero or holds NaN or infinity")
+    last = refuse("no rational certificate near the given one holds")
+    open_still = _may_be_certificate(problem, y)
+    if not open_still:
+        last = refuse("the two sides of the certificate, or A*y, are off by more than rounding")
+        if not repair:
+            return last
+    need_rationals(problem)
+    rows = exact_rows(problem, reading)
+    if open_still:
+        last = certificate_holds(rows, to_rationals(y))
+        if last.proven or not repair:
+            return last
+    # In the units of their rows, up to powers of two, so that the units of a row do not matter.
+    factors = _factors(problem)
+    plain = y / factors
+    size = np.abs(plain)
+    largest = float(np.max(size))
+    significant = float(np.min(size[size > 1e-6 * largest], initial=largest))
+    back = to_rationals(factors)
+    # Multipliers are meant up to a factor: let the largest, or the smallest that counts, be one.
+    for unit in dict.fromkeys((largest, significant)):
+        scaled = plain / unit
+        if not np.isfinite(scaled).all():
+            continue
+        for candidate, said in candidates(scaled, to_rationals(scaled), denominators):
+            if not any(v != 0 for v in candidate):
+                continue
+            need_rationals(problem)
+            exact, done = _clear_free(rows, candidate * back)
+            near = to_floats(exact)
+            if not _may_be_certificate(problem, near):
+                continue
+            outcome = certificate_holds(rows, exact)
+            if outcome.proven:
+                return replace(outcome, evidence=near, repairs=said + done)
+            last = outcome
+    return last
+
+
+def _factors(problem: FeasibilityProblem) -> FloatArray:
+    """Powers of two by which rows, and LMIs as a whole, get norms about one."""
+    parts = [np.full(lmi.set.entries, power_of_two(np.array([lmi.norm]))[0]) for lmi in problem.lmis]
+    return np.concatenate([power_of_two(problem.norms), *parts])
+
+
+def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
+    """Whether floating-point numbers leave it open: what misses by more than rounding needs no proof."""
+    if not np.isfinite(y).all():
+        return False
+    if np.any(sign_violation(problem, y) > 0.0):
+        return False
+    terms = problem.beta_terms(y)
+    gap, scale = float(np.sum(terms)), float(np.sum(np.abs(terms)))
+    rows_part, own_parts = problem.split(y)
+    for b, (block, g) in enumerate(zip(problem.sets, problem.adjoint(y), strict=True)):
+        size = float(np.abs(rows_part) @ problem.block_norms[b])
+        for lmi, own in zip(problem.lmis, own_parts, strict=True):
+            size += 0.0 if lmi.coefficients[b] is None else float(np.linalg.norm(own)) * lmi.norm
+        if not (np.isfinite(g).all() and math.isfinite(size)):
+            return True
+        lam = np.abs(g) if block.free else block.spectrum(g)
+        if block.bounded:
+            gap -= block.support_spectrum(lam)
+            scale += block.nuclear_radius * size
+        elif float(np.max(lam)) > SLIP * size:
+            return False
+    for lmi, own in zip(problem.lmis, own_parts, strict=True):
+        lam = lmi.set.spectrum(-own)
+        if lmi.set.bounded:
+            gap -= lmi.set.support_spectrum(lam)
+            scale += lmi.set.nuclear_radius * float(np.max(np.abs(lam)))
+        elif float(np.max(lam)) > SLIP * float(np.max(np.abs(lam))):
+            return False
+    return not gap < -SLIP * scale
+
+
+def _split(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Multipliers of the rows, and of every LMI as a vector."""
+    cuts = np.cumsum([rows.problem.m, *(lmi.set.entries for lmi in rows.lmis)])[:-1]
+    first, *own = np.split(y, cuts)
+    return first, own
+
+
+def _gradient(rows: ExactRows, y: np.ndarray) -> np.ndarray:
+    """``A*y`` with what the LMIs add, over the stacked blocks."""
+    first, own = _split(rows, y)
+    total = rows.matrix.T.dot(first) if first.size else zeros((rows.matrix.shape[1],))
+    for lmi, part in zip(rows.lmis, own, strict=True):
+        total = total + lmi.matrix.dot(part)
+    return np.asarray(total)
+
+
+def _clear_free(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Correct multipliers so that ``A*y`` vanishes on the Free blocks, where that can be done."""
+    problem = rows.problem
+    free = np.concatenate([np.full(s.entries, s.free) for s in problem.sets])
+    off = _gradient(rows, y)[free]
+    if not any(v != 0 for v in off):
+        return y, ()
+    first, own = _split(rows, y)
+    movable = np.array(
+        [(np.isfinite(lo) and np.isfinite(hi)) or v != 0
+         for lo, hi, v in zip(problem.lower, problem.upper, first, strict=True)], dtype=bool
+    )  # fmt: skip
+    size = np.abs(to_floats(first[movable]))
+    unit = power_of_two(problem.norms[movable])
+    signed = ~(np.isfinite(problem.lower) & np.isfinite(problem.upper))[movable]
+    weights = [np.where(signed, size, float(np.max(size / unit, initial=0.0)) * unit)]
+    parts = [rows.matrix[:, free][movable].T]
+    for lmi, part in zip(rows.lmis, own, strict=True):
+        sizes = np.abs(to_floats(part[lmi.entries]))
+        weights.append(sizes if lmi.set.entrywise else np.full(sizes.size, float(np.max(sizes))))
+        parts.append(lmi.folded[free])
+    matrix = np.concatenate(parts, axis=1)
+    step = exact_step(matrix, to_floats(matrix), np.concatenate(weights), off)
+    if step is None:
+        return y, ()
+    moves = np.split(step, np.cumsum([part.shape[1] for part in parts])[:-1])
+    first = np.array(first)
+    first[movable] = first[movable] - moves[0]
+    out = [first]
+    for lmi, part, move in zip(rows.lmis, own, moves[1:], strict=True):
+        moved = np.array(part)
+        moved[lmi.entries] = moved[lmi.entries] - move
+        moved[lmi.mirror[lmi.entries]] = moved[lmi.entries]
+        out.append(moved)
+    return np.concatenate(out), ("made A*y vanish on the free blocks",)
+
+
+def certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
+    """Decide whether rational multipliers rule out every point, as they are."""
+    problem = rows.problem
+    gap, scale = number(0), 0.0
+    first, own = _split(rows, y)
+    for i, weight in enumerate(first):
+        if weight == 0:
+            continue
+        bound = problem.lower[i] if weight > 0 else problem.upper[i]
+        if not np.isfinite(bound):
+            return refuse(f"the multiplier of row {problem.row_name(i)} has a forbidden sign")
+        term = weight * rows.number(bound)
+        gap += term
+        scale += abs(to_float(term))
+    for j, (lmi, part) in enumerate(zip(rows.lmis, own, strict=True)):
+        terms = part * lmi.constant
+        gap -= terms.sum()
+        scale += sum(abs(to_float(term)) for term in terms)
+        multiplier = part.reshape(lmi.set.shape)
+        support = _box_support(rows, lmi.set, -multiplier) if lmi.set.bounded else number(0)
+        if support is None or not (lmi.set.bounded or lmi.set.polar_exact(-multiplier)):
+            return refuse(
+                f"the multiplier of LMI {problem.lmi_name(j)} is not in the dual of its set exactly"
+            )
+        gap -= support
+        scale += abs(to_float(support))
+    for b, (block, g) in enumerate(zip(problem.sets, rows.blocks(_gradient(rows, y)), strict=True)):
+        if block.bounded:
+            support = _box_support(rows, block, g)
+            if support is None:
+                return refuse(f"block {problem.block_name(b)}: support function not bounded exactly")
+            gap -= support
+            scale += abs(to_float(support))
+        elif not block.polar_exact(g):
+            return refuse(f"A*y is not in the polar of block {problem.block_name(b)} exactly")
+    if not gap > 0:
+        return refuse("the two sides of the certificate do not differ in exact arithmetic")
+    return Outcome(
+        True,
+        min(to_float(gap) / scale, 1.0) if scale > 0.0 else 1.0,
+        "the multipliers, taken as rational numbers, rule out every point exactly",
+        rational=to_fractions(y),
+    )
+
+
+def _box_support(rows: ExactRows, box: BlockSet, g: np.ndarray) -> Any | None:
+    """Rational upper bound of the support function, from ``g = theta·I + P - N``, P and N semidefinite.
+
+    Then ``<g, Z> <= theta·trace + upper·tr P - lower·tr N``; theta is zero where no trace is prescribed.
+    """
+    if box.trace is not None and np.all(g == g[0, 0] * eye(box.n)):
+        return g[0, 0] * rows.number(box.trace)
+    approximate = to_floats(g)
+    if not np.isfinite(approximate).all():
+        return None
+    lam, vec = eigh(approximate)
+    theta = box.threshold(lam)
+    spread = float(np.max(np.abs(lam - theta), initial=0.0))
+    rounded = spectral_matrix(vec, np.maximum(lam - theta, 0.0))
+    if not (math.isfinite(spread) and np.isfinite(rounded).all()):
+        return None
+    split = to_rationals(rounded)
+    shift = number(theta)
+    # A little lift makes both parts semidefinite whatever the rounding; diagonal ones need none.
+    for lift in (Fraction(0), Fraction(spread) * Fraction(1, 2**44) * box.n):
+        positive = split + eye(box.n, lift)
+        negative = positive - g + shift * eye(box.n)
+        if semidefinite_exact(positive) and semidefinite_exact(negative):
+            total = rows.number(box.upper) * np.trace(positive) - rows.number(box.lower) * np.trace(negative)
+            if box.trace is not None:
+                total += shift * rows.number(box.trace)
+            return total
+    return None
+
+
+# ------------------------------------------------------------
+# Exact proofs that a point is feasible.
+
+
+def exact_point(
+    problem: FeasibilityProblem,
+    point: Point,
+    *,
+    repair: bool = True,
+    denominators: tuple[int, ...] = DENOMINATORS,
+    times: float = 1.0,
+    reading: Reading = Reading.STORED,
+) -> Outcome:
+    """Prove in rational arithmetic that a point, or a rounder one next to it, is feasible.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        A small problem.
+    point : tuple of ndarray
+        One array per set.
+    repair : bool
+        Round to small denominators and correct equality rows; else take the point exactly as it is.
+    denominators : tuple of int
+        The denominators to round to.
+    times : float
+        How many times larger than other problems this one may be.
+    reading : Reading
+        Which numbers of the problem the proof is about.
+    """
+    if not small_enough(problem, times):
+        return refuse("the problem is too large for exact mode")
+    if not all(np.isfinite(x).all() for x in point):
+        return refuse("the point holds NaN or infinity")
+    flat = np.concatenate([x.reshape(-1) for x in point])
+    last = refuse("no rational point near the given one is feasible")
+    open_still = _may_be_feasible(problem, point)
+    if not open_still:
+        last = refuse("rows or sets are violated by more than rounding")
+        if not repair:
+            return last
+    need_rationals(problem)
+    rows = exact_rows(problem, reading)
+    as_it_is = to_rationals(flat)
+    if open_still:
+        last = _point_holds(rows, as_it_is)
+        if last.proven or not repair:
+            return last
+    for candidate, said in candidates(flat, as_it_is, denominators):
+        need_rationals(problem)
+        x, done = _onto_equations(rows, candidate, flat)
+        if x is None:
+            last = refuse("no rational point near the given one meets the equality rows")
+            continue
+        near = tuple(to_floats(part) for part in rows.blocks(x))
+        if not _may_be_feasible(problem, near):
+            continue
+        outcome = _point_holds(rows, x)
+        if outcome.proven:
+            return replace(outcome, evidence=near, repairs=said + done)
+        last = outcome
+    return last
+
+
+def _onto_equations(
+    rows: ExactRows, x: np.ndarray, flat: FloatArray
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    equations, values = rows.equations
+    if values.size == 0:
+        return x, ()
+    off = values - equations.dot(x)
+    if not any(v != 0 for v in off):
+        return x, ()
+    matrix, near, own = rows.folded
+    step = exact_step(matrix, near, _reach(rows.problem, flat)[own], off)
+    if step is None:
+        return None, ()
+    moved = np.array(x)
+    moved[own] = moved[own] + step
+    moved[rows.mirror[own]] = moved[own]
+    return moved, ("moved the point onto the equality rows",)
+
+
+def _reach(problem: FeasibilityProblem, flat: FloatArray) -> FloatArray:
+    """How far each entry may move: by its own size if it must stay positive, else by that of its block."""
+    out, start = [], 0
+    for block in problem.sets:
+        part = np.abs(flat[start : start + block.entries])
+        start += part.size
+        size = float(np.max(part, initial=0.0)) or 1.0
+        out.append(
+            np.maximum(part, 1e-6 * size) if block.cone and block.entrywise else np.full(part.size, size)
+        )
+    return np.concatenate(out)
+
+
+def _may_be_feasible(problem: FeasibilityProblem, point: Point) -> bool:
+    """Whether floating-point numbers leave it open: what misses by more than rounding needs no proof."""
+    if not all(np.isfinite(x).all() for x in point):
+        return False
+    size = np.array([float(np.linalg.norm(x)) for x in point])
+    if not np.isfinite(size).all():
+        return True
+    if problem.m:
+        value = problem.stable_apply(point)
+        allowed = SLIP * (size @ problem.block_norms + largest_bound(problem))
+        if np.any(problem.lower - value > allowed) or np.any(value - problem.upper > allowed):
+            return False
+    for block, x, scale in zip(problem.sets, point, size, strict=True):
+        reference = max(scale, block.spectral_radius) if block.bounded else scale
+        if not block.free and block.depth(x) < -SLIP * reference:
+            return False
+    for lmi in problem.lmis:
+        value = lmi.value(point)
+        terms = float(np.linalg.norm(lmi.constant)) + float(np.max(size)) * lmi.norm
+        if np.isfinite(value).all() and lmi.set.depth(value) < -SLIP * terms:
+            return False
+    return True
+
+
+def _point_holds(rows: ExactRows, x: np.ndarray) -> Outcome:
+    problem = rows.problem
+    margin = 1.0
+    value = rows.matrix.dot(x) if problem.m else zeros((0,))
+    for i in range(problem.m):
+        for bound, sign in ((problem.lower[i], 1), (problem.upper[i], -1)):
+            if not np.isfinite(bound):
+                continue
+            left = sign * (value[i] - rows.number(bound))
+            if left < 0:
+                return refuse(f"row {problem.row_name(i)} is violated in exact arithmetic")
+            if not problem.equality[i]:
+                size = abs(to_float(value[i])) + abs(float(bound))
+                margin = min(margin, to_float(left) / size if size > 0.0 else 1.0)
+    for b, (block, part) in enumerate(zip(problem.sets, rows.blocks(x), strict=True)):
+        if not block.contains_exact(part, rows.number):
+            return refuse(f"block {problem.block_name(b)} is outside its set in exact arithmetic")
+    for j, lmi in enumerate(rows.lmis):
+        value = lmi.value(x)
+        if not lmi.set.contains_exact(value, rows.number):
+            return refuse(f"LMI {problem.lmi_name(j)} does not hold in exact arithmetic")
+        near = to_floats(value)
+        margin = min(margin, lmi_margin(lmi.set, near, 0.0) if np.isfinite(near).all() else 0.0)
+    what = "every set, row and LMI" if rows.lmis else "every set and row"
+    return Outcome(
+        True,
+        margin,
+        f"the point, taken as rational numbers, meets {what} exactly",
+        rational=tuple(to_fractions(part) for part in rows.blocks(x)),
+    )

@@ -1,0 +1,600 @@
+"""Corrections in the metric of the point itself: for graded points, and for rows that are nearly dependent.
+
+A positive definite ``X`` stays so under every step ``L S L'`` with ``||S|| < 1`` where ``X - L L'`` is
+definite. With L a share of the Cholesky factor of X such steps are long where X is large and short where it
+is small, and rows are seen as ``L' A_i L``: how long a correction has to be does not depend on the basis.
+Second-order and Hermitian cones are taken as shadows of semidefinite matrices, vectors entry by entry.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.linalg import FloatArray, cholesky, eigh, symmetrize
+from sdpfeas.numerics.rounding import (
+    TINY,
+    UNIT,
+    definite,
+    gamma,
+    inflate,
+    norm_upper,
+    norms_upper,
+    product_up,
+    quotient_up,
+    shift_up,
+    sum_up,
+    symmetric_norm_upper,
+)
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
+from sdpfeas.problem.rows.base import EMPTY, largest_by_row, stored_rows
+from sdpfeas.problem.rows.matrix_view import matrix_of, sizes_of
+from sdpfeas.problem.sets import PSD, BlockSet
+from sdpfeas.verifier.gram import LOST
+
+# ------------------------------------------------------------
+# Vectors that are nearly dependent: how short one with given inner products can be, the condition felt once.
+#
+# A Gram matrix squares the condition of the vectors behind it. Here a combination ``P`` of them is computed
+# that makes them orthonormal, up to rounding; nothing is believed about P but that it is a matrix: the
+# vectors ``P B`` are enclosed, and if their Gram matrix is near the identity, ``B s = r`` has a solution no
+# longer than ``|| |P| |r| ||`` over the least singular value of ``P B``.
+
+#: Times that vectors are made orthonormal: the first takes a condition of 1e15 to 1e8, the next to nothing.
+ROUNDS = 4
+
+#: How far a Gram matrix may be from the identity.
+NEAR = 0.5
+
+
+@dataclass(frozen=True)
+class Written:
+    """Vectors written out, one a row, each times a power of two.
+
+    Attributes
+    ----------
+    vectors : ndarray
+        The vectors, their largest entries about one.
+    slips : ndarray
+        Bounds of the norms of what each is off.
+    exponents : ndarray of int
+        The powers of two that they are to be multiplied by.
+    """
+
+    vectors: FloatArray
+    slips: FloatArray
+    exponents: np.ndarray
+
+    @property
+    def norms(self) -> FloatArray:
+        """Upper bounds of the norms of the vectors as they were."""
+        return shift_up(sum_up(norms_upper(self.vectors), self.slips), self.exponents)
+
+    @classmethod
+    def beside(cls, parts: list[Written]) -> Written:
+        """Put parts of the same vectors side by side."""
+        exponents = np.max([part.exponents for part in parts], axis=0)
+        vectors, slips = [], []
+        for part in parts:
+            power = part.exponents - exponents  # not positive
+            vectors.append(np.ldexp(part.vectors, power[:, None]))
+            lost = part.vectors.shape[1] * TINY
+            slips.append(sum_up(shift_up(part.slips, power), np.where(power < 0, lost, 0.0)))
+        return cls(np.hstack(vectors), sum_up(*slips), exponents)
+
+    @classmethod
+    def below(cls, parts: list[Written]) -> Written:
+        """Put vectors one below the other."""
+        joined = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("vectors", "slips", "exponents")
+        )
+        return cls(*joined)
+
+
+class Orthonormal:
+    """Vectors, and a combination of them that is provably near orthonormal if one is found.
+
+    Parameters
+    ----------
+    written : Written
+        The vectors.
+    """
+
+    def __init__(self, written: Written) -> None:
+        self._given = written
+
+    @cached_property
+    def _scaled(self) -> tuple[FloatArray, FloatArray, np.ndarray]:
+        """The vectors with norms of about one, what they are off, and their exponents."""
+        vectors, slips = self._given.vectors, self._given.slips
+        power = np.clip(np.frexp(norms_upper(vectors))[1], -900, 900)
+        vectors = np.ldexp(vectors, -power[:, None])
+        lost = np.where(power > 0, vectors.shape[1] * TINY, 0.0)
+        return vectors, sum_up(shift_up(slips, -power), lost), self._given.exponents + power
+
+    @cached_property
+    def _found(self) -> tuple[FloatArray, FloatArray, float] | None:
+        """The combination, the vectors it makes, and a lower bound of their least singular value."""
+        vectors, slips, _ = self._scaled
+        m, n = vectors.shape
+        if m > n or not (np.isfinite(vectors).all() and np.isfinite(slips).all()):
+            return None
+        work = float(m) ** 2 * n
+        need(
+            "making rows orthonormal",
+            products=5.0 * work + 4.0 * float(m) ** 3,
+            memory=8.0 * (2.0 * m * n + 4.0 * m * m),
+        )
+        combination, made = np.eye(m), vectors
+        for turn in range(ROUNDS):
+            gram = made @ made.T
+            near = self._near(gram, made)
+            if near < NEAR:
+                slip = self._slip(combination, vectors, slips) if turn else norm_upper(slips)
+                root = math.nextafter(math.sqrt(math.nextafter(1.0 - near, 0.0)), 0.0)
+                least = math.nextafter(root - slip, -math.inf)
+                return (combination, made, least) if least > 0.0 else None
+            factor = _factor(gram, n)
+            if factor is None:
+                return None
+            combination = scipy.linalg.solve_triangular(factor, combination, lower=True, check_finite=False)
+            if not np.isfinite(combination).all():
+                return None
+            made = combination @ vectors
+        return None
+
+    @staticmethod
+    def _near(gram: FloatArray, made: FloatArray) -> float:
+        """Bound of the distance of the Gram matrix of exactly these vectors from the identity."""
+        m, n = made.shape
+        off = np.abs(gram - np.eye(m))
+        off = np.maximum(off, off.T)
+        sizes = norm_upper(made)
+        rounding = product_up(gamma(n + 4), sizes, sizes)
+        return float(sum_up(symmetric_norm_upper(inflate(off, 2)), rounding, float(m) * m * n * TINY))
+
+    @staticmethod
+    def _slip(combination: FloatArray, vectors: FloatArray, slips: FloatArray) -> float:
+        """Bound of the norm of what the computed combinations are off."""
+        m = vectors.shape[0]
+        each = sum_up(product_up(gamma(m + 2), norms_upper(vectors)), slips)
+        totals = inflate(np.abs(combination) @ each, m + 2)
+        lost = float(m) * m * vectors.shape[1] * TINY * (1.0 + float(np.max(np.abs(combination))))
+        return float(sum_up(norm_upper(totals), lost))
+
+    def shortest_upper(self, target: FloatArray) -> float:
+        """Bound of the shortest vector with given inner products; infinity if there may be none.
+
+        Parameters
+        ----------
+        target : ndarray
+            Upper bounds of the magnitudes of the inner products with the vectors as they were.
+        """
+        if not target.any():
+            return 0.0
+        if self._found is None:
+            return math.inf
+        combination, _, least = self._found
+        scaled = shift_up(target, -self._scaled[2])
+        if not np.isfinite(scaled).all():
+            return math.inf
+        size = inflate(np.abs(combination) @ scaled, scaled.size + 2)
+        lost = np.where(np.any(scaled != 0.0), scaled.size * TINY, 0.0)
+        return float(quotient_up(norm_upper(sum_up(size, lost)), least))
+
+    @property
+    def usable(self) -> bool:
+        """Whether a combination was found."""
+        return self._found is not None
+
+    def shortest(self, target: FloatArray) -> FloatArray:
+        """The shortest vector with given inner products, in plain arithmetic."""
+        assert self._found is not None
+        combination, made, _ = self._found
+        return np.asarray(made.T @ (combination @ np.ldexp(target, -self._scaled[2])))
+
+
+def _factor(gram: FloatArray, depth: int) -> FloatArray | None:
+    """Lower Cholesky factor of a Gram matrix, shifted where it is singular up to rounding."""
+    m = gram.shape[0]
+    shift = 0.0
+    for _ in range(2):
+        factor, info = scipy.linalg.lapack.dpotrf(gram + shift * np.eye(m), lower=1, clean=1)
+        if info == 0 and np.isfinite(factor).all():
+            return np.asarray(factor)
+        shift = 11.0 * UNIT * (m * depth + m * (m + 1.0)) * float(np.max(np.diagonal(gram), initial=0.0))
+    return None
+
+
+#: Share of a matrix that its steps may take.
+SHARE = 0.5
+
+#: What is missed by no more than so many times its radius is met as well as floating point can.
+MET = 4.0
+
+#: Products of numbers that a proof in the metric of a point may take: some seconds.
+MOST_PRODUCTS = 5e10
+
+#: Numbers written for every entry of a row while it is turned and bounded, mostly into memory that is new.
+PASSES = 64.0
+
+
+class Entrywise:
+    """A block that may move by a share of a weight in every entry.
+
+    Parameters
+    ----------
+    block : int
+        Which block it is.
+    rows : Rows
+        Its rows.
+    weight : float or ndarray
+        How far each entry may move, or all of them.
+    """
+
+    trace: float | None = None
+    trace_off = 0.0
+
+    def __init__(self, block: int, rows: Rows, weight: float | FloatArray) -> None:
+        self.block, self.rows, self.weight = block, rows, weight
+
+    @property
+    def reach(self) -> float:
+        """Bound on the Frobenius norm of a unit step."""
+        return float(np.max(self.weight, initial=0.0))
+
+    def written(self, rows: Rows) -> Written:
+        """Rows as they are seen by steps."""
+        weight = np.broadcast_to(np.asarray(self.weight, dtype=np.float64), rows.shape).reshape(-1)
+        mantissa, power = np.frexp(weight)
+        power = np.where(weight == 0.0, EMPTY, power)
+        seen = _Seen(rows, power, None)
+        values, sizes = (part.toarray() * mantissa for part in (seen.values, seen.sizes))
+        slips = product_up(gamma(seen.depth + 4), norms_upper(inflate(sizes, seen.depth + 4)))
+        return Written(values, sum_up(slips, seen.lost), seen.exponents)
+
+    def step(self, s: FloatArray) -> FloatArray:
+        """What a step comes to."""
+        return np.asarray(self.weight * s.reshape(self.rows.shape))
+
+    @property
+    def size(self) -> int:
+        """Length of a step."""
+        return int(np.prod(self.rows.shape))
+
+    def start(self, x: FloatArray) -> FloatArray | None:
+        """How far the point that steps are taken from is from ``x``, entry by entry; None if not at all."""
+        return None
+
+
+class Rooted:
+    """A block of matrices, or of their shadows, that may move by ``L S L'``.
+
+    Parameters
+    ----------
+    block : int
+        Which block it is.
+    rows : Rows
+        Its rows.
+    kind : BlockSet
+        Its set.
+    root : ndarray
+        Proved for the matrix at hand; row ``p`` of L is ``2**powers[p]`` times row ``p`` of it.
+    powers : ndarray of int
+        These exponents.
+    matrix : ndarray
+        The matrix that steps are taken from.
+    """
+
+    def __init__(
+        self, block: int, rows: Rows, kind: BlockSet, root: FloatArray, powers: np.ndarray, matrix: FloatArray
+    ) -> None:
+        self.block, self.rows, self._set = block, rows, kind
+        self._root, self._powers, self._matrix = root, powers, matrix
+        self._map = None if kind.matrix else kind.shadow_map()
+        self.trace = kind.trace
+        self.trace_off = kind.trace_missed(matrix) if kind.matrix else 0.0
+
+    @cached_property
+    def reach(self) -> float:
+        """Bound on the Frobenius norm of a unit step."""
+        length = norm_upper(shift_up(norms_upper(self._root), self._powers))
+        longest = 1.0 if self._map is None else _norm_of(self._map)
+        return float(product_up(length, length, longest))
+
+    @property
+    def weight(self) -> float:
+        """The same."""
+        return self.reach
+
+    @property
+    def size(self) -> int:
+        """Length of a step."""
+        return int(self._root.size)
+
+    def slope(self, array: FloatArray) -> float:
+        """Bound of how far a unit step moves the inner product with an array."""
+        return float(self.written(Dense(array[None])).norms[0])
+
+    def written(self, rows: Rows) -> Written:
+        """Rows as they are seen by steps."""
+        n = self._root.shape[0]
+        need(
+            "rows in the metric of a point",
+            products=4.0 * rows.m * float(n) ** 3,
+            numbers=PASSES * rows.m * n * n,
+            memory=48.0 * rows.m * n * n,
+        )
+        seen = _Seen(rows, np.add.outer(self._powers, self._powers).reshape(-1), self._map)
+        return self._turned(seen.values, seen.sizes, seen.depth, seen.lost, seen.exponents)
+
+    def written_trace(self) -> Written:
+        """The identity as it is seen by steps; all powers are one."""
+        eye = sp.csr_array(np.eye(self._root.shape[0]).reshape(1, -1))
+        return self._turned(eye, eye, 0, np.zeros(1), np.array([2 * int(self._powers[0])]))
+
+    def _turned(
+        self, values: Any, sizes: Any, depth: int, lost: FloatArray, exponents: np.ndarray
+    ) -> Written:
+        n = self._root.shape[0]
+        seen = _congruence(values, self._root)
+        size = _congruence(sizes, np.abs(self._root))
+        lengths = norms_upper(inflate(size, 2 * n + depth + 8))
+        slips = product_up(gamma(2 * n + depth + 8), lengths)
+        # What was lost before is seen through the root, too.
+        through = product_up(lost, float(product_up(norm_upper(self._root), norm_upper(self._root))))
+        slips = sum_up(slips, through, np.where(lengths > 0.0, float(n) ** 3 * TINY, 0.0))
+        return Written(seen, slips, exponents)
+
+    def step(self, s: FloatArray) -> FloatArray:
+        """What a step comes to."""
+        scaled = np.ldexp(self._root, self._powers[:, None])
+        moved = symmetrize(scaled @ s.reshape(scaled.shape) @ scaled.T)
+        return moved if self._map is None else np.asarray(self._map.T @ moved.reshape(-1))
+
+    def start(self, x: FloatArray) -> FloatArray | None:
+        """How far the shadow of the matrix is from ``x``, entry by entry; None if it is no shadow."""
+        if self._map is None:
+            return None
+        flat = self._matrix.reshape(-1)
+        shadow, size = self._map.T @ flat, abs(self._map).T @ np.abs(flat)
+        count = self._map.shape[0]
+        off = inflate(np.abs(shadow - x), 2)
+        return sum_up(
+            off, product_up(gamma(count + 4), inflate(size, count)), np.where(size > 0.0, count * TINY, 0.0)
+        )
+
+
+class _Seen:
+    """Rows with a power of two for every entry, as sparse matrices: entries, and sizes of their terms.
+
+    Entries of a row are at most one, the row being multiplied by a power of two.
+    """
+
+    def __init__(self, rows: Rows, powers: np.ndarray, turn: Any | None) -> None:
+        stored = only_stored(rows)
+        plain = turn is None and stored
+        if plain:
+            values, own, self.depth = sp.csr_array(matrix_of(rows)), np.zeros(rows.m, dtype=np.int64), 0
+        else:
+            units, own = (rows, np.zeros(rows.m, dtype=np.int64)) if stored else rows.units()
+            own = np.where(own == EMPTY, 0, own)
+            self.depth = sum(rows.depths) + sum(units.depths) + 8
+            values, sizes = sp.csr_array(matrix_of(units)), sp.csr_array(sizes_of(units))
+            if turn is not None:
+                values, sizes = sp.csr_array(values @ turn.T), sp.csr_array(sizes @ abs(turn).T)
+                self.depth += int(np.max(np.diff(sp.csr_array(turn).indptr), initial=0)) + 2
+        mantissa, exponent = np.frexp((values if plain else sizes).data)
+        table = values if plain else sizes
+        total = exponent + powers[table.indices]
+        tops = largest_by_row(table, np.where(mantissa == 0.0, EMPTY, total))
+        empty = tops <= EMPTY // 2
+        tops = np.where(empty, 0, tops)
+        self.exponents = np.where(empty, EMPTY, tops + own)
+        self.sizes = sp.csr_array(
+            (np.ldexp(np.abs(mantissa), total - tops[stored_rows(table)]), table.indices, table.indptr),
+            table.shape,
+        )
+        if plain:
+            signs = np.where(mantissa < 0.0, -1.0, 1.0)
+            self.values = sp.csr_array((self.sizes.data * signs, table.indices, table.indptr), table.shape)
+            self.lost = np.where(empty, 0.0, table.shape[1] * TINY)
+            return
+        data = np.ldexp(values.data, powers[values.indices] - tops[stored_rows(values)])
+        self.values = sp.csr_array((data, values.indices, values.indptr), values.shape)
+        before = shift_up(np.full(rows.m, 4.0 * TINY if stored else LOST), np.max(powers) - tops)
+        self.lost = np.where(
+            empty, 0.0, sum_up(product_up(float(table.shape[1]), before), table.shape[1] * TINY)
+        )
+
+
+def only_stored(rows: Rows) -> bool:
+    """Whether the entries of rows are stored as they are, and nothing has to be multiplied out."""
+    if isinstance(rows, Stacked):
+        return all(only_stored(part) for part in rows.parts)
+    return isinstance(rows, (Dense, Sparse))
+
+
+def _congruence(rows: Any, root: FloatArray) -> FloatArray:
+    """``L' A_i L`` for all rows of flattened matrices, flattened."""
+    m, n = rows.shape[0], root.shape[0]
+    half = sp.csr_array(sp.coo_array(rows).reshape((m * n, n))) @ root
+    return np.asarray(np.matmul(root.T, np.asarray(half).reshape(m, n, n)).reshape(m, n * n))
+
+
+def _norm_of(matrix: Any) -> float:
+    """Upper bound of the spectral norm of a sparse matrix."""
+    size = abs(matrix)
+    rows, columns = float(size.sum(axis=1).max()), float(size.sum(axis=0).max())
+    return float(inflate(np.sqrt(rows) * np.sqrt(columns), sum(matrix.shape) + 4))
+
+
+def _root(kind: BlockSet, x: FloatArray) -> tuple[FloatArray, np.ndarray] | None:
+    """``L``, its rows in powers of two, such that all slacks less ``L L'`` are definite; or None."""
+    diagonal, slacks = np.diagonal(x), kind.slacks
+    n = x.shape[0]
+    if kind.cone:
+        if not np.all(diagonal > 0.0):
+            return None
+        powers = np.frexp(diagonal)[1].astype(np.int64) // 2
+    else:
+        largest = max(float(np.max(np.abs(x))), *(abs(shift) for _, shift in slacks))
+        powers = np.full(n, np.frexp(largest)[1] // 2, dtype=np.int64)
+    scaled = np.ldexp(x, -np.add.outer(powers, powers))
+    shifts = [(sign, float(np.ldexp(shift, -2 * int(powers[0])))) for sign, shift in slacks]
+    if kind.cone:
+        try:
+            root = np.sqrt(SHARE) * cholesky(scaled)
+        except np.linalg.LinAlgError:
+            return None
+    else:
+        lam, vec = eigh(scaled)
+        room = np.min([sign * lam + shift for sign, shift in shifts], axis=0)
+        if not np.min(room) > 0.0:
+            return None
+        root = vec * np.sqrt(SHARE * room)
+    square = symmetrize(root @ root.T)
+    size = np.abs(root)
+    error = product_up(gamma(n + 4), inflate(symmetrize(size @ size.T), n + 4))
+    for sign, shift in shifts:
+        left = sign * scaled + shift * np.eye(n) - square
+        rounding = product_up(4.0 * UNIT, sum_up(np.abs(scaled), abs(shift) * np.eye(n), np.abs(square)))
+        spread = symmetric_norm_upper(sum_up(error, rounding, np.full((n, n), 8.0 * n * TINY)))
+        if not definite(symmetrize(left), shift=spread):
+            return None
+    return root, powers
+
+
+def _side(block: BlockSet) -> int | None:
+    """Side of the matrices that are factored for a block; None where there are none."""
+    return block.n if block.matrix else block.shadow_of
+
+
+def metric_part(b: int, block: BlockSet, x: FloatArray, rows: Rows) -> Entrywise | Rooted | None:
+    """A block with what is proved about how far it may move; None if nothing is.
+
+    Parameters
+    ----------
+    b : int
+        Which block it is.
+    block : BlockSet
+        Its set.
+    x : ndarray
+        The point.
+    rows : Rows
+        Equality rows on it.
+    """
+    if block.entrywise:
+        weight = block.room(x, SHARE)
+        return None if weight is None else Entrywise(b, rows, weight)
+    side = _side(block)
+    if side is None:
+        return None
+    cubes = float(side) ** 3
+    need(
+        "a factor of a point", products=3.0 * cubes, cubes=0.0 if block.cone else cubes, memory=64.0 * side**2
+    )
+    matrix = x if block.matrix else symmetrize(block.behind(x))
+    root = _root(block if block.matrix else PSD(side), matrix)
+    return None if root is None else Rooted(b, rows, block, *root, matrix)
+
+
+class MetricSystem:
+    """Equality rows as steps in the metric of a point see them; used like ``CorrectionSystem``.
+
+    Parameters
+    ----------
+    parts : list
+        The blocks that may move.
+    m : int
+        Number of equality rows; a trace row follows for every box with a trace.
+    """
+
+    def __init__(self, parts: list[Entrywise | Rooted], m: int) -> None:
+        self.parts, self.m = parts, m
+        self.blocks = frozenset(part.block for part in parts)
+        self._traced = [part for part in parts if isinstance(part, Rooted) and part.trace is not None]
+
+    @cached_property
+    def _rows(self) -> Orthonormal:
+        written = [part.written(part.rows) for part in self.parts]
+        own = [Written.beside(written)]
+        widths = [part.size for part in self.parts]
+        for traced in self._traced:
+            line = traced.written_trace()
+            place = self.parts.index(traced)
+            before, after = sum(widths[:place]), sum(widths[place + 1 :])
+            vectors = np.hstack([np.zeros((1, before)), line.vectors, np.zeros((1, after))])
+            own.append(Written(vectors, line.slips, line.exponents))
+        return Orthonormal(Written.below(own))
+
+    def starts(self, point: Point) -> dict[int, FloatArray]:
+        """How far the points that steps are taken from are from the given one, entry by entry."""
+        found = {part.block: part.start(point[part.block]) for part in self.parts}
+        return {b: off for b, off in found.items() if off is not None}
+
+    def correction_upper(self, residual: FloatArray) -> float:
+        """Bound of the least correction, in units of what is allowed, that makes every equality row hold."""
+        off = np.array([part.trace_off for part in self._traced], dtype=np.float64)
+        return self._rows.shortest_upper(np.concatenate([residual, off]))
+
+    def drift_upper(self, problem: FeasibilityProblem) -> FloatArray:
+        """Bound of how far a unit correction moves each row of the problem that is no equation."""
+        out, index = np.zeros(problem.m), np.flatnonzero(~problem.equality)
+        if index.size == 0:
+            return out
+        for part in self.parts:
+            rows = problem.rows[part.block]
+            if rows is not None and np.any(problem.upper_norms[part.block][index] > 0.0):
+                out[index] = sum_up(out[index], part.written(rows.select(index)).norms)
+        return out
+
+    @property
+    def usable(self) -> bool:
+        """Whether the rows could be made orthonormal."""
+        return self._rows.usable
+
+    def correct(self, point: Point, residual: FloatArray) -> Point:
+        """Move the blocks so that the equality rows hold up to rounding."""
+        off = [(part.trace or 0.0) - float(np.trace(point[part.block])) for part in self._traced]
+        s = self._rows.shortest(np.concatenate([residual, off]))
+        moved = list(point)
+        for part, own in zip(
+            self.parts, np.split(s, np.cumsum([p.size for p in self.parts])[:-1]), strict=True
+        ):
+            moved[part.block] = moved[part.block] + part.step(own)
+        return tuple(moved)
+
+
+def metric_system(problem: FeasibilityProblem, point: Point) -> MetricSystem | None:
+    """Equality rows in the metric of a point; None if there are none, too many, or no block may move.
+
+    Parameters
+    ----------
+    problem : FeasibilityProblem
+        The problem.
+    point : tuple of ndarray
+        The point.
+    """
+    index = np.flatnonzero(problem.equality)
+    touched = {
+        b: rows
+        for b, rows in enumerate(problem.rows)
+        if rows is not None and index.size and np.any(problem.block_norms[b][index] > 0.0)
+    }
+    sides = np.array([_side(problem.sets[b]) or 0 for b in touched], dtype=np.float64)
+    width = sum(problem.sets[b].n for b in touched if problem.sets[b].entrywise) + float(np.sum(sides**2))
+    work = 4.0 * index.size * float(np.sum(sides**3)) + 5.0 * float(index.size) ** 2 * width
+    if not touched or index.size > width or work > MOST_PRODUCTS:
+        return None
+    found = [metric_part(b, problem.sets[b], point[b], rows.select(index)) for b, rows in touched.items()]
+    parts = [part for part in found if part is not None]
+    return MetricSystem(parts, index.size) if parts else None

@@ -1,0 +1,239 @@
+"""One side of a claim, a point or multipliers: judged as it is, then repaired, in one mode after another.
+
+What was judged once is remembered, repairs too: a numeric check after a refused proof repeats nothing of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+
+from sdpfeas.errors import LimitError
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.floating_point_environment import require_ieee
+from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
+from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
+from sdpfeas.problem.reductions.redundant_rows import independent_rows
+from sdpfeas.verifier.exact import (
+    DENOMINATORS,
+    exact_certificate,
+    exact_point,
+    has_round_rows,
+    is_round,
+    read_alike,
+    small_enough,
+)
+from sdpfeas.verifier.numeric import check_certificate, check_point
+from sdpfeas.verifier.repair import repaired_multipliers, repaired_points
+from sdpfeas.verifier.rigorous import prove_certificate, prove_point
+from sdpfeas.verifier.tolerances import Tolerances
+from sdpfeas.verifier.verdicts import Outcome, Proof, Reading, Verdict, refuse
+
+Evidence = TypeVar("Evidence")
+
+#: Bounds that disagree by less than this, relative to their size, may do so because they were computed.
+BY_ROUNDING = 1e-12
+
+
+def proof_modes(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> list[Proof]:
+    """Return the kinds of proof that survive rounding, in the order they are tried."""
+    small = small_enough(problem)
+    if reading is Reading.WRITTEN and not (small and read_alike(problem)):
+        return [Proof.EXACT]  # the only one that is about other numbers than the stored ones
+    # Numbers that were rounded before they came here deserve a proof that survives rounding.
+    return [Proof.RIGOROUS, Proof.EXACT] if small and is_round(problem) else [Proof.RIGOROUS]
+
+
+class Case(ABC, Generic[Evidence]):
+    """One side of a claim."""
+
+    #: What it is called in a claim, and what it is evidence of.
+    kind: ClassVar[Literal["point", "certificate"]]
+    verdict: ClassVar[Verdict]
+
+    def __init__(
+        self, problem: FeasibilityProblem, evidence: Evidence, repair: bool, tolerances: Tolerances
+    ) -> None:
+        self.problem, self.evidence = problem, evidence
+        self.repair, self.tolerances = repair, tolerances
+        #: What was done to read the claim at all.
+        self.preparation: tuple[str, ...] = ()
+        self._repaired: list[tuple[Evidence, tuple[str, ...]]] = []
+        self._source = self._repairs() if repair else iter(())
+        self._checks: dict[tuple[Proof, Reading], Outcome] = {}
+        #: Outcomes of the rigorous proofs: of the claim as it is, then of every repair.
+        self._proofs: dict[int, Outcome] = {}
+
+    def check(self, mode: Proof, reading: Reading = Reading.STORED) -> Outcome:
+        """Judge in one mode; the same mode again costs nothing, unless there was no time for it."""
+        if (mode, reading) not in self._checks:
+            try:
+                require_ieee()
+                self._checks[mode, reading] = self._check(mode, reading)
+            except LimitError as error:
+                return refuse(f"{self.kind}: {error}")
+        return self._checks[mode, reading]
+
+    def _check(self, mode: Proof, reading: Reading) -> Outcome:
+        outcome, evidence, repairs = self.first_proven(mode, reading)
+        if not outcome.proven:
+            return refuse(f"{self.kind}: {outcome.reason}", dependent=outcome.dependent)
+        if outcome.evidence is not None:
+            evidence, repairs = outcome.evidence, repairs + outcome.repairs
+        return replace(outcome, evidence=evidence, repairs=repairs)
+
+    @abstractmethod
+    def _repairs(self) -> Iterator[tuple[Evidence, tuple[str, ...]]]: ...
+
+    @abstractmethod
+    def _exact(self, candidate: Evidence, denominators: tuple[int, ...], reading: Reading) -> Outcome: ...
+
+    @abstractmethod
+    def _prove(self, candidate: Evidence) -> Outcome: ...
+
+    @abstractmethod
+    def _recompute(self, candidate: Evidence, proof: Outcome | None) -> Outcome: ...
+
+    def first_proven(self, mode: Proof, reading: Reading) -> tuple[Outcome, Evidence, tuple[str, ...]]:
+        """Judge the claim as it is, then each repair, until one holds; the first refusal if none does."""
+        first = self._outcome(self.evidence, mode, 0, reading)
+        if first.proven:
+            return first, self.evidence, self.preparation
+        try:
+            for place, (candidate, repairs) in enumerate(self._candidates(), 1):
+                outcome = self._outcome(candidate, mode, place, reading)
+                if outcome.proven:
+                    return outcome, candidate, self.preparation + repairs
+        except LimitError as error:
+            # A repair only has to help.
+            first = replace(first, reason=f"{first.reason}; for a repair, {error}")
+        return first, self.evidence, ()
+
+    def _outcome(self, candidate: Evidence, mode: Proof, place: int, reading: Reading) -> Outcome:
+        need("the proof" if place == 0 else "the proof of a repaired claim")
+        try:
+            if mode is Proof.EXACT:
+                return self._exact(candidate, () if place else DENOMINATORS, reading)
+            if mode is Proof.RIGOROUS:
+                self._proofs[place] = self._prove(candidate)
+                return self._proofs[place]
+            return self._recompute(candidate, self._proofs.get(place))
+        except np.linalg.LinAlgError as error:
+            return refuse(f"an eigendecomposition failed: {error}")
+
+    def _candidates(self) -> Iterator[tuple[Evidence, tuple[str, ...]]]:
+        """Repairs, made once and used again in the next mode."""
+        yield from self._repaired
+        while True:
+            try:
+                found = next(self._source, None)
+            except (np.linalg.LinAlgError, ArithmeticError, ValueError):
+                # A repair only has to help. On hostile numbers it may fail in ways that prove nothing.
+                return
+            if found is None:
+                return
+            self._repaired.append(found)
+            yield found
+
+
+class PointCase(Case[Point]):
+    """A point: evidence that a problem is feasible."""
+
+    kind = "point"
+    verdict = Verdict.FEASIBLE
+
+    def __init__(
+        self, problem: FeasibilityProblem, values: Any, repair: bool, tolerances: Tolerances
+    ) -> None:
+        super().__init__(problem, problem.point(values), repair, tolerances)
+        self._skew = next(
+            (
+                b
+                for b, raw in enumerate(values)
+                if problem.sets[b].matrix and _is_skew(np.asarray(raw, dtype=np.float64))
+            ),
+            None,
+        )
+        if self._skew is not None:
+            self.preparation = ("took the symmetric part of the matrices",)
+
+    def _check(self, mode: Proof, reading: Reading) -> Outcome:
+        if self._skew is not None and not self.repair:
+            return refuse(f"point: block {self.problem.block_name(self._skew)} is not symmetric")
+        return super()._check(mode, reading)
+
+    def _repairs(self) -> Iterator[tuple[Point, tuple[str, ...]]]:
+        yield from repaired_points(self.problem, self.evidence)
+        joined = meeting_pairs(self.problem).problem
+        if joined is not self.problem:
+            yield from repaired_points(joined, self.evidence)
+
+    def _exact(self, candidate: Point, denominators: tuple[int, ...], reading: Reading) -> Outcome:
+        return exact_point(
+            self.problem, candidate, repair=self.repair, denominators=denominators, reading=reading
+        )
+
+    def _prove(self, candidate: Point) -> Outcome:
+        outcome = prove_point(self.problem, candidate, self.tolerances)
+        if outcome.proven:
+            return outcome
+        # Pairs of inequalities that meet are equations, and rows that follow from others ask for nothing.
+        joined = meeting_pairs(self.problem).problem
+        if joined is self.problem and not outcome.dependent:
+            return outcome
+        fewer = independent_rows(joined).problem
+        if fewer is self.problem:
+            return outcome
+        proof = prove_point(fewer, candidate, self.tolerances)
+        said = "; rows that meet are equations" if joined is not self.problem else ""
+        said += f"; {joined.m - fewer.m} rows follow from others" if fewer is not joined else ""
+        return replace(proof, reason=proof.reason + said)
+
+    def _recompute(self, candidate: Point, proof: Outcome | None) -> Outcome:
+        return check_point(self.problem, candidate, self.tolerances, proof)
+
+
+class CertificateCase(Case[FloatArray]):
+    """Multipliers: evidence that a problem is infeasible."""
+
+    kind = "certificate"
+    verdict = Verdict.INFEASIBLE
+
+    def __init__(
+        self, problem: FeasibilityProblem, values: Any, repair: bool, tolerances: Tolerances
+    ) -> None:
+        super().__init__(problem, problem.multipliers(values), repair, tolerances)
+
+    def _repairs(self) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
+        return repaired_multipliers(self.problem, self.evidence, self.tolerances)
+
+    def _exact(self, candidate: FloatArray, denominators: tuple[int, ...], reading: Reading) -> Outcome:
+        return exact_certificate(
+            self.problem, candidate, repair=self.repair, denominators=denominators, reading=reading
+        )
+
+    def _prove(self, candidate: FloatArray) -> Outcome:
+        problem = self.problem
+        outcome = prove_certificate(problem, candidate, self.tolerances)
+        if outcome.proven or not (self.repair and small_enough(problem) and has_round_rows(problem)):
+            return outcome
+        if is_round(problem):
+            return outcome  # an exact proof is tried of it in any case
+        # Where A*y has to vanish on Nonneg blocks no floating-point proof has room. Round rows make it vanish
+        # exactly, and the bounds, which may have been computed, miss each other by more than rounding.
+        exact = exact_certificate(problem, candidate)
+        return exact if exact.proven and exact.margin > BY_ROUNDING else outcome
+
+    def _recompute(self, candidate: FloatArray, proof: Outcome | None) -> Outcome:
+        return check_certificate(self.problem, candidate, self.tolerances, proof)
+
+
+def _is_skew(matrix: FloatArray) -> bool:
+    """Whether a matrix differs from its mirror image by more than rounding."""
+    apart = float(np.max(np.abs(matrix - matrix.T)))
+    return apart > SYMMETRY_TOLERANCE * float(np.max(np.abs(matrix)))
