@@ -44,14 +44,19 @@ __all__ = ["LMNN", "OrthogonalLDA", "ZhangSDP", "ZhangSOCP"]
 
 
 class OrthogonalLDA(LinearProjection):
-    """Diagonalise total, between-class and within-class scatter at once, then orthonormalise.
+    """Orthogonal LDA: diagonalise all three scatters simultaneously, then orthonormalise.
+
+    Let ``P`` whiten the centred samples, and let ``U`` hold the left singular vectors of the class means,
+    weighted by the roots of the class sizes and whitened. The columns of ``P U`` diagonalise total,
+    between-class and within-class scatter. A QR decomposition makes them orthonormal. Scatters may be
+    singular.
 
     Parameters
     ----------
     n_components : int, optional
         Number of new features; default: the rank of the between-class scatter.
     tol : float
-        Singular values below this share of the largest count as zero.
+        Singular values below this fraction of the largest count as zero.
 
     Attributes
     ----------
@@ -70,14 +75,14 @@ class OrthogonalLDA(LinearProjection):
         _, singular, right = np.linalg.svd(centred, full_matrices=False)
         rank = int(np.sum(singular > self.tol * singular[0]))
         if rank == 0:
-            raise ValueError("every feature is constant: there is nothing to discriminate by")
+            raise ValueError("every feature is constant")
         whiten = right[:rank].T / singular[:rank]
         weights = np.sqrt(np.bincount(index))
         between = whiten.T @ ((self.means_ - self.mean_) * weights[:, None]).T
-        left, strength, _ = np.linalg.svd(between, full_matrices=False)
-        # The strengths are canonical correlations: between zero and one, whatever the scale of the data.
-        useful = int(np.sum(strength > self.tol)) or 1
-        r = check_components(self.n_components, useful, useful)
+        left, correlations, _ = np.linalg.svd(between, full_matrices=False)
+        # Canonical correlations lie between zero and one, so that the tolerance needs no scale.
+        between_rank = int(np.sum(correlations > self.tol)) or 1
+        r = check_components(self.n_components, between_rank, between_rank)
         q, triangle = np.linalg.qr(whiten @ left[:, :r])
         self.components_ = (q * np.where(np.diagonal(triangle) < 0.0, -1.0, 1.0)).T
         return self
@@ -93,9 +98,9 @@ class LMNN(LinearProjection):
     """Learn a linear map in which samples are closer to neighbours of their class than to all other classes.
 
     Minimises ``(1 - push)·sum d_ij + push·sum [1 + d_ij - d_il]_+`` over ``L``, with
-    ``d_ij = ||L(x_i - x_j)||²``, where j runs over the target neighbours of i, fixed in advance, and l over
-    the samples of other classes. L-BFGS on the samples l that come close, the impostors, which are looked for
-    anew until there are no more.
+    ``d_ij = ||L(x_i - x_j)||²``, where j runs over the target neighbours of i (the nearest samples of its
+    class in the original features) and l over the samples of other classes. An active-set method: each round
+    runs L-BFGS on the impostors known so far (samples l with a positive term), then looks for new ones.
 
     Parameters
     ----------
@@ -106,15 +111,15 @@ class LMNN(LinearProjection):
     push : float
         Weight of the second sum, between zero and one.
     max_iter : int
-        Searches for impostors at most.
+        Maximal number of rounds, each with an update of the impostors.
     steps : int
-        L-BFGS steps after each.
+        L-BFGS iterations per round.
     tol : float
-        Stop when a round lowers the objective by no more than this, relatively.
+        Stop when the relative decrease of the objective in a round is at most this.
     max_impostors : int
-        Use at most so many impostors a round, drawn at random.
+        Maximal number of impostors per round; if there are more, a random subset is used.
     random_state : int, RandomState instance or None
-        For that draw.
+        Seed of the random subset.
 
     Attributes
     ----------
@@ -193,7 +198,7 @@ class LMNN(LinearProjection):
                 L, value = trial, new
                 self.objectives_.append(value)
             grown = np.union1d(known, fresh)
-            # Too long a step for the impostors known so far: with those met on the way it will be shorter.
+            # An increase means that impostors were missing: the next round knows them.
             if gain <= self.tol * abs(value) and (gain >= 0.0 or grown.size == known.size):
                 break
             known = grown
@@ -217,7 +222,7 @@ class _LmnnLoss:
         return float(np.mean(self._distances(self._X @ L.T, self._owner, self._target)))
 
     def impostors(self, L: FloatArray) -> np.ndarray:
-        """Pairs of a sample and an impostor, each as one number."""
+        """Pairs of a sample i and an impostor l, each encoded as ``i·n + l``."""
         T = self._X @ L.T
         norms = np.sum(T * T, axis=1)
         reach = np.full(self._n, -np.inf)
@@ -233,12 +238,12 @@ class _LmnnLoss:
         return np.concatenate(found)
 
     def flat(self, flat: FloatArray, pairs: np.ndarray) -> tuple[float, FloatArray]:
-        """Value and gradient for a minimiser of vectors."""
+        """Value and gradient for ``L`` flattened to a vector, as scipy's minimiser needs them."""
         value, gradient = self(flat.reshape(-1, self._X.shape[1]), pairs)
         return value, gradient.ravel()
 
     def __call__(self, L: FloatArray, pairs: np.ndarray) -> tuple[float, FloatArray]:
-        """Value and gradient with these impostors."""
+        """Value and gradient, given the pairs of samples and impostors."""
         T = self._X @ L.T
         owner, impostor = pairs // self._n, pairs % self._n
         near = self._distances(T, self._owner, self._target)
@@ -246,7 +251,7 @@ class _LmnnLoss:
         value = (1.0 - self._push) * float(near.sum())
         pull = np.full(near.size, 1.0 - self._push)
         away = np.zeros(far.size)
-        # Targets of one sample are contiguous: where they begin, and how many.
+        # Targets are sorted by sample: index of the first target of each owner, and their number.
         begins = np.searchsorted(self._owner, owner)
         counts = np.searchsorted(self._owner, owner, side="right") - begins
         for k in range(int(np.max(counts, initial=0))):
@@ -289,6 +294,7 @@ def _target_neighbours(X: FloatArray, index: np.ndarray, k: int) -> np.ndarray:
 
 
 def _principal_directions(X: FloatArray, r: int) -> FloatArray:
+    """The leading principal directions as rows, the entry of largest magnitude positive."""
     _, _, right = np.linalg.svd(X, full_matrices=r > min(X.shape))
     rows = right[:r]
     largest = rows[np.arange(r), np.argmax(np.abs(rows), axis=1)]
@@ -311,25 +317,25 @@ SHORTFALL_WARNING = 1e-4
 
 
 class ZhangSDP(LinearProjection):
-    """The relaxation of worst-case discriminant analysis by Dinkelbach's method.
+    """Solve the SDP relaxation of worst-case LDA by Dinkelbach's method.
 
-    Every step maximises ``min_ij <S_ij, Z> - delta·max_k <S_k, Z>`` over ``0 <= Z <= I``, ``tr Z = r``, and
-    takes the ratio attained as the next ``delta``. Nothing is proved. Where features differ in scale by many
-    orders, steps are only as good as the solver: a ``ConvergenceWarning`` says if they were not good enough.
-    (With one component the scale of a feature does not matter, and is evened out.)
+    Every step maximises ``min_ij <S_ij, Z> - delta·max_k <S_k, Z>`` over ``0 <= Z <= I``, ``tr Z = r``; the
+    ratio of the maximiser is the next ``delta``. The result is not proved. A ``ConvergenceWarning`` is issued
+    if the solver was too inaccurate, as it may be if the scales of features differ by orders of magnitude.
+    (With one component the ratio does not depend on the scales, and features are rescaled.)
 
     Parameters
     ----------
     n_components : int, optional
         Number of new features; default: one less than the classes, or the rank of the data if smaller.
     solver : str, Path, type or Solver
-        A backend that maximises.
+        A backend that takes an objective.
     tol : float
-        Stop when a step raises ``delta`` by no more than this, relatively.
+        Stop when the relative increase of ``delta`` in a step is at most this.
     max_iter : int
-        Steps at most.
+        Maximal number of steps.
     scatter : {"mean", "sum"}
-        Divide the scatter of a class by its number of samples, or do not.
+        Whether the scatter of a class is divided by its number of samples.
 
     Attributes
     ----------
@@ -340,7 +346,7 @@ class ZhangSDP(LinearProjection):
     ratio_ : float
         Ratio of ``components_``.
     deltas_ : list of float
-        ``delta`` before every step, and at last.
+        ``delta`` before every step, and at the end.
     n_iter_ : int
         Number of steps.
     """
@@ -394,23 +400,23 @@ class ZhangSDP(LinearProjection):
             upper = min(upper, bound)
             self.n_iter_ += 1
             ratio = step.ratio(found)
-            # A solver's answer is only accurate to its tolerance; a step back is one too far.
+            # Within the solver's tolerance the ratio may decrease; such a step is rejected.
             gain = ratio - delta
             if gain > 0.0:
                 Z, delta = found, ratio
             self.deltas_.append(delta)
             if gain <= self.tol * delta:
-                reason = "the solver got no further"
+                reason = "the solver made no progress"
                 break
         if delta < (1.0 - max(SHORTFALL_WARNING, self.tol)) * upper and delta > 0.0:
-            message = f"{reason}: delta = {delta:.6g}, but only ratios above {upper:.6g} are ruled out"
+            message = f"{reason}: delta = {delta:.6g}, but the upper bound is {upper:.6g}"
             warnings.warn(f"{message}; are the features standardised?", ConvergenceWarning, stacklevel=3)
         self.delta_ = delta
         return Z
 
 
 class _DinkelbachStep:
-    """The program of one step."""
+    """The SDP of one Dinkelbach step."""
 
     def __init__(self, classes: ClassScatter, r: int, backend: sf.FeasibilityBackend) -> None:
         self._backend = backend
@@ -420,23 +426,19 @@ class _DinkelbachStep:
 
     @property
     def single(self) -> bool:
-        """Whether there is only one point, the identity: nothing to maximise over."""
+        """Whether the feasible set is a single point, the identity."""
         return self._box.trace == self._box.n
 
     @property
     def middle(self) -> FloatArray:
-        """Where to start."""
+        """Interior point at which the iteration starts."""
         return np.asarray(self._box.interior_point())
 
     def maximise(self, delta: float, Z: FloatArray) -> tuple[FloatArray, float]:
-        """Solve ``max least - delta·most``, starting at a point with the ratio ``delta``.
+        """Solve ``max least - delta·most``, where ``Z`` has the ratio ``delta``.
 
-        Returns
-        -------
-        Z : ndarray
-            The best point found.
-        upper : float
-            A ratio that the multipliers rule out, in plain arithmetic.
+        Returns the iterate with the best ratio, and an upper bound of the ratio from the dual multipliers
+        (computed in floating-point arithmetic, not proved).
         """
         program = self._program(delta, float(np.max(self._scatters.apply(Z))))
         seen: list[FloatArray] = []
@@ -451,14 +453,14 @@ class _DinkelbachStep:
         if claim.point is None:
             raise sf.BackendError(f"backend {self._backend.name!r} found no point: {claim.raw_status}")
         best = max([*seen, self._member(program, claim.point)], key=self.ratio)
-        return best, self._ruled_out(claim.certificate, delta)
+        return best, self._upper_bound(claim.certificate, delta)
 
     def _program(self, delta: float, most: float) -> ConicProgram:
-        """The program, with both of its terms measured in what they are at present.
+        """The cone program, with ``least`` and ``most`` in units of their current values.
 
-        Points may be smaller by a factor ``tau <= 1``. At the optimum it is one, as the objective is not
-        negative there and grows with tau; but on the way small points are the ones with little scatter, and
-        without them solvers stall where features differ in scale.
+        The box is scaled: ``0 <= Z <= tau·I``, ``tr Z = tau·r``, ``tau <= 1``. At the optimum ``tau = 1``,
+        since the objective is nonnegative and increases with tau. The additional points have little scatter;
+        without them solvers stall if the scales of features differ.
         """
         pairs, groups = self._pairs.m, self._scatters.m
         m, least = pairs + groups, (delta * most or 1.0)
@@ -475,7 +477,8 @@ class _DinkelbachStep:
             np.append(np.full(m, np.inf), 1.0),
             block_names=["Z", "least", "most", "tau"],
         )
-        # The optimal value tends to zero, where a relative gap means nothing: tau adds to it.
+        # The optimal value tends to zero, which makes the relative gap meaningless; the term in tau keeps
+        # it away from zero.
         weights = (1.0, -1.0 if delta > 0.0 else 0.0, TAU_WEIGHT)
         objective = (np.zeros(self._box.shape), *(np.array([w]) for w in weights))
         return ConicProgram(problem, objective, scale=3)
@@ -483,7 +486,7 @@ class _DinkelbachStep:
     def _member(self, program: ConicProgram, point: tuple[FloatArray, ...]) -> FloatArray:
         return np.asarray(self._box.project(symmetrize(program.unit_point(point)[0])))
 
-    def _ruled_out(self, y: FloatArray | None, delta: float) -> float:
+    def _upper_bound(self, y: FloatArray | None, delta: float) -> float:
         pairs, groups = self._pairs.m, self._scatters.m
         if y is None or not np.isfinite(y).all():
             return math.inf
@@ -494,7 +497,7 @@ class _DinkelbachStep:
         return certificate_root((self._box,), (fixed,), (slope,), 0.0, 0.0, delta).delta
 
     def ratio(self, Z: FloatArray) -> float:
-        """Ratio attained by a point of the relaxation."""
+        """Ratio of a point of the relaxation."""
         least, most = float(np.min(self._pairs.apply(Z))), float(np.max(self._scatters.apply(Z)))
         if most <= NO_SCATTER * least:
             return math.inf
@@ -511,24 +514,24 @@ STEP_LENGTHS = (1.0, 0.5, 0.25, 0.125)
 
 
 class ZhangSOCP(LinearProjection):
-    """The greedy method: one column of the projection at a time, the others fixed.
+    """The greedy method: optimise one column of the projection at a time, the others fixed.
 
-    With ``delta`` the ratio attained so far, a step maximises ``least - delta·most`` over one column ``w``,
-    orthogonal to the others and of norm at most one, where ``least`` is at most every squared distance of two
-    projected means, linearised at the present column, and ``most`` at least every projected scatter. The
-    column is scaled to norm one, and taken if it raises the ratio. The limit need not be the best projection,
-    nor does it come with a bound.
+    With ``delta`` the current ratio, a step maximises ``least - delta·most`` over one column ``w`` with
+    ``||w|| <= 1``, orthogonal to the others, where ``least`` is a lower bound of all squared distances of
+    projected means, linearised at the current column, and ``most`` an upper bound of all projected scatters.
+    The solution is normalised, and accepted if it increases the ratio. The limit need not be optimal, and
+    there is no bound of its distance from the optimum.
 
     Parameters
     ----------
     n_components : int, optional
         Number of new features; default: one less than the classes, or the rank of the data if smaller.
     tol : float
-        Stop when a sweep over all columns raises the ratio by no more than this, relatively.
+        Stop when the relative increase of the ratio in a sweep over all columns is at most this.
     max_iter : int
-        Sweeps at most.
+        Maximal number of sweeps.
     scatter : {"mean", "sum"}
-        Divide the scatter of a class by its number of samples, or do not.
+        Whether the scatter of a class is divided by its number of samples.
 
     Attributes
     ----------
@@ -537,7 +540,7 @@ class ZhangSOCP(LinearProjection):
     ratio_ : float
         Ratio of ``components_``.
     ratios_ : list of float
-        Ratio at the start, at the leading classical directions, and after every sweep.
+        Ratio at the start (the leading directions of LDA) and after every sweep.
     n_iter_ : int
         Number of sweeps.
     """
@@ -582,17 +585,17 @@ class ZhangSOCP(LinearProjection):
 
 
 class _ColumnStep:
-    """The program of one step, in the variables ``(w, least, most)``."""
+    """The SOCP of one step, in the variables ``(w, least, most)``."""
 
     def __init__(self, criterion: Criterion) -> None:
         self._criterion = criterion
         self._differences = criterion.differences()
         k = criterion.k
-        self._ball = sp.csc_array(-np.eye(k + 1, k + 2, k=-1))  # 1, then w
+        self._ball = sp.csc_array(-np.eye(k + 1, k + 2, k=-1))  # (1, w) in the second-order cone
         self._within = sp.vstack([_quadratic_cone(f) for f in criterion.factors], format="csc")
 
     def improve(self, W: FloatArray, column: int, ratio: float) -> tuple[FloatArray, float]:
-        """Return better columns and their ratio, or those given."""
+        """Replace a column if that increases the ratio; returns the columns and their ratio."""
         if not np.isfinite(ratio):
             return W, ratio
         found = self._solve(np.delete(W, column, axis=1), W[:, column], ratio)
@@ -618,7 +621,7 @@ class _ColumnStep:
         k, pairs = self._criterion.k, self._differences.shape[0]
         fixed_means, fixed_scatters = self._criterion.values(others)
         along = self._differences @ w
-        # least - 2 (d'w0) d'w <= what the other columns give - (d'w0)²
+        # least - 2 (d'w0) d'w <= squared distance in the other columns - (d'w0)²
         means = np.hstack(
             [-2.0 * along[:, None] * self._differences, np.ones((pairs, 1)), np.zeros((pairs, 1))]
         )
