@@ -19,8 +19,7 @@ from sdpfeas.escaping import in_terminal
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.report import render_html
-from sdpfeas.study.report.model import MatrixCell, StudyData
-from sdpfeas.study.report.words import headlines
+from sdpfeas.study.report.study_data import MatrixCell, StudyData, headlines
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store

@@ -19,7 +19,7 @@ from sdpfeas.extras import extra
 from sdpfeas.files import writing
 from sdpfeas.io.tables import csv_table, markdown_table
 from sdpfeas.npz import unpack_arrays
-from sdpfeas.study.report.words import format_time
+from sdpfeas.study.report.study_data import format_time
 from sdpfeas.study.store import Store
 
 __all__ = ["LEGEND", "Grid", "grids", "plain", "to_markdown", "write_figure", "write_tables"]

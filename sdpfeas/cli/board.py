@@ -12,7 +12,7 @@ from sdpfeas.cli.console import AsJson, err, out, print_json
 from sdpfeas.errors import OptionError
 from sdpfeas.escaping import in_terminal
 from sdpfeas.files import parse_size
-from sdpfeas.study.board.problems import SETS
+from sdpfeas.study.board.data_sets import PROBLEM_SETS
 from sdpfeas.study.settings import Retry, Settings
 
 __all__ = ["register"]
@@ -43,7 +43,8 @@ def board(
         typer.Option("--solvers", help="A name or a path; repeatable; default: all that are known."),
     ] = None,
     sets: Annotated[
-        list[str] | None, typer.Option("--sets", help=f"One of {', '.join(SETS)}; repeatable; default: all.")
+        list[str] | None,
+        typer.Option("--sets", help=f"One of {', '.join(PROBLEM_SETS)}; repeatable; default: all."),
     ] = None,
     time_limit: Annotated[
         float | None,

@@ -8,7 +8,7 @@ import typer
 
 from sdpfeas.cli.console import AsJson, out, print_json, table
 from sdpfeas.escaping import in_terminal
-from sdpfeas.study.board.catalogue import FOLDER, Held, State, data_folder, known_sets, look
+from sdpfeas.study.board.data_sets import FOLDER, Held, State, data_folder, known_sets, look
 
 __all__ = ["register"]
 

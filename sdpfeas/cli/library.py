@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from sdpfeas.io.results import SavedResult, load_result, save_result, unpack_result
     from sdpfeas.io.tables import read_samples
     from sdpfeas.problem.problem import FeasibilityProblem
-    from sdpfeas.study.board.auditing import audit_rounds
-    from sdpfeas.study.board.model import BoardData
-    from sdpfeas.study.board.plan import CARDS, plan_board
+    from sdpfeas.study.board.audits import audit_rounds
+    from sdpfeas.study.board.board_data import BoardData
+    from sdpfeas.study.board.problems import CARDS, plan_board
     from sdpfeas.study.board.site import write_site
     from sdpfeas.study.dropin_process import problem_key
     from sdpfeas.study.engines import DaskEngine, Engine, JoblibEngine, LocalEngine
     from sdpfeas.study.export import write_table
     from sdpfeas.study.plan import make_plan
     from sdpfeas.study.report import render_html, render_markdown
-    from sdpfeas.study.report.figures import write_figures
+    from sdpfeas.study.report.charts import write_figures
     from sdpfeas.study.store import Store
     from sdpfeas.testing import check_backend
     from sdpfeas.verifier import decide, verify
@@ -78,16 +78,16 @@ else:
             "sdpfeas.problem.problem": ["FeasibilityProblem"],
             "sdpfeas.drivers.bisection": ["bisect"],
             "sdpfeas.drivers.solve": ["solve"],
-            "sdpfeas.study.board.auditing": ["audit_rounds"],
-            "sdpfeas.study.board.model": ["BoardData"],
-            "sdpfeas.study.board.plan": ["CARDS", "plan_board"],
+            "sdpfeas.study.board.audits": ["audit_rounds"],
+            "sdpfeas.study.board.board_data": ["BoardData"],
+            "sdpfeas.study.board.problems": ["CARDS", "plan_board"],
             "sdpfeas.study.board.site": ["write_site"],
             "sdpfeas.study.engines": ["DaskEngine", "Engine", "JoblibEngine", "LocalEngine"],
             "sdpfeas.study.export": ["write_table"],
             "sdpfeas.study.dropin_process": ["problem_key"],
             "sdpfeas.study.plan": ["make_plan"],
             "sdpfeas.study.report": ["render_html", "render_markdown"],
-            "sdpfeas.study.report.figures": ["write_figures"],
+            "sdpfeas.study.report.charts": ["write_figures"],
             "sdpfeas.study.store": ["Store"],
             "sdpfeas.testing": ["check_backend"],
             "sdpfeas.verifier": ["decide", "verify"],

@@ -19,9 +19,9 @@ from study_tools import run, start, write_backend
 from typer.testing import CliRunner
 
 from sdpfeas.cli.app import app
-from sdpfeas.study.board.catalogue import DataSet, Held, State
-from sdpfeas.study.board.model import BoardData, Standing
-from sdpfeas.study.board.problems import SETS, board_problems, slug
+from sdpfeas.study.board.board_data import BoardData, Standing
+from sdpfeas.study.board.data_sets import PROBLEM_SETS, DataSet, Held, State
+from sdpfeas.study.board.problems import board_problems, slug
 from sdpfeas.study.board.site import write_site
 from sdpfeas.study.cells import Cell, ProblemRow, Record, SolverRow
 from sdpfeas.study.plan import Comparison
@@ -260,7 +260,7 @@ def test_labels_and_files_are_unique() -> None:
     problems = board_problems(_held(State.right))
     assert len({problem.label for problem in problems}) == len(problems)
     assert len({slug(problem.label) for problem in problems}) == len(problems)
-    assert {problem.label.partition("/")[0] for problem in problems} <= set(SETS)
+    assert {problem.label.partition("/")[0] for problem in problems} <= set(PROBLEM_SETS)
     quick = {problem.label for problem in board_problems(_held(State.right), quick=True)}
     assert quick < {problem.label for problem in problems}
 
@@ -302,11 +302,11 @@ def look_through(site: Path, count: int) -> None:
                 continue
             assert not re.match(r"[a-z]+:|//", link), (page, link)
             assert (page.parent / link.partition("#")[0]).resolve().is_file(), (page, link)
-    assert "url(" not in (site / "board.css").read_text()
+    assert "url(" not in (site / "style.css").read_text()
 
 
 def test_pages_are_whole_and_stay_at_home(tmp_path: Path) -> None:
-    odd = '<b>&" odd'
+    odd = '<b>&" odd\x1b\u202e'
     study = {
         ("good", P): _answer("infeasible", "infeasible"),
         (odd, P): _answer("undecided", "feasible"),
@@ -320,6 +320,7 @@ def test_pages_are_whole_and_stay_at_home(tmp_path: Path) -> None:
     text = "".join(page.read_text() for page in first.parent.rglob("*.html"))
     assert "<script>alert" not in text
     assert "<b>&" not in text
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
     assert (first.parent / "problems" / "generated-p.npz").read_bytes() == b"evidence"
     tables = (first.parent / "board.md").read_text()
     assert re.search(r"\| good +\| +1 \| +1 \| +0 \| +1 \| +0 \| +1 \|", tables)

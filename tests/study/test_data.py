@@ -10,15 +10,15 @@ import pytest
 from typer.testing import CliRunner
 
 from sdpfeas.cli.app import app
-from sdpfeas.study.board import catalogue
-from sdpfeas.study.board.catalogue import DataSet, State, known_sets, look
+from sdpfeas.study.board import data_sets
+from sdpfeas.study.board.data_sets import DataSet, State, known_sets, look
 
 
 @pytest.fixture
 def one_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     hashes = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("a.mat", "b.mat", "c.mat")}
     known = {"made": DataSet("made", "Made", "made up", hashes)}
-    monkeypatch.setattr(catalogue, "known_sets", lambda: known)
+    monkeypatch.setattr(data_sets, "known_sets", lambda: known)
     monkeypatch.setattr("sdpfeas.cli.data.known_sets", lambda: known)
     monkeypatch.setenv("SDPFEAS_DATA", str(tmp_path))
     (tmp_path / "made").mkdir()

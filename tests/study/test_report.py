@@ -18,9 +18,8 @@ import pytest
 from sdpfeas.study.cells import Cell, ProblemRow, Record, SolverRow
 from sdpfeas.study.plan import Comparison
 from sdpfeas.study.report import render_html, render_markdown
-from sdpfeas.study.report.model import StudyData
-from sdpfeas.study.report.svg import Axis
-from sdpfeas.study.report.words import format_time, headlines
+from sdpfeas.study.report.charts import Axis
+from sdpfeas.study.report.study_data import StudyData, format_time, headlines
 from sdpfeas.study.settings import Clock, Settings
 from sdpfeas.study.stats import (
     fit_power_law,
@@ -258,7 +257,7 @@ def test_cells_that_asked_no_solver_have_no_winner(tmp_path: Path, study: Store,
         store._db.execute(closed + (" WHERE key LIKE '%yes-5-0'" if share == "some" else ""))
         data = StudyData(store)
         count = 1 if share == "some" else 16
-        assert len(data.foregone) == count
+        assert len(data.unasked_instances) == count
         assert data.overall.instances == 16 - count
         assert data.matrix["yes[n=5]"]["steady"].unasked == (1 if share == "some" else 2)
         page, text = render_html(store), render_markdown(store)
@@ -273,7 +272,7 @@ def test_cells_that_asked_no_solver_have_no_winner(tmp_path: Path, study: Store,
 @pytest.mark.slow
 def test_figures(study: Store, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
-    from sdpfeas.study.report.figures import write_figures
+    from sdpfeas.study.report.charts import write_figures
 
     names = {path.name for path in write_figures(study, tmp_path)}
     assert {"profiles.png", "profiles.svg", "scaling-yes.png", "accuracy.svg"} <= names
@@ -285,14 +284,14 @@ def test_figures_and_page_show_the_same_bands(
     study: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
-    from sdpfeas.study.report.figures import write_figures
+    from sdpfeas.study.report.charts import write_figures
 
     widths = sorted(
         fit.slope_high - fit.slope_low for s in StudyData(study).scalings for fit in s.fits.values()
     )
     counts = {}
     for telling in (-1.0, widths[len(widths) // 2], math.inf):
-        monkeypatch.setattr("sdpfeas.study.report.model.TELLING", telling)
+        monkeypatch.setattr("sdpfeas.study.report.study_data.WIDEST_INTERVAL", telling)
         write_figures(study, tmp_path)
         drawn = "".join(path.read_text() for path in tmp_path.glob("scaling-*.svg"))
         counts[telling] = drawn.count("PolyCollection")  # FillBetweenPolyCollection since matplotlib 3.10
@@ -483,7 +482,7 @@ def test_a_narrow_screen_does_not_scroll_sideways(page: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     time.sleep(0.1)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    beyond = """[...document.querySelectorAll('.card:not(.wide), .card .inner')].filter((card) =>
+    beyond = """[...document.querySelectorAll('.card:not(.wide), .card .over')].filter((card) =>
         getComputedStyle(card).overflowX === 'visible' && card.scrollWidth > card.clientWidth).length"""
     assert page.evaluate(beyond) == 0
     page.locator("nav a", has_text="About").click()

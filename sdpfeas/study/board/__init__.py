@@ -1,1 +1,1 @@
-"""The board: a study of all solvers on public problems, and the site that says who was right."""
+"""The board: a study of all solvers on public problems, and a site that holds statuses against proofs."""

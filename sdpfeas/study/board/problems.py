@@ -1,4 +1,7 @@
-"""What the board asks: one card a problem, from the public files that are here and from families."""
+"""The problems and solvers of a board: one card per problem, from public files and from families.
+
+:func:`plan_board` writes the cards and returns the plan of the study.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,19 @@ from pathlib import Path
 
 from sdpfeas.errors import OptionError
 from sdpfeas.files import writing
-from sdpfeas.study.board.catalogue import Held, State
+from sdpfeas.study.board.data_sets import FOLDER, PROBLEM_SETS, Held, State, data_folder, look
+from sdpfeas.study.plan import Comparison, make_plan
+from sdpfeas.study.settings import Settings
 
-__all__ = ["SETS", "BoardProblem", "board_problems", "set_of", "slug", "write_cards"]
+__all__ = ["CARDS", "BoardProblem", "board_problems", "plan_board", "set_of", "slug"]
 
-#: Sets of the board: those of files, by their folders, and what is generated with a planted answer.
-SETS = {
-    "generated": "generated",
-    "liu-pataki": "Liu–Pataki",
-    "wlda": "WLDA",
-    "fairpca": "fair PCA",
-    "dimacs": "DIMACS",
-    "sdplib": "SDPLIB",
-}
+#: Our solvers and all others with a card or a drop-in file, each called once and for any feasible point.
+SOLVERS = ("auto", "spectral-ipm", "clarabel-plain", "scs-plain", "cvxopt", "csdp", "sdpa", "dsdp")
 
-#: The largest levels at which the problem of a data set is feasible, to the digits that its card gives.
+#: Folder of the problem cards, below that of the board.
+CARDS = "cards"
+
+#: File and largest feasible level of each data set for WLDA, to the digits that its card gives.
 WLDA_LEVELS = {
     "sonar": ("sonar.data", 6.5862564),
     "ionosphere": ("ionosphere.data", 4.0674007),
@@ -32,7 +33,7 @@ WLDA_LEVELS = {
     "waveform": ("waveform-+noise.data", 2.4497790),
 }
 
-#: Published optima of fair PCA of the credit data, by groups and dimension.
+#: Published optima of fair PCA on the credit data, by groups and dimension.
 CREDIT_LEVELS = {
     ("k3", 1): 5.200714112854423,
     ("k3", 7): 14.728309043666705,
@@ -40,24 +41,16 @@ CREDIT_LEVELS = {
     ("k6", 5): 12.711458207831864,
 }
 
-#: A level below and a level above an optimum, relative to it: feasible, and not.
+#: A feasible level and an infeasible one, relative to the optimum.
 BESIDE = {"below": 0.99, "above": 1.01}
 
-#: Files that the quick board takes.
+#: Files of the quick board.
 QUICK = re.compile(r"(truss1|infd1|infp1|hinf1)\.dat-s|.*_10_10_1\.mat")
 
 
 @dataclass(frozen=True)
 class BoardProblem:
-    """A problem of the board.
-
-    Attributes
-    ----------
-    label : str
-        Its set and its name, with a slash between.
-    card : str
-        The text of its card.
-    """
+    """A problem of the board: its label, ``set/name``, and the text of its card."""
 
     label: str
     card: str
@@ -69,32 +62,21 @@ def set_of(label: str) -> str:
 
 
 def slug(label: str) -> str:
-    """What files about a problem or a solver are called."""
+    """A file name for a problem or a solver."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-.") or "unnamed"
 
 
 def board_problems(
     held: Sequence[Held], sets: Sequence[str] | None = None, *, quick: bool = False
 ) -> list[BoardProblem]:
-    """The problems that can be asked here.
+    """The problems whose files are there with their known content, and the generated ones.
 
-    Parameters
-    ----------
-    held : sequence of Held
-        What is known of public files; those that are here, as known, are taken.
-    sets : sequence of str, optional
-        Which sets; default: all.
-    quick : bool
-        A few small ones.
-
-    Raises
-    ------
-    OptionError
-        If a set is unknown.
+    ``sets`` selects problem sets (default: all), ``quick`` a few small problems. Raises :class:`OptionError`
+    for an unknown set.
     """
     for name in sets or ():
-        if name not in SETS:
-            raise OptionError(f"the board has no set {name!r}; it has {', '.join(SETS)}")
+        if name not in PROBLEM_SETS:
+            raise OptionError(f"the board has no set {name!r}; it has {', '.join(PROBLEM_SETS)}")
     right = [(entry.set.folder, entry.name) for entry in held if entry.state is State.right]
     makers = {
         "generated": _generated(quick),
@@ -104,25 +86,34 @@ def board_problems(
         "dimacs": _from_files(right, "dimacs", ("primal", "lmi"), quick),
         "sdplib": _from_files(right, "sdplib", ("primal", "lmi"), quick),
     }
-    return [problem for name in sets or SETS for problem in makers[name]]
+    return [problem for name in sets or PROBLEM_SETS for problem in makers[name]]
 
 
-def write_cards(problems: Sequence[BoardProblem], folder: Path) -> list[Path]:
-    """Write one card a problem into a folder, and say where.
+def plan_board(
+    folder: Path,
+    settings: Settings,
+    *,
+    solvers: Sequence[str] | None = None,
+    sets: Sequence[str] | None = None,
+    quick: bool = False,
+) -> Comparison:
+    """Write the problem cards into the folder of the board, and plan the study.
 
-    Parameters
-    ----------
-    problems : sequence of BoardProblem
-        The problems.
-    folder : Path
-        Created if need be.
+    ``solvers`` are names and paths (default: :data:`SOLVERS`); those not installed are skipped with the
+    reason. Raises :class:`OptionError` if no problem is left, or if verdicts would not be rigorous.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{slug(problem.label)}.toml" for problem in problems]
+    if not settings.rigorous:
+        raise OptionError("a board counts rigorous verdicts only")
+    problems = board_problems(look(data_folder()), sets, quick=quick)
+    if not problems:
+        raise OptionError(f"none of these problems is here; sdpfeas data says what {FOLDER} lacks")
+    cards = folder / CARDS
+    cards.mkdir(parents=True, exist_ok=True)
+    paths = [cards / f"{slug(problem.label)}.toml" for problem in problems]
     for path, problem in zip(paths, problems, strict=True):
         with writing(path):
             path.write_text(problem.card, encoding="utf-8")
-    return paths
+    return make_plan(solvers or SOLVERS, [str(path) for path in paths], 1, settings)
 
 
 def _card(label: str, *lines: str) -> BoardProblem:

@@ -1,17 +1,23 @@
-"""Writes a board as plain files that open from disk."""
+"""A board as a site of plain files that opens from disk: pages, tables as text, evidence."""
 
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+from sdpfeas.cards.toml import parse_toml
+from sdpfeas.escaping import in_markdown
 from sdpfeas.files import writing
-from sdpfeas.study.board.markdown import render_board
-from sdpfeas.study.board.model import BoardData
-from sdpfeas.study.board.pages import overview, problem_page, solver_page
-from sdpfeas.study.board.problems import slug
-from sdpfeas.study.report.html import asset
+from sdpfeas.io.tables import markdown_table
+from sdpfeas.study.board.board_data import BoardData, Standing
+from sdpfeas.study.board.data_sets import PROBLEM_SETS, known_sets
+from sdpfeas.study.board.problems import set_of, slug
+from sdpfeas.study.report.pages import asset, html_sentences, render_page
+from sdpfeas.study.report.study_data import format_time
 from sdpfeas.study.store import Store
 
 __all__ = ["write_site"]
@@ -20,40 +26,138 @@ __all__ = ["write_site"]
 def write_site(board: BoardData, study: Store, folder: Path) -> Path:
     """Write all pages, the tables as text, and the evidence behind every truth; return the first page.
 
-    Parameters
-    ----------
-    board : BoardData
-        The board.
-    study : Store
-        Its study, which holds the evidence.
-    folder : Path
-        Created if need be; pages of an earlier board in it are removed.
+    The folder is created if need be; pages of an earlier board in it are removed.
     """
     for part in ("solvers", "problems"):
         shutil.rmtree(folder / part, ignore_errors=True)
         (folder / part).mkdir(parents=True)
-    own = (files("sdpfeas.study.board") / "assets" / "board.css").read_text(encoding="utf-8")
-    _write(folder / "board.css", asset("report.css") + own)
-    _write(folder / "page.js", asset("page.js"))
+    for name in ("style.css", "page.js"):
+        _write(folder / name, asset(name))
     for solver in board.data.solvers:
-        _write(folder / "solvers" / f"{slug(solver)}.html", solver_page(board, solver))
+        _write(folder / "solvers" / f"{slug(solver)}.html", _solver_page(board, solver))
     cards = {row["label"]: row["card"] for row in board.data.problem_rows}
     for problem in board.data.problems:
-        place = folder / "problems" / slug(problem)
+        path = folder / "problems" / slug(problem)
         truth = board.truths.get(problem)
-        kept = study.evidence(truth.cell) if truth is not None else None
-        _write(place.with_name(f"{place.name}.html"), problem_page(board, problem, kept is not None))
-        if kept is not None:
-            _write(place.with_name(f"{place.name}.toml"), cards[problem])
-            path = place.with_name(f"{place.name}.npz")
-            with writing(path):
-                path.write_bytes(kept)
-    _write(folder / "board.md", render_board(board))
+        evidence = study.evidence(truth.cell) if truth is not None else None
+        _write(path.with_name(f"{path.name}.html"), _problem_page(board, problem, evidence is not None))
+        if evidence is not None:
+            _write(path.with_name(f"{path.name}.toml"), cards[problem])
+            _write(path.with_name(f"{path.name}.npz"), evidence)
+    _write(folder / "board.md", _markdown(board))
     first = folder / "index.html"
-    _write(first, overview(board))
+    _write(first, _overview(board))
     return first
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: str | bytes) -> None:
     with writing(path):
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+# ---------------------------------------------------------------- pages
+
+
+def _page(template: str, board: BoardData, up: str, **context: Any) -> str:
+    names = {"PROBLEM_SETS": PROBLEM_SETS, "Standing": Standing, "slug": slug}
+    return render_page(f"board/{template}.html.j2", board=board, up=up, **names, **context)
+
+
+def _overview(board: BoardData) -> str:
+    return _page("overview", board, "", sentences=html_sentences(board.headlines))
+
+
+def _solver_page(board: BoardData, solver: str) -> str:
+    row = next(row for row in board.data.solver_rows if row["name"] == solver)
+    notes = parse_toml((files("sdpfeas.study.board") / "known.toml").read_text(encoding="utf-8"))
+    return _page(
+        "solver",
+        board,
+        "../",
+        row=row,
+        cells=board.of(solver),
+        count=board.overall[solver],
+        known=notes.get(row["backend"], {}).get("notes", []),
+    )
+
+
+def _problem_page(board: BoardData, problem: str, evidence: bool) -> str:
+    contradictions = [line for line in board.contradictions if line.startswith(f"{problem}: ")]
+    why = board.unaudited.get(problem, "nobody proved anything")
+    return _page(
+        "problem",
+        board,
+        "../",
+        row=next(row for row in board.data.problem_rows if row["label"] == problem),
+        set_title=PROBLEM_SETS[set_of(problem)],
+        truth=board.truths.get(problem),
+        unknown=" ".join(contradictions) or f"Not known: {why}.",
+        evidence=evidence,
+        public=set_of(problem) in known_sets(),
+        cells=board.about(problem),
+    )
+
+
+# ---------------------------------------------------------------- Markdown
+
+
+def _markdown(board: BoardData) -> str:
+    """The board as Markdown text: sentences, standings, sets, sizes, lies by solver, times."""
+    out = [f"- {line}" for line in board.headlines(lambda name: f"`{in_markdown(name)}`")]
+    out += ["", "## Standings", "", *_standings(board)]
+    out += ["", "## By set", "", *_grouped(board, board.by_set, PROBLEM_SETS)]
+    out += ["", "## By size", "", *_grouped(board, board.by_size, {})]
+    if any(count["lied"] for count in board.overall.values()):
+        out += ["", "## What was said where the opposite is proved", "", *_lies(board)]
+    out += ["", "## Times", "", *_times(board)]
+    return "\n".join(out) + "\n"
+
+
+def _standings(board: BoardData) -> list[str]:
+    versions = {row["name"]: row["version"] for row in board.data.solver_rows}
+    words = ("right", "lied", "undecided", "open", "proved")
+    rows = [
+        [in_markdown(name), in_markdown(versions[name]), *(str(count[word]) for word in words)]
+        for name, count in board.overall.items()
+    ]
+    return markdown_table(["solver", "version", *words], rows)
+
+
+def _grouped(
+    board: BoardData, groups: Mapping[str, Mapping[str, Counter[str]]], names: Mapping[str, str]
+) -> list[str]:
+    head = ["right / lied / of", *map(in_markdown, board.data.solvers)]
+    rows = [
+        [
+            in_markdown(names.get(group, group)),
+            *(
+                f"{row[solver]['right']} / {row[solver]['lied']} / {row[solver]['cells']}"
+                for solver in board.data.solvers
+            ),
+        ]
+        for group, row in groups.items()
+    ]
+    return markdown_table(head, rows)
+
+
+def _lies(board: BoardData) -> list[str]:
+    told = Counter(
+        (cell["solver"], cell["raw_status"], board.truths[cell["problem"]].verdict, PROBLEM_SETS[cell["set"]])
+        for cell in board.data.cells
+        if cell["standing"] is Standing.lied
+    )
+    rows = [[*map(in_markdown, key), str(number)] for key, number in sorted(told.items())]
+    return markdown_table(["solver", "it said", "proved", "set", "times"], rows)
+
+
+def _times(board: BoardData) -> list[str]:
+    best = board.data.overall
+    lead = (
+        f"Shifted geometric means of processor times, shift {format_time(board.data.shift)}; "
+        "an answer without a proof of its own costs the time limit."
+    )
+    rows = [
+        [in_markdown(solver), f"{solved} of {best.instances}", format_time(mean.value)]
+        for solver, solved, mean in best.ranking
+    ]
+    return [lead, "", *markdown_table(["solver", "proved", "mean"], rows)]

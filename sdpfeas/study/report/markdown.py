@@ -1,11 +1,10 @@
-"""A report in Markdown, for a README."""
+"""The report on a study in Markdown, short enough for a README."""
 
 from __future__ import annotations
 
 from sdpfeas.escaping import in_markdown
 from sdpfeas.io.tables import markdown_table
-from sdpfeas.study.report.model import MatrixCell, StudyData
-from sdpfeas.study.report.words import format_time, headlines
+from sdpfeas.study.report.study_data import MatrixCell, StudyData, format_time, headlines
 from sdpfeas.study.settings import Clock
 from sdpfeas.study.store import Store
 
@@ -13,15 +12,7 @@ __all__ = ["render_markdown"]
 
 
 def render_markdown(store: Store, clock: Clock = Clock.wall) -> str:
-    """The report as Markdown text.
-
-    Parameters
-    ----------
-    store : Store
-        The study.
-    clock : Clock
-        Which time counts.
-    """
+    """The report as Markdown text; ``clock`` is the time that counts."""
     data = StudyData(store, clock)
     out = ["# Comparison of solvers", ""]
     out += [f"- {line}" for line in headlines(data, lambda name: f"**{in_markdown(name)}**")]
@@ -65,7 +56,7 @@ def _verdicts(data: StudyData) -> list[str]:
     ]
     table = markdown_table(["problem", *map(in_markdown, data.solvers)], rows, numbers=False)
     notes = []
-    if data.foregone:
+    if data.unasked_instances:
         notes.append("∅ no solver asked: the family's own bounds closed the bracket")
     if data.lies:
         notes.append("‡ the raw status contradicts a proof")

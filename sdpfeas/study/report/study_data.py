@@ -1,11 +1,16 @@
-"""What a report says, before it is drawn: instances, truth, lies, disagreements, rankings."""
+"""What a study shows, before it is drawn: truth, contradictions, rankings, and the summary in sentences.
+
+:class:`StudyData` reads a study once; report, board and command line take every number from it. An *instance*
+is a problem with a seed, a *cell* is a solver on an instance.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,30 +27,28 @@ from sdpfeas.study.stats import (
 )
 from sdpfeas.study.store import Store
 
-__all__ = ["Group", "MatrixCell", "Scaling", "StudyData"]
-
+__all__ = ["Group", "MatrixCell", "Scaling", "StudyData", "format_time", "headlines"]
 
 DECIDED = ("feasible", "infeasible", "bracket")
 
-#: A confidence interval of the exponent wider than this says nothing, and its band only hides the others.
-TELLING = 2.0
+#: Confidence bands are drawn if the interval of the exponent is at most this wide; wider ones hide the rest.
+WIDEST_INTERVAL = 2.0
+
+#: Solvers whose mean times differ by less than this factor are called equally fast.
+TIE = 1.1
+
+#: Up to this many problem cards, the summary names each winner.
+NAMED_WINNERS = 6
+
+#: The summary warns of cells with less processor time than this share of the wall time, by so many seconds.
+BUSY_SHARE, BUSY_SECONDS = 0.5, 0.05
 
 Instance = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Group:
-    """How the solvers did on one problem card, or on everything.
-
-    Attributes
-    ----------
-    name : str
-        The card.
-    instances : int
-        Problems × seeds.
-    ranking : tuple
-        Solver, solved instances and geometric mean, the best first.
-    """
+    """The ranking on one problem card, or on all: solver, decided instances and mean time, the best first."""
 
     name: str
     instances: int
@@ -53,7 +56,7 @@ class Group:
 
     @property
     def lead(self) -> float | None:
-        """How many times slower the second is than the first; None without a second that solved as many."""
+        """Mean time of the second over that of the first; None if no other decided as many."""
         rivals = [row for row in self.ranking[1:] if row[1] == self.ranking[0][1]]
         if not self.ranking or not self.ranking[0][1] or not rivals:
             return None
@@ -63,36 +66,26 @@ class Group:
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """One solver on one problem, over all seeds.
+    """One solver on one problem, over all seeds."""
 
-    Attributes
-    ----------
-    verdicts : dict
-        How often each verdict or failure came out.
-    time : float, optional
-        Median seconds over the seeds that were decided, else over all.
-    lies, unproven : int
-        How often the raw status contradicts what is proved, and claims what could not be proved.
-    conflict : bool
-        Whether a verdict contradicts another solver's.
-    unasked : int
-        How often the bracket closed before the solver was asked anything.
-    keys : tuple of str
-        The cells.
-    """
-
+    #: How often each verdict or failure occurred, the most frequent first.
     verdicts: dict[str, int]
-    time: float | None
+    #: Median seconds over the decided seeds; over all seeds if none is decided.
+    time: float
+    #: How often the raw status contradicts a proof, and how often it claims what could not be proved.
     lies: int
     unproven: int
+    #: Whether a verdict contradicts that of another solver.
     conflict: bool
+    #: How often the bracket closed before the solver was called.
     unasked: int
+    #: The keys of the cells.
     keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Time against size on one card."""
+    """Time against size on one card: points and fitted power laws by solver."""
 
     name: str
     points: dict[str, list[tuple[float, float]]]
@@ -100,19 +93,16 @@ class Scaling:
 
     @property
     def bands(self) -> dict[str, Fit]:
-        """The fits whose confidence band is worth drawing."""
-        return {name: fit for name, fit in self.fits.items() if fit.slope_high - fit.slope_low <= TELLING}
+        """The fits whose confidence bands are drawn."""
+        return {
+            name: fit for name, fit in self.fits.items() if fit.slope_high - fit.slope_low <= WIDEST_INTERVAL
+        }
 
 
 class StudyData:
     """All cells of a study and what follows from them.
 
-    Parameters
-    ----------
-    store : Store
-        The study.
-    clock : Clock
-        Which time is compared; cells without a processor time count by that on the wall.
+    ``clock`` is the time that is compared; cells without a processor time count with their wall time.
     """
 
     def __init__(self, store: Store, clock: Clock = Clock.wall) -> None:
@@ -146,13 +136,31 @@ class StudyData:
 
     @property
     def time_word(self) -> str:
-        """What the times are called."""
+        """Name of the compared time."""
         return f"{'solve' if self.clock is Clock.wall else 'processor'} time"
 
     @property
     def time_label(self) -> str:
-        """What an axis of times is called."""
+        """Label of an axis of times."""
         return f"{self.time_word} in seconds"
+
+    @property
+    def run_facts(self) -> dict[str, str]:
+        """Where and how the last run was made."""
+        run = self.runs[-1]
+        environment, settings = json.loads(run["environment"]), json.loads(run["settings"])
+        versions = environment.get("versions", {})
+        return {
+            "machine": f"{environment.get('cpu')}, {environment.get('cores')} cores, "
+            f"{environment.get('memory', 0) / 2**30:.0f} GiB; {environment.get('system')}",
+            "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+            "BLAS": f"{environment.get('blas')}, {settings.get('threads')} thread(s) per cell",
+            "revision": environment.get("revision") or "installed release",
+            "limits": f"{settings['time_limit']:g} s and "
+            f"{settings['memory_limit'] / 2**20:,.0f} MiB per cell",
+            "command": run["command"],
+            "runs": f"{len(self.runs)}",
+        }
 
     # ------------------------------------------------------------ truth
 
@@ -212,26 +220,24 @@ class StudyData:
         return [name for name, other in rivals.items() if other["verdict"] == self.truth.get(instance)]
 
     @cached_property
-    def foregone(self) -> set[Instance]:
-        """Instances that some search closed before any solver was asked: nobody wins there."""
+    def unasked_instances(self) -> set[Instance]:
+        """Instances whose bracket some search closed before any solver was called; they have no winner."""
         return {self._instance(cell) for cell in self.cells if cell["unasked"]}
 
     # ------------------------------------------------------------ tables
 
     @cached_property
     def matrix(self) -> dict[str, dict[str, MatrixCell]]:
-        """Verdicts by problem and solver."""
+        """Verdicts and median times by problem and solver."""
         groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
         for cell in self.cells:
             groups[cell["problem"], cell["solver"]].append(cell)
         out: dict[str, dict[str, MatrixCell]] = {problem: {} for problem in self.problems}
         for (problem, solver), cells in groups.items():
-            verdicts: dict[str, int] = defaultdict(int)
-            for cell in cells:
-                verdicts[cell["shown"]] += 1
+            verdicts = Counter(cell["shown"] for cell in cells)
             decided = [c["time"] for c in cells if c["decided"]]
             out[problem][solver] = MatrixCell(
-                dict(verdicts),
+                dict(verdicts.most_common()),
                 statistics.median(decided or [c["time"] for c in cells]),
                 sum(c["lie"] for c in cells),
                 sum(c["unproven"] for c in cells),
@@ -242,14 +248,15 @@ class StudyData:
         return out
 
     def times(self, card: str | None) -> tuple[dict[str, list[float | None]], list[float]]:
-        """Times by solver on the instances of a card; None where not decided; and what failures cost.
+        """Times by solver on the instances of a card, None where undecided, and the time limits.
 
-        Instances on which no solver had to be asked are left out.
+        Instances on which no solver was called are left out.
         """
         instances = [
             instance
             for instance, row in self.by_instance.items()
-            if instance not in self.foregone and (card is None or next(iter(row.values()))["card"] == card)
+            if instance not in self.unasked_instances
+            and (card is None or next(iter(row.values()))["card"] == card)
         ]
         times: dict[str, list[float | None]] = {}
         for solver in self.solvers:
@@ -261,21 +268,28 @@ class StudyData:
         charges = [max(c["limit"] for c in self.by_instance[i].values()) for i in instances]
         return times, charges
 
-    def log_shares(self, solver: str, group: Group) -> tuple[float, float]:
-        """The logarithm of a shifted mean over the shift, split into decided instances and charged ones."""
+    def bar_shares(self, group: Group) -> dict[str, tuple[float, float]]:
+        """Lengths of the bars of a ranking by solver, in per cent of the longest.
+
+        A bar is ``log(1 + mean / shift)``, the mean of ``log(1 + t / shift)`` over the instances; its parts
+        are those of the decided instances and of the charged ones.
+        """
         times, charges = self.times(None if group is self.overall else group.name)
-        decided = charged = 0.0
-        for t, charge in zip(times[solver], charges, strict=True):
-            if t is None:
-                charged += math.log1p(charge / self.shift)
-            else:
-                decided += math.log1p(t / self.shift)
-        count = max(len(charges), 1)
-        return decided / count, charged / count
+        parts = {}
+        for solver, row in times.items():
+            decided = sum(math.log1p(t / self.shift) for t in row if t is not None)
+            charged = sum(
+                math.log1p(charge / self.shift) for t, charge in zip(row, charges, strict=True) if t is None
+            )
+            parts[solver] = decided, charged
+        longest = max(map(sum, parts.values()), default=0.0) or 1.0
+        return {
+            solver: (100 * own / longest, 100 * charged / longest) for solver, (own, charged) in parts.items()
+        }
 
     @cached_property
     def shift(self) -> float:
-        """Shift of the geometric means."""
+        """Shift of the geometric means, in seconds."""
         return natural_shift(self.times(None)[0])
 
     def group(self, card: str | None) -> Group:
@@ -305,7 +319,7 @@ class StudyData:
 
     @cached_property
     def scalings(self) -> list[Scaling]:
-        """Time against size, on every card with three sizes or more; on all problems if no card has them."""
+        """Time against size on every card with at least three sizes; if none has, on all problems."""
         found = [s for s in (self._scaling(card) for card in self.cards) if s is not None]
         if found:
             return found
@@ -336,3 +350,120 @@ class StudyData:
             if cell["decided"] and cell["error"] is not None:
                 out.setdefault(cell["solver"], []).append((cell["time"], cell["error"], cell["key"]))
         return out
+
+
+# ---------------------------------------------------------------- sentences
+
+
+def headlines(data: StudyData, show: Callable[[str], str] = str) -> list[str]:
+    """The summary in sentences: who wins where, by how much, and warnings. ``show`` escapes names."""
+    out = []
+    best = data.overall
+    if best.ranking and best.ranking[0][1]:
+        name, solved, mean = best.ranking[0]
+        many = f"{solved} of" if mean.charged else "all"
+        text = f"{show(name)} decides {many} {best.instances} instances"
+        if len(best.ranking) > 1:
+            other, others, slower = best.ranking[1]
+            means = f"mean {format_time(mean.value)} against {format_time(slower.value)}"
+            ahead = f", ahead of {show(other)} with {others} ({means})"
+            even = f", and so does {show(other)}; {_compared(best, show)}"
+            text += even if others == solved else ahead
+        out.append(text + ".")
+        wins = max(data.profiles.items(), key=lambda item: item[1].wins)
+        out.append(
+            f"{show(wins[0])} is fastest most often: on {wins[1].wins:.0%} of the instances "
+            f"(times below a millisecond count as equal)."
+        )
+    elif not any(cell["decided"] for cell in data.cells):
+        out.append("No instance was decided by any solver.")
+    out += _winners(data, show)
+    if data.unasked_instances:
+        many = _count(len(data.unasked_instances), "instance")
+        out.append(f"On {many} the bracket closed before any solver was asked; nobody wins there.")
+    out.append(_warning(data, show))
+    out += _waits(data, show)
+    if data.missing:
+        out.append(f"{data.missing} cells are not computed yet: this is a report on an unfinished study.")
+    return out
+
+
+def _winners(data: StudyData, show: Callable[[str], str]) -> list[str]:
+    won = [group for group in data.groups if group.ranking[0][1]]
+    if len(data.groups) < 2:
+        return []
+    if len(won) <= NAMED_WINNERS:
+        return [
+            f"On {show(group.name)} the winner is {show(group.ranking[0][0])}: {_compared(group, show)}."
+            for group in won
+        ]
+    tally = Counter(group.ranking[0][0] for group in won)
+    parts = ", ".join(f"{show(name)} on {count}" for name, count in tally.most_common())
+    return [f"Of {len(data.groups)} problem cards, the winner is {parts}."]
+
+
+def _waits(data: StudyData, show: Callable[[str], str]) -> list[str]:
+    """A warning if the machine was busy, or worked for a cell in processes that are not counted."""
+    spans = [(c, c["solve_time"], c["cpu_time"]) for c in data.cells if c["cpu_time"] is not None]
+    found = [each for each in spans if each[2] < BUSY_SHARE * each[1] and each[1] - each[2] > BUSY_SECONDS]
+    if not found:
+        return []
+    cell, wall, processor = max(found, key=lambda each: each[1] - each[2])
+    advice = "" if data.clock is Clock.processor else "; rank by processor time before you compare"
+    text = (
+        f"On {_count(len(found), 'cell')} processor time is far below wall time (at worst "
+        f"{format_time(processor)} of {format_time(wall)}, {show(cell['solver'])} on "
+        f"{show(cell['problem'])}): the machine was busy, or other processes did the work{advice}."
+    )
+    return [text]
+
+
+def _warning(data: StudyData, show: Callable[[str], str]) -> str:
+    parts = []
+    if data.conflicts:
+        parts.append(f"on {_count(len(data.conflicts), 'instance')} verified verdicts contradict each other")
+    if data.lies:
+        liars = ", ".join(show(name) for name in dict.fromkeys(c["solver"] for c in data.lies))
+        says = "raw status contradicts" if len(data.lies) == 1 else "raw statuses contradict"
+        parts.append(f"{len(data.lies)} {says} a proof ({liars})")
+    unproven = sum(cell["unproven"] for cell in data.cells)
+    if unproven:
+        parts.append(f"{_count(unproven, 'claim')} could not be verified and count as undecided")
+    failed = sum(cell["failed"] for cell in data.cells)
+    if failed:
+        parts.append(f"{_count(failed, 'cell')} failed (limits, crashes, errors)")
+    if not parts:
+        return "No verdict contradicts another, no raw status contradicts a proof, and nothing failed."
+    text = "; ".join(parts) + "."
+    return text[0].upper() + text[1:]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _compared(group: Group, show: Callable[[str], str]) -> str:
+    _, solved, mean = group.ranking[0]
+    lead = group.lead
+    base = f"mean {format_time(mean.value)}"
+    if solved < group.instances:
+        base = f"{solved} of {group.instances} decided, {base}"
+    if lead is None:
+        others = group.ranking[1:]
+        return f"{base}; the next decides {others[0][1]}" if others else base
+    rival = next(row for row in group.ranking[1:] if row[1] == solved)
+    if lead < TIE:
+        return f"{base}, on a par with {show(rival[0])}"
+    times = f"{lead:.2g}" if lead < 100 else f"{lead:.0f}"
+    return f"{base}, {times} × faster than {show(rival[0])}"
+
+
+def format_time(seconds: float | None) -> str:
+    """A time with a unit, to three digits."""
+    if seconds is None or seconds != seconds:
+        return "–"
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:.0f} s"

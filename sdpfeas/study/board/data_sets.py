@@ -1,7 +1,7 @@
-"""Public data sets known by content: what is there, what is missing, what is something else.
+"""Public data sets, known by the SHA-256 hashes of their files.
 
-Nothing is bundled. Files lie in the folder that the environment variable ``SDPFEAS_DATA`` names, each in the
-folder of its set and under the name it is published with.
+No data is bundled. Files are looked for in the folder that the environment variable ``SDPFEAS_DATA`` names,
+each in the folder of its data set and under the name it is published with.
 """
 
 from __future__ import annotations
@@ -18,17 +18,27 @@ from pathlib import Path
 from sdpfeas.cards.toml import parse_toml
 from sdpfeas.errors import OptionError
 
-__all__ = ["FOLDER", "DataSet", "Held", "State", "data_folder", "known_sets", "look"]
+__all__ = ["FOLDER", "PROBLEM_SETS", "DataSet", "Held", "State", "data_folder", "known_sets", "look"]
 
 #: The environment variable that names the folder with data files.
 FOLDER = "SDPFEAS_DATA"
 
-#: Bytes that are hashed at a time.
-PIECE = 2**20
+#: Titles of the problem sets of a board: data sets by their folders, and generated problems of known truth.
+PROBLEM_SETS = {
+    "generated": "generated",
+    "liu-pataki": "Liu–Pataki",
+    "wlda": "WLDA",
+    "fairpca": "fair PCA",
+    "dimacs": "DIMACS",
+    "sdplib": "SDPLIB",
+}
+
+#: Bytes read at a time to hash a file.
+CHUNK_BYTES = 2**20
 
 
 class State(StrEnum):
-    """What is found in the place of a known file."""
+    """Whether a known file is there with its known content, is missing, or has another content."""
 
     right = "right"
     missing = "missing"
@@ -37,17 +47,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class DataSet:
-    """A public set of files.
-
-    Attributes
-    ----------
-    folder : str
-        Where its files go, below the data folder.
-    title, about : str
-        What it is called, and what it is.
-    hashes : mapping
-        SHA-256 by file name.
-    """
+    """A public data set: its folder below the data folder, and the hashes by file name."""
 
     folder: str
     title: str
@@ -57,19 +57,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Held:
-    """A file of a set.
-
-    Attributes
-    ----------
-    set : DataSet
-        The set.
-    name : str
-        Name of the file.
-    path : Path
-        Where it goes.
-    state : State
-        What is there.
-    """
+    """A file of a data set, where it goes, and what is there."""
 
     set: DataSet
     name: str
@@ -79,7 +67,7 @@ class Held:
 
 @cache
 def known_sets() -> Mapping[str, DataSet]:
-    """All sets known, by their folders."""
+    """All known data sets, by their folders."""
     text = (files("sdpfeas.study.board") / "data.toml").read_text(encoding="utf-8")
     return {
         folder: DataSet(folder, entry["title"], entry["about"], entry["files"])
@@ -88,25 +76,15 @@ def known_sets() -> Mapping[str, DataSet]:
 
 
 def data_folder() -> Path | None:
-    """The folder that the environment names; None if it names none that exists."""
+    """The folder that ``SDPFEAS_DATA`` names; None if it is not set or does not exist."""
     named = os.environ.get(FOLDER, "")
     return Path(named) if named and Path(named).is_dir() else None
 
 
 def look(folder: Path | None, sets: list[str] | None = None) -> list[Held]:
-    """Look for every known file, and compare what is there by its content.
+    """Look for every known file of the named data sets (default: all), and hash what is there.
 
-    Parameters
-    ----------
-    folder : Path, optional
-        The data folder; without one everything is missing.
-    sets : list of str, optional
-        The sets to look for, by their folders; default: all.
-
-    Raises
-    ------
-    OptionError
-        If a set is unknown.
+    Without a data folder every file is missing. Raises :class:`OptionError` for an unknown data set.
     """
     known = known_sets()
     for name in sets or []:
@@ -123,12 +101,12 @@ def look(folder: Path | None, sets: list[str] | None = None) -> list[Held]:
 
 
 def _hash(path: Path) -> str | None:
-    """SHA-256 of a file; None if there is none that can be read."""
+    """SHA-256 of a file; None if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while piece := file.read(PIECE):
-                digest.update(piece)
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
     except OSError:
         return None
     return digest.hexdigest()

@@ -1,7 +1,7 @@
-"""The second half of a board: evidence is audited, by code that shares nothing with the verifier.
+"""Audits of the evidence on a board, by code that shares nothing with the verifier.
 
-An audit is a cell of a study like any other: run in a worker under limits, stored, and not run again. It is
-about a problem and the solver whose evidence is proved again.
+An audit is a cell of a study: it runs in a worker process under limits, is stored, and is not run again. Its
+problem is that of the evidence, its solver the one that found the evidence. :func:`audit_rounds` plans them.
 """
 
 from __future__ import annotations
@@ -23,33 +23,23 @@ from sdpfeas.io.results import unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.study.board.problems import slug
 from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
-from sdpfeas.study.report.model import StudyData
+from sdpfeas.study.report.study_data import StudyData
 from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Run, Trial
 
 __all__ = ["AuditPlan", "AuditQuestion", "answer", "audit_rounds"]
 
-#: Proofs that may be audited, those first that are quickest to repeat.
+#: Proofs that are audited, the quickest to repeat first.
 PROOFS = ("exact", "rigorous")
 
-#: Pieces of evidence about a problem that are audited before it is given up, where no verdict contradicts.
+#: Pieces of evidence about a problem that are audited at most, unless verdicts contradict each other.
 ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
 class AuditQuestion:
-    """What an audit is about.
-
-    Attributes
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    evidence : bytes
-        The content of a result file.
-    verdict : str
-        What the study says was granted.
-    """
+    """The input of an audit: a problem, the content of a result file, and the verdict that was granted."""
 
     problem: FeasibilityProblem
     evidence: bytes
@@ -57,15 +47,7 @@ class AuditQuestion:
 
 
 def answer(question: AuditQuestion, start: Callable[..., None]) -> tuple[str, str | None, str]:
-    """Audit: the finding, what the auditor proved, and the reason; the target of a trial.
-
-    Parameters
-    ----------
-    question : AuditQuestion
-        The question.
-    start : callable
-        Starts the clock.
-    """
+    """Audit in a worker process: return the finding, what the auditor proved, and the reason."""
     start()
     found = auditor.audit(
         question.problem, replace(unpack_result(question.evidence), verdict=question.verdict)
@@ -75,7 +57,7 @@ def answer(question: AuditQuestion, start: Callable[..., None]) -> tuple[str, st
 
 @dataclass(frozen=True, kw_only=True)
 class Audited(ProblemRow):
-    """A problem with evidence about it."""
+    """A problem with evidence about it, and the verdict that was granted."""
 
     evidence: bytes = field(repr=False)
     verdict: str
@@ -91,24 +73,14 @@ AuditCell = Cell[SolverRow, Audited]
 
 @dataclass
 class AuditPlan(Plan[AuditCell]):
-    """Audits to be made.
-
-    Attributes
-    ----------
-    cells : list of Cell
-        One per piece of evidence.
-    settings : Settings
-        What they run under.
-    folder : Path
-        Where the cards of the problems lie.
-    """
+    """Audits to run: one cell per piece of evidence, the limits, and the folder of the problem cards."""
 
     cells: list[AuditCell]
     settings: Settings
     folder: Path
 
     def trial(self, cell: AuditCell) -> Trial:
-        """Prove the evidence again."""
+        """The trial that audits the evidence of a cell."""
         card = find_problem(self.folder / f"{slug(cell.problem.label)}.toml")
         problem = next(card.members()).build(cell.seed)
         question = AuditQuestion(problem, cell.problem.evidence, cell.problem.verdict)  # type: ignore[arg-type]
@@ -116,7 +88,7 @@ class AuditPlan(Plan[AuditCell]):
         return Trial(target, pickle.dumps(question), self.settings.limits)
 
     def judge(self, cell: AuditCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
-        """Store the finding as a status, and what is proved as the verdict."""
+        """The record of an audit: the finding as raw status, what is proved as verdict."""
         about: dict[str, Any] = {
             "claimed": cell.problem.verdict,
             "info": json.dumps({"evidence": cell.problem.content}),
@@ -135,19 +107,10 @@ class AuditPlan(Plan[AuditCell]):
 
 
 def audit_rounds(study: Store, audits: Store, folder: Path, settings: Settings) -> Iterator[AuditPlan]:
-    """Plans to be run one after the other, until everything proved is confirmed or cannot be.
+    """Yield plans, each to be run into ``audits`` before the next is asked for.
 
-    Each looks at what the one before has come to: of the evidence about a problem the next piece is audited
-    until one is confirmed, or :data:`ATTEMPTS` were not. Where verdicts contradict each other, all of it is.
-
-    Parameters
-    ----------
-    study, audits : Store
-        The study, and where its audits are stored.
-    folder : Path
-        Where the cards of the problems lie.
-    settings : Settings
-        What audits run under.
+    For every problem one piece of evidence after the other is audited, until one is confirmed or
+    :data:`ATTEMPTS` are not. If verdicts about a problem contradict each other, all its evidence is audited.
     """
     data = StudyData(study)
     waiting = _candidates(study, data)
@@ -168,7 +131,7 @@ def audit_rounds(study: Store, audits: Store, folder: Path, settings: Settings) 
 
 
 def _candidates(study: Store, data: StudyData) -> dict[str, list[dict[str, Any]]]:
-    """By problem the cells with evidence that proves something, what is quickest to audit first."""
+    """Decided cells with evidence by problem, the quickest to audit first."""
     out: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for cell in data.cells:
         if cell["decided"] and cell["kept"] and cell["proof"] in PROOFS:

@@ -1,4 +1,7 @@
-"""What a board says: the truth about every problem, and where every solver stands."""
+"""The content of a board: the truth about every problem, and how often each solver was right.
+
+:class:`BoardData` compares the raw status of every solver with what was proved and audited.
+"""
 
 from __future__ import annotations
 
@@ -11,65 +14,62 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from sdpfeas.study.board.problems import SETS, set_of
-from sdpfeas.study.report.model import StudyData
+from sdpfeas.study.board.data_sets import PROBLEM_SETS
+from sdpfeas.study.board.problems import set_of
+from sdpfeas.study.report.study_data import StudyData
 from sdpfeas.study.settings import Clock
 from sdpfeas.study.store import Store
 
-__all__ = ["SIZES", "BoardData", "Standing", "Truth", "size_of"]
+__all__ = ["BoardData", "Standing", "Truth"]
 
-#: Classes of sizes by the side of the largest block: the largest side, and the name.
+#: Size classes by the side of the largest block: the largest side, and the name.
 SIZES = ((10, "up to 10"), (30, "11 to 30"), (100, "31 to 100"), (10**9, "above 100"))
 
 
 class Standing(StrEnum):
-    """Where the raw status of a solver stands against what is proved."""
+    """The raw status of a solver against what is proved, in the order in which bars show it."""
 
     right = "right"
-    lied = "lied"
     silent = "undecided"
     open = "open"
+    lied = "lied"
+
+    @property
+    def meaning(self) -> str:
+        """What it means, for the legend."""
+        return {
+            Standing.right: "the raw status says what is proved",
+            Standing.silent: "no claim: undecided, out of time, failed",
+            Standing.open: "a claim, and nothing is proved of the numbers given",
+            Standing.lied: "the raw status says the opposite of what is proved",
+        }[self]
+
+    @property
+    def mark(self) -> str:
+        """The sign for it in a matrix."""
+        return {Standing.right: "✓", Standing.silent: "?", Standing.open: "~", Standing.lied: "✗"}[self]
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What is proved about a problem.
-
-    Attributes
-    ----------
-    verdict, proof : str
-        The verdict and how it was granted.
-    solver : str
-        Whose evidence it is.
-    cell : str
-        The cell that holds it.
-    reason, audit : str
-        How the verifier proved it, and how the auditor did.
-    """
+    """What is proved about a problem, and by which evidence."""
 
     verdict: str
     proof: str
+    #: The solver whose evidence it is, and the key of the cell that holds it.
     solver: str
     cell: str
+    #: How the verifier proved it, and how the auditor did.
     reason: str
     audit: str
 
 
-def size_of(cell: dict[str, Any]) -> str:
-    """The class of sizes a cell belongs to."""
-    return next(name for largest, name in SIZES if cell["size"] <= largest)
-
-
 class BoardData:
-    """All answers of a board, against the truth.
+    """All answers of a board, compared with the truth.
 
-    A verdict is a truth on a board if its evidence was granted a rigorous or exact proof by the verifier and
-    confirmed by the auditor, and nothing contradicts it.
-
-    Parameters
-    ----------
-    study, audits : Store
-        The study, with its evidence, and the audits of that.
+    A verdict is a truth on a board if the verifier granted its evidence a rigorous or exact proof, the
+    auditor confirmed it, and nothing contradicts it. ``study`` holds the answers with their evidence,
+    ``audits`` the audits of that evidence.
     """
 
     def __init__(self, study: Store, audits: Store) -> None:
@@ -82,7 +82,7 @@ class BoardData:
         for cell in self.data.cells:
             cell["standing"] = self._standing(cell)
             cell["set"] = set_of(cell["problem"])
-            cell["size class"] = size_of(cell)
+            cell["size class"] = next(name for largest, name in SIZES if cell["size"] <= largest)
 
     # ------------------------------------------------------------ truth
 
@@ -144,7 +144,7 @@ class BoardData:
     # ------------------------------------------------------------ counts
 
     def count(self, cells: Iterable[dict[str, Any]]) -> Counter[str]:
-        """How often each standing comes out, and how many cells are proved by evidence of their own."""
+        """How often each standing occurs, and how many cells are proved by evidence of their own."""
         out: Counter[str] = Counter()
         for cell in cells:
             out[cell["standing"].value] += 1
@@ -161,13 +161,19 @@ class BoardData:
         """The cells about a problem."""
         return [cell for cell in self.data.cells if cell["problem"] == problem]
 
-    def by(
-        self, key: Callable[[dict[str, Any]], str], names: Iterable[str]
-    ) -> dict[str, dict[str, Counter[str]]]:
+    def answers(self, problem: str) -> dict[str, dict[str, Any]]:
+        """The cells about a problem by solver."""
+        return {cell["solver"]: cell for cell in self.about(problem)}
+
+    def problems_of(self, set_name: str) -> list[str]:
+        """The problems of a set."""
+        return [problem for problem in self.data.problems if set_of(problem) == set_name]
+
+    def _grouped(self, key: str, names: Iterable[str]) -> dict[str, dict[str, Counter[str]]]:
         """Counts by group and solver, for the groups that have cells."""
         out: dict[str, dict[str, Counter[str]]] = {}
         for name in names:
-            group = [cell for cell in self.data.cells if key(cell) == name]
+            group = [cell for cell in self.data.cells if cell[key] == name]
             if group:
                 out[name] = {
                     solver: self.count(cell for cell in group if cell["solver"] == solver)
@@ -178,12 +184,12 @@ class BoardData:
     @cached_property
     def by_set(self) -> dict[str, dict[str, Counter[str]]]:
         """Counts by set and solver."""
-        return self.by(lambda cell: cell["set"], SETS)
+        return self._grouped("set", PROBLEM_SETS)
 
     @cached_property
     def by_size(self) -> dict[str, dict[str, Counter[str]]]:
         """Counts by size and solver."""
-        return self.by(lambda cell: cell["size class"], [name for _, name in SIZES])
+        return self._grouped("size class", [name for _, name in SIZES])
 
     @cached_property
     def overall(self) -> dict[str, Counter[str]]:
@@ -191,8 +197,20 @@ class BoardData:
         return {solver: self.count(self.of(solver)) for solver in self.data.solvers}
 
     @property
+    def total(self) -> Counter[str]:
+        """Counts over all solvers."""
+        return sum(self.overall.values(), Counter())
+
+    @property
+    def ranked(self) -> list[tuple[str, Counter[str]]]:
+        """Counts by solver: fewest lies first, then most proofs, then most right statuses."""
+        return sorted(
+            self.overall.items(), key=lambda item: (item[1]["lied"], -item[1]["proved"], -item[1]["right"])
+        )
+
+    @property
     def skipped(self) -> dict[str, str]:
-        """Solvers that were not installed, with the reason, as of the last run."""
+        """Solvers that were not installed at the last run, with the reason."""
         if not self.data.runs:
             return {}
         found = json.loads(self.data.runs[-1]["environment"]).get("skipped", {})
@@ -201,13 +219,7 @@ class BoardData:
     # ------------------------------------------------------------ words
 
     def headlines(self, show: Callable[[str], str] = str) -> list[str]:
-        """The board in sentences.
-
-        Parameters
-        ----------
-        show : callable
-            Makes of a name what stands for it in the medium.
-        """
+        """The board in sentences; ``show`` escapes names."""
         total = len(self.data.problems)
         out = [f"Of {total} problems, the truth of {len(self.truths)} is proved and audited."]
         liars = {name: count["lied"] for name, count in self.overall.items() if count["lied"]}

@@ -1,0 +1,182 @@
+"""HTML pages of reports and boards, made from the Jinja templates beside this module.
+
+:func:`render_page` fills a template. Every text that a template shows is escaped: control characters become
+visible by ``finalize``, markup characters are escaped by autoescaping. :func:`render_html` makes the report.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from sdpfeas import __version__
+from sdpfeas.escaping import in_html, visible
+from sdpfeas.study.export import to_csv
+from sdpfeas.study.report import charts
+from sdpfeas.study.report.study_data import StudyData, format_time, headlines
+from sdpfeas.study.settings import Clock
+from sdpfeas.study.store import Store
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+__all__ = ["asset", "html_sentences", "render_html", "render_page"]
+
+#: Characters of a log that the report shows; the database holds more.
+LOG_LENGTH = 6000
+
+#: Characters of a raw status that tables show.
+STATUS_LENGTH = 60
+
+#: Columns of the table of cells: their names in the data, and on the page.
+TABLE = {
+    "solver": "solver",
+    "problem": "problem",
+    "seed": "seed",
+    "size": "size",
+    "rows": "rows",
+    "shown": "verdict",
+    "proof": "proof",
+    "claimed": "raw claim",
+    "solve_time": "time",
+    "cpu_time": "processor",
+    "iterations": "iterations",
+    "error": "error",
+    "peak_memory": "memory",
+}
+
+#: What the report embeds of a cell besides: texts of several lines, and the rest.
+TEXTS = ("reason", "explanation", "raw_status", "info", "log")
+DETAILS = (
+    "key", "card", "kind", "outcome", "verdict", "margin", "stop", "verify_time", "lower", "upper", "lie",
+    "unproven", "conflict", "summary", "attempts",
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------- templates
+
+
+def render_page(template: str, **context: Any) -> str:
+    """Fill a template."""
+    return _environment().get_template(template).render(context)
+
+
+def asset(name: str) -> str:
+    """The text of the style sheet or of a script."""
+    return (files("sdpfeas.study.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def html_sentences(source: Any) -> list[Markup]:
+    """The sentences of ``headlines``, with names escaped and in bold; the rest is text of our own."""
+    from markupsafe import Markup
+
+    return [Markup(line) for line in source(lambda name: f"<strong>{in_html(name)}</strong>")]
+
+
+@cache
+def _environment() -> Environment:
+    # Imported here: worker processes import this package and render nothing.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("sdpfeas.study.report"),
+        autoescape=True,
+        finalize=lambda value: value if hasattr(value, "__html__") else _visible(value),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    environment.filters |= {
+        "cut": _cut,
+        "lines": lambda text: Markup(in_html(text.strip(), lines=True)),
+        "short": lambda text: text if len(text) <= STATUS_LENGTH else f"{text[: STATUS_LENGTH - 1]}…",
+        "time": format_time,
+    }
+    environment.globals |= {
+        "COLOURS": charts.COLOURS,
+        "accuracy_chart": charts.accuracy_chart,
+        "asset": lambda name: Markup(asset(name)),
+        "profile_chart": charts.profile_chart,
+        "scaling_chart": charts.scaling_chart,
+        "solver_style": charts.solver_style,
+    }
+    return environment
+
+
+def _visible(value: Any) -> Any:
+    return visible(value) if isinstance(value, str) else value
+
+
+def _cut(text: str, length: int) -> str:
+    """The text, or its beginning up to a space."""
+    return text if len(text) <= length else text[:length].rpartition(" ")[0] + " …"
+
+
+# ---------------------------------------------------------------- the report
+
+
+def render_html(store: Store, clock: Clock = Clock.wall) -> str:
+    """The report on a study as one HTML file that works offline.
+
+    ``clock`` is the time that counts; the ranking is given by both.
+    """
+    data, other = StudyData(store, clock), StudyData(store, clock.other)
+    started = datetime.fromtimestamp(data.runs[-1]["started"], UTC) if data.runs else None
+    return render_page(
+        "report.html.j2",
+        data=data,
+        other=other,
+        when=f"{started:%Y-%m-%d %H:%M UTC}" if started else "",
+        version=__version__,
+        sentences=html_sentences(lambda show: headlines(data, show)),
+        solver_texts=[
+            (row["name"], f"{row['backend']} {row['version']}", row["card"] or _options(row))
+            for row in data.solver_rows
+        ],
+        problem_texts=[(row["label"], row["summary"], row["card"]) for row in data.problem_rows],
+        payload=_payload(data),
+    )
+
+
+def _options(solver: dict[str, Any]) -> str:
+    options = json.loads(solver["options"])
+    return "\n".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
+
+
+def _payload(data: StudyData) -> dict[str, Any]:
+    """The data behind the page: the cells of its table, and the lines of the CSV file by cell."""
+    cells = []
+    for cell in data.cells:
+        shown = {name: _plain(cell[name], lines=name in TEXTS) for name in (*TABLE, *TEXTS, *DETAILS)}
+        shown["log"] = _middle_left_out(shown["log"] or "")
+        cells.append(shown | {"evidence": bool(cell["kept"])})
+    head = to_csv([])
+    rows = [[cell["key"], to_csv([cell])[len(head) :]] for cell in data.all_cells]
+    return {
+        "name": data.path.stem,
+        "columns": list(TABLE.items()),
+        "cells": cells,
+        "csv": {"head": head, "rows": rows},
+    }
+
+
+def _plain(value: Any, *, lines: bool) -> Any:
+    """A value of a cell as JSON can hold it and a page may show it."""
+    if isinstance(value, str):
+        return visible(value, lines=lines)
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _middle_left_out(log: str) -> str:
+    if len(log) <= LOG_LENGTH:
+        return log
+    half = LOG_LENGTH // 2
+    gap = f"[… {len(log) - LOG_LENGTH:,} characters left out; they are in the database …]"
+    return f"{log[:half]}\n{gap}\n{log[-half:]}"
