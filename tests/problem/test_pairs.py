@@ -99,3 +99,16 @@ def test_a_row_meets_a_one_by_one_lmi() -> None:
     assert joined.equality.tolist() == [True]
     assert len(joined.lmis) == 1
     assert sf.solve(problem, rigorous=True).verdict is sf.Verdict.FEASIBLE
+
+
+@pytest.mark.parametrize("powers", [(-1000, 1000), (1000, -1000), (-600, 474), (474, -600)])
+@pytest.mark.parametrize("high", [0.0, -1.0])
+def test_parallel_rows_of_any_ratio_raise_nothing(powers: tuple[int, int], high: float) -> None:
+    """Rows whose ratio is no normal double are left as they are; bounds that cross are still found."""
+    rows = np.ldexp(np.array([[1.0, 2.0], [1.0, 2.0]]), np.array(powers)[:, None])
+    problem = sf.FeasibilityProblem([sf.Free(2)], [rows], [0.0, -INF], [INF, high])
+    pairs = meeting_pairs(problem)
+    assert (pairs.certificate is None) == (high == 0.0)
+    assert high or pairs.problem is problem
+    wanted = sf.Verdict.INFEASIBLE if high else sf.Verdict.FEASIBLE
+    assert sf.solve(problem, rigorous=True).verdict is wanted

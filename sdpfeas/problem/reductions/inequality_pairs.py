@@ -214,7 +214,10 @@ def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]
                 parallel.setdefault(tuple((k, v / unit) for k, v in terms), []).append((i, unit))
         for members in parallel.values():
             if len(members) > 1 and not problem.equality[[i for i, _ in members]].all():
-                y = _met(problem, members, lines)
+                try:
+                    y = _met(problem, members, lines)
+                except OverflowError:  # a coefficient, or a ratio of two, is larger than any double
+                    continue
                 if y is not None:
                     return [], y
     return [line for line in lines if line is not None], None
@@ -246,7 +249,9 @@ def _met(
     chosen, unit = below, first
     bound = float((problem.lower if unit > 0 else problem.upper)[chosen])
     shares = {i: float(other / unit) for i, other in members}
-    sources = (below, 1.0), (above, 1.0 / shares[above])
+    if not all(shares.values()):
+        return None  # a ratio is smaller than any double
+    sources = (below, 1.0), (above, float(unit / second))
     lower, upper = sources if unit > 0 else sources[::-1]
     lines[chosen] = _Line(chosen, bound, bound, lower, upper, tuple(shares.items()))
     for i, _ in members:
