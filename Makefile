@@ -36,8 +36,10 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]'
 	@touch $@
 
-demo: $(READY) ## Run a short tour
-	$(BIN)/python -m sdpfeas.demo
+demo: $(READY) ## Compare every backend on the problem cards demo-*, and write demo-report.html
+	rm -f demo-study.db
+	$(BIN)/sdpfeas compare --solvers all --problems 'problems/demo-*.toml' --time-limit 3 --jobs 2 \
+	  --out demo-study.db --report demo-report.html
 
 test: $(READY) ## Run the fast tests
 	$(PYTEST) -m "not slow and not deep" -n $(WORKERS) --dist worksteal --benchmark-disable $(ARGS)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sdpfeas.study.plan import make_plan
     from sdpfeas.study.report import render_html, render_markdown
     from sdpfeas.study.report.charts import write_figures
+    from sdpfeas.study.report.study_data import MatrixCell, StudyData, headlines
     from sdpfeas.study.store import Store
     from sdpfeas.testing import check_backend
     from sdpfeas.verifier import decide, verify
@@ -88,6 +89,7 @@ else:
             "sdpfeas.study.plan": ["make_plan"],
             "sdpfeas.study.report": ["render_html", "render_markdown"],
             "sdpfeas.study.report.charts": ["write_figures"],
+            "sdpfeas.study.report.study_data": ["MatrixCell", "StudyData", "headlines"],
             "sdpfeas.study.store": ["Store"],
             "sdpfeas.testing": ["check_backend"],
             "sdpfeas.verifier": ["decide", "verify"],

@@ -35,6 +35,17 @@ class Format(StrEnum):
     md = "md"
 
 
+#: Verdicts in the table of a comparison: the sign, the same in ASCII, and its colour.
+MARKS = {
+    "feasible": ("✓", "+", "green"),
+    "infeasible": ("✕", "-", "blue"),
+    "bracket": ("↔", "=", "green"),
+    "undecided": ("?", "?", "yellow"),
+}
+
+#: Up to so many problems are shown one by one.
+MOST_PROBLEMS_SHOWN = 40
+
 Study = Annotated[Path, typer.Argument(metavar="STUDY.db", help="A study written by compare.")]
 
 
@@ -114,12 +125,16 @@ def compare(
         finally:
             chosen.close()
         summary = _summary(store, plan)
+        data = None if as_json else lib.StudyData(store)
         if report_to is not None:
             _write_report(store, report_to)
-    if as_json:
+    if data is None:
         print_json({"study": output, "cells": len(plan.cells), "computed": computed, "solvers": summary})
         return
+    _print_verdicts(data, plan)
     _print_summary(summary)
+    for line in lib.headlines(data, in_terminal):
+        out().print(line)
     reused = len(plan.cells) - computed
     out().print(f"{computed} cells computed, {reused} already there: {in_terminal(output)}")
     if report_to is not None:
@@ -134,6 +149,33 @@ def _summary(store: lib.Store, plan: Any) -> dict[str, dict[str, int]]:
             failed = cell["outcome"] in FAILED
             out_[cell["solver"]][cell["outcome"] if failed else cell["verdict"] or "missing"] += 1
     return {name: dict(tally) for name, tally in out_.items()}
+
+
+def _print_verdicts(data: lib.StudyData, plan: Any) -> None:
+    """Print every verdict with its time, problems by solvers; only the summary if there are many problems."""
+    solvers = list(dict.fromkeys(cell.solver.name for cell in plan.cells))
+    problems = list(dict.fromkeys(cell.problem.label for cell in plan.cells))
+    if len(problems) > MOST_PROBLEMS_SHOWN:
+        return
+    console = out()
+    utf = console.encoding.lower().startswith("utf")
+    shown = table("problem")
+    for solver in solvers:
+        shown.add_column(in_terminal(solver), justify="right", no_wrap=True)
+    for problem in problems:
+        cells = [data.matrix.get(problem, {}).get(solver) for solver in solvers]
+        shown.add_row(in_terminal(problem), *("" if cell is None else _mark(cell, utf) for cell in cells))
+    words = ", ".join(f"{mark if utf else plain} {word}" for word, (mark, plain, _) in MARKS.items())
+    shown.caption = f"milliseconds; verified verdicts: {words}, ! failed"
+    shown.caption_justify = "left"
+    console.print(shown)
+    console.print()
+
+
+def _mark(cell: lib.MatrixCell, utf: bool) -> str:
+    mark, plain, style = MARKS.get(next(iter(cell.verdicts)), ("!", "!", "red"))
+    wrong = "[red]wrong status[/] " if cell.lies else ""
+    return f"{wrong}[{style}]{mark if utf else plain}[/] {1e3 * (cell.time or 0.0):.0f}"
 
 
 def _print_summary(summary: dict[str, dict[str, int]]) -> None:

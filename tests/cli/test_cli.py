@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -291,8 +292,13 @@ def test_families_are_bisected(tmp_path: Path, call: Any) -> None:
     card.write_text('family = "theta"\n[options]\ngraph = "cycle"\nn = 5\n')
     study = tmp_path / "study.db"
     asked = ("compare", "--solvers", "spectral-ipm", "--problems", card, "--out", study, "--keep-evidence")
-    code, _, err = call(*asked)
+    code, out, err = call(*asked)
     assert code == 0, err
+    # Problems by solvers, with verdict and time; then the same in numbers and words.
+    assert re.search(r"^problem +spectral-ipm\s*$", out, re.MULTILINE)
+    assert re.search(r"^pentagon +[↔=] \d+$", out, re.MULTILINE)
+    assert "milliseconds; verified verdicts: " in out
+    assert "spectral-ipm decides all 1 instances" in out
     call("export", study, "-o", tmp_path / "t.json")
     (cell,) = json.loads((tmp_path / "t.json").read_text())
     assert (cell["kind"], cell["verdict"], cell["proof"]) == ("family", "bracket", "rigorous")
