@@ -244,8 +244,7 @@ def unpack_result(data: bytes) -> SavedResult:
         If they are not a result, or damaged.
     """
     with FORMAT.unpack(data) as (header, arrays):
-        # Files from before there were readings are about the numbers as stored.
-        fields = {name: header[name] for name in FIELDS if name in header or name != "reading"}
+        fields = {name: header[name] for name in FIELDS}
         for name, value in fields.items():
             if not isinstance(value, FIELDS[name]) or isinstance(value, bool):
                 raise ValueError(f"{name} is {value!r:.80}")
