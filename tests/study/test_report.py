@@ -233,6 +233,22 @@ def test_html_stands_alone(study: Store) -> None:
     assert len(json.loads(payload[1])["cells"]) == 48
 
 
+def test_hostile_names_are_visible_text(tmp_path: Path, study: Store) -> None:
+    with Store(tmp_path / "hostile.db") as store:
+        copied = sqlite3.connect(study.path)
+        copied.backup(store._db)
+        copied.close()
+        name = "\x1b[31m\u202e</script><img src=x onerror=alert(1)>\" onclick='x"
+        store._db.execute("UPDATE solvers SET name = ? WHERE name = 'optimist'", (name,))
+        store._db.execute("UPDATE cells SET raw_status = ?, reason = ?", (name, name))
+        page = render_html(store)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page)
+    shown = page.split('id="data"')[0]
+    assert "&lt;img src=x onerror=alert(1)&gt;&#34; onclick=&#39;x" in shown
+    assert "<img" not in page
+    assert page.count("</script>") == 2
+
+
 @pytest.mark.parametrize("state", ["nothing computed", "everything failed"])
 def test_odd_studies_have_reports_too(tmp_path: Path, study: Store, state: str) -> None:
     with Store(tmp_path / "odd.db") as store:

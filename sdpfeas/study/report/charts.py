@@ -92,39 +92,27 @@ class SeriesStyle:
         return f"var(--s{self.number % len(COLOURS)})"
 
     @property
-    def hex_colour(self) -> str:
-        """The colour on light ground."""
-        return COLOURS[self.number % len(COLOURS)][0]
-
-    @property
-    def _shape(self) -> int:
-        return (self.number + self.number // len(COLOURS)) % len(MARKERS)
-
-    @property
-    def marker(self) -> Sequence[tuple[float, float]]:
-        """The marker as a polygon."""
-        return MARKERS[self._shape]
-
-    @property
-    def dashes(self) -> Sequence[float]:
-        """Lengths of dashes and gaps."""
-        return DASHES[self._shape]
-
-    @property
-    def matplotlib(self) -> dict[str, Any]:
-        """Colour, marker and dashes as keywords of ``Axes.plot``."""
-        dashes = (0, tuple(length / LINE_PIXELS for length in self.dashes)) if self.dashes else "-"
-        return {"color": self.hex_colour, "marker": self.marker, "linestyle": dashes, "markersize": 5}
-
-    @property
     def marker_path(self) -> str:
         """The marker as an SVG path around the origin."""
-        return _path([(MARKER_PIXELS * x, -MARKER_PIXELS * y) for x, y in self.marker]) + "Z"
+        polygon = MARKERS[self._shape]
+        return _path([(MARKER_PIXELS * x, -MARKER_PIXELS * y) for x, y in polygon]) + "Z"
 
     @property
     def dash_array(self) -> str:
         """The dashes as SVG writes them."""
-        return " ".join(f"{length:g}" for length in self.dashes)
+        return " ".join(f"{length:g}" for length in DASHES[self._shape])
+
+    @property
+    def matplotlib(self) -> dict[str, Any]:
+        """Colour, marker and dashes as keywords of ``Axes.plot``."""
+        light, _ = COLOURS[self.number % len(COLOURS)]
+        dashes = tuple(length / LINE_PIXELS for length in DASHES[self._shape])
+        linestyle = (0, dashes) if dashes else "-"
+        return {"color": light, "marker": MARKERS[self._shape], "linestyle": linestyle, "markersize": 5}
+
+    @property
+    def _shape(self) -> int:
+        return (self.number + self.number // len(COLOURS)) % len(MARKERS)
 
 
 @dataclass(frozen=True)
@@ -139,7 +127,10 @@ class Dot:
 
 @dataclass(frozen=True)
 class Series:
-    """What a chart shows of one solver: a line or a staircase, a band (x, low, high), dots."""
+    """What a chart shows of one solver: a line or a staircase, a band (x, low, high), dots.
+
+    ``note`` stands beside the name in the legend.
+    """
 
     name: str
     style: SeriesStyle

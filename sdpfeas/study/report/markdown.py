@@ -70,12 +70,8 @@ def _verdicts(data: StudyData) -> list[str]:
 def _matrix_text(cell: MatrixCell | None) -> str:
     if cell is None:
         return ""
-    parts = []
-    for word, count in cell.verdicts.items():
-        shown = in_markdown(word)
-        parts.append(
-            shown if sum(cell.verdicts.values()) == 1 or len(cell.verdicts) == 1 else f"{shown} ×{count}"
-        )
+    several = len(cell.verdicts) > 1
+    parts = [in_markdown(word) + f" ×{count}" * several for word, count in cell.verdicts.items()]
     told = {"∅": cell.unasked, "‡": cell.lies, "†": cell.unproven, "⚡": cell.conflict}
     marks = "".join(mark for mark, holds in told.items() if holds)
     return f"{', '.join(parts)}{marks} {format_time(cell.time)}"

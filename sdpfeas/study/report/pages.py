@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -71,11 +72,11 @@ def asset(name: str) -> str:
     return (files("sdpfeas.study.report") / "templates" / name).read_text(encoding="utf-8")
 
 
-def html_sentences(source: Any) -> list[Markup]:
-    """The sentences of ``headlines``, with names escaped and in bold; the rest is text of our own."""
+def html_sentences(headlines: Callable[[Callable[[str], str]], list[str]]) -> list[Markup]:
+    """A summary with its names escaped and in bold; the rest of its sentences is text of our own."""
     from markupsafe import Markup
 
-    return [Markup(line) for line in source(lambda name: f"<strong>{in_html(name)}</strong>")]
+    return [Markup(line) for line in headlines(lambda name: f"<strong>{in_html(name)}</strong>")]
 
 
 @cache
@@ -135,7 +136,7 @@ def render_html(store: Store, clock: Clock = Clock.wall) -> str:
         other=other,
         when=f"{started:%Y-%m-%d %H:%M UTC}" if started else "",
         version=__version__,
-        sentences=html_sentences(lambda show: headlines(data, show)),
+        sentences=html_sentences(partial(headlines, data)),
         solver_texts=[
             (row["name"], f"{row['backend']} {row['version']}", row["card"] or _options(row))
             for row in data.solver_rows

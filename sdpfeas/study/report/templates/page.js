@@ -1,5 +1,5 @@
 "use strict";
-// What every page does: light and dark, charts, and words beside the pointer.
+// Every page: the switch between light and dark, legends of charts, tooltips.
 (() => {
   const $ = (id) => document.getElementById(id);
 
@@ -10,7 +10,7 @@
     : matchMedia("(prefers-color-scheme: dark)").matches;
   $("theme").addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; });
 
-  // ---------------------------------------------------------------- charts
+  // ---------------------------------------------------------------- legends: a click hides a series, hovering dims the others
   for (const figure of document.querySelectorAll("figure[data-chart]")) {
     const parts = [...figure.querySelectorAll("svg.chart [data-series]")];
     for (const key of figure.querySelectorAll(".key")) {
@@ -24,6 +24,7 @@
       key.addEventListener("mouseleave", () => { for (const part of parts) part.classList.remove("off"); });
     }
   }
+  // ---------------------------------------------------------------- tooltips
   const tip = $("tip");
   document.addEventListener("mousemove", (event) => {
     const target = event.target.closest?.("[data-tip]");

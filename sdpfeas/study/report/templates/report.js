@@ -1,4 +1,5 @@
 "use strict";
+// The report: the table of cells with filters, sorting and downloads, the dialog about one cell, the two rankings.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byKey = new Map(data.cells.map((cell) => [cell.key, cell]));
@@ -10,7 +11,7 @@
     return node;
   };
 
-  // ---------------------------------------------------------------- numbers for people
+  // ---------------------------------------------------------------- number formats
   const time = (s) => {
     if (s === null || s === undefined) return "";
     if (s < 1e-3) return `${(s * 1e6).toFixed(0)} µs`;
@@ -57,7 +58,7 @@
   const compare = (a, b) => {
     const x = a[order.column], y = b[order.column];
     const none = (v) => v === null || v === undefined || v === "";
-    if (none(x) || none(y)) return none(x) - none(y);   // what is missing comes last, whichever way
+    if (none(x) || none(y)) return none(x) - none(y);   // missing values last in either order
     const sign = order.down ? -1 : 1;
     return sign * (numeric.has(order.column) ? x - y : String(x).localeCompare(String(y), undefined, { numeric: true }));
   };
