@@ -10,7 +10,7 @@ docs/paper.md shows the results. The modules, in the order in which they build o
 * ``competitors``: the methods of other authors, as scikit-learn estimators
 * ``methods``: every row of the tables, as a function from labelled samples to a projection
 * ``targets``: every table and figure, as rows, columns and numbers of splits
-* ``study``: one experiment (a method on a split), and a study of all experiments of the tables asked for
+* ``study``: one experiment (a method on a split), and the study of all experiments of the requested tables
 * ``summary``: means, deviations, significance, agreement with the published numbers
 * ``report``: Markdown, CSV and figures
 """

@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks.paper.methods import METHODS
 from benchmarks.paper.summary import Entry, TargetSummary, disagreements, published_time
-from sdpfeas.escaping import in_markdown
 
 # Internals: files and tables are written as `sdpfeas report` writes them.
+from sdpfeas.escaping import in_markdown
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
 from sdpfeas.io.tables import csv_table, markdown_table
@@ -26,7 +26,7 @@ __all__ = ["LEGEND", "Grid", "grids", "plain", "to_markdown", "write_figure", "w
 
 LEGEND = (
     "Ours first, the paper's after the slash. ✓: our mean is within one published standard deviation of the "
-    "published mean; ✗: it is not. n: splits that finished, where others were capped, failed or left out."
+    "published mean; ✗: it is not. n: splits that finished, if some hit a limit, failed or were left out."
 )
 
 NOTHING = "–"
@@ -69,7 +69,9 @@ def grids(summary: TargetSummary) -> list[Grid]:
 
 
 def _errors(summary: TargetSummary) -> list[list[str]]:
-    rows = [["trained on / tested", *(f"{a} / {b}" for a, b in (summary.sizes[p] for p in summary.places))]]
+    rows = [
+        ["training / test samples", *(f"{a} / {b}" for a, b in (summary.sizes[p] for p in summary.places))]
+    ]
     shown = [method for method in summary.target.methods if not METHODS[method].time_only]
     rows += [[METHODS[method].title, *map(_error, summary.row(method))] for method in shown]
     return rows
@@ -88,14 +90,14 @@ def _own_error(entry: Entry) -> str:
     if entry.mean is None:
         return _missing(entry)
     text = f"{entry.mean:.2f}" + ("" if entry.deviation is None else f" ({entry.deviation:.2f})")
-    lost = entry.capped + len(entry.failures)
+    lost = entry.timed_out + len(entry.failures)
     if lost or entry.planned < entry.column.runs:
         text += f", n = {len(entry.errors)} of {entry.column.runs}"
     return text
 
 
 def _missing(entry: Entry) -> str:
-    if entry.capped:
+    if entry.timed_out:
         return f"> {entry.limit:g} s"
     if entry.too_large:
         return "out of memory"
@@ -109,7 +111,7 @@ def _times(summary: TargetSummary) -> list[list[str]]:
 
 
 def _time(entry: Entry) -> str:
-    if entry.capped:
+    if entry.timed_out:
         text = f"> {entry.limit:g} s"
     elif entry.time is None:
         text = _missing(entry)
@@ -132,10 +134,12 @@ def _deltas(summary: TargetSummary) -> list[list[str]]:
     if {"wlda", "sd-wlda"} <= set(summary.target.methods):
         agree = []
         for place in summary.places:
-            apart, count = disagreements(summary.entries["wlda", place], summary.entries["sd-wlda", place])
-            words = f"{count - len(apart)} of {count}" if count else NOTHING
-            worst = max(apart.values(), key=abs, default=0.0)
-            agree.append(f"{words} ✗, up to {100.0 * worst:+.2g} %" if apart else words)
+            distances, count = disagreements(
+                summary.entries["wlda", place], summary.entries["sd-wlda", place]
+            )
+            words = f"{count - len(distances)} of {count}" if count else NOTHING
+            worst = max(distances.values(), key=abs, default=0.0)
+            agree.append(f"{words} ✗, up to {100.0 * worst:+.2g} %" if distances else words)
         rows.append(["SD-WLDA agrees with ours", *agree])
     return rows
 
@@ -198,7 +202,7 @@ def _notes(summary: TargetSummary) -> list[str]:
     for entry in summary.entries.values():
         where = f"{METHODS[entry.method].title} on {entry.column.title}"
         if entry.unfinished:
-            notes.append(f"† {where} ended by itself: {entry.unfinished[0]}")
+            notes.append(f"† {where} stopped before it converged: {entry.unfinished[0]}")
         if entry.not_run:
             notes.append(f"{where} was {entry.not_run[0]}")
         elif entry.failures:
@@ -225,7 +229,7 @@ def _plain_entry(table: str, entry: Entry) -> dict[str, Any]:
         "task": entry.column.task.label,
         "splits": len(entry.errors),
         "planned": entry.planned,
-        "capped": entry.capped,
+        "timed_out": entry.timed_out,
         "failed": len(entry.failures),
         "error": entry.mean,
         "deviation": entry.deviation,
@@ -330,7 +334,7 @@ def _curve(axes: Any, summary: TargetSummary, method: str, places: list[int], st
     entries = [(summary.target.columns[place].x, summary.entries[method, place]) for place in places]
     title = METHODS[method].title
     if summary.target.kind == "time":
-        points = [(x, entry.time) for x, entry in entries if entry.time is not None and not entry.capped]
+        points = [(x, entry.time) for x, entry in entries if entry.time is not None and not entry.timed_out]
         if points:
             axes.plot(*zip(*points, strict=True), label=title, **style)
         return

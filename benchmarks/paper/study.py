@@ -260,9 +260,11 @@ class PaperPlan(Plan[ExperimentCell]):
             if row["key"] not in smaller or row["state"] != "done" or row["outcome"] not in LIMITS:
                 continue
             if not row["reason"].startswith(NOT_RUN):
-                task, word = smaller[row["key"]], "capped" if row["outcome"] == LIMITS[0] else row["outcome"]
+                task = smaller[row["key"]]
                 size = f"{task.classes} classes, {task.size} dimensions"
-                return Record(outcome=row["outcome"], reason=f"{NOT_RUN}{word} on {task.name} ({size})")
+                return Record(
+                    outcome=row["outcome"], reason=f"{NOT_RUN}{row['outcome']} on {task.name} ({size})"
+                )
         return None
 
     def phases(self) -> list[PaperPlan]:
@@ -331,7 +333,7 @@ def _planned(task: Task, sizes: tuple[int, int], prints: dict[str, str]) -> Plan
         kind="experiment",
         rows=train,
         size=size,
-        summary=f"{train} trained on, {test} tested, {size} dimensions",
+        summary=f"{train} training and {test} test samples, {size} dimensions",
         card="",
         task=task,
         classes=task.class_count(),
@@ -341,7 +343,7 @@ def _planned(task: Task, sizes: tuple[int, int], prints: dict[str, str]) -> Plan
 def record_of(run: Run) -> Record:
     """The row of the database for a run: test error, time, bracket."""
     if run.end is not End.DONE:
-        reason = "killed at the cap" if run.end is End.TIMEOUT else run.detail
+        reason = "killed at the time limit" if run.end is End.TIMEOUT else run.detail
         return Record(outcome=run.end.value, reason=reason, solve_time=run.wall_time)
     score = Score(**run.value)
     lower, upper = score.bracket or (None, None)

@@ -187,7 +187,7 @@ class Entry:
         return statistics.fmean(self.times) if self.times else None
 
     @property
-    def capped(self) -> int:
+    def timed_out(self) -> int:
         """Number of splits that hit the time limit."""
         return sum(cell["outcome"] == "timeout" for cell in self.cells.values())
 
@@ -324,9 +324,9 @@ def disagreements(ours: Entry, theirs: Entry) -> tuple[dict[int, float], int]:
     number of splits on which both methods converged.
     """
     both = sorted(set(ours.closed) & set(theirs.closed))
-    apart = {split: _distance(ours.brackets[split], theirs.brackets[split]) for split in both}
+    distances = {split: _distance(ours.brackets[split], theirs.brackets[split]) for split in both}
     tol = TOLERANCE + EPSILON  # of the paper's bisection and of its infeasibility test
-    return {split: distance for split, distance in apart.items() if abs(distance) > tol}, len(both)
+    return {split: distance for split, distance in distances.items() if abs(distance) > tol}, len(both)
 
 
 def _distance(ours: tuple[float, float], theirs: tuple[float, float]) -> float:

@@ -280,7 +280,7 @@ TARGETS: dict[str, Target] = {
             ("lda", *_OURS),
             _ratios(),
             "error",
-            "trained on, %",
+            "training samples, %",
         ),
         Target(
             "fig2",

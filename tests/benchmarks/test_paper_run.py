@@ -292,9 +292,9 @@ def test_what_is_only_timed_is_not_run_beyond_a_smaller_one_at_the_cap(tmp_path)
         summary = summarise(plan, store.cells())[0]
     assert engine.asked == ["digits", "iris"] * 2 + ["iris"]
     entries = [summary.entries["primal-scs", place] for place in (0, 1)]
-    assert [entry.capped for entry in entries] == [1, 1]
-    assert entries[0].not_run == ["not run: capped on iris (3 classes, 4 dimensions)"]
-    assert "primal SDP (SCS) on Digits was not run: capped on iris" in to_markdown(summary, "", "")
+    assert [entry.timed_out for entry in entries] == [1, 1]
+    assert entries[0].not_run == ["not run: timeout on iris (3 classes, 4 dimensions)"]
+    assert "primal SDP (SCS) on Digits was not run: timeout on iris" in to_markdown(summary, "", "")
 
 
 def test_missing_data_are_skipped_with_the_reason(tmp_path, monkeypatch):

@@ -84,7 +84,7 @@ def test_errors_are_flagged_in_the_table():
     assert errors["LDA"] == "3.00 (0.00) / 3.19 (1.62) ✓"
     assert errors["WLDA (ours)"] == "30.00 (0.00) / 2.89 (1.67) ✗"
     assert errors["SD-WLDA (paper form)"] == "– / 2.89 (1.67)"
-    assert errors["trained on / tested"] == "105 / 45"
+    assert errors["training / test samples"] == "105 / 45"
     assert "primal SDP (SCS)" not in errors
 
 
@@ -105,7 +105,7 @@ def test_failures_and_early_ends_are_told():
     text = to_markdown(summary_of(lda=[failed], primal_scs=[early]), "a command", "a machine.")
     assert "LDA on Iris failed on 1 of 6: ValueError: no" in text
     assert "1 s † / 3.7s" in text
-    assert "† primal SDP (SCS) on Iris ended by itself: claims nothing" in text
+    assert "† primal SDP (SCS) on Iris stopped before it converged: claims nothing" in text
     assert "Made by `a command`. a machine." in text
 
 
