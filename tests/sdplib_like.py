@@ -63,8 +63,8 @@ def control(path: Path, n: int = 40) -> Path:
     The default has the sizes of control8: 861 variables, sides 80 and 40.
     """
     rng = np.random.default_rng(n)
-    a, b, c = (np.round(rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.3), 4) for _ in range(3))
-    a -= 8.0 * np.eye(n)
+    a, b, c = (np.round(rng.normal(size=(n, n)), 4) for _ in range(3))
+    a -= 15.0 * np.eye(n)
     matrices: list[tuple[np.ndarray, np.ndarray]] = [(np.zeros((2 * n, 2 * n)), -np.eye(n))]
     for i in range(n):
         for j in range(i, n):
