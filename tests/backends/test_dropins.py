@@ -7,10 +7,12 @@ its path only.
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sdplib_like
 
 import sdpfeas as sf
 from sdpfeas.backends.claimed import claimed_verdict
@@ -311,3 +313,40 @@ def test_a_package_that_is_missing_is_named(name: str, monkeypatch: pytest.Monke
     fine, why = solver.kind.available()
     assert not fine
     assert "no_such_package" in why
+
+
+def test_sdpa_takes_as_many_iterations_as_its_first_shows_to_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be stopped: control8 of SDPLIB took 16.8 s for a limit of 5 s."""
+    pytest.importorskip("sdpap", reason="SDPA is not installed")
+    problem = sf.read_sdpa(sdplib_like.control(tmp_path / "control.dat-s", 10), "primal")
+    kind = sf.find_solver(SOLVERS / "sdpa.py").kind
+    run, asked = kind._run, []
+
+    def slow(self: object, given: object, iterations: int) -> object:
+        asked.append(iterations)
+        time.sleep(0.1 * iterations)
+        return run(self, given, iterations)
+
+    monkeypatch.setattr(kind, "_run", slow)
+    begin = time.perf_counter()
+    result = sf.solve(problem, kind, time_limit=1.0)
+    assert time.perf_counter() - begin < 1.6
+    if asked:  # refused beforehand on a machine that is busy
+        assert asked[0] == 1
+        assert all(1 <= count <= 8 for count in asked[1:])
+        assert result.stop is sf.Stop.TIME_LIMIT or result.verdict is not sf.Verdict.UNDECIDED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["primal", "lmi"])
+@pytest.mark.parametrize("n", [25, 40])
+def test_sdpa_keeps_its_limit_on_control_problems(n: int, side: Any, tmp_path: Path) -> None:
+    """In processor time."""
+    pytest.importorskip("sdpap", reason="SDPA is not installed")
+    problem = sf.read_sdpa(sdplib_like.control(tmp_path / "control.dat-s", n), side)
+    for limit in (1.0, 5.0):
+        begin = time.process_time()
+        sf.solve(problem, SOLVERS / "sdpa.py", time_limit=limit)
+        assert time.process_time() - begin < 1.1 * limit + 0.5
