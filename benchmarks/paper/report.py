@@ -69,9 +69,8 @@ def grids(summary: TargetSummary) -> list[Grid]:
 
 
 def _errors(summary: TargetSummary) -> list[list[str]]:
-    rows = [
-        ["training / test samples", *(f"{a} / {b}" for a, b in (summary.sizes[p] for p in summary.places))]
-    ]
+    sizes = [summary.sizes[place] for place in summary.places]
+    rows = [["training / test samples", *(f"{train} / {test}" for train, test in sizes)]]
     shown = [method for method in summary.target.methods if not METHODS[method].time_only]
     rows += [[METHODS[method].title, *map(_error, summary.row(method))] for method in shown]
     return rows
@@ -134,9 +133,8 @@ def _deltas(summary: TargetSummary) -> list[list[str]]:
     if {"wlda", "sd-wlda"} <= set(summary.target.methods):
         agree = []
         for place in summary.places:
-            distances, count = disagreements(
-                summary.entries["wlda", place], summary.entries["sd-wlda", place]
-            )
+            ours, theirs = summary.entries["wlda", place], summary.entries["sd-wlda", place]
+            distances, count = disagreements(ours, theirs)
             words = f"{count - len(distances)} of {count}" if count else NOTHING
             worst = max(distances.values(), key=abs, default=0.0)
             agree.append(f"{words} ✗, up to {100.0 * worst:+.2g} %" if distances else words)

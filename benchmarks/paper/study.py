@@ -260,11 +260,9 @@ class PaperPlan(Plan[ExperimentCell]):
             if row["key"] not in smaller or row["state"] != "done" or row["outcome"] not in LIMITS:
                 continue
             if not row["reason"].startswith(NOT_RUN):
-                task = smaller[row["key"]]
+                task, outcome = smaller[row["key"]], row["outcome"]
                 size = f"{task.classes} classes, {task.size} dimensions"
-                return Record(
-                    outcome=row["outcome"], reason=f"{NOT_RUN}{row['outcome']} on {task.name} ({size})"
-                )
+                return Record(outcome=outcome, reason=f"{NOT_RUN}{outcome} on {task.name} ({size})")
         return None
 
     def phases(self) -> list[PaperPlan]:

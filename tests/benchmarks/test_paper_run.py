@@ -264,7 +264,7 @@ def test_what_is_only_timed_comes_last():
 
 
 class Clock:
-    """An engine on which everything is at the cap at once."""
+    """An engine on which every trial hits the time limit at once."""
 
     jobs = 1
 
@@ -282,7 +282,7 @@ class Clock:
         pass
 
 
-def test_what_is_only_timed_is_not_run_beyond_a_smaller_one_at_the_cap(tmp_path):
+def test_what_is_only_timed_is_skipped_if_a_smaller_problem_hit_the_time_limit(tmp_path):
     columns = tuple(Column(name, name.title(), Task(name), 2) for name in ("digits", "iris"))
     plan = plan_targets([Target("table1", "", ("primal-scs", "lda"), columns)], LIMITED)
     engine = Clock()

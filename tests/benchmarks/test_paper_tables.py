@@ -88,9 +88,9 @@ def test_errors_are_flagged_in_the_table():
     assert "primal SDP (SCS)" not in errors
 
 
-def test_capped_cells_are_shown_as_such():
-    capped = cell(outcome="timeout", time=300.1)
-    summary = summary_of(primal_scs=[capped], wlda=[cell(), capped, cell()], lda=[capped])
+def test_timeouts_are_shown_as_such():
+    timeout = cell(outcome="timeout", time=300.1)
+    summary = summary_of(primal_scs=[timeout], wlda=[cell(), timeout, cell()], lda=[timeout])
     times, errors = shown(summary, "Time"), shown(summary, "Test error")
     assert times["primal SDP (SCS)"] == "> 300 s / 3.7s"
     assert times["WLDA (ours)"].startswith("> 300 s")
