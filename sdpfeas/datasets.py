@@ -34,19 +34,7 @@ class DataError(SdpfeasError, ValueError):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Labelled samples.
-
-    Attributes
-    ----------
-    X : ndarray
-        Shape (samples, features).
-    y : ndarray
-        One label a sample.
-    name : str
-        What it is called.
-    source : str
-        Where it came from.
-    """
+    """Labelled samples."""
 
     X: FloatArray
     y: np.ndarray
@@ -67,17 +55,8 @@ class _Published:
 def load_dataset(name: str) -> Dataset:
     """Load a data set.
 
-    Parameters
-    ----------
-    name : str
-        One of :func:`dataset_names`.
-
-    Raises
-    ------
-    DataError
-        If there is none of that name, or it is not here and cannot be fetched.
-    MissingExtraError
-        If it comes with scikit-learn, which is not installed.
+    Raises ``DataError``: if there is none of that name, or it is not here and cannot be fetched. Raises
+    ``MissingExtraError``: if it comes with scikit-learn, which is not installed.
     """
     if name in _BUNDLED:
         X, y = _sklearn_datasets(name)[_BUNDLED[name]](return_X_y=True)
@@ -124,20 +103,10 @@ def prepared(
 ) -> tuple[FloatArray, np.ndarray]:
     """Load a data set, choose classes and samples, and reduce its features.
 
-    Parameters
-    ----------
-    name : str
-        The data set.
-    classes, first_class : int
-        Use so many classes, in the order of their labels, from this one on.
-    train : float, optional
-        Use this share of the samples of every class, drawn at random.
-    seed : int
-        Seed of that draw.
-    standardize : bool
-        Scale every feature to variance one.
-    pca : int, optional
-        Keep so many principal components of the samples used (all there are, if fewer).
+    ``classes, first_class``: use so many classes, in the order of their labels, from this one on.
+    ``train``: use this share of the samples of every class, drawn at random. ``standardize``: scale every
+    feature to variance one. ``pca``: keep so many principal components of the samples used (all there are,
+    if fewer).
     """
     X, y = choose_classes(load_dataset(name), first_class, classes)
     if train is not None:
@@ -157,17 +126,9 @@ def choose_classes(
 ) -> tuple[FloatArray, np.ndarray]:
     """The samples of some classes.
 
-    Parameters
-    ----------
-    data : Dataset
-        All samples.
-    first_class, classes : int
-        So many classes, in the order of their labels, from this one on.
+    ``first_class, classes``: so many classes, in the order of their labels, from this one on.
 
-    Raises
-    ------
-    DataError
-        If there are not so many, or fewer than two are asked for.
+    Raises ``DataError``: if there are not so many, or fewer than two are asked for.
     """
     labels = np.unique(data.y)
     last = labels.size if classes is None else first_class + classes
@@ -183,12 +144,7 @@ def choose_classes(
 def leading_axes(X: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """Mean and leading principal axes of samples, one axis a column.
 
-    Parameters
-    ----------
-    X : ndarray
-        Samples, shape (samples, features).
-    count : int
-        How many axes; all there are, if fewer.
+    ``count``: how many axes; all there are, if fewer.
     """
     if count < 1:
         raise DataError(f"pca must be at least 1, got {count!r}")

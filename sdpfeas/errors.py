@@ -62,12 +62,7 @@ class LimitError(SdpfeasError):
 class OutOfTime(LimitError):
     """Work does not fit into the time that is left.
 
-    Parameters
-    ----------
-    what : str
-        What it is.
-    needed, left : float, optional
-        Seconds; None if the time is up.
+    ``needed, left``: seconds; None if the time is up.
     """
 
     def __init__(self, what: str, needed: float | None = None, left: float | None = None) -> None:
@@ -76,15 +71,7 @@ class OutOfTime(LimitError):
 
 
 class OutOfMemory(LimitError):
-    """Work does not fit into the memory that is left.
-
-    Parameters
-    ----------
-    what : str
-        What it is.
-    needed, left : float
-        Bytes.
-    """
+    """Work does not fit into the memory that is left."""
 
     def __init__(self, what: str, needed: float, left: float) -> None:
         sizes = f"about {needed / 2**30:.2g} GiB needed, {left / 2**30:.2g} GiB left"
@@ -102,12 +89,7 @@ class RoundingWarning(UserWarning):
 def in_words(value: object, limit: int = 2000) -> str:
     """Text of anything, an exception included: cut to a length, fit to be stored, and never an error itself.
 
-    Parameters
-    ----------
-    value : object
-        Whatever a stranger's code handed over or raised.
-    limit : int
-        How many characters are kept.
+    ``value``: whatever a stranger's code handed over or raised.
     """
     kind = type(value).__name__
     try:
@@ -118,24 +100,12 @@ def in_words(value: object, limit: int = 2000) -> str:
 
 
 def storable(text: str) -> str:
-    """Text that files and databases can hold: UTF-8 has no lone surrogates, which odd file names bring.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-    """
+    """Text that files and databases can hold: UTF-8 has no lone surrogates, which odd file names bring."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def raised_where(error: BaseException) -> str:
-    """Where an exception was raised: the three innermost places, the innermost first, in one line.
-
-    Parameters
-    ----------
-    error : BaseException
-        The exception.
-    """
+    """Where an exception was raised: the three innermost places, the innermost first, in one line."""
     places = traceback.extract_tb(error.__traceback__)[::-1][:3]
     return ", called from ".join(f"{Path(p.filename).name}, line {p.lineno} ({p.name})" for p in places)
 
@@ -143,14 +113,7 @@ def raised_where(error: BaseException) -> str:
 def hint(name: str, known: Iterable[str], otherwise: str = "known:") -> str:
     """What to say when a name is not known: the nearest one that is, or all there are.
 
-    Parameters
-    ----------
-    name : str
-        The unknown name.
-    known : iterable of str
-        The known ones.
-    otherwise : str
-        What goes before the list of all.
+    ``otherwise``: what goes before the list of all.
     """
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)

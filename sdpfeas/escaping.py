@@ -26,12 +26,7 @@ FORMULA = re.compile(r"\s*[=+\-@|%]")
 def visible(text: str, *, lines: bool = False) -> str:
     r"""Text in one line, in which nothing hides.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
-    lines : bool
-        Keep line breaks and tabs: for text of several lines that was put together of harmless parts.
+    ``lines``: keep line breaks and tabs: for text of several lines that was put together of harmless parts.
     """
     kept = "\n\t" if lines else ""
     return UNSEEN.sub(
@@ -42,12 +37,7 @@ def visible(text: str, *, lines: bool = False) -> str:
 def in_terminal(text: object, *, lines: bool = False) -> str:
     """Text between the markup of Rich.
 
-    Parameters
-    ----------
-    text : object
-        Any text, or something that stands for one, such as a path.
-    lines : bool
-        As in :func:`visible`.
+    ``text``: any text, or something that stands for one, such as a path.
     """
     from rich.markup import escape
 
@@ -55,37 +45,17 @@ def in_terminal(text: object, *, lines: bool = False) -> str:
 
 
 def in_markdown(text: str) -> str:
-    """Text in a line of Markdown, or in a cell of a table.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-    """
+    """Text in a line of Markdown, or in a cell of a table."""
     return MARKED.sub(r"\\\g<0>", visible(text)).replace("&", "&amp;")
 
 
 def in_html(text: str, *, lines: bool = False) -> str:
-    """Text in an element of HTML or SVG, or in an attribute between quotes.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-    lines : bool
-        As in :func:`visible`.
-    """
+    """Text in an element of HTML or SVG, or in an attribute between quotes."""
     return html.escape(visible(text, lines=lines))
 
 
 def in_csv(value: Any) -> Any:
-    """A value in a table that a spreadsheet may open; only text changes.
-
-    Parameters
-    ----------
-    value : object
-        The value.
-    """
+    """A value in a table that a spreadsheet may open; only text changes."""
     if not isinstance(value, str):
         return value
     shown = visible(value, lines=True)
@@ -93,13 +63,7 @@ def in_csv(value: Any) -> Any:
 
 
 def in_figure(text: str) -> str:
-    """Text in a figure of Matplotlib.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-    """
+    """Text in a figure of Matplotlib."""
     return visible(text).replace("$", r"\$")
 
 

@@ -36,17 +36,9 @@ BROUGHT_BY = {"cvxopt": "solvers", "sdpap": "solvers"}
 def extra(name: str, what: str) -> Iterator[None]:
     """Import optional packages inside.
 
-    Parameters
-    ----------
-    name : str
-        The extra that brings them.
-    what : str
-        What needs them, as the beginning of a sentence.
+    ``what``: what needs them, as the beginning of a sentence.
 
-    Raises
-    ------
-    MissingExtraError
-        If they cannot be imported.
+    Raises ``MissingExtraError``: if they cannot be imported.
     """
     try:
         yield
@@ -62,12 +54,7 @@ def on_demand(module: str, places: Mapping[str, Sequence[str]]) -> Callable[[str
 
     Type checkers do not see through it: write the same imports down under ``TYPE_CHECKING``.
 
-    Parameters
-    ----------
-    module : str
-        The module, ``__name__``.
-    places : mapping
-        For modules, the names that are taken from each.
+    ``places``: for modules, the names that are taken from each.
     """
     place = {name: where for where, names in places.items() for name in names}
 

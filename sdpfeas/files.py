@@ -45,17 +45,9 @@ UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 def parse_size(text: str, what: str) -> int:
     """Bytes from ``"4G"``, ``"512M"`` or a plain number.
 
-    Parameters
-    ----------
-    text : str
-        The size.
-    what : str
-        What it is the size of, for the message.
+    ``what``: what it is the size of, for the message.
 
-    Raises
-    ------
-    OptionError
-        If it is not such a size.
+    Raises ``OptionError``: if it is not such a size.
     """
     match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
     if match is None:
@@ -64,13 +56,7 @@ def parse_size(text: str, what: str) -> int:
 
 
 def show_size(count: int) -> str:
-    """Bytes for people.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    """
+    """Bytes for people."""
     for unit, name in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if count >= unit:
             # In whole numbers: the count may be beyond any float.
@@ -82,10 +68,7 @@ def show_size(count: int) -> str:
 def read_limit() -> int:
     """The reading limit in bytes, as the environment has it now.
 
-    Raises
-    ------
-    OptionError
-        If the environment names something that is no size.
+    Raises ``OptionError``: if the environment names something that is no size.
     """
     text = os.environ.get(LIMIT_VARIABLE, "")
     return parse_size(text, LIMIT_VARIABLE) if text.strip() else READ_LIMIT
@@ -94,19 +77,10 @@ def read_limit() -> int:
 def require_room(count: int, what: str, *, each: int = 1) -> None:
     """Refuse what counts for more than the reading limit.
 
-    Parameters
-    ----------
-    count : int
-        How many things there are.
-    what : str
-        What they are, in the plural.
-    each : int
-        Bytes that one of them counts for: what it will take in memory, or what takes as long to handle.
+    ``what``: what they are, in the plural. ``each``: bytes that one of them counts for: what it will take
+    in memory, or what takes as long to handle.
 
-    Raises
-    ------
-    FileFormatError
-        If that is too much.
+    Raises ``FileFormatError``: if that is too much.
     """
     limit = read_limit()
     if count * each > limit:
@@ -121,17 +95,10 @@ def require_room(count: int, what: str, *, each: int = 1) -> None:
 def read_within(stream: BufferedIOBase, each: int = 1) -> bytes:
     """All that a stream holds, if that is within the reading limit.
 
-    Parameters
-    ----------
-    stream : binary stream
-        An open file, maybe unpacked on the way; never more than the limit is taken from it.
-    each : int
-        Bytes that one of its bytes counts for.
+    ``stream``: an open file, maybe unpacked on the way; never more than the limit is taken from it.
+    ``each``: bytes that one of its bytes counts for.
 
-    Raises
-    ------
-    FileFormatError
-        If it holds more.
+    Raises ``FileFormatError``: if it holds more.
     """
     parts, count, most = [], 0, read_limit() // each
     while part := stream.read(min(CHUNK, most + 1 - count)):
@@ -144,19 +111,9 @@ def read_within(stream: BufferedIOBase, each: int = 1) -> bytes:
 def read_file(path: str | PathLike[str], each: int = 1) -> bytes:
     """The content of a file, if that is within the reading limit.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    each : int
-        Bytes that one of its bytes counts for.
+    ``each``: bytes that one of its bytes counts for.
 
-    Raises
-    ------
-    FileFormatError
-        If it holds more.
-    OSError
-        If it cannot be read.
+    Raises ``FileFormatError``: if it holds more. Raises ``OSError``: if it cannot be read.
     """
     with Path(path).open("rb") as file:
         require_room(os.fstat(file.fileno()).st_size, "bytes", each=each)
@@ -166,15 +123,7 @@ def read_file(path: str | PathLike[str], each: int = 1) -> bytes:
 def require_place(path: Path) -> None:
     """Refuse a place where no file can be written.
 
-    Parameters
-    ----------
-    path : Path
-        The file that will be written.
-
-    Raises
-    ------
-    FileWriteError
-        With the reason.
+    ``path``: the file that will be written.
     """
     if path.is_dir():
         raise FileWriteError(f"{path}: cannot be written: it is a folder; name a file in it")
@@ -189,15 +138,8 @@ def require_place(path: Path) -> None:
 def writing(path: str | PathLike[str]) -> Iterator[None]:
     """Write a file inside; where that fails no half of it is left, and the error names it.
 
-    Parameters
-    ----------
-    path : path
-        The file that is written.
-
-    Raises
-    ------
-    FileWriteError
-        If the disk is full, the folder is missing or not ours to write to, and the like.
+    Raises ``FileWriteError``: if the disk is full, the folder is missing or not ours to write to, and the
+    like.
     """
     target = Path(path)
     before = _stamp(target)

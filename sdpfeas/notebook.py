@@ -23,23 +23,7 @@ _BADGE = "display:inline-block;border-radius:4px;padding:1px 8px;color:#fff;font
 
 @dataclass(frozen=True)
 class Card:
-    """What a notebook shows of one object. All text is escaped here; pictures come from ``pictures``.
-
-    Attributes
-    ----------
-    badge : str
-        The word that matters most.
-    tone : str
-        One of ``TONES``.
-    title : str
-        What stands beside the badge.
-    facts : sequence of (str, str)
-        Names and values.
-    picture : str
-        An SVG element, or nothing.
-    note : str
-        A sentence at the end.
-    """
+    """What a notebook shows of one object. All text is escaped here; pictures come from ``pictures``."""
 
     badge: str
     tone: str
@@ -98,10 +82,7 @@ def _short(text: str, most: int) -> str:
 def bars(shares: Sequence[tuple[str, float]]) -> str:
     """Horizontal bars with their names: shares of a whole.
 
-    Parameters
-    ----------
-    shares : sequence of (str, float)
-        Names and shares between 0 and 1.
+    ``shares``: names and shares between 0 and 1.
     """
     if not shares:
         return ""
@@ -120,10 +101,7 @@ def bars(shares: Sequence[tuple[str, float]]) -> str:
 def spectrum(blocks: Sequence[tuple[str, Sequence[float]]]) -> str:
     """For every block its eigenvalues, the largest first, as sticks above (or below) zero.
 
-    Parameters
-    ----------
-    blocks : sequence of (str, sequence of float)
-        Names and eigenvalues (of a vector: entries).
+    ``blocks``: names and eigenvalues (of a vector: entries).
     """
     left, line = 110.0, 40.0
     body, k = "", 0
@@ -155,10 +133,7 @@ def spectrum(blocks: Sequence[tuple[str, Sequence[float]]]) -> str:
 def closing(brackets: Sequence[tuple[float, float]]) -> str:
     """A bracket that closes, from left to right.
 
-    Parameters
-    ----------
-    brackets : sequence of (float, float)
-        Lower and upper ends, the first bracket first.
+    ``brackets``: lower and upper ends, the first bracket first.
     """
     ends = [value for bracket in brackets for value in bracket if math.isfinite(value)]
     if not ends or len(brackets) < 2:  # one bracket alone closes nothing

@@ -63,18 +63,7 @@ JSON_ROOM = 32
 class Format:
     """One kind of file.
 
-    Attributes
-    ----------
-    noun : str
-        What it holds, in one word.
-    version : int
-        The version that is written, and read.
-    version_key : str
-        Where the header says so.
-    compressed : bool
-        Whether arrays are compressed.
-    also : tuple of int
-        Other versions that are read.
+    ``noun``: what it holds, in one word. ``version``: the version that is written, and read.
     """
 
     noun: str
@@ -96,14 +85,8 @@ class Format:
     ) -> bytes:
         """The bytes of a file.
 
-        Parameters
-        ----------
-        header : mapping
-            Everything but the arrays.
-        arrays : mapping
-            The arrays by name, none of them ``header``.
-        default : callable, optional
-            Makes of what JSON cannot hold something that it can; as in :func:`json.dumps`.
+        ``arrays``: the arrays by name, none of them ``header``. ``default``: makes of what JSON cannot hold
+        something that it can; as in :func:`json.dumps`.
         """
         full = {"format": self.name, self.version_key: self.version, **header}
         text = np.frombuffer(json.dumps(full, default=default).encode(), dtype=np.uint8)
@@ -117,10 +100,7 @@ class Format:
     def unpack(self, data: bytes) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
         """Header and arrays of a file; whatever is found missing or wrong while they are used is damage.
 
-        Raises
-        ------
-        FileFormatError
-            If the bytes are not such a file, of another version, or damaged.
+        Raises ``FileFormatError``: if the bytes are not such a file, of another version, or damaged.
         """
         content = self._open(data)
         try:
@@ -155,17 +135,9 @@ class Format:
 def unpack_arrays(data: bytes, wanted: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` archive by name; raises one of ``UNREADABLE`` if it is none, or damaged.
 
-    Parameters
-    ----------
-    data : bytes
-        The archive.
-    wanted : collection of str, optional
-        Names of the arrays to read; all of them if not given.
+    ``wanted``: names of the arrays to read; all of them if not given.
 
-    Raises
-    ------
-    FileFormatError
-        If the arrays are too large.
+    Raises ``FileFormatError``: if the arrays are too large.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {
@@ -207,17 +179,9 @@ def _unpack_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarr
 def load(path: str | PathLike[str], unpack: Callable[[bytes], Content]) -> Content:
     """Read a file, and let every complaint name it.
 
-    Parameters
-    ----------
-    path : str or PathLike
-        The file.
-    unpack : callable
-        Makes of its bytes what is asked for.
+    ``unpack``: makes of its bytes what is asked for.
 
-    Raises
-    ------
-    FileFormatError
-        If the file cannot be read, or is refused by ``unpack``.
+    Raises ``FileFormatError``: if the file cannot be read, or is refused by ``unpack``.
     """
     try:
         return unpack(read_file(path))

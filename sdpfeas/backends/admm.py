@@ -53,22 +53,10 @@ from sdpfeas.verifier.verdicts import Stop
 class AdmmOptions:
     """Options of :class:`Admm`.
 
-    Attributes
-    ----------
-    max_iterations : int
-        Steps of each of the two runs, over all margins.
-    margin : float
-        By how much the problem is tightened and widened at first, relative to its size.
-    min_margin : float
-        The last margin that is tried.
-    relaxation : float
-        Over-relaxation, between 0 and 2; 1 is plain ADMM.
-    screen_every : int
-        Steps between two screens.
-    penalty : float
-        Weight of the rows against the sets, to begin with.
-    adaptive : bool
-        Let the penalty follow the residuals.
+    ``max_iterations``: steps of each of the two runs, over all margins. ``margin``: by how much the problem
+    is tightened and widened at first, relative to its size. ``min_margin``: the last margin that is tried.
+    ``relaxation``: over-relaxation, between 0 and 2; 1 is plain ADMM. ``penalty``: weight of the rows
+    against the sets, to begin with. ``adaptive``: let the penalty follow the residuals.
     """
 
     max_iterations: int = 20_000

@@ -64,10 +64,8 @@ SHARE = 0.5
 class AutoOptions:
     """Options of ``auto``.
 
-    Attributes
-    ----------
-    order : str
-        Backends to try, in this order, separated by commas; empty: chosen by the shape of the problem.
+    ``order``: backends to try, in this order, separated by commas; empty: chosen by the shape of the
+    problem.
     """
 
     order: str = ""

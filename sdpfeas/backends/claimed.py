@@ -43,11 +43,6 @@ def claimed_verdict(claim: Claim) -> Verdict | None:
 
     A backend may say it outright in ``info["claimed"]``. Otherwise its status word is read. One that
     maximises a margin is "solved" either way: there the sign of ``info["margin"]`` is the claim.
-
-    Parameters
-    ----------
-    claim : Claim
-        What the backend handed in.
     """
     said = claim.info.get("claimed")
     if isinstance(said, str) and said in set(Verdict):
@@ -74,11 +69,6 @@ def read_claim(returned: Any) -> Claim:
 
     The claim read is made of plain arrays, words and numbers, whatever the backend made it of. Shapes are
     for the verifier to judge, and ``info`` stays as it is.
-
-    Parameters
-    ----------
-    returned : object
-        What the backend returned.
     """
     try:
         if not isinstance(returned, Claim):
@@ -134,13 +124,7 @@ def unpack_claim(data: Any) -> Claim:
 
 
 def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """What a backend said beside its claim, made of data that any process can load.
-
-    Parameters
-    ----------
-    info : mapping
-        The ``info`` of a claim.
-    """
+    """What a backend said beside its claim, made of data that any process can load."""
     return {key: _plain(value) for key, value in info.items()}
 
 

@@ -29,19 +29,10 @@ __all__ = ["Clarabel", "ClarabelOptions"]
 class ClarabelOptions(DirectOptions):
     """Options of ``clarabel``, besides those of :class:`DirectOptions`.
 
-    Attributes
-    ----------
-    tolerance : float
-        Clarabel's relative and absolute tolerances of gap and feasibility.
-    tolerance_infeasible : float
-        Clarabel's tolerances of infeasibility.
-    max_iterations : int
-        Interior-point iterations at most.
-    regularization : float
-        Static regularisation of the linear systems. Clarabel's own default of 1e-8 makes it fail at the first
-        iteration on some problems with free blocks.
-    threads : int
-        Threads for the linear algebra; 0 lets Clarabel choose.
+    ``tolerance``: clarabel's relative and absolute tolerances of gap and feasibility. ``regularization``:
+    static regularisation of the linear systems. Clarabel's own default of 1e-8 makes it fail at the first
+    iteration on some problems with free blocks. ``threads``: threads for the linear algebra; 0 lets
+    Clarabel choose.
     """
 
     tolerance: float = 1e-8

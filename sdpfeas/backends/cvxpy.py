@@ -28,15 +28,9 @@ COSTS = {"CLARABEL": clarabel_cost, "SCS": splitting_cost}
 class CvxpyOptions:
     """Options of ``cvxpy``.
 
-    Attributes
-    ----------
-    solver : str
-        Name of the solver, in cvxpy's spelling.
-    objective : {"auto", "none", "margin"}
-        Ask for any point, or for the one deepest inside; "auto" begins with "none" and goes on with the other
-        where nothing is proved.
-    settings : dict
-        The solver's own settings, handed on as they are.
+    ``solver``: name of the solver, in cvxpy's spelling. ``objective``: ask for any point, or for the one
+    deepest inside; "auto" begins with "none" and goes on with the other where nothing is proved.
+    ``settings``: the solver's own settings, handed on as they are.
     """
 
     solver: str = "CLARABEL"

@@ -25,14 +25,7 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
     Whatever a backend raises becomes a claim that says so; only an interrupt passes through. If the backend
     stopped because something it offered was granted, the claim holds that.
 
-    Parameters
-    ----------
-    backend : FeasibilityBackend
-        The backend.
-    problem : FeasibilityProblem
-        The problem in its own units.
-    inquiry : Inquiry
-        What it is asked besides the problem.
+    ``problem``: the problem in its own units. ``inquiry``: what it is asked besides the problem.
     """
     try:
         with limited(inquiry.limit):
@@ -52,17 +45,8 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
 
 
 def ask_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inquiry) -> Claim:
-    """Let a backend maximise an objective: with slacks for LMIs, and without the sets that it does not take.
-
-    Parameters
-    ----------
-    backend : FeasibilityBackend
-        One that takes an objective.
-    program : ConicProgram
-        Problem and objective.
-    inquiry : Inquiry
-        What it is asked besides.
-    """
+    """Let a backend maximise an objective: with slacks for LMIs, and without the sets that it does not
+    take."""
     problem = program.problem
     foreign = any(type(block) not in backend.sets for block in _sets(problem))
     if problem.lmis and (foreign or not backend.maximises_lmis):

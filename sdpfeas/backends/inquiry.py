@@ -84,13 +84,7 @@ Callback = Callable[[Progress], Any]
 
 
 class Listener:
-    """Hears of a backend's progress, and of what it offers before the verifier does.
-
-    Parameters
-    ----------
-    callback : callable, optional
-        Called with every :class:`Progress`.
-    """
+    """Hears of a backend's progress, and of what it offers before the verifier does."""
 
     def __init__(self, callback: Callback | None = None) -> None:
         self._callback = callback
@@ -430,13 +424,7 @@ def _digest(case: Case[Any]) -> bytes:
 
 
 def proof_work(problem: FeasibilityProblem) -> Work:
-    """What a typical proof takes: row values, definiteness of every block, and the equality rows.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    """
+    """What a typical proof takes: row values, definiteness of every block, and the equality rows."""
     sides = [float(n) for n in problem.sides]
     cubes = sum(n**3 for n in sides)
     total = problem.work.times(4.0).plus(Work(products=4.0 * cubes, cubes=cubes))

@@ -22,16 +22,8 @@ __all__ = ["Scs", "ScsOptions"]
 class ScsOptions(DirectOptions):
     """Options of ``scs``, besides those of :class:`DirectOptions`.
 
-    Attributes
-    ----------
-    eps : float
-        SCS's relative and absolute tolerances.
-    eps_infeasible : float
-        SCS's tolerance of infeasibility and unboundedness.
-    max_iterations : int
-        Iterations at most.
-    acceleration : int
-        Memory of the Anderson acceleration; 0 switches it off.
+    ``eps``: SCS's relative and absolute tolerances. ``eps_infeasible``: SCS's tolerance of infeasibility
+    and unboundedness. ``acceleration``: memory of the Anderson acceleration; 0 switches it off.
     """
 
     eps: float = 1e-6

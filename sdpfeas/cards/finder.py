@@ -27,12 +27,7 @@ PACKAGE = Path(__file__).parent.parent
 def is_path(spec: str | Path, endings: tuple[str, ...]) -> bool:
     """Whether something is asked for by its path rather than by its name.
 
-    Parameters
-    ----------
-    spec : str or Path
-        What is asked for.
-    endings : tuple of str
-        Endings of files that it could be.
+    ``endings``: endings of files that it could be.
     """
     return isinstance(spec, Path) or spec.endswith(endings) or "/" in spec
 
@@ -48,14 +43,8 @@ def shipped_cards(folder: str) -> Path:
 class Finder:
     """Finds solvers, or problems and families, by name.
 
-    Attributes
-    ----------
-    folder : str
-        The folder with cards and drop-in files: ``solvers`` or ``problems``.
-    group : str
-        The group of entry points.
-    built_in : mapping
-        Targets, as entry points have them, of what ships inside the package; imported when asked for.
+    ``folder``: the folder with cards and drop-in files: ``solvers`` or ``problems``. ``built_in``: targets,
+    as entry points have them, of what ships inside the package; imported when asked for.
     """
 
     folder: str
@@ -78,14 +67,8 @@ class Finder:
     def find(self, name: str, card: Path | None = None, *, cards: bool = True) -> EntryPoint | Path | None:
         """What a name stands for: an entry point to load, the path of a card or of code, or None.
 
-        Parameters
-        ----------
-        name : str
-            The name.
-        card : Path, optional
-            A card that was named by its path: code beside it is found, too.
-        cards : bool
-            Whether a card will do, or only code.
+        ``card``: a card that was named by its path: code beside it is found, too. ``cards``: whether a card
+        will do, or only code.
         """
         if name in self.built_in:  # without reading what else is installed, which takes a while
             return self._entry(name)
@@ -102,19 +85,9 @@ class Finder:
     def code(self, named: str, card: Path, *, by_path: bool) -> Path:
         """The path of the code that a card gives by its path, if the card may.
 
-        Parameters
-        ----------
-        named : str
-            What stands in the card.
-        card : Path
-            The card.
-        by_path : bool
-            Whether the user named the card by its path.
+        ``by_path``: whether the user named the card by its path.
 
-        Raises
-        ------
-        CardError
-            If the card was found by its name.
+        Raises ``CardError``: if the card was found by its name.
         """
         if not by_path:
             raise CardError(f"{card}: {self.why_not(card)}")

@@ -23,20 +23,11 @@ class NoOptions:
 def parse_options(kind: type[T], values: Mapping[str, Any], owner: str) -> T:
     """Build an options dataclass from plain values.
 
-    Parameters
-    ----------
-    kind : type
-        A dataclass whose fields are annotated with bool, int, float, str, ``Literal`` or an optional of
-        these. Its ``__post_init__`` may raise ValueError for values out of range.
-    values : mapping
-        Option values by name, as given by a caller or a card.
-    owner : str
-        Whose options they are, for messages.
+    ``kind``: a dataclass whose fields are annotated with bool, int, float, str, ``Literal`` or an optional
+    of these. Its ``__post_init__`` may raise ValueError for values out of range. ``values``: option values
+    by name, as given by a caller or a card. ``owner``: whose options they are, for messages.
 
-    Raises
-    ------
-    OptionError
-        For an unknown name (with a suggestion), a wrong type, or a value out of range.
+    Raises ``OptionError``: for an unknown name (with a suggestion), a wrong type, or a value out of range.
     """
     hints = get_type_hints(kind) if values else {}
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]

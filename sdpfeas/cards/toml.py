@@ -22,10 +22,7 @@ __all__ = ["located", "parse_toml", "raise_all", "read_card"]
 def read_card(path: Path) -> tuple[dict[str, Any], str]:
     """Read a card: what it holds, and its text.
 
-    Raises
-    ------
-    CardError
-        If it cannot be read, is too large for a card, or is not TOML.
+    Raises ``CardError``: if it cannot be read, is too large for a card, or is not TOML.
     """
     try:
         text = read_file(path, CARD_ROOM).decode()
@@ -41,16 +38,8 @@ def read_card(path: Path) -> tuple[dict[str, Any], str]:
 def parse_toml(text: str) -> dict[str, Any]:
     """What TOML text holds.
 
-    Parameters
-    ----------
-    text : str
-        The text.
-
-    Raises
-    ------
-    ValueError
-        If it is not TOML, or nothing that a card could hold: nested too deeply, or with integers of more than
-        64 bits.
+    Raises ``ValueError``: if it is not TOML, or nothing that a card could hold: nested too deeply, or with
+    integers of more than 64 bits.
     """
     too_deep = f"nested more than {MAX_DEPTH} deep"
     try:
@@ -79,12 +68,7 @@ QUOTED = re.compile(r"'([^']+)'")
 def located(error: Exception, spec: str) -> str:
     """The message of an error with file and line in front, as far as the line can be told.
 
-    Parameters
-    ----------
-    error : Exception
-        What reading a card raised.
-    spec : str
-        The path or name that was asked for.
+    ``spec``: the path or name that was asked for.
     """
     message = str(error)
     if ALREADY_LOCATED.match(message):
@@ -99,10 +83,7 @@ def located(error: Exception, spec: str) -> str:
 def raise_all(errors: list[str]) -> None:
     """Raise one error for all of them, if there are any.
 
-    Raises
-    ------
-    CardError
-        With one line per error.
+    Raises ``CardError``: with one line per error.
     """
     if not errors:
         return

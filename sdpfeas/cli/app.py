@@ -107,10 +107,7 @@ def options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The arguments; those of the process if not given.
+    ``arguments``: the arguments; those of the process if not given.
     """
     _use_any_name()
     given = list(sys.argv[1:] if arguments is None else arguments)

@@ -67,13 +67,7 @@ def err() -> Console:
 
 
 def busy(words: str) -> Status:
-    """Say what goes on, as long as it does.
-
-    Parameters
-    ----------
-    words : str
-        What goes on; any text.
-    """
+    """Say what goes on, as long as it does."""
     console = err()
     plain = not console.encoding.lower().startswith("utf")
     return console.status(in_terminal(words), spinner="line" if plain else "dots")

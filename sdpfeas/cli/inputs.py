@@ -37,21 +37,9 @@ def load_member(
 ) -> tuple[Any, str]:
     """The one problem or family a file or card stands for.
 
-    Parameters
-    ----------
-    spec : str
-        A file, a card, or the name of a card.
-    side : str
-        For files with two sides, the one to read.
-    seed : int
-        Seed, for what is drawn at random.
-    member : dict, optional
-        Values of the sweep that pick one member of a card that has several.
-
-    Returns
-    -------
-    tuple
-        What was built, and its label.
+    ``spec``: a file, a card, or the name of a card. ``side``: for files with two sides, the one to read.
+    ``seed``: seed, for what is drawn at random. ``member``: values of the sweep that pick one member of a
+    card that has several.
     """
     wanted = member or {}
     card = named_problem(spec)

@@ -39,20 +39,8 @@ def run_shown(
 ) -> int:
     """Run the missing cells of a study and show progress; returns how many were computed.
 
-    Parameters
-    ----------
-    store : Store
-        The database.
-    plan : Plan
-        The cells.
-    engine : Engine
-        Where they run.
-    retry : Retry, optional
-        Finished cells to compute again.
-    keep_evidence : bool
-        Whether to store points and certificates.
-    command : str, optional
-        Command line to store with the run; default: that of ``sdpfeas``.
+    ``keep_evidence``: whether to store points and certificates. ``command``: command line to store with the
+    run; default: that of ``sdpfeas``.
     """
     if again := len(store.crashed() & {cell.key for cell in plan.cells}):
         err().print(f"{again} {'cell' if again == 1 else 'cells'} whose worker died: tried once more")
@@ -70,14 +58,8 @@ def run_shown(
 class StudyProgress:
     """Shows how a study is getting on; used as a listener of the runner, and as a context.
 
-    Parameters
-    ----------
-    plan : Plan
-        The cells.
-    done : collection of str
-        Keys of the cells that need not be computed.
-    console : Console
-        Where to show it; on something that is no terminal only milestones are printed.
+    ``done``: keys of the cells that need not be computed. ``console``: where to show it; on something that
+    is no terminal only milestones are printed.
     """
 
     def __init__(self, plan: Plan[Any], done: Collection[str], console: Console) -> None:

@@ -60,13 +60,7 @@ _EXACT_PRODUCTS = 100_000
 
 
 def require_accepted(problem: Any) -> None:
-    """Refuse a problem unless its canonical form can be trusted to say the same.
-
-    Parameters
-    ----------
-    problem : cvxpy.Problem
-        The problem.
-    """
+    """Refuse a problem unless its canonical form can be trusted to say the same."""
     if problem.is_mixed_integer():
         whole = [v.name() for v in problem.variables() if v.attributes["boolean"] or v.attributes["integer"]]
         raise ProblemError(
@@ -98,11 +92,6 @@ def left_out(constraint: Any) -> list[Any]:
 
     ``x**p`` with ``p > 1`` is infinite for negative ``x`` unless ``p`` is a power of two; the canonical form
     of ``x**(4/3)`` is that of ``abs(x)**(4/3)``.
-
-    Parameters
-    ----------
-    constraint : cvxpy.Constraint
-        The constraint.
     """
     return [atom.args[0] >= 0 for atom in atoms([constraint]) if _asks_for_sign(atom)]
 

@@ -32,20 +32,10 @@ from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, Seco
 class Cone:
     """Rows of a canonical form that are entries of a member ``X`` of a set.
 
-    Attributes
-    ----------
-    block : BlockSet
-        The set.
-    rows : ndarray
-        All rows of the cone.
-    first : ndarray
-        Those that say it all; the others repeat them, maybe with the opposite sign.
-    view, spread : sparse array
-        ``view @ vec(X)`` are the first rows, and ``spread @`` these rows ``vec(X)``.
-    copies : sparse array, optional
-        How a multiplier of a first row is shared among it and its repetitions; none if there are none.
-    as_lmi : bool
-        Whether it is posed as an LMI where its rows are more than variables.
+    ``first``: those that say it all; the others repeat them, maybe with the opposite sign. ``view,
+    spread``: ``view @ vec(X)`` are the first rows, and ``spread @`` these rows ``vec(X)``. ``copies``: how
+    a multiplier of a first row is shared among it and its repetitions; none if there are none. ``as_lmi``:
+    whether it is posed as an LMI where its rows are more than variables.
     """
 
     block: BlockSet
@@ -76,10 +66,7 @@ class Cone:
 def second_order(rows: np.ndarray) -> Cone:
     """A second-order cone.
 
-    Parameters
-    ----------
-    rows : ndarray
-        The bound, then what it bounds the length of.
+    ``rows``: the bound, then what it bounds the length of.
     """
     same = sp.eye_array(rows.size, format="csr")
     # As LMIs they are solved as fast, but where one defines the bound of the next (as in x**4) certificates
@@ -90,10 +77,7 @@ def second_order(rows: np.ndarray) -> Cone:
 def semidefinite(rows: np.ndarray) -> Cone:
     """A semidefinite cone.
 
-    Parameters
-    ----------
-    rows : ndarray
-        The lower triangle, column by column.
+    ``rows``: the lower triangle, column by column.
     """
     n = (math.isqrt(8 * rows.size + 1) - 1) // 2
     return Cone(PSD(n), rows, rows, *_symmetric(n))
@@ -102,17 +86,9 @@ def semidefinite(rows: np.ndarray) -> Cone:
 def hermitian(matrix: Any, b: FloatArray, rows: np.ndarray) -> Cone | None:
     """A Hermitian semidefinite cone, if a semidefinite one is that: real and imaginary part, each twice.
 
-    Parameters
-    ----------
-    matrix, b
-        The canonical form.
-    rows : ndarray
-        The rows of the semidefinite cone ``[[Re, -Im], [Im, Re]]``.
+    ``rows``: the rows of the semidefinite cone ``[[Re, -Im], [Im, Re]]``.
 
-    Returns
-    -------
-    Cone or None
-        None if its rows are other ones, or if a number of ``Re + Im`` would be rounded.
+    Returns: none if its rows are other ones, or if a number of ``Re + Im`` would be rounded.
     """
     side = (math.isqrt(8 * rows.size + 1) - 1) // 2
     if side % 2 or side == 0:
@@ -284,15 +260,9 @@ class _Ties:
 class Blocks:
     """The blocks of a canonical form.
 
-    Parameters
-    ----------
-    form : CanonicalForm
-        The form.
-    lmis : bool
-        Whether semidefinite constraints on more than variables become LMIs; otherwise, like second-order
-        cones, blocks of slacks with equality rows.
-    cost : ndarray, optional
-        An objective, one number for every variable: those it asks for are not left out.
+    ``lmis``: whether semidefinite constraints on more than variables become LMIs; otherwise, like
+    second-order cones, blocks of slacks with equality rows. ``cost``: an objective, one number for every
+    variable: those it asks for are not left out.
     """
 
     def __init__(self, form: CanonicalForm, *, lmis: bool = True, cost: FloatArray | None = None) -> None:

@@ -25,13 +25,9 @@ def reader(
 ) -> Any:
     """Make such a solver.
 
-    Parameters
-    ----------
-    answer : callable, optional
-        Takes the data cvxpy compiled, what it needs for the way back, and the options of ``Problem.solve``;
-        returns a ``cvxpy.reductions.Solution``. Without it the solver solves nothing.
-    admit : callable, optional
-        Takes the problem before cvxpy compiles it, and raises an error if it is not to be solved.
+    ``answer``: takes the data cvxpy compiled, what it needs for the way back, and the options of
+    ``Problem.solve``; returns a ``cvxpy.reductions.Solution``. Without it the solver solves nothing.
+    ``admit``: takes the problem before cvxpy compiles it, and raises an error if it is not to be solved.
     """
     from cvxpy.constraints import SOC, NonNeg, SvecPSD, Zero
     from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
@@ -132,17 +128,10 @@ _CONES = ("Zero", "NonNeg", "SOC", "SvecPSD")
 class CanonicalForm:
     """``b - matrix @ x`` in a product of cones, ``x`` free.
 
-    Attributes
-    ----------
-    matrix, b
-        The data; ``matrix`` holds every entry once, in order, and no zeros.
-    zero, nonneg : ndarray
-        The rows that are zero, and those that are not negative.
-    second_order, semidefinite : list of ndarray
-        For every cone its rows: the bound first, then what it bounds the length of; the lower triangle column
-        by column.
-    pieces : tuple of (int, ndarray)
-        The rows of every constraint of the form, with the number cvxpy knows it by.
+    ``matrix, b``: the data; ``matrix`` holds every entry once, in order, and no zeros. ``zero, nonneg``:
+    the rows that are zero, and those that are not negative. ``second_order, semidefinite``: for every cone
+    its rows: the bound first, then what it bounds the length of; the lower triangle column by column.
+    ``pieces``: the rows of every constraint of the form, with the number cvxpy knows it by.
     """
 
     matrix: Any
@@ -221,14 +210,8 @@ class CanonicalForm:
     def completing(self, x: FloatArray, open_columns: np.ndarray, slack: float) -> CanonicalForm | None:
         """The form in some columns only, the others being given; None if no row asks for them.
 
-        Parameters
-        ----------
-        x : ndarray
-            The variables.
-        open_columns : ndarray
-            Mask of those to be found.
-        slack : float
-            By how much, relative to the numbers in a row, inequalities and cones are loosened.
+        ``open_columns``: mask of those to be found. ``slack``: by how much, relative to the numbers in a
+        row, inequalities and cones are loosened.
         """
         keep = np.zeros(self.b.size, dtype=bool)
         for _, rows in self.pieces:
@@ -296,13 +279,7 @@ def _shaped(value: Any, constraint: Any) -> Any:
 
 
 def canonical_form(problem: Any) -> CanonicalForm:
-    """Compile a problem.
-
-    Parameters
-    ----------
-    problem : cvxpy.Problem
-        A problem that is accepted.
-    """
+    """Compile a problem."""
     from cvxpy.error import DCPError, DPPError, ParameterError, SolverError
 
     try:
@@ -342,12 +319,7 @@ def _without_values(variables: list[Any]) -> Iterator[None]:
 def counted(data: Any, chain: Any = None, inverse: Any = None) -> CanonicalForm:
     """The form, with the cone of every row; refused if a row or a column is left over.
 
-    Parameters
-    ----------
-    data : dict
-        What cvxpy hands to a solver.
-    chain, inverse : optional
-        The steps that led there, for the way back.
+    ``data``: what cvxpy hands to a solver. ``chain, inverse``: the steps that led there, for the way back.
     """
     if any(data.get(bound) is not None for bound in ("lower_bounds", "upper_bounds")):
         raise ProblemError("this version of cvxpy keeps the bounds of variables apart; state them as rows")

@@ -26,12 +26,7 @@ WEIGHTS = (1.0, 16.0, 256.0, 65536.0)
 def shares(form: CvxpyForm, z: FloatArray) -> list[tuple[Part, float]]:
     """Parts of a model with their share in multipliers of its canonical form, heaviest first.
 
-    Parameters
-    ----------
-    form : CvxpyForm
-        The model.
-    z : ndarray
-        Multipliers of all rows of its canonical form.
+    ``z``: multipliers of all rows of its canonical form.
     """
     matrix = form.canonical.matrix
     norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
@@ -55,12 +50,7 @@ def evidence(blocks: Blocks, check: Check) -> FloatArray | None:
     A chain of several steps has no multipliers that do it at once: what comes back then are the sizes of
     those of all its steps, which tell the constraints that have a part in it.
 
-    Parameters
-    ----------
-    blocks : Blocks
-        The form as blocks.
-    check : Check
-        What was proved of their problem.
+    ``check``: what was proved of their problem.
     """
     if check.verdict is not Verdict.INFEASIBLE:
         return None
@@ -76,11 +66,6 @@ def contradiction(check: Check) -> FloatArray | None:
     """Multipliers that rule out every point at once: a certificate, or the steps of a chain added up.
 
     There are none where infeasibility is weak; then a chain is all there is.
-
-    Parameters
-    ----------
-    check : Check
-        What was proved.
     """
     if check.certificate is not None or check.chain is None or check.verdict is not Verdict.INFEASIBLE:
         return check.certificate
@@ -100,21 +85,9 @@ def irreducible(
 ) -> FloatArray:
     """Leave out constraints, lightest first, as long as what is left is proved infeasible.
 
-    Parameters
-    ----------
-    form : CvxpyForm
-        The model.
-    parts : sequence of Part
-        A conflict, heaviest first.
-    ask : callable
-        Answers a problem.
-    z : ndarray
-        Multipliers of the canonical form that prove it.
+    ``z``: multipliers of the canonical form that prove it.
 
-    Returns
-    -------
-    ndarray
-        Such multipliers of the constraints that are left, zero for all others.
+    Returns: such multipliers of the constraints that are left, zero for all others.
     """
     needed: list[Part] = []
     left = list(parts)

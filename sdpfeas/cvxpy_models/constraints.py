@@ -165,14 +165,8 @@ _SAID = {
 class Part:
     """A constraint of the user, or the attributes of a variable, with its rows of the canonical form.
 
-    Attributes
-    ----------
-    name : str
-        Its label, or the expression as written.
-    constraint, variable : optional
-        Which it is.
-    main, extra : ndarray
-        The rows of the constraint itself, and those that define functions in it.
+    ``name``: its label, or the expression as written. ``main, extra``: the rows of the constraint itself,
+    and those that define functions in it.
     """
 
     name: str
@@ -195,16 +189,7 @@ def traced(
 ) -> list[Part]:
     """The parts of a canonical form, constraints in their order, then attributes.
 
-    Parameters
-    ----------
-    form : CanonicalForm
-        The form.
-    posed : sequence of (constraint, constraint)
-        Constraints as cvxpy compiled them, each with the one of the user it stands for.
-    variables : sequence of cvxpy.Variable
-        The user's variables.
-    own : dict
-        For every variable its columns.
+    ``posed``: constraints as cvxpy compiled them, each with the one of the user it stands for.
     """
     owner: dict[int, int] = {}  # of a piece, by its number: the index of a constraint of the user
     users: dict[int, int] = {}

@@ -34,12 +34,7 @@ if TYPE_CHECKING:
 class Way:
     """For every name, which entries its numbers are multiples of: real parts, then imaginary ones.
 
-    Attributes
-    ----------
-    size : int
-        How many entries the form has.
-    places, factors : dict
-        For every name, entry by entry.
+    ``size``: how many entries the form has. ``places, factors``: for every name, entry by entry.
     """
 
     size: int
@@ -140,15 +135,6 @@ class CvxpyForm(Reduction):
 
     A reduction whose original is a cvxpy problem: its points are values by variable, its multipliers dual
     values by constraint.
-
-    Attributes
-    ----------
-    original : cvxpy.Problem
-        The problem of the user.
-    problem : FeasibilityProblem
-        The problem.
-    canonical : CanonicalForm
-        What cvxpy compiled.
     """
 
     original: Any
@@ -158,13 +144,7 @@ class CvxpyForm(Reduction):
     posed: tuple[tuple[Any, Any], ...]
 
     def values(self, point: Point) -> dict[Any, Any]:
-        """The values of cvxpy's variables at a point.
-
-        Parameters
-        ----------
-        point : tuple of ndarray
-            A point of ``problem``.
-        """
+        """The values of cvxpy's variables at a point."""
         found = self.canonical.invert(self.columns(point))
         return {v: _shaped(found[v.id], v.shape) for v in self._variables if v.id in found}
 
@@ -175,10 +155,7 @@ class CvxpyForm(Reduction):
     def duals(self, y: FloatArray) -> dict[Any, Any]:
         """The dual values of cvxpy's constraints where the rows have these multipliers.
 
-        Parameters
-        ----------
-        y : ndarray
-            Multipliers of the rows of ``problem``, such as a certificate.
+        ``y``: multipliers of the rows of ``problem``, such as a certificate.
         """
         found = self.canonical.invert_duals(self.blocks.row_multipliers(y))
         return {c: found[made.id] for made, c in reversed(self.posed) if made.id in found}
@@ -220,10 +197,7 @@ class CvxpyForm(Reduction):
     def assign(self, point: Point) -> None:
         """Set the values of cvxpy's variables from a point.
 
-        Parameters
-        ----------
-        point : tuple of ndarray
-            A point of ``problem``, such as ``result.point``.
+        ``point``: a point of ``problem``, such as ``result.point``.
         """
         for variable, value in self.values(point).items():
             variable.save_value(value)
@@ -275,13 +249,7 @@ def _shaped(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def convert(problem: cp.Problem) -> CvxpyForm:
-    """As :func:`from_cvxpy`, with the way back to cvxpy's variables and constraints.
-
-    Parameters
-    ----------
-    problem : cvxpy.Problem
-        The problem.
-    """
+    """As :func:`from_cvxpy`, with the way back to cvxpy's variables and constraints."""
     cp = cvxpy()
     if not isinstance(problem, cp.Problem):
         raise ProblemError(f"from_cvxpy takes a cvxpy.Problem, got {type(problem).__name__}")

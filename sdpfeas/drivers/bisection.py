@@ -41,10 +41,7 @@ from sdpfeas.verifier.verdicts import Proof, Stop, Verdict
 def as_published(search: Search) -> BisectionResult:
     """Halve the bracket on what the backend claims, whether or not it is so.
 
-    Parameters
-    ----------
-    search : Search
-        A search that has been started.
+    ``search``: a search that has been started.
     """
     low, high = search.bracket.lower, search.bracket.upper
     if not (math.isfinite(low) and math.isfinite(high)):

@@ -170,14 +170,8 @@ class Bracket:
 class Watch(Listener):
     """The listener of a solve: turns candidates into bounds, and stops the solve once it is decided.
 
-    Parameters
-    ----------
-    bracket : Bracket
-        What the candidates are offered to.
-    delta : float, optional
-        Where the family is asked; None if it is not a question of one value.
-    point, multipliers : callable, optional
-        Map the candidates of the solve to those of the family.
+    ``bracket``: what the candidates are offered to. ``delta``: where the family is asked; None if it is not
+    a question of one value. ``point, multipliers``: map the candidates of the solve to those of the family.
     """
 
     def __init__(

@@ -32,22 +32,8 @@ from sdpfeas.verifier.verdicts import Proof, Verdict
 class Step:
     """One solve of a search.
 
-    Attributes
-    ----------
-    delta : float
-        Where the family was asked.
-    verdict : Verdict
-        What came out; in paper mode, what the backend claimed.
-    proof : Proof or None
-        How the verdict was granted; None if it was not.
-    lower, upper : float
-        The bracket after the step.
-    iterations : int or None
-        Iterations of the backend.
-    time : float
-        Seconds, bounds included.
-    reason : str
-        Why the backend stopped.
+    ``verdict``: what came out; in paper mode, what the backend claimed. ``proof``: how the verdict was
+    granted; None if it was not.
     """
 
     delta: float
@@ -130,15 +116,7 @@ class BisectionResult:
 
 
 class Search:
-    """State of a search: what is asked of whom, and the bracket so far.
-
-    Parameters
-    ----------
-    family, solver, tol, absolute_tol, time_limit, callback
-        As for :func:`sdpfeas.bisect`.
-    options : dict
-        Options of the backend.
-    """
+    """State of a search: what is asked of whom, and the bracket so far."""
 
     def __init__(
         self,
@@ -179,13 +157,7 @@ class Search:
             yield
 
     def trust(self, lower: float | None, upper: float | None) -> None:
-        """Begin with ends that are given, and not proved.
-
-        Parameters
-        ----------
-        lower, upper : float, optional
-            The ends.
-        """
+        """Begin with ends that are given, and not proved."""
         bracket = self.bracket
         for name, value in (("lower", lower), ("upper", upper)):
             if value is None:
@@ -222,15 +194,7 @@ class Search:
             self.initial = (bracket.lower, bracket.upper)
 
     def sound(self, claim: Claim, delta: float) -> Claim:
-        """Drop what does not even have the right shape, or is not finite.
-
-        Parameters
-        ----------
-        claim : Claim
-            What the backend handed in.
-        delta : float
-            Where it was asked.
-        """
+        """Drop what does not even have the right shape, or is not finite."""
         template = self.family.at(delta)
         point, y = claim.point, claim.certificate
         try:
@@ -252,13 +216,7 @@ class Search:
         return "time limit" if self.deadline.expired else f"time limit: {error}"
 
     def result(self, reason: str) -> BisectionResult:
-        """Return the bracket there is.
-
-        Parameters
-        ----------
-        reason : str
-            Why the search ends.
-        """
+        """Return the bracket there is."""
         bracket = self.bracket
         if self.family.caveat and not bracket.closed:
             reason += f"; {self.family.caveat}"

@@ -34,26 +34,10 @@ START_LIMIT = 60.0
 class Question:
     """What a child is asked.
 
-    Attributes
-    ----------
-    source : str
-        Where the class of the backend is found again; see :func:`source_of`.
-    options : mapping
-        Its options.
-    problem : FeasibilityProblem
-        The problem.
-    time_limit : float, optional
-        Seconds, from when the question was asked.
-    warm_start : WarmStart, optional
-        Where to start from.
-    rigorous : bool
-        Whether only a rigorous or exact proof counts.
-    asked : float
-        When, on the clock that all processes share.
-    reading : str
-        Which numbers of the problem the verdict is about.
-    named : bool
-        Whether ``source`` is what a user calls a solver instead: a path or a name.
+    ``source``: where the class of the backend is found again; see :func:`source_of`. ``time_limit``:
+    seconds, from when the question was asked. ``rigorous``: whether only a rigorous or exact proof counts.
+    ``asked``: when, on the clock that all processes share. ``reading``: which numbers of the problem the
+    verdict is about. ``named``: whether ``source`` is what a user calls a solver instead: a path or a name.
     """
 
     source: str
@@ -80,29 +64,13 @@ def run_isolated(
 ) -> tuple[Claim, dict[str, Any]]:
     """Run a solver in a child process; return its claim, and its name, version and options.
 
-    Parameters
-    ----------
-    solver : Solver or str
-        The solver, whose class is found again in the child, or what names one that only the child may import.
-    options : mapping
-        Options besides those of the solver.
-    problem : FeasibilityProblem
-        The problem.
-    time_limit : float, optional
-        Seconds. The start of the child counts, but at least half of them are left to the backend.
-    warm_start : WarmStart, optional
-        Where to start from.
-    rigorous : bool
-        Whether only a rigorous or exact proof counts.
-    reading : str
-        Which numbers of the problem the verdict is about.
-    memory_limit : int, optional
-        Bytes that the child and all it starts may hold.
+    ``solver``: the solver, whose class is found again in the child, or what names one that only the child
+    may import. ``options``: options besides those of the solver. ``time_limit``: seconds. The start of the
+    child counts, but at least half of them are left to the backend. ``rigorous``: whether only a rigorous
+    or exact proof counts. ``reading``: which numbers of the problem the verdict is about. ``memory_limit``:
+    bytes that the child and all it starts may hold.
 
-    Raises
-    ------
-    BackendError
-        If the backend cannot be found or made in the child.
+    Raises ``BackendError``: if the backend cannot be found or made in the child.
     """
     named = isinstance(solver, str)
     source = solver if isinstance(solver, str) else source_of(solver.kind)
@@ -126,15 +94,7 @@ def run_isolated(
 
 
 def answer(question: Question, start: Callable[..., None]) -> dict[str, Any]:
-    """Answer a question: the target of the trial that is an isolated solve.
-
-    Parameters
-    ----------
-    question : Question
-        The question.
-    start : callable
-        Starts the clock.
-    """
+    """Answer a question: the target of the trial that is an isolated solve."""
     if question.named:
         backend = _available(find_solver(question.source).make(**question.options))
     else:
@@ -170,14 +130,7 @@ def _available(backend: FeasibilityBackend) -> FeasibilityBackend:
 def ask_plainly(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> dict[str, Any]:
     """Ask a backend; return its claim as plain data, for :func:`unpack_claim`.
 
-    Parameters
-    ----------
-    backend : FeasibilityBackend
-        The backend.
-    problem : FeasibilityProblem
-        The problem.
-    inquiry : Inquiry
-        What it is asked besides the problem.
+    ``inquiry``: what it is asked besides the problem.
     """
     return pack_claim(ask(backend, problem, inquiry))
 
@@ -185,15 +138,7 @@ def ask_plainly(backend: FeasibilityBackend, problem: FeasibilityProblem, inquir
 def source_of(kind: type[FeasibilityBackend]) -> str:
     """Where another process finds a class again: its module, or the file of a drop-in, and its name.
 
-    Parameters
-    ----------
-    kind : type
-        The class.
-
-    Raises
-    ------
-    BackendError
-        If no other process can find it.
+    Raises ``BackendError``: if no other process can find it.
     """
     module = sys.modules.get(kind.__module__)
     try:
@@ -209,15 +154,7 @@ def source_of(kind: type[FeasibilityBackend]) -> str:
 
 
 def find_backend(source: str, options: Mapping[str, Any]) -> FeasibilityBackend:
-    """Find the class of a backend again, import what it needs, and make it.
-
-    Parameters
-    ----------
-    source : str
-        As :func:`source_of` says it.
-    options : mapping
-        The options.
-    """
+    """Find the class of a backend again, import what it needs, and make it."""
     place, _, name = source.rpartition(":")
     module = load_module(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     backend: FeasibilityBackend = attrgetter(name)(module)(**options)

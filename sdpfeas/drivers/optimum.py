@@ -74,22 +74,11 @@ def are_lmis_alone(problem: FeasibilityProblem) -> bool:
 class LmiLevels(LevelSet):
     """Levels of ``c'x`` over the points of LMIs; the family itself is about their slack form.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Free blocks and LMIs into cones.
-    terms : tuple of ndarray
-        What is maximised, one array per block.
-    independent : callable
-        Leaves out rows that follow from others: without a unique solution the dual has some.
+    ``problem``: free blocks and LMIs into cones. ``terms``: what is maximised, one array per block.
+    ``independent``: leaves out rows that follow from others: without a unique solution the dual has some.
 
-    Attributes
-    ----------
-    dual : FeasibilityProblem
-        The dual: the multipliers of the LMIs as variables, one row for every unknown but those that others
-        make up for.
-    dual_terms : tuple of ndarray
-        What it maximises.
+    ``dual``: the dual: the multipliers of the LMIs as variables, one row for every unknown but those that
+    others make up for.
     """
 
     def __init__(

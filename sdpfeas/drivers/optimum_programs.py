@@ -52,16 +52,8 @@ FURTHER = 8.0
 def pulled_point(program: ConicProgram, found: Point, deep: Point, cost: float) -> Point | None:
     """The first provable point on the way from one that was found to one deep inside; None without one.
 
-    Parameters
-    ----------
-    program : ConicProgram
-        What is maximised over which problem.
-    found : tuple of ndarray
-        A point that is nearly optimal.
-    deep : tuple of ndarray
-        A point in the interior.
-    cost : float
-        How much of the objective may well be given up, and is at first.
+    ``program``: what is maximised over which problem. ``found``: a point that is nearly optimal. ``cost``:
+    how much of the objective may well be given up, and is at first.
     """
     problem = program.problem
     moved = moved_onto_rows(problem, found)
@@ -102,15 +94,7 @@ SHARPENING_TIME_SHARE = 0.2
 
 
 class Sharpened:
-    """A program in the metric of a point that is proved to lie deep inside.
-
-    Parameters
-    ----------
-    precise : Precise
-        The program in that metric.
-    deep : tuple of ndarray
-        The point, in that metric.
-    """
+    """A program in the metric of a point that is proved to lie deep inside."""
 
     def __init__(self, precise: Precise, deep: Point) -> None:
         self._precise, self._deep = precise, deep
@@ -141,12 +125,8 @@ class Sharpened:
     def proved(self, inner: Point, cost: float) -> Proved | None:
         """What is proved by the first provable point on the way from one in the metric to the deep one.
 
-        Parameters
-        ----------
-        inner : tuple of ndarray
-            A point in the metric that is nearly optimal.
-        cost : float
-            How much of the objective may well be given up.
+        ``inner``: a point in the metric that is nearly optimal. ``cost``: how much of the objective may
+        well be given up.
         """
         drop = self.value(inner) - self.value(self._deep)
         share = cost / drop if drop > cost > 0.0 else 1.0
@@ -162,16 +142,7 @@ def sharpen(
 ) -> Sharpened | None:
     """Look for a metric in which a point of a program is provable and of moderate size; None without one.
 
-    Parameters
-    ----------
-    program : ConicProgram
-        A program whose problem fits balls.
-    starts : iterator of tuple of ndarray
-        Points that may be near.
-    solver : Solver
-        Who is asked for points in the metric.
-    deadline : Deadline
-        When to stop.
+    ``program``: a program whose problem fits balls. ``solver``: who is asked for points in the metric.
     """
     sets = program.problem.sets
     for start in starts:
@@ -235,17 +206,7 @@ FACIAL_TIME_SHARE = 0.3
 def program_on_face(
     problem: FeasibilityProblem, terms: Point, deadline: Deadline
 ) -> tuple[Reduction, ConicProgram] | None:
-    """The program on the faces that hold all points, with the ways back; None if there are no smaller ones.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        A problem without LMIs.
-    terms : tuple of ndarray
-        What is maximised.
-    deadline : Deadline
-        When to stop.
-    """
+    """Return the program on the minimal face found and the way back; None if no smaller face was found."""
     if deadline.expired or not Facial.takes(problem):
         return None
     left = deadline.limit
@@ -294,12 +255,8 @@ class LookingBack(Watch):
     Earlier iterates of an interior-point method lie deeper inside than later ones. Where what it ends with
     does not close the bracket, the last of them is looked for that improves on it.
 
-    Parameters
-    ----------
-    bracket : Bracket
-        What the candidates are offered to.
-    evidence : callable
-        Makes a point and multipliers of the family of those of the program.
+    ``bracket``: what the candidates are offered to. ``evidence``: makes a point and multipliers of the
+    family of those of the program.
     """
 
     def __init__(self, bracket: Bracket, evidence: Evidence) -> None:
@@ -396,18 +353,9 @@ def _between(proved: Candidates, found: Candidates, share: float) -> Candidates:
 class Programs:
     """The program as it is, and moved into the interior.
 
-    Parameters
-    ----------
-    search : Search
-        The search; its bracket takes what is proved.
-    problem : FeasibilityProblem
-        The problem, without LMIs.
-    terms : tuple of ndarray
-        What is maximised.
-    again : callable
-        Brackets the maximum of another program: lower and upper end, and a point for the lower one.
-    turned : callable, optional
-        Of a dual program, what makes evidence about the family of that about the program.
+    ``search``: the search; its bracket takes what is proved. ``again``: brackets the maximum of another
+    program: lower and upper end, and a point for the lower one. ``turned``: of a dual program, what makes
+    evidence about the family of that about the program.
     """
 
     def __init__(

@@ -152,12 +152,7 @@ def _found(solver: str | Path | type[FeasibilityBackend] | Solver, isolate: bool
 def backend_options(options: Mapping[str, Any] | None, shorthand: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the backend, given as such or, which is deprecated, among the driver's.
 
-    Parameters
-    ----------
-    options : mapping, optional
-        What was given as ``options=``.
-    shorthand : mapping
-        Keywords that are not the driver's.
+    ``shorthand``: keywords that are not the driver's.
     """
     if options is not None and not isinstance(options, Mapping):
         raise OptionError(f"options must be a mapping of names to values, got {type(options).__name__}")

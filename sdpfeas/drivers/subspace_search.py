@@ -35,20 +35,11 @@ LITTLE_MORE = 0.5
 def by_subspaces(search: Search, spaces: Subspaces, delta: float | None = None) -> Claim:
     """Bracket the threshold of a family along growing subspaces.
 
-    Parameters
-    ----------
-    search : Search
-        The search.
-    spaces : Subspaces
-        What its family knows about subspaces.
-    delta : float, optional
-        Ask at this value of the parameter, until it is on one side of the threshold and no more can be
-        learnt from it; default: solve the program whose optimal value is the threshold.
+    ``spaces``: what its family knows about subspaces. ``delta``: ask at this value of the parameter, until
+    it is on one side of the threshold and no more can be learnt from it; default: solve the program whose
+    optimal value is the threshold.
 
-    Returns
-    -------
-    Claim
-        The last point and multipliers, with how it ended and the iterations of all rounds.
+    Returns: the last point and multipliers, with how it ended and the iterations of all rounds.
     """
     bracket, iterations = search.bracket, 0
     claim = Claim(stop=Stop.STALLED)

@@ -22,27 +22,13 @@ class Criterion:
 
     Directions are given in the coordinates of the range of the data, see :attr:`basis`.
 
-    Parameters
-    ----------
-    scatter : ClassScatter
-        Means and scatters.
-    floor : float
-        Scatters and squared distances below this share of the whole count as none.
-    bounded : bool
-        Whether no ratio is infinite, so that a projection without scatter has none worth naming: zero.
+    ``floor``: scatters and squared distances below this share of the whole count as none. ``bounded``:
+    whether no ratio is infinite, so that a projection without scatter has none worth naming: zero.
 
-    Attributes
-    ----------
-    basis : ndarray
-        Orthonormal columns that span the range of the data, shape (features, coordinates).
-    means : ndarray
-        One class mean a row; equal ones are exactly equal.
-    factors : tuple of ndarray
-        For each class an array F, with no more rows than coordinates, such that its scatter is ``F'F``.
-    stack, owner : ndarray
-        All of them, one below the other, and the class of every row.
-    first, second : ndarray
-        The two classes of every pair.
+    ``basis``: orthonormal columns that span the range of the data, shape (features, coordinates).
+    ``means``: one class mean a row; equal ones are exactly equal. ``factors``: for each class an array F,
+    with no more rows than coordinates, such that its scatter is ``F'F``. ``stack, owner``: all of them, one
+    below the other, and the class of every row. ``first, second``: the two classes of every pair.
     """
 
     def __init__(self, scatter: ClassScatter, floor: float = 0.0, bounded: bool = False) -> None:
@@ -66,13 +52,7 @@ class Criterion:
         return np.asarray(self.means[self.first] - self.means[self.second])
 
     def values(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Squared distances of the projected means, pair by pair, and projected scatters, class by class.
-
-        Parameters
-        ----------
-        A : ndarray
-            Orthonormal columns, shape (coordinates, components).
-        """
+        """Squared distances of the projected means, pair by pair, and projected scatters, class by class."""
         projected = self.means @ A
         distances = np.sum((projected[self.first] - projected[self.second]) ** 2, axis=1)
         rows = np.sum((self.stack @ A) ** 2, axis=1)
@@ -81,13 +61,7 @@ class Criterion:
         return distances, scatters
 
     def ratio(self, A: FloatArray) -> float:
-        """Ratio a projection attains.
-
-        Parameters
-        ----------
-        A : ndarray
-            Orthonormal columns, shape (coordinates, components).
-        """
+        """Ratio a projection attains."""
         distances, scatters = self.values(A)
         least, most = float(np.min(distances)), float(np.max(scatters))
         if most <= self._none:
@@ -115,12 +89,7 @@ class Criterion:
     def smoothed(self, A: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
         """Minus the logarithm of the smoothed ratio, and its gradient.
 
-        Parameters
-        ----------
-        A : ndarray
-            Orthonormal columns.
-        sharpness : float
-            How closely minimum and maximum are followed.
+        ``sharpness``: how closely minimum and maximum are followed.
         """
         distances, scatters = self.values(A)
         tiny = 1e-300
@@ -133,13 +102,7 @@ class Criterion:
         return float(low + high), 2.0 * G
 
     def discriminant(self, r: int) -> FloatArray:
-        """Orthonormal columns that span the r leading directions of the classical analysis.
-
-        Parameters
-        ----------
-        r : int
-            How many.
-        """
+        """Orthonormal columns that span the r leading directions of the classical analysis."""
         centred = self.means - self.means.mean(axis=0)
         within = self.stack.T @ self.stack
         size = float(np.trace(within)) + float(np.sum(centred * centred))

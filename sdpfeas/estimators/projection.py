@@ -152,13 +152,6 @@ def principal_axes(W: FloatArray, X: FloatArray) -> FloatArray:
 
     Distances between projected samples stay as they are; what was arbitrary, order and signs included,
     is so no more.
-
-    Parameters
-    ----------
-    W : ndarray
-        Orthonormal columns, shape (features, components).
-    X : ndarray
-        Centred samples.
     """
     size = float(np.max(np.abs(X), initial=0.0)) or 1.0
     _, _, right = np.linalg.svd((X / size) @ W, full_matrices=True)
@@ -168,17 +161,7 @@ def principal_axes(W: FloatArray, X: FloatArray) -> FloatArray:
 
 
 def check_components(n_components: Any, default: int, most: int) -> int:
-    """Check a number of new features.
-
-    Parameters
-    ----------
-    n_components : int or None
-        What was asked for.
-    default : int
-        What None stands for.
-    most : int
-        How many there can be.
-    """
+    """Check a number of new features."""
     if n_components is None:
         return default
     if isinstance(n_components, bool) or not isinstance(n_components, (int, np.integer)) or n_components < 1:

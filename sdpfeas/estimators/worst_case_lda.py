@@ -42,15 +42,6 @@ def plot_projection(found: Any, Z: FloatArray, y: np.ndarray) -> Any:
 
     The two closest classes are joined by a line between their means, the widest is drawn with a ring around
     its mean, and the title says what was proved about the ratio.
-
-    Parameters
-    ----------
-    found : WorstCaseLDA
-        The fitted estimator.
-    Z : ndarray
-        Projected samples, shape (samples, components).
-    y : ndarray
-        Their labels.
     """
     count = min(Z.shape[1], MOST_PANELS)
     panels = [(i, j) for i in range(count) for j in range(i)] or [(0, 0)]

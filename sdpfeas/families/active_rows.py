@@ -40,14 +40,7 @@ GROWTH = 0.5
 class Part:
     """Rows of one kind, and which of them are worked on.
 
-    Attributes
-    ----------
-    slack : callable
-        Relative slacks of all of them at a point of the program; negative where a row is violated.
-    chosen : ndarray
-        Which are worked on, ascending.
-    size : int
-        How many there are.
+    ``slack``: relative slacks of all of them at a point of the program; negative where a row is violated.
     """
 
     slack: Callable[[Point], FloatArray]
@@ -58,12 +51,8 @@ class Part:
 class WorkingRows:
     """Rows of a program that are taken in as they begin to matter; a :class:`RowPricing`.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-        All rows, in the order of the program's.
-    pose : callable
-        Makes the program of the chosen rows, part by part.
+    ``parts``: all rows, in the order of the program's. ``pose``: makes the program of the chosen rows, part
+    by part.
     """
 
     def __init__(self, parts: Sequence[Part], pose: Callable[[Sequence[np.ndarray]], ConicProgram]) -> None:
@@ -78,10 +67,7 @@ class WorkingRows:
     def everywhere(self, y: FloatArray) -> FloatArray:
         """Multipliers of all rows from those of the chosen ones: zero on the others.
 
-        Parameters
-        ----------
-        y : ndarray
-            One multiplier per row of the present program.
+        ``y``: one multiplier per row of the present program.
         """
         out = []
         for part, weights in zip(self._parts, self._split(y), strict=True):
@@ -96,14 +82,7 @@ class WorkingRows:
     def extended(self, point: Point, y: FloatArray, gap: float) -> Extension | None:
         """Return the program with other rows, if some that are missing matter at a point.
 
-        Parameters
-        ----------
-        point : tuple of ndarray
-            A point of the present program.
-        y : ndarray
-            Its multipliers.
-        gap : float
-            Relative gap that is left.
+        ``point``: a point of the present program.
         """
         margin = float(np.clip(NEAR * gap, NARROWEST, WIDEST))
         found = [

@@ -119,15 +119,7 @@ def adjoints(rows: Sequence[Rows | None], sets: Sequence[BlockSet], y: FloatArra
 
 
 def column(start: int, stop: int, m: int, value: float = 1.0) -> Sparse:
-    """Rows on a scalar block: ``value`` in the rows from ``start`` to ``stop``, zero in the others.
-
-    Parameters
-    ----------
-    start, stop, m : int
-        Which of the m rows.
-    value : float
-        The coefficient.
-    """
+    """Rows on a scalar block: ``value`` in the rows from ``start`` to ``stop``, zero in the others."""
     count = stop - start
     ends = np.clip(np.arange(m + 1) - start, 0, count)
     parts = np.full(count, value), np.zeros(count, dtype=np.int64), ends

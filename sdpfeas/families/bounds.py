@@ -37,12 +37,7 @@ MAX_STEPS = 80
 class Root:
     """A root with an estimate of how far rounding may have moved it.
 
-    Attributes
-    ----------
-    delta : float
-        The root; infinity if there is none.
-    error : float
-        Its estimated error.
+    ``delta``: the root; infinity if there is none.
     """
 
     delta: float
@@ -84,20 +79,9 @@ def certificate_root(
 ) -> Root:
     """Return the smallest ``delta`` at which multipliers are a certificate.
 
-    Parameters
-    ----------
-    sets : sequence of BlockSet
-        The sets.
-    fixed, slope : tuple of ndarray
-        ``A*y`` and ``B*y``, block by block.
-    beta, beta_slope : float
-        ``beta(y)`` at zero and its change per unit of ``delta``.
-    start : float
-        Where to begin; best left of the root.
-    unit : float
-        The usual size of ``delta``.
-    accuracy : float
-        Relative error of the root that is good enough; it is then a little too low.
+    ``fixed, slope``: ``A*y`` and ``B*y``, block by block. ``beta, beta_slope``: ``beta(y)`` at zero and its
+    change per unit of ``delta``. ``start``: where to begin; best left of the root. ``accuracy``: relative
+    error of the root that is good enough; it is then a little too low.
     """
 
     def terms(delta: float) -> list[_Term]:
@@ -196,14 +180,7 @@ class Bound:
 def prove_lower(family: ParametricFamily, point: Point, above: float) -> Bound | None:
     """Prove a lower bound of the threshold from a point; None if it proves nothing.
 
-    Parameters
-    ----------
-    family : ParametricFamily
-        The family.
-    point : tuple of ndarray
-        One array per set, finite.
-    above : float
-        Bounds that are no higher are not worth a proof: minus infinity is one without.
+    ``above``: bounds that are no higher are not worth a proof: minus infinity is one without.
     """
     point = family.settled(point)
     if family.estimate(point) <= above:
@@ -219,18 +196,9 @@ def prove_upper(
 ) -> Bound | None:
     """Prove an upper bound of the threshold from multipliers; None if they prove nothing.
 
-    Parameters
-    ----------
-    family : ParametricFamily
-        The family.
-    y : ndarray
-        One multiplier per row, finite and not all zero.
-    near : float, optional
-        The value of ``delta`` they come from.
-    push : float
-        How far, relative to its size, the bound may be moved outwards for a cheaper proof.
-    below : float
-        Bounds that are no lower are not worth a proof: infinity is one without.
+    ``y``: one multiplier per row, finite and not all zero. ``near``: the value of ``delta`` they come from.
+    ``push``: how far, relative to its size, the bound may be moved outwards for a cheaper proof. ``below``:
+    bounds that are no lower are not worth a proof: infinity is one without.
     """
     y = family.mend(y)
     # Newton's last step leaves an error far below its length, so the push makes up for it.

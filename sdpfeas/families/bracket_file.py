@@ -25,25 +25,14 @@ FORMAT = Format("bracket", 1, compressed=False)
 class SavedEnd:
     """One end of a bracket.
 
-    Attributes
-    ----------
-    delta : float
-        Where it is.
-    result : SavedResult
-        The answer to the family's problem at ``delta``.
+    ``result``: the answer to the family's problem at ``delta``.
     """
 
     delta: float
     result: SavedResult
 
     def is_about(self, family: ParametricFamily) -> bool:
-        """Whether the problem it answers is the family's.
-
-        Parameters
-        ----------
-        family : ParametricFamily
-            The family.
-        """
+        """Whether the problem it answers is the family's."""
         return family.at(self.delta).content_hash == self.result.problem_hash
 
 
@@ -51,10 +40,8 @@ class SavedEnd:
 class SavedBracket:
     """A bracket read back from a file; as little believed as any claim.
 
-    Attributes
-    ----------
-    lower, upper : SavedEnd, optional
-        Its ends; None where an end needs no evidence, because the family's own bracket has it.
+    ``lower, upper``: its ends; None where an end needs no evidence, because the family's own bracket has
+    it.
     """
 
     lower: SavedEnd | None
@@ -70,14 +57,8 @@ class SavedBracket:
     ) -> SavedBracket:
         """What of a bracket is kept.
 
-        Parameters
-        ----------
-        family : ParametricFamily
-            The family.
-        lower, upper : tuple
-            The ends, each with its evidence.
-        **about
-            Fields of :class:`SavedResult` that say where the evidence comes from.
+        ``lower, upper``: the ends, each with its evidence. ``**about``: fields of :class:`SavedResult` that
+        say where the evidence comes from.
         """
 
         def end(delta: float, verdict: Verdict, **evidence: Any) -> SavedEnd | None:
@@ -97,10 +78,7 @@ class SavedBracket:
     def verified(self, family: ParametricFamily) -> tuple[float, float]:
         """The bracket the evidence proves now; the family's own where there is none, or it is about another.
 
-        Parameters
-        ----------
-        family : ParametricFamily
-            The family the bracket is said to be about.
+        ``family``: the family the bracket is said to be about.
         """
         if family.known is not None and family.known.proven:
             return family.known.delta, family.known.delta
@@ -127,10 +105,7 @@ def pack_bracket(saved: SavedBracket) -> bytes:
 def unpack_bracket(data: bytes) -> SavedBracket:
     """Read the bytes of a bracket file.
 
-    Raises
-    ------
-    FileFormatError
-        If they are not a bracket, or damaged.
+    Raises ``FileFormatError``: if they are not a bracket, or damaged.
     """
     with FORMAT.unpack(data) as (header, arrays):
         ends = {
@@ -143,9 +118,6 @@ def unpack_bracket(data: bytes) -> SavedBracket:
 def load_bracket(path: str | PathLike[str]) -> SavedBracket:
     """Read a bracket written by ``sdpfeas solve -o``.
 
-    Raises
-    ------
-    FileFormatError
-        If the file is not such a bracket, is damaged, or does not exist.
+    Raises ``FileFormatError``: if the file is not such a bracket, is damaged, or does not exist.
     """
     return load(path, unpack_bracket)

@@ -48,13 +48,9 @@ MIX = 0.5
 class Oracle:
     """What column generation asks of a family.
 
-    Attributes
-    ----------
-    means, scatters : callable
-        Row values of the pairs and of the classes at a matrix.
-    price : callable
-        From weights of the pairs and of the classes, each of sum one, and a lower bound: the smallest ratio
-        they rule out, and the matrix that comes closest to attaining it.
+    ``means, scatters``: row values of the pairs and of the classes at a matrix. ``price``: from weights of
+    the pairs and of the classes, each of sum one, and a lower bound: the smallest ratio they rule out, and
+    the matrix that comes closest to attaining it.
     """
 
     means: Callable[[FloatArray], FloatArray]
@@ -71,23 +67,10 @@ def refine(
 ) -> tuple[FloatArray, tuple[FloatArray, FloatArray]] | None:
     """Improve on points and weights.
 
-    Parameters
-    ----------
-    oracle : Oracle
-        The family.
-    matrices : sequence of ndarray
-        Points to start from.
-    weights : sequence of pairs of ndarray
-        Weights of the pairs and of the classes to start from.
-    rounds : int
-        Linear programs at most.
-    tol : float
-        Stop when the two bounds are this close, relative to the upper one.
+    ``weights``: weights of the pairs and of the classes to start from. ``tol``: stop when the two bounds
+    are this close, relative to the upper one.
 
-    Returns
-    -------
-    tuple or None
-        The best combination of points and the best weights found.
+    Returns: the best combination of points and the best weights found.
     """
     columns = list(matrices)
     means = [oracle.means(z) for z in columns]
@@ -130,10 +113,7 @@ def refine(
 def unit_weights(u: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Scale weights of the pairs and of the classes to sum one; None where there is none of a kind.
 
-    Parameters
-    ----------
-    u, w : ndarray
-        Weights; negative ones count as zero.
+    ``u, w``: weights; negative ones count as zero.
     """
     u, w = np.maximum(u, 0.0), np.maximum(w, 0.0)
     if not (u.sum() > 0.0 and w.sum() > 0.0):
@@ -170,19 +150,7 @@ LIFT = 1.0
 
 @dataclass(frozen=True)
 class FantopeOptions:
-    """Parameters of a random problem: covariance matrices of Gaussian samples, spread unevenly.
-
-    Attributes
-    ----------
-    n : int
-        Side of the matrices.
-    groups : int
-        How many there are.
-    r : int
-        Trace of ``Z``.
-    seed : int
-        Seed.
-    """
+    """Parameters of a random problem: covariance matrices of Gaussian samples, spread unevenly."""
 
     n: int = 20
     groups: int = 4
@@ -355,14 +323,7 @@ def _side(matrices: Any) -> int:
 class LeastSubspaces(Subspaces):
     """``min_i (<A_i, Z> - b_i)`` on subspaces.
 
-    Parameters
-    ----------
-    box : SpectralBox
-        Where Z is from; its trace is an integer.
-    terms : Rows
-        The matrices.
-    offsets : ndarray
-        The numbers.
+    ``box``: where Z is from; its trace is an integer.
     """
 
     def __init__(self, box: SpectralBox, terms: Rows, offsets: FloatArray) -> None:
@@ -414,17 +375,7 @@ class LeastSubspaces(Subspaces):
 
 
 def least_program(box: SpectralBox, terms: Rows, offsets: FloatArray) -> ConicProgram:
-    """``max t`` subject to ``<A_i, Z> - t >= b_i``.
-
-    Parameters
-    ----------
-    box : SpectralBox
-        Where Z is from.
-    terms : Rows
-        The matrices.
-    offsets : ndarray
-        The numbers.
-    """
+    """``max t`` subject to ``<A_i, Z> - t >= b_i``."""
     m = terms.m
     problem = FeasibilityProblem(
         [box, Free(1)], [terms, column(0, m, m, -1.0)], offsets, np.full(m, np.inf), block_names=["Z", "t"]

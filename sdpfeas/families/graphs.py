@@ -23,16 +23,8 @@ __all__ = ["GraphOptions", "MaxCut", "Theta", "named_graph"]
 class GraphOptions:
     """Parameters of a graph.
 
-    Attributes
-    ----------
-    graph : {"cycle", "petersen", "random"}
-        Which graph.
-    n : int
-        Number of vertices (10 for Petersen's graph, whatever is asked for).
-    p : float
-        Probability of an edge in a random graph.
-    seed : int
-        Seed of a random graph.
+    ``n``: number of vertices (10 for Petersen's graph, whatever is asked for). ``p``: probability of an
+    edge in a random graph.
     """
 
     graph: Literal["cycle", "petersen", "random"] = "cycle"

@@ -487,25 +487,12 @@ LARGEST = 3
 class PlantedChainOptions:
     """Parameters of a problem with a planted chain.
 
-    Attributes
-    ----------
-    truth : {"weak", "face", "strong"}
-        Weakly infeasible, feasible on a face only, or strongly infeasible.
-    length : int
-        Steps that lead to the smallest face.
-    n : int
-        Side of the matrix; more than ``length``.
-    rows : int
-        Number of rows, at least two more than ``length``; on the side of LMIs those that the matrices obey.
-    numbers : {"integer", "float"}
-        What the rows are made of.
-    disguised : bool
-        Hide the structure.
-    side : {"primal", "lmi", "native"}
-        Rows on a semidefinite matrix; or an affine matrix ``F0 + sum_i x_i F_i``, all that obey these rows,
-        which has to be semidefinite (integer rows only), as a slack or as an LMI of the problem.
-    seed : int
-        Seed.
+    ``truth``: weakly infeasible, feasible on a face only, or strongly infeasible. ``length``: steps that
+    lead to the smallest face. ``n``: side of the matrix; more than ``length``. ``rows``: number of rows, at
+    least two more than ``length``; on the side of LMIs those that the matrices obey. ``numbers``: what the
+    rows are made of. ``side``: rows on a semidefinite matrix; or an affine matrix ``F0 + sum_i x_i F_i``,
+    all that obey these rows, which has to be semidefinite (integer rows only), as a slack or as an LMI of
+    the problem.
     """
 
     truth: Literal["weak", "face", "strong"] = "weak"
@@ -730,26 +717,10 @@ def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedChain:
 class PlantedOptions:
     """Parameters of a planted problem.
 
-    Attributes
-    ----------
-    sets : {"psd", "box", "mixed"}
-        One PSD block; one SpectralBox; or one block of every kind.
-    n : int
-        Side of the matrices.
-    rows : int
-        Number of rows.
-    feasible : bool
-        Which answer to plant.
-    bounds : {"equality", "inequality", "two-sided", "mixed"}
-        What the bounds of the rows look like; where there are too many equality rows for a feasible problem
-        of that size, the rest are two-sided.
-    storage : {"dense", "sparse", "low-rank", "pairwise", "stacked", "combined"}
-        How the rows are stored.
-    margin : float
-        How clear the answer is: slack of the rows at the planted point, or gap of the planted
-        certificate, relative to the size of the rows.
-    seed : int
-        Seed.
+    ``sets``: one PSD block; one SpectralBox; or one block of every kind. ``bounds``: what the bounds of the
+    rows look like; where there are too many equality rows for a feasible problem of that size, the rest are
+    two-sided. ``margin``: how clear the answer is: slack of the rows at the planted point, or gap of the
+    planted certificate, relative to the size of the rows.
     """
 
     sets: Literal["psd", "box", "mixed"] = "mixed"

@@ -60,14 +60,7 @@ KEYS: dict[str, tuple[type, str]] = {
 class ProblemMember:
     """One member of a card, before it is built.
 
-    Attributes
-    ----------
-    name : str
-        The name of the card.
-    parameters : mapping
-        The values of the sweep this member has; empty without a sweep.
-    card : ProblemCard
-        The card.
+    ``parameters``: the values of the sweep this member has; empty without a sweep.
     """
 
     name: str
@@ -98,10 +91,7 @@ class ProblemMember:
     def build(self, seed: int = 0) -> FeasibilityProblem | ParametricFamily:
         """Build the problem or the family.
 
-        Parameters
-        ----------
-        seed : int
-            Used where the card leaves the seed open.
+        ``seed``: used where the card leaves the seed open.
         """
         extra = {"seed": seed} if self.seeded else {}
         return self.card.make(**{**extra, **self.parameters})
@@ -111,32 +101,13 @@ class ProblemMember:
 class ProblemCard:
     """A family with its parameters, or a problem file.
 
-    Attributes
-    ----------
-    name : str
-        What it is called in tables.
-    family : type or None
-        The family; None for a file.
-    parameters : mapping
-        Its parameters.
-    sweep : mapping
-        Parameters with several values each; every combination is a member.
-    delta : float or None
-        Take a parametric family at this value, which makes it a plain problem.
-    file : Path or None
-        The problem file.
-    side : str
-        For a file with two sides, the one to read.
-    bounds_denominator : int or None
-        Take the bounds of a file of integer rows as the nearest multiples of one over this number, and
-        multiply rows and bounds by it: for right-hand sides that are such fractions by construction and were
-        computed in floating point. It is another problem, with another content hash.
-    description : str
-        What it is.
-    source : str
-        The file the card came from.
-    text : str
-        The text of the card.
+    ``name``: what it is called in tables. ``family``: the family; None for a file. ``sweep``: parameters
+    with several values each; every combination is a member. ``delta``: take a parametric family at this
+    value, which makes it a plain problem. ``side``: for a file with two sides, the one to read.
+    ``bounds_denominator``: take the bounds of a file of integer rows as the nearest multiples of one over
+    this number, and multiply rows and bounds by it: for right-hand sides that are such fractions by
+    construction and were computed in floating point. It is another problem, with another content hash.
+    ``source``: the file the card came from.
     """
 
     name: str
@@ -159,15 +130,9 @@ class ProblemCard:
     def make(self, **parameters: Any) -> FeasibilityProblem | ParametricFamily:
         """Build the problem or the family; further parameters win over the card's.
 
-        Parameters
-        ----------
-        **parameters
-            Parameters of the family, or ``delta``.
+        ``**parameters``: parameters of the family, or ``delta``.
 
-        Raises
-        ------
-        CardError
-            If a parameter does not fit, or the data do not.
+        Raises ``CardError``: if a parameter does not fit, or the data do not.
         """
         if self.family is None:
             return self._read()
@@ -184,13 +149,7 @@ class ProblemCard:
         return made.at(delta)
 
     def seeded(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether another seed gives another problem.
-
-        Parameters
-        ----------
-        parameters : mapping
-            The values of the sweep.
-        """
+        """Whether another seed gives another problem."""
         values = {**self.parameters, **parameters}
         values.pop("delta", None)
         if self.family is None or "seed" in values:
@@ -215,15 +174,9 @@ class ProblemCard:
 def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
     """Find a problem.
 
-    Parameters
-    ----------
-    spec : str, Path or ProblemCard
-        A path, a name, or a card (returned as it is).
+    ``spec``: a path, a name, or a card (returned as it is).
 
-    Raises
-    ------
-    CardError
-        If nothing of that name exists, or a card is malformed.
+    Raises ``CardError``: if nothing of that name exists, or a card is malformed.
     """
     if isinstance(spec, ProblemCard):
         return spec

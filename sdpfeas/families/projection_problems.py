@@ -35,25 +35,11 @@ Centring = Literal["group", "overall"]
 class GroupVariances:
     """Covariance matrices of groups, in the coordinates of the range of all samples.
 
-    Parameters
-    ----------
-    X : array_like
-        Samples, shape (samples, features).
-    groups : array_like
-        One label a sample.
-    centring : {"group", "overall"}
-        Take variances around the mean of the group, or around the mean of all samples.
+    ``centring``: take variances around the mean of the group, or around the mean of all samples.
 
-    Attributes
-    ----------
-    basis : ndarray
-        Orthonormal columns that span the range, shape (features, coordinates).
-    unit : float
-        A power of two: variances of the data are those of the coordinates times this.
-    labels : ndarray
-        Labels of the groups.
-    factors : tuple of ndarray
-        For each group an array F with covariance matrix ``F'F``.
+    ``basis``: orthonormal columns that span the range, shape (features, coordinates). ``unit``: a power of
+    two: variances of the data are those of the coordinates times this. ``factors``: for each group an array
+    F with covariance matrix ``F'F``.
     """
 
     def __init__(self, X: ArrayLike, groups: ArrayLike, centring: Centring = "group") -> None:
@@ -79,13 +65,7 @@ class GroupVariances:
         return int(self.basis.shape[1])
 
     def most(self, r: int) -> FloatArray:
-        """For each group the largest variance that any r directions keep of it.
-
-        Parameters
-        ----------
-        r : int
-            How many directions.
-        """
+        """For each group the largest variance that any r directions keep of it."""
         kept = [scipy.linalg.svdvals(f)[:r] if f.size else np.zeros(1) for f in self.factors]
         return np.array([float(np.sum(values**2)) for values in kept])
 
@@ -96,15 +76,7 @@ class GroupVariances:
         return Dense(np.array([symmetrize(f.T @ f) for f in self.factors]))
 
     def family(self, r: int, aim: Aim) -> FantopeMaxMin:
-        """Return the family whose threshold is the largest least variance, or minus the least largest loss.
-
-        Parameters
-        ----------
-        r : int
-            Number of directions.
-        aim : {"variance", "loss"}
-            Which.
-        """
+        """Return the family whose threshold is the max-min variance, or minus the min-max loss."""
         if aim not in ("variance", "loss"):
             raise ProblemError(f"aim must be 'variance' or 'loss', got {aim!r}")
         names = [f"group {label}" for label in self.labels]
@@ -112,25 +84,14 @@ class GroupVariances:
         return FantopeMaxMin(self.rows(), r, self.most(r) if aim == "loss" else None, names=names)
 
     def kept(self, A: FloatArray) -> FloatArray:
-        """Variance that orthonormal columns keep of each group.
-
-        Parameters
-        ----------
-        A : ndarray
-            Shape (coordinates, components).
-        """
+        """Variance that orthonormal columns keep of each group."""
         return np.array([float(np.sum((f @ A) ** 2)) for f in self.factors])
 
 
 class LeastKept:
     """The least over the groups of the variance that is kept, less an offset: what refinement raises.
 
-    Parameters
-    ----------
-    groups : GroupVariances
-        The groups.
-    offsets : ndarray
-        What is taken off the variance of each.
+    ``offsets``: what is taken off the variance of each.
     """
 
     def __init__(self, groups: GroupVariances, offsets: FloatArray) -> None:
@@ -166,21 +127,9 @@ class LeastKept:
 class Whitened:
     """Class means, whitened, in the coordinates of what they span.
 
-    Parameters
-    ----------
-    X : array_like
-        Samples, shape (samples, features).
-    y : array_like
-        One label a sample.
-    shrinkage : float, optional
-        Shrink the scatter within the classes towards a multiple of the identity, by this share.
+    ``shrinkage``: shrink the scatter within the classes towards a multiple of the identity, by this share.
 
-    Attributes
-    ----------
-    map : ndarray
-        Takes centred samples to those coordinates: shape (features, coordinates).
-    means : ndarray
-        One class mean a row.
+    ``map``: takes centred samples to those coordinates: shape (features, coordinates).
     """
 
     def __init__(self, X: ArrayLike, y: ArrayLike, shrinkage: float | None = None) -> None:
@@ -210,13 +159,7 @@ class Whitened:
         return int(self.means.shape[1])
 
     def family(self, r: int) -> FantopeMaxMin:
-        """Return the family whose threshold is the largest least squared distance of two projected means.
-
-        Parameters
-        ----------
-        r : int
-            Number of directions.
-        """
+        """Return the family whose threshold is the largest least squared distance of two projected means."""
         return FantopeMaxMin(PairwiseDifference(self.means), r, bracket=(0.0, math.inf))
 
     def scatter(self) -> ClassScatter:
@@ -241,14 +184,8 @@ def _span(means: FloatArray) -> FloatArray:
 class FairOptions(NamedData):
     """Parameters of fair PCA on a named data set.
 
-    Attributes
-    ----------
-    dataset, classes, first_class, train, seed, standardize, pca
-        As for the family ``wlda``; the classes are the groups.
-    n_components : int
-        Number of directions.
-    aim, centring
-        See :class:`sdpfeas.estimators.FairPCA`.
+    ``dataset, classes, first_class, train, seed, standardize, pca``: as for the family ``wlda``; the
+    classes are the groups.
     """
 
     n_components: int = 2
@@ -258,17 +195,7 @@ class FairOptions(NamedData):
 
 @dataclass(frozen=True)
 class DistanceOptions(NamedData):
-    """Parameters of max-min distance analysis on a named data set.
-
-    Attributes
-    ----------
-    dataset, classes, first_class, train, seed, standardize, pca
-        As for the family ``wlda``.
-    n_components : int
-        Number of directions.
-    shrinkage : float, optional
-        See :class:`sdpfeas.estimators.MaxMinDistance`.
-    """
+    """Parameters of max-min distance analysis on a named data set."""
 
     n_components: int = 2
     shrinkage: float | None = None

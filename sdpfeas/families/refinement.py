@@ -44,19 +44,9 @@ class Objective(Protocol):
 def refine_projection(objective: Objective, A: FloatArray, target: float = np.inf) -> FloatArray:
     """Find a projection whose value is at least that of a given one.
 
-    Parameters
-    ----------
-    objective : Objective
-        The value.
-    A : ndarray
-        Orthonormal columns in the coordinates of the objective.
-    target : float
-        A value that is good enough.
+    ``A``: orthonormal columns in the coordinates of the objective. ``target``: a value that is good enough.
 
-    Returns
-    -------
-    ndarray
-        Orthonormal columns; ``A`` itself if nothing better was found.
+    Returns: orthonormal columns; ``A`` itself if nothing better was found.
     """
     k, r = A.shape
     best, value = A, objective.value(A)

@@ -45,12 +45,8 @@ USED = 1e-4
 class Subspaces(ABC):
     """What a search in subspaces asks of a family.
 
-    Attributes
-    ----------
-    r : int
-        Number of directions that points consist of.
-    basis : ndarray or None
-        Where the last search ended, for the next one to begin with.
+    ``r``: number of directions that points consist of. ``basis``: where the last search ended, for the next
+    one to begin with.
     """
 
     r: int
@@ -69,13 +65,6 @@ class Subspaces(ABC):
         """Return the problem of the family at a value of its parameter, on the span of orthonormal columns.
 
         What is said of the last program below holds for the last question as well.
-
-        Parameters
-        ----------
-        basis : ndarray
-            The columns.
-        delta : float
-            The value.
         """
 
     @abstractmethod
@@ -94,34 +83,16 @@ class Subspaces(ABC):
     def ahead(self, y: FloatArray, basis: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
         """Look beyond the subspace.
 
-        Parameters
-        ----------
-        y : ndarray
-            Multipliers of the last program.
-        basis : ndarray
-            Its basis.
-        matrix : ndarray
-            The matrix they came with, in the coordinates of the basis.
+        ``matrix``: the matrix they came with, in the coordinates of the basis.
 
-        Returns
-        -------
-        lower, upper : float
-            About what the matrix attains and what the multipliers rule out.
-        directions : ndarray
-            Orthonormal columns: where they do not yet.
+        Returns: about what the matrix attains and what the multipliers rule out. Returns: orthonormal
+        columns: where they do not yet.
         """
 
     def grown(self, basis: FloatArray, matrix: FloatArray, directions: FloatArray) -> FloatArray:
         """Return a basis with more directions, cut back first where it has become large.
 
-        Parameters
-        ----------
-        basis : ndarray
-            The present basis.
-        matrix : ndarray
-            The best matrix in its coordinates.
-        directions : ndarray
-            Columns to add.
+        ``matrix``: the best matrix in its coordinates.
         """
         if basis.shape[1] > CROWDED * (self.r + SPARE):
             lam, vec = np.linalg.eigh(matrix)
@@ -135,14 +106,7 @@ def lifted(basis: FloatArray, matrix: FloatArray, r: float) -> FloatArray:
     On its boundary, up to rounding, it would be proved to be near the box by all its eigenvalues, and only to
     within a bound that costs digits; inside, Cholesky factors do.
 
-    Parameters
-    ----------
-    basis : ndarray
-        Orthonormal columns.
-    matrix : ndarray
-        A matrix in their coordinates, of trace r.
-    r : float
-        The trace.
+    ``matrix``: a matrix in their coordinates, of trace r.
     """
     n = basis.shape[0]
     share = max(INWARDS, FURTHER_INWARDS * n) * n
@@ -165,25 +129,11 @@ def davidson_pairs(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Largest eigenvalues of a symmetric operator, ascending, with eigenvectors: Davidson's method.
 
-    Parameters
-    ----------
-    multiply : callable
-        Applies the operator to columns.
-    soften : callable
-        Applies something near the inverse of minus the operator, positive definite.
-    basis : ndarray
-        Orthonormal columns to begin with, at least as many as are asked for.
-    count : int
-        How many.
-    enough : callable
-        From the eigenvalues: what they may be short of in all.
+    ``soften``: applies something near the inverse of minus the operator, positive definite. ``basis``:
+    orthonormal columns to begin with, at least as many as are asked for. ``enough``: from the eigenvalues:
+    what they may be short of in all.
 
-    Returns
-    -------
-    eigenvalues, eigenvectors : ndarray
-        As far as they were found.
-    short : float
-        About what all eigenvalues together are still short of.
+    Returns: about what all eigenvalues together are still short of.
     """
     image = multiply(basis)
     for step in range(DAVIDSON_STEPS + 1):

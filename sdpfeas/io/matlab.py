@@ -59,17 +59,11 @@ class _Element(NamedTuple):
 def read_matlab(path: str | PathLike[str], wanted: Collection[str] | None = None) -> dict[str, Any]:
     """Variables of a file by name: arrays, sparse arrays, mappings (structures), object arrays (cells).
 
-    Parameters
-    ----------
-    path : path
-        The file; it may be compressed by gzip, whatever its name.
-    wanted : collection of str, optional
-        Variables to read; all of them if None.
+    ``path``: the file; it may be compressed by gzip, whatever its name. ``wanted``: variables to read; all
+    of them if None.
 
-    Raises
-    ------
-    FileFormatError
-        If it is no such file, is damaged, or counts for more than the reading limit.
+    Raises ``FileFormatError``: if it is no such file, is damaged, or counts for more than the reading
+    limit.
     """
     try:
         return dict(_variables(_content(path), wanted))
@@ -80,12 +74,8 @@ def read_matlab(path: str | PathLike[str], wanted: Collection[str] | None = None
 def write_matlab(path: str | PathLike[str], variables: Mapping[str, Any]) -> None:
     """Write variables to a file; the same ones give the same file.
 
-    Parameters
-    ----------
-    path : path
-        The file; compressed by gzip if it ends in ``.gz``.
-    variables : mapping
-        Arrays, sparse arrays, or mappings of arrays.
+    ``path``: the file; compressed by gzip if it ends in ``.gz``. ``variables``: arrays, sparse arrays, or
+    mappings of arrays.
     """
     from scipy.io import savemat
 
@@ -162,14 +152,8 @@ def _unpack(data: memoryview, taken: int) -> bytes:
 class _Array:
     """One array of a file, read when it is asked for.
 
-    Parameters
-    ----------
-    data : memoryview
-        Its bytes, without the tag.
-    order : str
-        The order of bytes, as :mod:`struct` spells it.
-    depth : int
-        How many cells and structures it is in.
+    ``order``: the order of bytes, as :mod:`struct` spells it. ``depth``: how many cells and structures it
+    is in.
     """
 
     def __init__(self, data: memoryview, order: str, depth: int = 0) -> None:

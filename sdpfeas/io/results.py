@@ -51,32 +51,12 @@ PACKAGES = ("sdpfeas", "numpy", "scipy", "cvxpy", "clarabel", "scs")
 class SavedResult:
     """An answer read back from a file; as little believed as any claim.
 
-    Attributes
-    ----------
-    problem_hash : str
-        Content hash of the problem it answers.
-    verdict, proof : str
-        What was granted when it was written.
-    point, certificate : optional
-        The evidence.
-    rational : optional
-        The evidence of an exact proof in fractions: object arrays of the shape of that in floating point.
-    chain : Chain, optional
-        The chain that the verdict rests on, or that the backend had.
-    backend, version : str
-        Which backend ran.
-    options : mapping
-        Its options.
-    raw_status, stop : str
-        How the backend ended.
-    iterations : int, optional
-        Iterations of the backend's own kind.
-    wall_time, solve_time : float
-        Seconds, with and without verification.
-    versions : mapping
-        Versions of Python and of the packages that took part.
-    reading : str
-        Which numbers of the problem it is about, ``"stored"`` or ``"written"``.
+    ``problem_hash``: content hash of the problem it answers. ``verdict, proof``: what was granted when it
+    was written. ``rational``: the evidence of an exact proof in fractions: object arrays of the shape of
+    that in floating point. ``chain``: the chain that the verdict rests on, or that the backend had.
+    ``iterations``: iterations of the backend's own kind. ``versions``: versions of Python and of the
+    packages that took part. ``reading``: which numbers of the problem it is about, ``"stored"`` or
+    ``"written"``.
     """
 
     problem_hash: str
@@ -149,10 +129,7 @@ def save_result(result: Result | SavedResult, path: str | PathLike[str]) -> None
 def load_result(path: str | PathLike[str]) -> SavedResult:
     """Read an answer written by :func:`save_result`.
 
-    Raises
-    ------
-    FileFormatError
-        If the file is not such an answer, is damaged, or does not exist.
+    Raises ``FileFormatError``: if the file is not such an answer, is damaged, or does not exist.
     """
     return load(path, unpack_result)
 
@@ -238,10 +215,7 @@ def _plain(value: Any) -> Any:
 def unpack_result(data: bytes) -> SavedResult:
     """Read the bytes of a result file.
 
-    Raises
-    ------
-    FileFormatError
-        If they are not a result, or damaged.
+    Raises ``FileFormatError``: if they are not a result, or damaged.
     """
     with FORMAT.unpack(data) as (header, arrays):
         fields = {name: header[name] for name in FIELDS}

@@ -14,15 +14,7 @@ from sdpfeas.numerics.exact_floats import sum_of
 def unrotated(columns: Any) -> Any:
     """Coefficients of ``(t, w, z)`` from those of ``(u, v, z)``, one column an entry.
 
-    Parameters
-    ----------
-    columns : sparse array
-        The coefficients.
-
-    Raises
-    ------
-    FileFormatError
-        If there are fewer than two columns, or a number would be rounded.
+    Raises ``FileFormatError``: if there are fewer than two columns, or a number would be rounded.
     """
     if columns.shape[1] < 2:
         raise FileFormatError("a rotated cone has at least two entries")

@@ -179,15 +179,7 @@ def _read_bytes(path: str | PathLike[str]) -> bytes:
 
 
 class _Parser:
-    """Reads the header number by number, and the entries in bulk.
-
-    Parameters
-    ----------
-    text : bytes
-        The file.
-    name : str
-        Its name, for messages.
-    """
+    """Reads the header number by number, and the entries in bulk."""
 
     def __init__(self, text: bytes, name: str) -> None:
         self.name = name

@@ -34,14 +34,8 @@ BAR = re.compile(r"(?<!\\)\|")
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True) -> list[str]:
     """The lines of a Markdown table that also reads well as it is.
 
-    Parameters
-    ----------
-    head : sequence of str
-        Heads of the columns, as Markdown: names go through ``in_markdown`` of :mod:`sdpfeas.escaping` first.
-    rows : iterable of sequence of str
-        The rows, likewise.
-    numbers : bool
-        Whether all columns but the first hold numbers, which go to the right.
+    ``head``: heads of the columns, as Markdown: names go through ``in_markdown`` of :mod:`sdpfeas.escaping`
+    first. ``numbers``: whether all columns but the first hold numbers, which go to the right.
     """
     lines = [[BAR.sub(r"\\|", cell) for cell in line] for line in (head, *rows)]
     widths = [max(3, *(len(line[k]) for line in lines)) for k in range(len(head))]
@@ -59,12 +53,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, number
 def csv_table(columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> str:
     """Records as CSV text that no spreadsheet computes with; what is in no column is left out.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Names of the columns, in order.
-    records : iterable of mapping
-        Values by column.
+    ``columns``: names of the columns, in order.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -92,17 +81,7 @@ LABEL_KINDS = "biufUS"
 
 @dataclass(frozen=True)
 class Samples:
-    """Labelled samples.
-
-    Attributes
-    ----------
-    X : ndarray
-        Features, shape (samples, features).
-    y : ndarray
-        Labels.
-    features : tuple of str
-        Names of the features.
-    """
+    """Labelled samples."""
 
     X: FloatArray
     y: np.ndarray
@@ -112,19 +91,11 @@ class Samples:
 def read_samples(path: Path, label: str | None = None) -> Samples:
     """Read labelled samples.
 
-    Parameters
-    ----------
-    path : Path
-        A ``.csv`` file (with or without a header), ``.npz`` with arrays X and y, or ``.parquet``.
-    label : str, optional
-        Column of the labels: its name, or its number from 1; the last one if not given.
+    ``path``: a ``.csv`` file (with or without a header), ``.npz`` with arrays X and y, or ``.parquet``.
+    ``label``: column of the labels: its name, or its number from 1; the last one if not given.
 
-    Raises
-    ------
-    FileFormatError
-        If the file cannot be read as such; the message names row and column.
-    OptionError
-        If there is no such column.
+    Raises ``FileFormatError``: if the file cannot be read as such; the message names row and column. Raises
+    ``OptionError``: if there is no such column.
     """
     if not path.is_file():
         raise FileFormatError(f"{path}: no such file")

@@ -54,15 +54,9 @@ _LIMIT: ContextVar[Limit | None] = ContextVar("sdpfeas_limit", default=None)
 def limited(limit: Limit | None) -> Iterator[None]:
     """Refuse work that does not fit into a limit, for as long as the block runs.
 
-    Parameters
-    ----------
-    limit : Limit, optional
-        It takes the place of the limit around it; None leaves that as it is.
+    ``limit``: it takes the place of the limit around it; None leaves that as it is.
 
-    Raises
-    ------
-    FloatingPointStateError
-        If nothing that is computed in this thread could be proved.
+    Raises ``FloatingPointStateError``: if nothing that is computed in this thread could be proved.
     """
     require_ieee()
     if limit is None:
@@ -78,14 +72,9 @@ def limited(limit: Limit | None) -> Iterator[None]:
 class Work(NamedTuple):
     """How much is to be done.
 
-    Attributes
-    ----------
-    products : float
-        Multiply-adds in products of matrices, and in factorisations.
-    cubes : float
-        Cubes of the side of a matrix whose eigenvectors are computed.
-    numbers : float
-        Numbers written into new memory by plain loops over arrays.
+    ``products``: multiply-adds in products of matrices, and in factorisations. ``cubes``: cubes of the side
+    of a matrix whose eigenvectors are computed. ``numbers``: numbers written into new memory by plain loops
+    over arrays.
     """
 
     products: float = 0.0
@@ -116,19 +105,10 @@ def need(
 ) -> None:
     """Refuse work that does not fit into the time or the memory left.
 
-    Parameters
-    ----------
-    what : str
-        What it is for, as in "out of time before ...".
-    products, cubes, numbers : float
-        How much it is; see :class:`Work`.
-    memory : float
-        Bytes it takes.
+    ``what``: what it is for, as in "out of time before ...". ``products, cubes, numbers``: how much it is;
+    see :class:`Work`.
 
-    Raises
-    ------
-    OutOfTime, OutOfMemory
-        If it does not fit.
+    Raises ``OutOfTime, OutOfMemory``: if it does not fit.
     """
     if memory > SMALL:
         room = available_memory()
@@ -157,13 +137,8 @@ def time_left() -> float:
 def seconds(work: Work, negligible: float = 0.0) -> float:
     """Time that work takes here and now, roughly.
 
-    Parameters
-    ----------
-    work : Work
-        The work.
-    negligible : float
-        Seconds that do not matter: work that takes no longer on a slow machine is not worth a measurement,
-        and what it takes there is returned.
+    ``negligible``: seconds that do not matter: work that takes no longer on a slow machine is not worth a
+    measurement, and what it takes there is returned.
     """
     slow = work.at(SLOW)
     if slow <= negligible:

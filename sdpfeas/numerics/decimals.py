@@ -29,15 +29,7 @@ def written(value: float) -> Fraction:
     decimal of at most 9 digits; a fraction whose numerator times denominator is at most 2³⁰; a decimal of at
     most 15 digits; the double itself. Whatever is returned rounds to ``value``.
 
-    Parameters
-    ----------
-    value : float
-        A finite number.
-
-    Raises
-    ------
-    ValueError, OverflowError
-        If it is NaN or infinite.
+    Raises ``ValueError, OverflowError``: if it is NaN or infinite.
     """
     value = float(value)
     stored = Fraction(value)
@@ -52,10 +44,8 @@ def written(value: float) -> Fraction:
 def is_simple(value: float | Fraction) -> bool:
     """Whether a finite number is, as written, one that hardly any double is by chance.
 
-    Parameters
-    ----------
-    value : float or Fraction
-        A finite number; a fraction is asked whether it is what somebody wrote, and not what a double holds.
+    ``value``: a finite number; a fraction is asked whether it is what somebody wrote, and not what a double
+    holds.
     """
     try:
         size = abs(float(value))

@@ -37,21 +37,8 @@ def first_rounded(values: Any) -> Any | None:
 def add_up(place: np.ndarray, values: FloatArray) -> tuple[np.ndarray, FloatArray, np.ndarray]:
     """Sums of the values that share a place.
 
-    Parameters
-    ----------
-    place : ndarray of int
-        Where each value stands.
-    values : ndarray
-        Finite numbers.
-
-    Returns
-    -------
-    index : ndarray of int
-        For every place, in ascending order, the last value that stands there.
-    totals : ndarray
-        The sum for every place; infinity where it overflows.
-    rounded : ndarray of int
-        Those of ``index`` whose sum no double can hold.
+    Returns: for every place, in ascending order, the last value that stands there. Returns: the sum for
+    every place; infinity where it overflows. Returns: those of ``index`` whose sum no double can hold.
     """
     order = np.argsort(place, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(place[order]) != 0, np.ones(min(order.size, 1), dtype=bool))) + 1

@@ -32,19 +32,10 @@ def combinations(
 ) -> dict[int, dict[int, Fraction]] | None:
     """Rows that are likely to be combinations of others, each with the combination it is likely to be.
 
-    Parameters
-    ----------
-    rows : sequence of dict
-        Entries that are not zero, by column.
-    first : int
-        How many rows are to be kept before all others, where they are independent.
-    most : int
-        Operations that may be taken.
+    ``rows``: entries that are not zero, by column. ``first``: how many rows are to be kept before all
+    others, where they are independent.
 
-    Returns
-    -------
-    dict or None
-        For every such row the weights of rows that are none of them; None if it takes too long.
+    Returns: for every such row the weights of rows that are none of them; None if it takes too long.
     """
     counts: dict[int, int] = {}
     for row in rows:
@@ -148,12 +139,7 @@ class _Table:
 def lift(residue: int, prime: int = LARGE_PRIME) -> Fraction | None:
     """The fraction of small numerator and denominator that a residue stands for; None if there is none.
 
-    Parameters
-    ----------
-    residue : int
-        At least zero, and below the prime.
-    prime : int
-        The prime.
+    ``residue``: at least zero, and below the prime.
     """
     largest = math.isqrt(prime // 2)
     a, b, before, now = prime, residue, 0, 1
@@ -250,10 +236,7 @@ def row_divisors(matrix: np.ndarray) -> list[int]:
 def as_floats(matrix: np.ndarray) -> np.ndarray:
     """Nearest floating-point numbers.
 
-    Raises
-    ------
-    OverflowError
-        If an integer is too large for any.
+    Raises ``OverflowError``: if an integer is too large for any.
     """
     short = in_words(matrix)
     if short is not None:
@@ -385,12 +368,7 @@ def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None
     Elimination modulo a prime tells, in a few rows that are mixed of all. Columns that are independent so are
     independent; that the others depend on them is checked in all rows. None if it does not come out.
 
-    Returns
-    -------
-    pivots : list of int
-        The columns that are independent.
-    weights, common : ndarray and int
-        The others times ``common`` are ``matrix[:, pivots] @ weights``.
+    Returns: the others times ``common`` are ``matrix[:, pivots] @ weights``.
     """
     if not matrix.size:
         return None
@@ -467,15 +445,7 @@ def short_rows(matrix: np.ndarray) -> np.ndarray:
 
 
 def saturated(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Short basis of all integer vectors in the row space of a matrix, and how it is made of the rows.
-
-    Returns
-    -------
-    basis : ndarray
-        One vector a row.
-    weights, common : ndarray and int
-        ``weights @ matrix = common * basis``.
-    """
+    """Short basis of all integer vectors in the row space of a matrix, and how it is made of the rows."""
     rows = independent_rows(matrix)
     part = matrix[rows]
     weights = np.zeros((len(rows), len(matrix)), dtype=object)

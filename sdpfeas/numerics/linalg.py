@@ -39,10 +39,7 @@ def eigh(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     LAPACK's fast driver can fail to converge on matrices of wild scale; the slower one is then tried.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If the matrix holds NaN or infinity, or neither driver converges.
+    Raises ``numpy.linalg.LinAlgError``: if the matrix holds NaN or infinity, or neither driver converges.
     """
     need("an eigendecomposition", cubes=float(matrix.shape[0]) ** 3)
     _require_finite(matrix)
@@ -57,10 +54,7 @@ def eigh(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 def eigvalsh(matrix: FloatArray) -> FloatArray:
     """Eigenvalues (ascending) of a symmetric matrix.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        As for :func:`eigh`.
+    Raises ``numpy.linalg.LinAlgError``: as for :func:`eigh`.
     """
     need("an eigendecomposition", cubes=0.5 * float(matrix.shape[0]) ** 3)
     _require_finite(matrix)
@@ -75,19 +69,10 @@ def outer_eigenvalues(matrix: FloatArray, error: float, both: bool = True) -> tu
 
     Bisection on the tridiagonal form finds two of its eigenvalues in a fraction of the time of all.
 
-    Parameters
-    ----------
-    matrix : ndarray
-        The matrix.
-    error : float
-        How far beyond they may be.
-    both : bool
-        Whether the largest is wanted; infinity is returned if not.
+    ``error``: how far beyond they may be. ``both``: whether the largest is wanted; infinity is returned if
+    not.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        As for :func:`eigh`.
+    Raises ``numpy.linalg.LinAlgError``: as for :func:`eigh`.
     """
     n = matrix.shape[0]
     need("eigenvalues", cubes=0.25 * float(n) ** 3)
@@ -112,10 +97,7 @@ def outer_eigenvalues(matrix: FloatArray, error: float, both: bool = True) -> tu
 def leading_pairs(matrix: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """Largest eigenvalues of a symmetric matrix, ascending, with eigenvectors as columns.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        As for :func:`eigh`.
+    Raises ``numpy.linalg.LinAlgError``: as for :func:`eigh`.
     """
     n = matrix.shape[0]
     count = min(count, n)
@@ -131,10 +113,7 @@ def leading_pairs(matrix: FloatArray, count: int) -> tuple[FloatArray, FloatArra
 def cholesky(matrix: FloatArray) -> FloatArray:
     """Lower Cholesky factor of a symmetric matrix.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If the matrix is not positive definite.
+    Raises ``numpy.linalg.LinAlgError``: if the matrix is not positive definite.
     """
     need("a Cholesky factor", products=float(matrix.shape[0]) ** 3)
     factor: FloatArray
@@ -151,10 +130,7 @@ def smallest(matrix: FloatArray) -> float:
     There Lanczos' method with the inverse finds it to a few percent in a dozen steps or two, for one Cholesky
     factor.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        As for :func:`eigh`.
+    Raises ``numpy.linalg.LinAlgError``: as for :func:`eigh`.
     """
     n = matrix.shape[0]
     if n < INVERSE_SIZE:

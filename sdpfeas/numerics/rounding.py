@@ -164,19 +164,11 @@ def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True) -> 
     is exact, keeps definiteness, and lets the test succeed on graded matrices. Without that the test gives
     away a share of the trace, which is better where few eigenvalues are large.
 
-    Parameters
-    ----------
-    matrix : ndarray
-        Symmetric matrix; nothing is proved about one that is not, to the last bit.
-    shift : float
-        Non-negative shift, taken off the diagonal before the test.
-    graded : bool
-        Whether to scale the matrix row by row, or as a whole.
+    ``matrix``: symmetric matrix; nothing is proved about one that is not, to the last bit. ``shift``:
+    non-negative shift, taken off the diagonal before the test. ``graded``: whether to scale the matrix row
+    by row, or as a whole.
 
-    Returns
-    -------
-    bool
-        True is a proof; False means "not proven".
+    Returns: true is a proof; False means "not proven".
     """
     n = matrix.shape[0]
     if n == 0:
@@ -236,19 +228,10 @@ def eigenvalue_enclosure(matrix: FloatArray) -> tuple[FloatArray, FloatArray, fl
     eigenvalues of ``V'AV`` against those of ``A``, and Weyl's inequality those of ``V'AV`` against its
     diagonal part.
 
-    Parameters
-    ----------
-    matrix : ndarray
-        Symmetric matrix; nothing is proved about one that is not, to the last bit.
+    ``matrix``: symmetric matrix; nothing is proved about one that is not, to the last bit.
 
-    Returns
-    -------
-    eigenvalues : ndarray
-        Computed eigenvalues, ascending.
-    vectors : ndarray
-        Computed eigenvectors.
-    radius : float
-        The k-th exact eigenvalue is within ``radius`` of the k-th computed one; infinity if not proven.
+    Returns: the k-th exact eigenvalue is within ``radius`` of the k-th computed one; infinity if not
+    proven.
     """
     n = matrix.shape[0]
     need("an enclosure of eigenvalues", products=3.0 * float(n) ** 3, cubes=float(n) ** 3)
@@ -299,19 +282,10 @@ ROOM = 4.0
 def largest_sum_upper(matrix: FloatArray, count: float) -> tuple[float, float]:
     """Upper bound of ``<matrix, Z>`` over all Z with ``0 <= Z <= I`` and ``tr Z = count``.
 
-    Parameters
-    ----------
-    matrix : ndarray
-        Symmetric matrix; nothing is proved about one that is not, to the last bit.
-    count : float
-        The trace, non-negative and less than the side of the matrix; it need not be an integer.
+    ``matrix``: symmetric matrix; nothing is proved about one that is not, to the last bit. ``count``: the
+    trace, non-negative and less than the side of the matrix; it need not be an integer.
 
-    Returns
-    -------
-    bound : float
-        The bound; infinity if not proven.
-    size : float
-        About the largest magnitude of an eigenvalue.
+    Returns: about the largest magnitude of an eigenvalue.
     """
     n, whole = matrix.shape[0], math.floor(count)
     size = float(np.max(np.sqrt(np.einsum("ij,ij->i", matrix, matrix)), initial=0.0))

@@ -63,12 +63,7 @@ def few_threads(sides: Iterable[int], rows: int) -> Iterator[None]:
     With some libraries the setting is one of the whole process. Then the first thread that is done ends it
     for all others, and the last one leaves what the first one found.
 
-    Parameters
-    ----------
-    sides : iterable of int
-        Sides of the matrices.
-    rows : int
-        Number of rows; their Gram matrix counts, but is needed by some methods only.
+    ``rows``: number of rows; their Gram matrix counts, but is needed by some methods only.
     """
     small = max(max(sides, default=0), rows // 3 if rows <= MOST_ROWS else 0) < LARGE
     if _limited.get() or not (small or _unfaithful()):

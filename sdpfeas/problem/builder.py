@@ -31,12 +31,7 @@ DENSE = 0.3
 def coefficients_for(given: Any, block: BlockSet, target: BlockSet) -> Rows:
     """Read the coefficients of an LMI on a block.
 
-    Parameters
-    ----------
-    given : Rows, array_like, sparse array, sequence of matrices or callable
-        See :meth:`ProblemBuilder.lmi`.
-    block, target : BlockSet
-        The set of the block, and that of the LMI.
+    ``block, target``: the set of the block, and that of the LMI.
     """
     if isinstance(given, Rows):
         return given

@@ -88,14 +88,8 @@ class RowPricing(Protocol):
     def extended(self, point: Point, y: FloatArray, gap: float) -> Extension | None:
         """Return the program with other rows, if some that are missing matter at a point.
 
-        Parameters
-        ----------
-        point : tuple of ndarray
-            A point of the present program.
-        y : ndarray
-            Its multipliers.
-        gap : float
-            How far, relatively, whoever solves it believes to be from the optimum.
+        ``point``: a point of the present program. ``gap``: how far, relatively, whoever solves it believes
+        to be from the optimum.
         """
 
 
@@ -103,12 +97,8 @@ class RowPricing(Protocol):
 class Extension:
     """A program with other rows than the one before.
 
-    Attributes
-    ----------
-    program : ConicProgram
-        The program; same sets, same objective.
-    kept : ndarray
-        For each of its rows the place it had before, or -1 if it is new.
+    ``program``: the program; same sets, same objective. ``kept``: for each of its rows the place it had
+    before, or -1 if it is new.
     """
 
     program: ConicProgram
@@ -119,20 +109,10 @@ class Extension:
 class ConicProgram:
     """Maximise ``sum_b <objective_b, X_b>`` over the points of a problem.
 
-    Attributes
-    ----------
-    problem : FeasibilityProblem
-        Sets and rows.
-    objective : tuple of ndarray
-        One array per set.
-    scale : int, optional
-        Index of a ``Nonneg(1)`` block tau by which every SpectralBox is multiplied:
-        ``lower·tau·I <= Z <= upper·tau·I`` and ``tr Z = trace·tau``. None: boxes as they are.
-    start : tuple of (tuple of ndarray, ndarray), optional
-        A point and multipliers that may be near the best ones.
-    pricing : RowPricing, optional
-        Knows rows that are left out so far. Solving the program as it is then bounds the value from above
-        only; whoever can asks for more rows on the way.
+    ``scale``: index of a ``Nonneg(1)`` block tau by which every SpectralBox is multiplied: ``lower·tau·I <=
+    Z <= upper·tau·I`` and ``tr Z = trace·tau``. None: boxes as they are. ``start``: a point and multipliers
+    that may be near the best ones. ``pricing``: knows rows that are left out so far. Solving the program as
+    it is then bounds the value from above only; whoever can asks for more rows on the way.
     """
 
     problem: FeasibilityProblem

@@ -54,20 +54,11 @@ def pack_problem(problem: FeasibilityProblem) -> bytes:
 def load_problem(path: str | PathLike[str], build: type[FeasibilityProblem]) -> FeasibilityProblem:
     """Read a problem written by :func:`save_problem`.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    build : type
-        The class of problems, which knows this module.
+    ``build``: the class of problems, which knows this module.
 
-    Raises
-    ------
-    FileFormatError
-        If the file is not such a problem or is damaged; or if the problem is too large, which is found out
-        before any memory is taken for it (see :mod:`sdpfeas.files`).
-    FileNotFoundError
-        If there is no such file.
+    Raises ``FileFormatError``: if the file is not such a problem or is damaged; or if the problem is too
+    large, which is found out before any memory is taken for it (see :mod:`sdpfeas.files`). Raises
+    ``FileNotFoundError``: if there is no such file.
     """
     if not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

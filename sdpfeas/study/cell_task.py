@@ -29,18 +29,7 @@ from sdpfeas.verifier.verdicts import Stop
 class CellQuestion:
     """What is asked of a backend.
 
-    Attributes
-    ----------
-    source : str
-        Where its class is found again.
-    options : mapping
-        Its options.
-    problem : FeasibilityProblem, ParametricFamily or ForeignFamily
-        The problem.
-    time_limit : float
-        Seconds for the backend.
-    tol : float
-        Relative width of the bracket, for a family.
+    ``source``: where its class is found again. ``tol``: relative width of the bracket, for a family.
     """
 
     source: str
@@ -55,15 +44,7 @@ _warm: set[str] = set()
 
 
 def answer(question: CellQuestion, start: Callable[..., None]) -> dict[str, Any]:
-    """Answer a question, the backend warm: the target of the trial that is a cell.
-
-    Parameters
-    ----------
-    question : CellQuestion
-        The question.
-    start : callable
-        Starts the clock.
-    """
+    """Answer a question, the backend warm: the target of the trial that is a cell."""
     backend = find_backend(question.source, question.options)
     asked = question.problem
     problem = asked.load() if isinstance(asked, ForeignFamily) else asked

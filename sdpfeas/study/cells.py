@@ -23,14 +23,7 @@ __all__ = ["Cell", "Plan", "ProblemRow", "Record", "SolverRow", "digest"]
 class SolverRow:
     """What is stored about a solver, or whatever else is compared.
 
-    Attributes
-    ----------
-    key : str
-        Hash of all that can change its answers.
-    name : str
-        What it is called in tables.
-    backend, version, options, source, card
-        Where it comes from.
+    ``key``: hash of all that can change its answers. ``name``: what it is called in tables.
     """
 
     key: str
@@ -46,14 +39,8 @@ class SolverRow:
 class ProblemRow:
     """What is stored about a problem.
 
-    Attributes
-    ----------
-    key : str
-        Hash of its content.
-    label : str
-        Name and parameters in one string.
-    name, parameters, kind, rows, size, summary, card
-        Where it comes from, and how large it is.
+    ``label``: name and parameters in one string. ``name, parameters, kind, rows, size, summary, card``:
+    where it comes from, and how large it is.
     """
 
     key: str
@@ -85,26 +72,10 @@ class Cell(Generic[S_co, P_co]):
 class Record:
     """What is stored about a finished cell.
 
-    Attributes
-    ----------
-    outcome : str
-        ``"done"``, or how the run failed.
-    verdict, proof, margin, reason, explanation
-        What the parent's own verification found.
-    claimed : str, optional
-        The verdict the raw status claims.
-    raw_status, stop, iterations
-        How the backend ended, in its own words.
-    solve_time, cpu_time, verify_time : float
-        Seconds.
-    peak_memory : int
-        Bytes.
-    error : float, optional
-        Relative error of the evidence as handed in.
-    lower, upper : float, optional
-        For a family, the proven bracket.
-    info, log : str
-        What else the backend said.
+    ``outcome``: ``"done"``, or how the run failed. ``verdict, proof, margin, reason, explanation``: what
+    the parent's own verification found. ``claimed``: the verdict the raw status claims. ``raw_status, stop,
+    iterations``: how the backend ended, in its own words. ``error``: relative error of the evidence as
+    handed in. ``lower, upper``: for a family, the proven bracket.
     """
 
     outcome: str
@@ -134,14 +105,7 @@ C = TypeVar("C", bound=Cell[Any, Any])
 class Plan(ABC, Generic[C]):
     """All cells of a study in the order they are run, what each of them runs, and what is made of it.
 
-    Attributes
-    ----------
-    cells : sequence of Cell
-        The cells.
-    settings : Settings
-        What they run under.
-    skipped : mapping
-        What was asked for and cannot run here, with the reason.
+    ``skipped``: what was asked for and cannot run here, with the reason.
     """
 
     cells: Sequence[C]
@@ -164,9 +128,6 @@ class Plan(ABC, Generic[C]):
 def digest(value: Any) -> str:
     """A hash of plain data.
 
-    Parameters
-    ----------
-    value : object
-        What JSON can say; anything else counts by its text.
+    ``value``: what JSON can say; anything else counts by its text.
     """
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

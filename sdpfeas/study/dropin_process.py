@@ -83,13 +83,7 @@ def problem_facts(made: FeasibilityProblem | ParametricFamily) -> dict[str, Any]
 
 
 def problem_key(made: FeasibilityProblem | ParametricFamily) -> str:
-    """The content hash under which cells about a problem, or a family, are stored.
-
-    Parameters
-    ----------
-    made : FeasibilityProblem or ParametricFamily
-        The problem, or the family.
-    """
+    """The content hash under which cells about a problem, or a family, are stored."""
     if isinstance(made, FeasibilityProblem):
         return made.content_hash
     return digest([made.at(probe * made.unit).content_hash for probe in PROBES])
@@ -151,16 +145,8 @@ class ForeignFamily:
 def ask_worker(target: str, label: str, request: Any, *, once: bool = False) -> Any:
     """Run one of our functions in a worker that may import foreign code; CardError with what it refuses.
 
-    Parameters
-    ----------
-    target : str
-        ``"module:function"``.
-    label : str
-        Whose code it is: a worker serves one label only.
-    request : object
-        The argument.
-    once : bool
-        Whether to end the worker with the answer.
+    ``label``: whose code it is: a worker serves one label only. ``once``: whether to end the worker with
+    the answer.
     """
     trial = Trial(target, pickle.dumps(request), Limits(), f"foreign code of {label}")
     run = (run_once if once else run_shared)(trial)

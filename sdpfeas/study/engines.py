@@ -27,10 +27,7 @@ class Place(Protocol):
     def run(self, trial: Trial, stop: threading.Event) -> Run:
         """Run one trial under its limits.
 
-        Raises
-        ------
-        Interrupted
-            If ``stop`` is set before the trial is over.
+        Raises ``Interrupted``: if ``stop`` is set before the trial is over.
         """
 
     def close(self) -> None:
@@ -57,13 +54,7 @@ class Engine(ABC):
 
 
 class LocalEngine(Engine):
-    """Worker processes on this machine.
-
-    Parameters
-    ----------
-    jobs : int
-        How many at a time.
-    """
+    """Worker processes on this machine."""
 
     def __init__(self, jobs: int = 1) -> None:
         if jobs < 1:
@@ -85,14 +76,8 @@ class LocalEngine(Engine):
 class DaskEngine(Engine):
     """Worker processes next to the workers of an existing Dask cluster.
 
-    Parameters
-    ----------
-    scheduler : str
-        Address of the scheduler.
-    jobs : int, optional
-        How many cells at a time; as many as the cluster has threads if not given.
-    timeout : float
-        Seconds to wait for the scheduler.
+    ``jobs``: how many cells at a time; as many as the cluster has threads if not given. ``timeout``:
+    seconds to wait for the scheduler.
     """
 
     def __init__(self, scheduler: str, jobs: int | None = None, timeout: float = 20) -> None:
@@ -155,19 +140,11 @@ PATIENCE = 1.0
 class JoblibEngine(Engine):
     """Worker processes next to the workers of a joblib backend.
 
-    Parameters
-    ----------
-    backend : str
-        Name of a backend joblib knows, or that was registered with ``joblib.register_parallel_backend``.
-    jobs : int, optional
-        How many cells at a time; as many as the backend has places for if not given.
-    **options
-        Passed to the backend, as ``joblib.parallel_config`` does.
+    ``backend``: name of a backend joblib knows, or that was registered with
+    ``joblib.register_parallel_backend``. ``jobs``: how many cells at a time; as many as the backend has
+    places for if not given. ``**options``: passed to the backend, as ``joblib.parallel_config`` does.
 
-    Raises
-    ------
-    OptionError
-        If joblib is missing, knows no such backend, or the backend cannot start.
+    Raises ``OptionError``: if joblib is missing, knows no such backend, or the backend cannot start.
     """
 
     def __init__(self, backend: str = "loky", jobs: int | None = None, **options: Any) -> None:

@@ -54,10 +54,7 @@ def to_csv(cells: list[dict[str, Any]]) -> str:
 def write_table(store: Store, path: Path) -> int:
     """Write all cells to a ``.csv``, ``.json`` or ``.parquet`` file and return how many there are.
 
-    Raises
-    ------
-    OptionError
-        If the ending is none of these, or pyarrow is needed and missing.
+    Raises ``OptionError``: if the ending is none of these, or pyarrow is needed and missing.
     """
     cells = store.cells(texts=False)
     with writing(path):

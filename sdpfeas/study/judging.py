@@ -37,14 +37,7 @@ def claim_error(problem: FeasibilityProblem, claim: Claim, verdict: Verdict) -> 
     from its set relative to its size. For a certificate, what the multipliers violate of the sign conditions
     relative to the largest one. Zero means the evidence holds as it is.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    claim : Claim
-        What the backend handed in.
-    verdict : Verdict
-        The verdict the evidence is for.
+    ``verdict``: the verdict the evidence is for.
     """
     try:
         if verdict is Verdict.FEASIBLE and claim.point is not None:
@@ -85,23 +78,9 @@ def judge(
 ) -> tuple[Record, bytes | None]:
     """Verify what a run handed in.
 
-    Parameters
-    ----------
-    cell : Cell
-        The cell.
-    problem : FeasibilityProblem or ParametricFamily
-        Its problem.
-    run : Run
-        What became of it.
-    settings : Settings
-        How strict to be.
-    keep_evidence : bool
-        Whether to pack the evidence too.
+    ``keep_evidence``: whether to pack the evidence too.
 
-    Returns
-    -------
-    tuple
-        What to store, and the packed evidence or None.
+    Returns: what to store, and the packed evidence or None.
     """
     if run.end is End.TIMEOUT:
         late = settings.hard_limit - settings.time_limit

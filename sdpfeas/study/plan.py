@@ -52,14 +52,8 @@ CACHED_PROBLEMS = 32
 class PlannedSolver(SolverRow):
     """A solver of a comparison.
 
-    Attributes
-    ----------
-    found_at : str
-        Where a worker finds the class of its backend.
-    given : mapping
-        Options that differ from the defaults.
-    spec : str
-        What was asked for.
+    ``found_at``: where a worker finds the class of its backend. ``given``: options that differ from the
+    defaults.
     """
 
     found_at: str
@@ -83,14 +77,7 @@ ComparisonCell = Cell[PlannedSolver, PlannedProblem]
 class Comparison(Plan[ComparisonCell]):
     """Solvers × problems × seeds.
 
-    Attributes
-    ----------
-    cells : list of Cell
-        The cells.
-    settings : Settings
-        What they run under.
-    skipped : dict
-        Solvers that cannot run here, with the reason.
+    ``skipped``: solvers that cannot run here, with the reason.
     """
 
     cells: list[ComparisonCell]
@@ -121,19 +108,10 @@ def make_plan(
 ) -> Comparison:
     """Find everything, check everything, and list the cells.
 
-    Parameters
-    ----------
-    solvers, problems : sequence of str
-        Names, paths and patterns; ``all`` stands for every backend available here.
-    seeds : int or iterable of int
-        How many seeds (from 0), or which.
-    settings : Settings
-        Limits and modes.
+    ``solvers, problems``: names, paths and patterns; ``all`` stands for every backend available here.
+    ``seeds``: how many seeds (from 0), or which.
 
-    Raises
-    ------
-    CardError
-        If anything is wrong with any of them; all of it is said at once.
+    Raises ``CardError``: if anything is wrong with any of them; all of it is said at once.
     """
     errors: list[str] = []
     built: OrderedDict[tuple[str, int], Any] = OrderedDict()

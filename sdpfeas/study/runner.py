@@ -29,18 +29,8 @@ Listener = Callable[[Cell[Any, Any], Record | None], None]
 class Runner:
     """One process working on a study.
 
-    Parameters
-    ----------
-    store : Store
-        The database.
-    plan : Plan
-        The cells.
-    engine : Engine
-        Where they run.
-    keep_evidence : bool
-        Whether to store points and certificates.
-    listener : callable, optional
-        Told about every cell that starts and ends.
+    ``keep_evidence``: whether to store points and certificates. ``listener``: told about every cell that
+    starts and ends.
     """
 
     def __init__(
@@ -68,17 +58,10 @@ class Runner:
         On an interrupt the workers are killed, what was under way is given back, and the interrupt goes on.
         Afterwards every cell of the plan is finished, unless :meth:`stop` was called.
 
-        Parameters
-        ----------
-        command : str
-            What was asked for, for the record.
-        retry : str, optional
-            ``"failed"``, ``"undecided"`` or ``"all"``: finished cells to compute again.
+        ``command``: what was asked for, for the record. ``retry``: ``"failed"``, ``"undecided"`` or
+        ``"all"``: finished cells to compute again.
 
-        Raises
-        ------
-        StudyError
-            If the database or the engine was lost, or cells are left for another reason.
+        Raises ``StudyError``: if the database or the engine was lost, or cells are left for another reason.
         """
         again = None if retry is None else Retry(retry)
         where = {**describe_environment(), "skipped": dict(self.plan.skipped)}

@@ -47,18 +47,10 @@ class Retry(StrEnum):
 class Settings:
     """Limits and modes every cell of a study runs under; part of a cell's key.
 
-    Attributes
-    ----------
-    time_limit : float
-        Seconds a backend is given. It is killed at 1.1 times that plus half a second.
-    memory_limit : int
-        Bytes of resident memory a cell's process and its children may hold together.
-    threads : int
-        Threads the numerical libraries may use.
-    rigorous : bool
-        Accept no numeric verdict.
-    tol : float
-        Relative width at which the bracket of a family is narrow enough.
+    ``time_limit``: seconds a backend is given. It is killed at 1.1 times that plus half a second.
+    ``memory_limit``: bytes of resident memory a cell's process and its children may hold together.
+    ``threads``: threads the numerical libraries may use. ``tol``: relative width at which the bracket of a
+    family is narrow enough.
     """
 
     time_limit: float = 60.0

@@ -23,12 +23,7 @@ __all__ = [
 class Profile:
     """A performance profile: share of instances solved within ``ratios`` times the best time.
 
-    Attributes
-    ----------
-    ratios : tuple of float
-        Ascending; the first is 1.
-    shares : tuple of float
-        Share of instances, one for each ratio.
+    ``shares``: share of instances, one for each ratio.
     """
 
     ratios: tuple[float, ...]
@@ -50,17 +45,11 @@ def performance_profiles(
 ) -> dict[str, Profile]:
     """Performance profiles after Dolan and Moré.
 
-    Parameters
-    ----------
-    times : mapping
-        For each solver one time per instance, in the same order; None where it did not solve it.
-    floor : float
-        Seconds below which times count as equal: there the clock and the system decide, not the solver.
+    ``times``: for each solver one time per instance, in the same order; None where it did not solve it.
+    ``floor``: seconds below which times count as equal: there the clock and the system decide, not the
+    solver.
 
-    Returns
-    -------
-    dict
-        One profile per solver. Instances nobody solved count in the denominator.
+    Returns: one profile per solver. Instances nobody solved count in the denominator.
     """
     table = {name: [None if t is None else max(t, floor) for t in row] for name, row in times.items()}
     count = max((len(row) for row in table.values()), default=0)
@@ -84,16 +73,7 @@ def performance_profiles(
 class GeometricMean:
     """A shifted geometric mean.
 
-    Attributes
-    ----------
-    value : float
-        The mean, in seconds.
-    shift : float
-        The shift.
-    charged : int
-        How many instances were charged with their time limit because they were not solved.
-    count : int
-        How many instances there are.
+    ``charged``: how many instances were charged with their time limit because they were not solved.
     """
 
     value: float
@@ -125,14 +105,7 @@ def shifted_geometric_mean(
 ) -> GeometricMean:
     """``exp(mean(log(t + shift))) - shift``, with instances not solved charged visibly.
 
-    Parameters
-    ----------
-    times : sequence of float or None
-        Seconds; None where not solved.
-    charges : sequence of float
-        What an instance costs where it is not solved: its time limit.
-    shift : float
-        The shift.
+    ``charges``: what an instance costs where it is not solved: its time limit.
     """
     full = [c if t is None else t for t, c in zip(times, charges, strict=True)]
     charged = sum(t is None for t in times)
@@ -146,14 +119,7 @@ def shifted_geometric_mean(
 class Fit:
     """A power law ``time = factor · size^slope`` fitted to measured times.
 
-    Attributes
-    ----------
-    slope : float
-        The exponent.
-    slope_low, slope_high : float
-        Its 95 % confidence interval.
-    sizes, times, low, high : tuple of float
-        The line and its 95 % confidence band, ready to draw.
+    ``sizes, times, low, high``: the line and its 95 % confidence band, ready to draw.
     """
 
     slope: float
@@ -166,13 +132,7 @@ class Fit:
 
 
 def fit_power_law(sizes: Sequence[float], times: Sequence[float]) -> Fit | None:
-    """Least squares on a doubly logarithmic scale; None with fewer than three different sizes.
-
-    Parameters
-    ----------
-    sizes, times : sequence of float
-        Positive numbers.
-    """
+    """Least squares on a doubly logarithmic scale; None with fewer than three different sizes."""
     from scipy.stats import t as student
 
     x, y = np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(times, dtype=float))

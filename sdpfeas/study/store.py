@@ -145,15 +145,7 @@ FINISHED = ("outcome", "verdict", "solve_time", "verify_time")
 def checked(row: dict[str, Any]) -> dict[str, Any]:
     """A row as it is.
 
-    Parameters
-    ----------
-    row : dict
-        Values by column.
-
-    Raises
-    ------
-    FileFormatError
-        If a value cannot be one of its column.
+    Raises ``FileFormatError``: if a value cannot be one of its column.
     """
     needed = FINISHED if row.get("state") == "done" else ()
     for name, value in row.items():
@@ -203,17 +195,9 @@ CREATE INDEX IF NOT EXISTS cells_by_state ON cells (state);
 class Store(Shown):
     """An open study database.
 
-    Parameters
-    ----------
-    path : path-like
-        The file; created if need be.
-    readonly : bool
-        Open an existing file to read from.
+    ``path``: the file; created if need be. ``readonly``: open an existing file to read from.
 
-    Raises
-    ------
-    FileFormatError
-        If the file is something else, or of a newer version.
+    Raises ``FileFormatError``: if the file is something else, or of a newer version.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
@@ -322,16 +306,8 @@ class Store(Shown):
     ) -> None:
         """Register this process as a runner and enter the plan.
 
-        Parameters
-        ----------
-        plan : Plan
-            The cells; those already finished stay as they are.
-        command : str
-            What was asked for, for the record.
-        environment : dict
-            Where it runs.
-        retry : Retry, optional
-            Which finished cells of the plan to compute again.
+        ``plan``: the cells; those already finished stay as they are. ``command``: what was asked for, for
+        the record. ``retry``: which finished cells of the plan to compute again.
         """
         born = psutil.Process().create_time()
         now = time.time()
@@ -398,11 +374,8 @@ class Store(Shown):
     def take(self, prefer: str = "") -> str | None:
         """Take the next cell of this run's plan; None if there is none to take now.
 
-        Parameters
-        ----------
-        prefer : str
-            Key of a solver whose cells come first, because a worker is warm for it. Otherwise one that
-            nobody is at comes first.
+        ``prefer``: key of a solver whose cells come first, because a worker is warm for it. Otherwise one
+        that nobody is at comes first.
         """
         with self._transaction():
             row = self._db.execute(
@@ -502,10 +475,7 @@ class Store(Shown):
     def kept(self, retry: Retry | None = None) -> set[str]:
         """Keys of the cells that a new run need not compute.
 
-        Parameters
-        ----------
-        retry : Retry, optional
-            Leave out those to be computed again.
+        ``retry``: leave out those to be computed again.
         """
         rows = self._rows("SELECT key, outcome, verdict FROM cells WHERE state = 'done'")
         again = self.crashed()
@@ -519,10 +489,7 @@ class Store(Shown):
     def cells(self, *, texts: bool = True) -> list[dict[str, Any]]:
         """All cells of the study with names and sizes, in the order of the plan.
 
-        Parameters
-        ----------
-        texts : bool
-            Whether to read logs and explanations too.
+        ``texts``: whether to read logs and explanations too.
         """
         names = ["state", "run", "attempts", *(f.name for f in fields(Record))]
         wanted = ", ".join(f"cells.{n}" for n in names if texts or n not in ("log", "explanation", "info"))

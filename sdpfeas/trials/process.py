@@ -33,11 +33,8 @@ LOG_HEAD, LOG_TAIL = 48_000, 16_000
 class Log:
     """Collects output: the beginning, the end, and how much was left out between.
 
-    Parameters
-    ----------
-    mark : bytes
-        When this comes by, what came before is forgotten: it was not the trial's own. Where it never comes,
-        what the worker said while it started is all there is, and it is kept.
+    ``mark``: when this comes by, what came before is forgotten: it was not the trial's own. Where it never
+    comes, what the worker said while it started is all there is, and it is kept.
     """
 
     def __init__(self, mark: bytes = b"") -> None:
@@ -87,10 +84,7 @@ REFUSED = re.compile(r"memory allocation of (\d+) bytes failed")
 class Worker:
     """A process that runs trials one after the other; it dies with this one.
 
-    Parameters
-    ----------
-    threads : int, optional
-        Threads its numerical libraries may use.
+    ``threads``: threads its numerical libraries may use.
     """
 
     def __init__(self, threads: int | None) -> None:
@@ -131,17 +125,7 @@ class Worker:
     def run(self, trial: Trial, stop: threading.Event | None = None) -> Run:
         """Run a trial under its limits; whatever goes wrong costs this worker, and this run, only.
 
-        Parameters
-        ----------
-        trial : Trial
-            What to run.
-        stop : Event, optional
-            Ends it early.
-
-        Raises
-        ------
-        Interrupted
-            If ``stop`` is set before the trial is over.
+        Raises ``Interrupted``: if ``stop`` is set before the trial is over.
         """
         self._served += 1
         watch = _Watch(self, trial, stop or threading.Event())

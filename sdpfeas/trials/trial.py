@@ -38,16 +38,10 @@ class Interrupted(Exception):
 class Limits:
     """What a trial may use.
 
-    Attributes
-    ----------
-    time : float, optional
-        Seconds from when the clock starts; then it is killed.
-    memory : int, optional
-        Bytes that its process and all it started may hold together; then it is killed.
-    threads : int, optional
-        Threads of the numerical libraries; as the environment says if not given.
-    setup : float
-        Seconds until the clock starts: for the process to start, to import, and to take the payload.
+    ``time``: seconds from when the clock starts; then it is killed. ``memory``: bytes that its process and
+    all it started may hold together; then it is killed. ``threads``: threads of the numerical libraries; as
+    the environment says if not given. ``setup``: seconds until the clock starts: for the process to start,
+    to import, and to take the payload.
     """
 
     time: float | None = None
@@ -60,19 +54,11 @@ class Limits:
 class Trial:
     """Something to run in a worker.
 
-    Attributes
-    ----------
-    target : str
-        ``"module:function"``, found again in the worker. The function is called with the payload and with
-        ``start``, which it calls when it is set up: the clock runs from there on, and anew each time it is
-        called. ``start(limit, **facts)`` may set another limit and report facts. What the function returns
-        must be made of numbers, words, containers and arrays: nothing else is read from a worker.
-    payload : bytes
-        The pickled argument.
-    limits : Limits
-        What it may use.
-    label : str
-        One worker runs trials of one target, label and number of threads, one after the other.
+    ``target``: ``"module:function"``, found again in the worker. The function is called with the payload
+    and with ``start``, which it calls when it is set up: the clock runs from there on, and anew each time
+    it is called. ``start(limit, **facts)`` may set another limit and report facts. What the function
+    returns must be made of numbers, words, containers and arrays: nothing else is read from a worker.
+    ``label``: one worker runs trials of one target, label and number of threads, one after the other.
     """
 
     target: str
@@ -85,24 +71,9 @@ class Trial:
 class Run:
     """What became of a trial.
 
-    Attributes
-    ----------
-    end : End
-        How it ended.
-    detail : str
-        In words, where it did not end well.
-    value : object
-        What the function returned.
-    facts : dict, optional
-        What the function said when it started the clock; None if it did not get so far.
-    wall_time : float
-        Seconds it ran; seen from outside where it did not end well.
-    cpu_time : float, optional
-        Processor seconds.
-    peak_memory : int
-        Most bytes resident.
-    log : str
-        What it printed since the clock started; the middle of a long log is left out.
+    ``detail``: in words, where it did not end well. ``facts``: what the function said when it started the
+    clock; None if it did not get so far. ``wall_time``: seconds it ran; seen from outside where it did not
+    end well. ``log``: what it printed since the clock started; the middle of a long log is left out.
     """
 
     end: End

@@ -99,13 +99,7 @@ _shared = _Shared()
 
 
 def run_once(trial: Trial) -> Run:
-    """Run a trial in a process of its own.
-
-    Parameters
-    ----------
-    trial : Trial
-        The trial.
-    """
+    """Run a trial in a process of its own."""
     seat = Seat()
     try:
         return seat.run(trial)
@@ -114,13 +108,7 @@ def run_once(trial: Trial) -> Run:
 
 
 def run_shared(trial: Trial) -> Run:
-    """Run a trial in a shared seat of this process.
-
-    Parameters
-    ----------
-    trial : Trial
-        The trial.
-    """
+    """Run a trial in a shared seat of this process."""
     seat = _shared.take(trial)
     try:
         return seat.run(trial)

@@ -66,15 +66,8 @@ class Conflict:
 def conflicts(problem: FeasibilityProblem, y: FloatArray, *, sets: bool = False) -> list[Conflict]:
     """Rows with a multiplier, and sets if they are asked for, heaviest first.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        An infeasible problem.
-    y : ndarray
-        Its certificate.
-    sets : bool
-        Whether sets are listed too. They say what the rows contradict when they do not contradict each
-        other: ``tr X <= -1`` and ``X in PSD(3)``.
+    ``sets``: whether sets are listed too. They say what the rows contradict when they do not contradict
+    each other: ``tr X <= -1`` and ``X in PSD(3)``.
     """
     weights = shares(problem, y)
     rows, own = problem.split(y)

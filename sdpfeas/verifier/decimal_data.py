@@ -23,12 +23,7 @@ ROUNDS = 50
 def in_other_words(check: Check, points: list[Point]) -> Check:
     """Say of an exact verdict what the other reading comes to, where that can be found out.
 
-    Parameters
-    ----------
-    check : Check
-        A verdict granted in rational arithmetic.
-    points : list of Point
-        Points that nearly meet the problem.
+    ``check``: a verdict granted in rational arithmetic. ``points``: points that nearly meet the problem.
     """
     other = Reading.STORED if check.reading is Reading.WRITTEN else Reading.WRITTEN
     if not small_enough(check.problem):

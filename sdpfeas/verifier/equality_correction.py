@@ -72,17 +72,7 @@ class Movable:
 class Share:
     """What one block that may move adds to the Gram matrix, in units: rows times how far the block may move.
 
-    Parameters
-    ----------
-    part : Movable
-        The block.
-
-    Attributes
-    ----------
-    exponents : ndarray of int
-        The power of two each row in units is to be multiplied by.
-    reach : int
-        That of the reach.
+    ``exponents``: the power of two each row in units is to be multiplied by.
     """
 
     def __init__(self, part: Movable) -> None:
@@ -141,14 +131,8 @@ class Share:
 class CorrectionSystem:
     """The equality rows, restricted to the blocks that may move, in units of how far they may.
 
-    Parameters
-    ----------
-    parts : list of Movable
-        The blocks that may move.
-    m : int
-        Number of equality rows; a trace row follows for every box with a trace.
-    diagonal : bool
-        Whether the Gram matrix is known to be diagonal (one sparse block with disjoint rows).
+    ``m``: number of equality rows; a trace row follows for every box with a trace. ``diagonal``: whether
+    the Gram matrix is known to be diagonal (one sparse block with disjoint rows).
     """
 
     def __init__(self, parts: list[Movable], m: int, diagonal: bool = False) -> None:
@@ -213,10 +197,7 @@ class CorrectionSystem:
     def correction_upper(self, residual: FloatArray) -> float:
         """Bound of the least correction, in units of the depth, that makes every equality row hold.
 
-        Parameters
-        ----------
-        residual : ndarray
-            Upper bounds of how far each equality row is off.
+        ``residual``: upper bounds of how far each equality row is off.
         """
         off = np.array([part.trace_off for part in self._traced], dtype=np.float64)
         return self._gram.shortest_upper(np.concatenate([residual, off]))
@@ -238,12 +219,7 @@ class CorrectionSystem:
     def correct(self, point: Point, residual: FloatArray) -> Point:
         """Move the blocks so that the equality rows hold up to rounding.
 
-        Parameters
-        ----------
-        point : tuple of ndarray
-            Where to start.
-        residual : ndarray
-            ``lower - A(X)`` on the equality rows.
+        ``residual``: ``lower - A(X)`` on the equality rows.
         """
         off = [(part.trace or 0.0) - float(np.trace(point[part.block])) for part in self._traced]
         z = self._gram.combination(np.concatenate([residual, off]))
@@ -313,13 +289,6 @@ class FreeColumns:
 
     Multipliers are corrected in proportion to what they may move by: one that is bound to a sign by its own
     size, so that a correction shorter than one keeps the sign, any other by the largest there is.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    y : ndarray
-        The multipliers.
     """
 
     def __init__(self, problem: FeasibilityProblem, y: FloatArray) -> None:

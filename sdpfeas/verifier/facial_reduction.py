@@ -101,16 +101,9 @@ class Refused(Exception):
 class Step:
     """What one step of a chain came to.
 
-    Attributes
-    ----------
-    weights : ndarray
-        Multipliers of the rows in integers.
-    before, after : Faces
-        The faces that it began with and leads to; the same where it contradicts all points.
-    gap : Fraction
-        ``beta(y)``: positive if no point is left.
-    share : float
-        The same relative to the size of its terms.
+    ``weights``: multipliers of the rows in integers. ``before, after``: the faces that it began with and
+    leads to; the same where it contradicts all points. ``gap``: ``beta(y)``: positive if no point is left.
+    ``share``: the same relative to the size of its terms.
     """
 
     weights: np.ndarray
@@ -122,15 +115,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Walk:
-    """All steps of a chain, every one of them proved.
-
-    Attributes
-    ----------
-    faces : Faces
-        Where it ends.
-    steps : tuple of Step
-        The steps.
-    """
+    """All steps of a chain, every one of them proved."""
 
     faces: Faces
     steps: tuple[Step, ...] = ()
@@ -146,10 +131,7 @@ def walk(problem: FeasibilityProblem, chain: Chain) -> Walk:
 
     The faces it leads to are those of the problem in rows alone.
 
-    Raises
-    ------
-    Refused
-        If a step proves nothing.
+    Raises ``Refused``: if a step proves nothing.
     """
     if not has_faces(problem, chain.reading):
         raise Refused("a chain is about sets whose faces are known, and numbers that none of its rows rounds")
@@ -173,17 +155,9 @@ def walk(problem: FeasibilityProblem, chain: Chain) -> Walk:
 def expose(faces: Faces, weights: np.ndarray) -> Step:
     """Prove what multipliers say about all points on a face.
 
-    Parameters
-    ----------
-    faces : Faces
-        A face of every set that holds all points.
-    weights : ndarray
-        Multipliers of the rows in integers.
+    ``faces``: a face of every set that holds all points. ``weights``: multipliers of the rows in integers.
 
-    Raises
-    ------
-    Refused
-        If they prove nothing.
+    Raises ``Refused``: if they prove nothing.
     """
     problem = faces.problem
     rows = faces.rows
@@ -274,15 +248,7 @@ LISTED = 4
 
 
 def tell(problem: FeasibilityProblem, chain: Chain) -> list[str]:
-    """Say what every step of a chain shows; nothing if it proves nothing.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    chain : Chain
-        A chain that was proved.
-    """
+    """Say what every step of a chain shows; nothing if it proves nothing."""
     try:
         steps = walk(problem, chain).steps
     except (Refused, LimitError):

@@ -78,10 +78,7 @@ class Gram(ABC):
     def shortest_upper(self, target: FloatArray) -> float:
         """Bound of the shortest vector with given inner products; infinity if there may be none.
 
-        Parameters
-        ----------
-        target : ndarray
-            Upper bounds of the magnitudes of the inner products with the vectors as they were.
+        ``target``: upper bounds of the magnitudes of the inner products with the vectors as they were.
         """
         if not target.any():
             return 0.0
@@ -95,14 +92,9 @@ class Gram(ABC):
 class ScaledGram(Gram):
     """Inner products of vectors, each times a power of two such that its norm is about one.
 
-    Attributes
-    ----------
-    matrix : ndarray
-        The matrix, exactly symmetric; or its diagonal, where the vectors are orthogonal.
-    exponents : ndarray of int
-        The power of two each vector was multiplied by.
-    error : float
-        Bound of the spectral norm of what rounding and underflow did to the matrix.
+    ``matrix``: the matrix, exactly symmetric; or its diagonal, where the vectors are orthogonal.
+    ``exponents``: the power of two each vector was multiplied by. ``error``: bound of the spectral norm of
+    what rounding and underflow did to the matrix.
     """
 
     matrix: FloatArray
@@ -120,18 +112,11 @@ class ScaledGram(Gram):
     ) -> ScaledGram:
         """Scale a computed Gram matrix.
 
-        Parameters
-        ----------
-        gram : ndarray
-            Inner products of the vectors in units, or their squared norms where they are orthogonal.
-        sizes : ndarray
-            Upper bounds of the norms of the vectors in units, signs taken away from all terms.
-        exponents : ndarray of int
-            The power of two each vector in units is to be multiplied by.
-        depth : int
-            How many roundings are chained in one entry.
-        overlap : ndarray, optional
-            Inner products of the vectors without signs, up to as many roundings; at most those of ``sizes``.
+        ``gram``: inner products of the vectors in units, or their squared norms where they are orthogonal.
+        ``sizes``: upper bounds of the norms of the vectors in units, signs taken away from all terms.
+        ``exponents``: the power of two each vector in units is to be multiplied by. ``depth``: how many
+        roundings are chained in one entry. ``overlap``: inner products of the vectors without signs, up to
+        as many roundings; at most those of ``sizes``.
         """
         diagonal = gram if gram.ndim == 1 else np.diagonal(gram)
         power = np.minimum(-np.frexp(np.sqrt(np.maximum(diagonal, 0.0)))[1], MOST)
@@ -190,13 +175,7 @@ PER_NUMBER = 2.0
 
 
 def envelope(matrix: Any) -> tuple[float, float]:
-    """Entries of a factor, and products it takes, where rows are ordered to lie close to the diagonal.
-
-    Parameters
-    ----------
-    matrix : sparse array
-        Symmetric matrix.
-    """
+    """Entries of a factor, and products it takes, where rows are ordered to lie close to the diagonal."""
     order = scipy.sparse.csgraph.reverse_cuthill_mckee(sp.csr_array(matrix), symmetric_mode=True)
     place = np.empty_like(order)
     place[order] = np.arange(order.size)
@@ -209,15 +188,7 @@ def envelope(matrix: Any) -> tuple[float, float]:
 def sparse_factor(matrix: Any) -> Any:
     """Factors of a sparse symmetric matrix without regard to the size of its pivots.
 
-    Parameters
-    ----------
-    matrix : sparse array
-        Symmetric matrix.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a pivot is zero.
+    Raises ``numpy.linalg.LinAlgError``: if a pivot is zero.
     """
     entries, products = envelope(matrix)
     need("a sparse factor", numbers=products / PER_NUMBER + 20.0 * entries, memory=64.0 * entries)
@@ -239,12 +210,7 @@ def smallest_lower(matrix: Any, factor: Any) -> float:
     ``A - c·I``. If D is positive it is semidefinite whatever rounding did to it, and the smallest eigenvalue
     of A is at least c less the norm of the residual.
 
-    Parameters
-    ----------
-    matrix : sparse array
-        The matrix, exactly symmetric.
-    factor : object
-        From :func:`sparse_factor`, of the same matrix; it only has to help.
+    ``factor``: from :func:`sparse_factor`, of the same matrix; it only has to help.
     """
     n = matrix.shape[0]
     coo = sp.coo_array(matrix)
@@ -303,12 +269,8 @@ MOST_PAIRS, MOST_PRODUCTS = 1e8, 5e9
 class SparseGram(Gram):
     """Inner products of sparse vectors, each times a power of two such that its norm is about one.
 
-    Parameters
-    ----------
-    vectors : sparse array
-        One vector a row, its largest entries about one, each entry off by a few roundings.
-    exponents : ndarray of int
-        The power of two each is to be multiplied by.
+    ``vectors``: one vector a row, its largest entries about one, each entry off by a few roundings.
+    ``exponents``: the power of two each is to be multiplied by.
     """
 
     def __init__(self, vectors: Any, exponents: np.ndarray) -> None:

@@ -72,12 +72,7 @@ ROUNDS, NEAR = 8, 1e-6
 class Proved:
     """What is proved of an exact point.
 
-    Attributes
-    ----------
-    value : float
-        Its objective is at least this.
-    point : tuple of ndarray
-        The point, rounded.
+    ``value``: its objective is at least this.
     """
 
     value: float
@@ -103,17 +98,10 @@ def _products(problem: FeasibilityProblem) -> float:
 class Precise:
     """A program in the metric of roots: ``X = L S L'`` for matrices, ``x = d·s`` for vectors.
 
-    Parameters
-    ----------
-    program : ConicProgram
-        What is maximised over which problem; one that fits balls.
-    roots : list of ndarray
-        One array per set: ``L`` or ``d``, finite, d not negative but on free blocks.
+    ``program``: what is maximised over which problem; one that fits balls. ``roots``: one array per set:
+    ``L`` or ``d``, finite, d not negative but on free blocks.
 
-    Raises
-    ------
-    LinAlgError
-        If the rows are not provably independent in this metric.
+    Raises ``LinAlgError``: if the rows are not provably independent in this metric.
     """
 
     def __init__(self, program: ConicProgram, roots: list[FloatArray]) -> None:
@@ -158,13 +146,7 @@ class Precise:
             return np.asarray(middles(self._combination.transpose() * ball_matrix(y)).ravel())
 
     def prove(self, inner: Point) -> Proved | None:
-        """Prove that an exact point lies next to ``L S L'``, and bound its objective; None if it fails.
-
-        Parameters
-        ----------
-        inner : tuple of ndarray
-            ``S``, one array per set.
-        """
+        """Prove that an exact point lies next to ``L S L'``, and bound its objective; None if it fails."""
         depth = self._depth(inner)
         if not depth > 0.0:
             return None

@@ -139,16 +139,8 @@ def check_point(
 ) -> Outcome:
     """Check the residuals of a point, and where there are unbounded PSD blocks its depth.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem, in its own units.
-    point : tuple of ndarray
-        One array per set.
-    tolerances : Tolerances
-        ``residual``, ``rounding`` and ``membership`` are used.
-    proof : Outcome, optional
-        What the rigorous proof of the same point came to, if it was tried.
+    ``problem``: the problem, in its own units. ``tolerances``: ``residual``, ``rounding`` and
+    ``membership`` are used. ``proof``: what the rigorous proof of the same point came to, if it was tried.
     """
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
@@ -331,16 +323,8 @@ def check_certificate(
 ) -> Outcome:
     """Check the two sides of a certificate, and where there are unbounded PSD blocks its depth.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem, in its own units.
-    y : ndarray
-        One multiplier per row.
-    tolerances : Tolerances
-        ``residual``, ``rounding`` and ``margin`` are used.
-    proof : Outcome, optional
-        What the rigorous proof of the same multipliers came to, if it was tried.
+    ``problem``: the problem, in its own units. ``tolerances``: ``residual``, ``rounding`` and ``margin``
+    are used. ``proof``: what the rigorous proof of the same multipliers came to, if it was tried.
     """
     if not np.isfinite(y).all():
         return refuse("the certificate holds NaN or infinity")

@@ -59,14 +59,8 @@ NEAR = 0.5
 class Written:
     """Vectors written out, one a row, each times a power of two.
 
-    Attributes
-    ----------
-    vectors : ndarray
-        The vectors, their largest entries about one.
-    slips : ndarray
-        Bounds of the norms of what each is off.
-    exponents : ndarray of int
-        The powers of two that they are to be multiplied by.
+    ``vectors``: the vectors, their largest entries about one. ``slips``: bounds of the norms of what each
+    is off. ``exponents``: the powers of two that they are to be multiplied by.
     """
 
     vectors: FloatArray
@@ -100,13 +94,7 @@ class Written:
 
 
 class Orthonormal:
-    """Vectors, and a combination of them that is provably near orthonormal if one is found.
-
-    Parameters
-    ----------
-    written : Written
-        The vectors.
-    """
+    """Vectors, and a combination of them that is provably near orthonormal if one is found."""
 
     def __init__(self, written: Written) -> None:
         self._given = written
@@ -173,10 +161,7 @@ class Orthonormal:
     def shortest_upper(self, target: FloatArray) -> float:
         """Bound of the shortest vector with given inner products; infinity if there may be none.
 
-        Parameters
-        ----------
-        target : ndarray
-            Upper bounds of the magnitudes of the inner products with the vectors as they were.
+        ``target``: upper bounds of the magnitudes of the inner products with the vectors as they were.
         """
         if not target.any():
             return 0.0
@@ -230,14 +215,7 @@ PASSES = 64.0
 class Entrywise:
     """A block that may move by a share of a weight in every entry.
 
-    Parameters
-    ----------
-    block : int
-        Which block it is.
-    rows : Rows
-        Its rows.
-    weight : float or ndarray
-        How far each entry may move, or all of them.
+    ``weight``: how far each entry may move, or all of them.
     """
 
     trace: float | None = None
@@ -278,20 +256,8 @@ class Entrywise:
 class Rooted:
     """A block of matrices, or of their shadows, that may move by ``L S L'``.
 
-    Parameters
-    ----------
-    block : int
-        Which block it is.
-    rows : Rows
-        Its rows.
-    kind : BlockSet
-        Its set.
-    root : ndarray
-        Proved for the matrix at hand; row ``p`` of L is ``2**powers[p]`` times row ``p`` of it.
-    powers : ndarray of int
-        These exponents.
-    matrix : ndarray
-        The matrix that steps are taken from.
+    ``root``: proved for the matrix at hand; row ``p`` of L is ``2**powers[p]`` times row ``p`` of it.
+    ``matrix``: the matrix that steps are taken from.
     """
 
     def __init__(
@@ -479,19 +445,7 @@ def _side(block: BlockSet) -> int | None:
 
 
 def metric_part(b: int, block: BlockSet, x: FloatArray, rows: Rows) -> Entrywise | Rooted | None:
-    """A block with what is proved about how far it may move; None if nothing is.
-
-    Parameters
-    ----------
-    b : int
-        Which block it is.
-    block : BlockSet
-        Its set.
-    x : ndarray
-        The point.
-    rows : Rows
-        Equality rows on it.
-    """
+    """A block with what is proved about how far it may move; None if nothing is."""
     if block.entrywise:
         weight = block.room(x, SHARE)
         return None if weight is None else Entrywise(b, rows, weight)
@@ -510,12 +464,7 @@ def metric_part(b: int, block: BlockSet, x: FloatArray, rows: Rows) -> Entrywise
 class MetricSystem:
     """Equality rows as steps in the metric of a point see them; used like ``CorrectionSystem``.
 
-    Parameters
-    ----------
-    parts : list
-        The blocks that may move.
-    m : int
-        Number of equality rows; a trace row follows for every box with a trace.
+    ``m``: number of equality rows; a trace row follows for every box with a trace.
     """
 
     def __init__(self, parts: list[Entrywise | Rooted], m: int) -> None:
@@ -575,15 +524,7 @@ class MetricSystem:
 
 
 def metric_system(problem: FeasibilityProblem, point: Point) -> MetricSystem | None:
-    """Equality rows in the metric of a point; None if there are none, too many, or no block may move.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    point : tuple of ndarray
-        The point.
-    """
+    """Equality rows in the metric of a point; None if there are none, too many, or no block may move."""
     index = np.flatnonzero(problem.equality)
     touched = {
         b: rows

@@ -44,12 +44,7 @@ COMFORT = 1e-9
 def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple[Point, tuple[str, ...]]]:
     """Points near the given one that are more likely to be provably feasible, with what was done.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    point : tuple of ndarray
-        A point that could not be proved as it is.
+    ``point``: a point that could not be proved as it is.
     """
     if not all(np.isfinite(x).all() for x in point):
         return
@@ -86,12 +81,7 @@ def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple
 def moved_onto_rows(problem: FeasibilityProblem, point: Point) -> Point | None:
     """A point near the given one that meets the equality rows up to rounding; None if none is easily found.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    point : tuple of ndarray
-        A point that may miss them a little.
+    ``point``: a point that may miss them a little.
     """
     if not _finite(point):
         return None
@@ -345,14 +335,7 @@ def repaired_certificates(
 ) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
     """Certificates near the given one that are more likely to hold, with what was done.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    y : ndarray
-        Multipliers that could not be proved as they are.
-    tolerances : Tolerances
-        Only ``sign`` is used.
+    ``y``: multipliers that could not be proved as they are.
     """
     if not np.isfinite(y).all() or not y.any():
         return
@@ -506,14 +489,7 @@ def repaired_multipliers(
 ) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
     """Multipliers moved onto the equations of the Free blocks; with LMIs, then all that slacks allow.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem.
-    y : ndarray
-        Multipliers that could not be proved as they are.
-    tolerances : Tolerances
-        As in :func:`repaired_certificates`.
+    ``y``: multipliers that could not be proved as they are.
     """
     if not problem.lmis:
         yield from repaired_certificates(problem, y, tolerances)

@@ -44,14 +44,7 @@ PLAUSIBLE = 1e-7
 def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances = DEFAULTS) -> Outcome:
     """Prove that an exact solution exists at or next to ``point``.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem, in its own units.
-    point : tuple of ndarray
-        One array per set, matrices exactly symmetric.
-    tolerances : Tolerances
-        Only ``snap`` is used.
+    ``problem``: the problem, in its own units. ``point``: one array per set, matrices exactly symmetric.
     """
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
@@ -177,14 +170,7 @@ def prove_certificate(
 ) -> Outcome:
     """Prove that the multipliers ``y`` (or exact ones next to them) rule out every point.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem, in its own units.
-    y : ndarray
-        One multiplier per row, then those of the LMIs.
-    tolerances : Tolerances
-        Only ``snap`` is used.
+    ``problem``: the problem, in its own units. ``y``: one multiplier per row, then those of the LMIs.
     """
     if not np.isfinite(y).all():
         return refuse("the certificate holds NaN or infinity")

@@ -39,12 +39,7 @@ Enclosed = tuple[FloatArray, FloatArray]
 def lmi_slip(lmi: LMI, moved: list[float | FloatArray]) -> float:
     """Bound of how far ``F(X)`` moves where every block moves by no more than so much.
 
-    Parameters
-    ----------
-    lmi : LMI
-        The LMI.
-    moved : list
-        For every block a Frobenius norm, or one weight an entry of a vector of norm at most one.
+    ``moved``: for every block a Frobenius norm, or one weight an entry of a vector of norm at most one.
     """
     total = 0.0
     for rows, step in zip(lmi.coefficients, moved, strict=True):
@@ -64,12 +59,7 @@ def lmi_margin(target: BlockSet, value: FloatArray, slip: float) -> float:
 class LmiMultipliers:
     """Multipliers of a problem with LMIs, and the equations on its Free blocks.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    y : ndarray
-        The multipliers of the rows, then those of the LMIs.
+    ``y``: the multipliers of the rows, then those of the LMIs.
     """
 
     def __init__(self, problem: FeasibilityProblem, y: FloatArray) -> None:
@@ -165,10 +155,8 @@ class LmiMultipliers:
     def system(self, weights: list[float | FloatArray | None]) -> tuple[CorrectionSystem, np.ndarray] | None:
         """Equations that the multipliers are moved for, and which; None if there are too many.
 
-        Parameters
-        ----------
-        weights : list
-            How far the multiplier of every LMI may move, as in :class:`Movable`; None for not at all.
+        ``weights``: how far the multiplier of every LMI may move, as in :class:`Movable`; None for not at
+        all.
         """
         parts, index = self._movable(weights)
         if not parts or index.size > MAX_DENSE_ROWS:
@@ -206,10 +194,7 @@ class LmiMultipliers:
     def corrected(self, *, metric: bool = False) -> FloatArray | None:
         """Multipliers for which ``A*y + B*Y`` vanishes on Free blocks up to rounding, if any are found.
 
-        Parameters
-        ----------
-        metric : bool
-            Whether matrices are moved in their own metric; for those in the interior.
+        ``metric``: whether matrices are moved in their own metric; for those in the interior.
         """
         sizes: list[float | FloatArray | None] = []
         for lmi, own in zip(self.problem.lmis, self.own, strict=True):
@@ -238,14 +223,7 @@ def _flat(evidence: Point) -> FloatArray:
 def prove_lmi_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances) -> Outcome:
     """Prove that multipliers of rows and LMIs, or exact ones next to them, rule out every point.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        A problem with LMIs.
-    y : ndarray
-        Finite multipliers, of the right sign for every row.
-    tolerances : Tolerances
-        Only ``snap`` is used.
+    ``y``: finite multipliers, of the right sign for every row.
     """
     given = LmiMultipliers(problem, y)
     local, parts, moved = 0.0, dict[int, Movable | Entrywise | Rooted](), np.zeros(problem.m)

@@ -42,15 +42,7 @@ class Reading(StrEnum):
 def as_reading(value: str) -> Reading:
     """Return the reading of a name.
 
-    Parameters
-    ----------
-    value : str
-        ``"stored"`` or ``"written"``.
-
-    Raises
-    ------
-    OptionError
-        If it is none of these.
+    Raises ``OptionError``: if it is none of these.
     """
     if value not in set(Reading):
         known = " or ".join(repr(str(reading)) for reading in Reading)
@@ -79,22 +71,11 @@ class Stop(StrEnum):
 class Outcome:
     """Whether a proof went through, by what relative margin, and what was shown or missing.
 
-    Attributes
-    ----------
-    proven : bool
-        Whether the verdict may be granted.
-    margin : float
-        By how much, relative to the size of the data.
-    reason : str
-        What was shown, or what is missing.
-    evidence : optional
-        The point or multipliers the proof is about, if not those that were handed in.
-    repairs : tuple of str
-        What was changed to get there.
-    rational : optional
-        The evidence as fractions, where the proof is exact.
-    dependent : bool
-        Whether a proof failed because equality rows are not provably independent.
+    ``proven``: whether the verdict may be granted. ``margin``: by how much, relative to the size of the
+    data. ``reason``: what was shown, or what is missing. ``evidence``: the point or multipliers the proof
+    is about, if not those that were handed in. ``repairs``: what was changed to get there. ``rational``:
+    the evidence as fractions, where the proof is exact. ``dependent``: whether a proof failed because
+    equality rows are not provably independent.
     """
 
     proven: bool

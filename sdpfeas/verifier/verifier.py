@@ -41,20 +41,8 @@ ABOUT = {
 class ChainCase:
     """A chain, and a point on its last face where there is one.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    chain : Chain
-        The facial reduction certificate.
-    reading : Reading
-        Which numbers the verdict is to be about; a chain about others proves nothing.
-    point : tuple of ndarray, optional
-        A point of the problem.
-    repair : bool
-        Whether the point may be repaired.
-    tolerances : Tolerances
-        As for other claims.
+    ``reading``: which numbers the verdict is to be about; a chain about others proves nothing. ``repair``:
+    whether the point may be repaired.
     """
 
     def __init__(
@@ -349,17 +337,6 @@ def decide(
     """Verify a claim: the rigorous proof first, a numeric verdict only if that is allowed.
 
     A claim of the wrong shape is worth nothing, like any other wrong claim.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    claim : Claim, Result or Check
-        What the backend handed in.
-    rigorous : bool
-        Refuse the numeric verdict.
-    reading : {"stored", "written"}
-        As for :func:`verify`.
     """
     read = as_reading(reading)
     if wrong := not_ieee():

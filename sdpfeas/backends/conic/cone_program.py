@@ -28,16 +28,8 @@ KEPT_GAP = 0.5
 class Cones:
     """A product of cones, in the order solvers want them.
 
-    Attributes
-    ----------
-    flat : int
-        Entries that are zero (of ``s``) or free (of ``x``): the two are dual to each other.
-    nonneg : int
-        Non-negative entries.
-    second : tuple of int
-        Lengths of vectors whose first entry is at least the norm of the others.
-    psd : tuple of int
-        Sides of positive semidefinite matrices.
+    ``flat``: entries that are zero (of ``s``) or free (of ``x``): the two are dual to each other.
+    ``second``: lengths of vectors whose first entry is at least the norm of the others.
     """
 
     flat: int = 0
@@ -83,14 +75,8 @@ class Cones:
 class StandardForm:
     """``min q'v`` subject to ``M v + s = h``, ``s`` in the cones: what solvers take.
 
-    Attributes
-    ----------
-    cost, matrix, rhs : array
-        q, M (compressed by columns) and h.
-    cones : Cones
-        Zero, non-negative, second-order and PSD parts of ``s``.
-    kept : ndarray
-        Where the rows of the pair are among those of the form.
+    ``cost, matrix, rhs``: q, M (compressed by columns) and h. ``cones``: zero, non-negative, second-order
+    and PSD parts of ``s``. ``kept``: where the rows of the pair are among those of the form.
     """
 
     cost: FloatArray
@@ -104,19 +90,8 @@ class StandardForm:
 class Answer:
     """What a solver said about a cone program.
 
-    Attributes
-    ----------
-    x, z : ndarray, optional
-        The variables and the multipliers of the rows; a ray where the program is infeasible (then there is
-        no ``x``) or unbounded (then there is no ``z``).
-    raw_status : str
-        The solver's own word.
-    stop : Stop
-        Why it stopped.
-    iterations : int
-        Iterations of the solver.
-    info : mapping
-        Whatever else is worth telling.
+    ``x, z``: the variables and the multipliers of the rows; a ray where the program is infeasible (then
+    there is no ``x``) or unbounded (then there is no ``z``).
     """
 
     x: FloatArray | None = None
@@ -131,18 +106,9 @@ class Answer:
 class ConePair:
     """``min c'x`` subject to ``A x + s = b``, ``x`` in the cones of the columns, ``s`` in those of the rows.
 
-    Attributes
-    ----------
-    matrix, rhs, cost : array
-        A (sparse), b and c.
-    rows, columns : Cones
-        The cones of ``s`` and of ``x``.
-    row_unit, column_unit : ndarray
-        Directions into the interior of either, as long as it is deep.
-    row_strict, column_strict : ndarray
-        Masks of the entries whose multipliers have to be strictly inside for a proof.
-    triangle : {"lower", "upper"}
-        How matrices are stored.
+    ``rows, columns``: the cones of ``s`` and of ``x``. ``row_unit, column_unit``: directions into the
+    interior of either, as long as it is deep. ``row_strict, column_strict``: masks of the entries whose
+    multipliers have to be strictly inside for a proof.
     """
 
     matrix: Any
@@ -240,10 +206,7 @@ class ConePair:
         Its variables are the rays of this pair that are no longer than ``z`` and keep half of what it gains;
         with a margin it asks for the deepest of them.
 
-        Parameters
-        ----------
-        z : ndarray
-            A ray: ``A'z`` and ``z`` in the dual cones and ``b'z < 0``, up to the solver's tolerance.
+        ``z``: a ray: ``A'z`` and ``z`` in the dual cones and ``b'z < 0``, up to the solver's tolerance.
         """
         slope = self._slope
         length, gain = float(slope @ z), -float(self.rhs @ z)
@@ -278,14 +241,8 @@ def _inserted(matrix: Any, at: int, rows: Any) -> Any:
 def ask_direct(pair: ConePair, form: Form, solve: Callable[[StandardForm], Answer]) -> Answer:
     """Hand a pair to a solver in one of its forms; in the other one if the first meets numerical trouble.
 
-    Parameters
-    ----------
-    pair : ConePair
-        The pair.
-    form : {"auto", "primal", "dual"}
-        Which form; "auto" is the one with fewer variables, and the only one that tries the other.
-    solve : callable
-        Answers a standard form, with the multipliers of all its rows.
+    ``form``: which form; "auto" is the one with fewer variables, and the only one that tries the other.
+    ``solve``: answers a standard form, with the multipliers of all its rows.
     """
     first = ("dual" if pair.rows.size < pair.columns.size else "primal") if form == "auto" else form
     answer = _ask_form(pair, first, solve)
@@ -315,10 +272,7 @@ class Condensed:
     A linear matrix inequality posed with a slack and one equality a row for each of its entries becomes what
     it was: a cone on rows.
 
-    Parameters
-    ----------
-    original : ConePair
-        The pair to take them out of.
+    ``original``: the pair to take them out of.
     """
 
     def __init__(self, original: ConePair) -> None:

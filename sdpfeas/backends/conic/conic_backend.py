@@ -51,16 +51,8 @@ class PosedProblem:
     semidefinite and a row for its trace. Blocks are put in units of their size, then rows scaled to norm
     about one, both by powers of two. Slacks with a row of their own are taken out again.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    triangle : {"lower", "upper"}
-        How the solver stores matrices.
-    objective : tuple of ndarray, optional
-        What to maximise, one array per block.
-    scale : int, optional
-        Index of a ``Nonneg(1)`` block by which every box is multiplied.
+    ``objective``: what to maximise, one array per block. ``scale``: index of a ``Nonneg(1)`` block by which
+    every box is multiplied.
     """
 
     def __init__(
@@ -401,18 +393,12 @@ def _claimed(answer: Answer) -> Answer:
 class DirectOptions(ABC):
     """Options that all of them have.
 
-    Attributes
-    ----------
-    mode : {"direct", "cvxpy"}
-        Hand the problem over directly, which is the default, or through cvxpy. Both decide the same
-        problems, but cvxpy takes two to four times as long on small ones, and has the primal form only; see
-        benchmarks/bench_compile.py.
-    direct_form : {"auto", "primal", "dual"}
-        Direct mode: what the variables are, the entries of the point or the multipliers of the rows; "auto"
-        takes what is fewer, and the other form where that one meets numerical trouble.
-    objective : {"auto", "none", "margin"}
-        Ask for any point, or for the one deepest inside; "auto" begins with what the backend's ``objectives``
-        begin with, and goes on with the other where nothing is proved.
+    ``mode``: hand the problem over directly, which is the default, or through cvxpy. Both decide the same
+    problems, but cvxpy takes two to four times as long on small ones, and has the primal form only; see
+    benchmarks/bench_compile.py. ``direct_form``: direct mode: what the variables are, the entries of the
+    point or the multipliers of the rows; "auto" takes what is fewer, and the other form where that one
+    meets numerical trouble. ``objective``: ask for any point, or for the one deepest inside; "auto" begins
+    with what the backend's ``objectives`` begin with, and goes on with the other where nothing is proved.
     """
 
     mode: Literal["direct", "cvxpy"] = "direct"

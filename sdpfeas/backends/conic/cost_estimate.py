@@ -48,19 +48,9 @@ class Cost(NamedTuple):
 def affordable(cost: Cost, name: str, deadline: Deadline) -> Deadline:
     """Return when a solver has to stop, so that its last iteration ends in time.
 
-    Parameters
-    ----------
-    cost : Cost
-        What it takes.
-    name : str
-        What it is called.
-    deadline : Deadline
-        When it all has to be over.
+    ``deadline``: when it all has to be over.
 
-    Raises
-    ------
-    OutOfTime, OutOfMemory
-        If there is no time or memory even to begin.
+    Raises ``OutOfTime, OutOfMemory``: if there is no time or memory even to begin.
     """
     need(f"two iterations of {name}", *cost.begin.plus(cost.each.times(2.0)), memory=cost.memory)
     if deadline.limit is None:
@@ -70,13 +60,7 @@ def affordable(cost: Cost, name: str, deadline: Deadline) -> Deadline:
 
 
 def need_program(problem: FeasibilityProblem) -> None:
-    """Refuse to write a problem out as a cone program if that takes too long or too much memory.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    """
+    """Refuse to write a problem out as a cone program if that takes too long or too much memory."""
     entries = sum(rows.entries for rows in problem.rows if rows is not None)
     places = problem.m + sum(float(np.prod(block.shape)) for block in problem.sets)
     need("the cone program", numbers=40.0 * entries + 300.0 * places, memory=60.0 * entries + 200.0 * places)
@@ -86,11 +70,6 @@ def interior_point_cost(form: StandardForm) -> Cost:
     """What an interior-point method takes that factorises one sparse system, as Clarabel does.
 
     A matrix of side n is a dense block of the system with n(n + 1)/2 rows.
-
-    Parameters
-    ----------
-    form : StandardForm
-        The program.
     """
     blocks = np.array([float(triangle_size(n)) for n in form.cones.psd])
     touched = np.diff(form.matrix.tocsc().indptr).astype(np.float64)
@@ -106,11 +85,6 @@ def setup_cost(form: StandardForm) -> Cost:
 
     How much is filled in hangs on its ordering, and a matrix with few entries is taken apart, which may take
     longer than iterations; once set up it says what came of it, and :func:`factored_cost` what that takes.
-
-    Parameters
-    ----------
-    form : StandardForm
-        The program.
     """
     used = np.diff(form.matrix.tocsr().indptr) > 0
     used |= form.rhs != 0.0
@@ -127,14 +101,7 @@ def setup_cost(form: StandardForm) -> Cost:
 def factored_cost(form: StandardForm, entries: float, *, blocked: bool) -> Work:
     """What an iteration of an interior-point method takes whose factor is known.
 
-    Parameters
-    ----------
-    form : StandardForm
-        The program.
-    entries : float
-        Entries of the factor.
-    blocked : bool
-        Whether it is made of dense blocks, and not entry by entry.
+    ``blocked``: whether it is made of dense blocks, and not entry by entry.
     """
     # No factor of as many entries takes less than one whose columns are all equally long.
     factor = entries**2 / (2.0 * max(sum(form.matrix.shape), 1))
@@ -147,13 +114,7 @@ def factored_cost(form: StandardForm, entries: float, *, blocked: bool) -> Work:
 
 
 def splitting_cost(form: StandardForm) -> Cost:
-    """What a splitting method takes that factorises one sparse system once, as SCS does.
-
-    Parameters
-    ----------
-    form : StandardForm
-        The program.
-    """
+    """What a splitting method takes that factorises one sparse system once, as SCS does."""
     rows, columns = (np.diff(m.indptr).astype(np.float64) for m in (form.matrix.tocsr(), form.matrix.tocsc()))
     # One side is eliminated first, and leaves a matrix of the size of the other that is more or less filled.
     factor, fill = min(_eliminated(rows, columns.size), _eliminated(columns, rows.size))
@@ -174,15 +135,7 @@ def _eliminated(touched: FloatArray, others: int) -> tuple[float, float]:
 
 
 def set_up(form: StandardForm, **settings: Any) -> Any:
-    """Return a solver of Clarabel's for a standard form.
-
-    Parameters
-    ----------
-    form : StandardForm
-        The program.
-    **settings
-        Clarabel's own.
-    """
+    """Return a solver of Clarabel's for a standard form."""
     import clarabel
 
     chosen = clarabel.DefaultSettings()
@@ -204,13 +157,7 @@ def each_iteration(form: StandardForm, solver: Any) -> Work:
 
 
 def clarabel_cost(form: StandardForm) -> Cost:
-    """What Clarabel takes for a standard form that cvxpy hands over: set up to look, where time matters.
-
-    Parameters
-    ----------
-    form : StandardForm
-        The program.
-    """
+    """What Clarabel takes for a standard form that cvxpy hands over: set up to look, where time matters."""
     cost = setup_cost(form)
     if math.isinf(time_left()):
         return cost

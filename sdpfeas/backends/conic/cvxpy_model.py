@@ -128,18 +128,8 @@ def ask_cvxpy(
 ) -> Answer:
     """Answer a cone program with a solver of cvxpy's.
 
-    Parameters
-    ----------
-    pair : ConePair
-        The program.
-    solver : str
-        Name of the solver, in cvxpy's spelling.
-    settings : callable
-        Gives the solver's settings, asked for after compiling, so that a time limit is what is then left.
-    deadline : Deadline
-        When to stop.
-    cost : callable
-        What the solver takes.
+    ``solver``: name of the solver, in cvxpy's spelling. ``settings``: gives the solver's settings, asked
+    for after compiling, so that a time limit is what is then left.
     """
     extra = KEEP_LAST.get(solver, {})
     cells = float(pair.matrix.nnz) + sum(pair.rows.psd) ** 2 + sum(pair.columns.psd) ** 2
@@ -204,10 +194,8 @@ def installed_sdp_solvers() -> list[str]:
 def require_solver(solver: str) -> None:
     """Refuse a solver cvxpy does not find.
 
-    Raises
-    ------
-    BackendError
-        If it is unknown, not installed, or takes no matrices; the message names those that do.
+    Raises ``BackendError``: if it is unknown, not installed, or takes no matrices; the message names those
+    that do.
     """
     found = installed_sdp_solvers()
     if solver not in found:

@@ -50,10 +50,7 @@ def panic_answer(error: BaseException) -> Answer:
 def read_scs(solution: Any) -> Answer:
     """Read SCS's solution of a standard form.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        If SCS was interrupted, which it keeps to itself.
+    Raises ``KeyboardInterrupt``: if SCS was interrupted, which it keeps to itself.
     """
     info = solution["info"]
     value, status = int(info["status_val"]), str(info["status"])

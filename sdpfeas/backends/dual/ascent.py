@@ -61,16 +61,9 @@ class Ended(Exception):
 class Ascent:
     """Runs of L-BFGS-B that share limits, counters and callback.
 
-    Parameters
-    ----------
-    limits : Limits
-        What L-BFGS-B may do.
-    deadline : Deadline
-        When to stop.
-    inspect : callable
-        Called with the function and every evaluation; may raise :class:`Ended`.
-    report : callable, optional
-        Called with iterations, function and an evaluation every few iterations; True stops.
+    ``limits``: what L-BFGS-B may do. ``inspect``: called with the function and every evaluation; may raise
+    :class:`Ended`. ``report``: called with iterations, function and an evaluation every few iterations;
+    True stops.
     """
 
     def __init__(
@@ -211,11 +204,6 @@ def suits(problem: FeasibilityProblem) -> bool:
 
     Every row must also have two terms at least, bound included: of a single one that vanishes at the end the
     value tells no size, and margins relative to it mean nothing.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
     """
     full = [
         leaf.m * math.prod(leaf.shape)
@@ -231,13 +219,7 @@ def suits(problem: FeasibilityProblem) -> bool:
 
 
 def even_multipliers(function: DualFunction) -> FloatArray:
-    """Multipliers of about the same weight for every row that leave small vector blocks alone.
-
-    Parameters
-    ----------
-    function : DualFunction
-        The function.
-    """
+    """Multipliers of about the same weight for every row that leave small vector blocks alone."""
     problem, even = function.problem, np.ones(function.size)
     columns = [
         function.factor[:, None] * dense_columns(vector_columns(rows))[function.row]
@@ -252,13 +234,7 @@ def even_multipliers(function: DualFunction) -> FloatArray:
 
 
 class Newton:
-    """Ascent by damped Newton steps that keep to the signs of the variables.
-
-    Parameters
-    ----------
-    ascent : Ascent
-        Evaluates, counts and reports.
-    """
+    """Ascent by damped Newton steps that keep to the signs of the variables."""
 
     def __init__(self, ascent: Ascent) -> None:
         self._ascent = ascent
@@ -269,16 +245,8 @@ class Newton:
     ) -> tuple[Evaluation, bool]:
         """Maximise from ``z``; the evaluation at the end, and whether steps still worked.
 
-        Parameters
-        ----------
-        function : DualFunction
-            The function; none of its sets may depend on the margin.
-        z : ndarray
-            Where to start.
-        gtol : float
-            Largest entry of the projected gradient at which to stop.
-        steps : int
-            Most steps.
+        ``function``: the function; none of its sets may depend on the margin. ``gtol``: largest entry of
+        the projected gradient at which to stop.
         """
         ascent = self._ascent
         ascent.rounds += 1
@@ -328,14 +296,8 @@ class Newton:
 def curvature(function: DualFunction, found: Evaluation, chosen: np.ndarray) -> FloatArray:
     """Return minus the (generalised) second derivative of the dual function in some of its variables.
 
-    Parameters
-    ----------
-    function : DualFunction
-        The function; none of its sets may depend on the margin.
-    found : Evaluation
-        What it found at the variables.
-    chosen : ndarray of int
-        The variables.
+    ``function``: the function; none of its sets may depend on the margin. ``found``: what it found at the
+    variables.
     """
     index, place = np.unique(function.row[chosen], return_inverse=True)
     need("a step of Newton's method", *_curvature_work(function.problem, index.size))
@@ -434,14 +396,7 @@ def model_step(
 ) -> FloatArray | None:
     """Maximise ``g'd - d'Hd/2`` over steps that keep ``z + d`` non-negative; None if that fails.
 
-    Parameters
-    ----------
-    gradient, hessian : ndarray
-        The model, H positive definite.
-    z : ndarray
-        Where the step starts.
-    signless : ndarray of bool
-        Variables that may have either sign.
+    ``signless``: variables that may have either sign.
     """
     at_zero = np.zeros(z.size, dtype=bool)
     step = np.zeros(z.size)

@@ -56,14 +56,8 @@ RAISE = 4.0
 class Evidence:
     """The best point and multipliers so far, and which of them was good enough to stop.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem as it was asked.
-    epsilon : float
-        First level of the screen: ``||(A*y)_+|| / beta`` below it is worth an offer.
-    inquiry : Inquiry
-        Where to offer.
+    ``problem``: the problem as it was asked. ``epsilon``: first level of the screen: ``||(A*y)_+|| / beta``
+    below it is worth an offer.
     """
 
     def __init__(self, problem: FeasibilityProblem, epsilon: float, inquiry: Inquiry) -> None:
@@ -127,19 +121,7 @@ class Evidence:
 def fit_numbers(problem: FeasibilityProblem, point: Point, value: FloatArray) -> tuple[Point, FloatArray]:
     """Choose every block that is a single number anew: in the middle of what the rows leave it.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    point : tuple of ndarray
-        One array per set.
-    value : ndarray
-        Its row values.
-
-    Returns
-    -------
-    point, value
-        The point with these blocks changed, and its row values.
+    Returns: the point with these blocks changed, and its row values.
     """
     for b, slope in _numbers(problem):
         old = float(point[b][0])
@@ -220,36 +202,20 @@ EARLY = 100.0
 class DualLbfgsOptions:
     """Options of :class:`DualLbfgs`.
 
-    Attributes
-    ----------
-    form : str
-        ``"spectral"``, or ``"lifted"`` for the method as published.
-    epsilon : float
-        Level of the infeasibility screen ``||(A*y)_+|| / beta``. The lifted form ends when it fires; the
-        spectral form then tries for a proof, and tightens the screen if there is none.
-    newton : bool
-        Spectral form: take Newton steps where L-BFGS-B is slow, and from the start where the largest margin
-        is wanted and not just a proof. Only on problems without equality rows, with rows few enough and of
-        two terms at least; L-BFGS-B has the rest.
-    margin : bool
-        Spectral form: maximise a margin. Without, the plain regularised problem is solved.
-    centre : float
-        Spectral form: stay near this multiple of the identity, in units of the natural size, on PSD blocks
-        (of the vector of ones on Nonneg blocks); a box is always centred in its middle.
-    weight : float
-        First weight of the margin.
-    growth : float
-        Factor by which the weight grows from round to round.
-    max_iterations : int
-        Iterations of L-BFGS-B over all rounds.
-    memory : int
-        Corrections L-BFGS-B keeps.
-    ftol, gtol : float, optional
-        L-BFGS-B's tolerances on the relative decrease and on the projected gradient. Default: in the
-        lifted form those of the package (2.2e-9, 1e-5); in the spectral form 0 and what the round needs.
-    restarts : int
-        How often to start afresh from the same multipliers when the line search stalls; in the lifted form,
-        with ``ftol`` zero, also when the dual function has stopped to change.
+    ``form``: ``"spectral"``, or ``"lifted"`` for the method as published. ``epsilon``: level of the
+    infeasibility screen ``||(A*y)_+|| / beta``. The lifted form ends when it fires; the spectral form then
+    tries for a proof, and tightens the screen if there is none. ``newton``: spectral form: take Newton
+    steps where L-BFGS-B is slow, and from the start where the largest margin is wanted and not just a
+    proof. Only on problems without equality rows, with rows few enough and of two terms at least; L-BFGS-B
+    has the rest. ``margin``: spectral form: maximise a margin. Without, the plain regularised problem is
+    solved. ``centre``: spectral form: stay near this multiple of the identity, in units of the natural
+    size, on PSD blocks (of the vector of ones on Nonneg blocks); a box is always centred in its middle.
+    ``growth``: factor by which the weight grows from round to round. ``max_iterations``: iterations of
+    L-BFGS-B over all rounds. ``ftol, gtol``: l-BFGS-B's tolerances on the relative decrease and on the
+    projected gradient. Default: in the lifted form those of the package (2.2e-9, 1e-5); in the spectral
+    form 0 and what the round needs. ``restarts``: how often to start afresh from the same multipliers when
+    the line search stalls; in the lifted form, with ``ftol`` zero, also when the dual function has stopped
+    to change.
     """
 
     form: Literal["spectral", "lifted"] = "spectral"

@@ -44,12 +44,7 @@ ROOT_STEPS, ROOT_ROUNDING = 100, 1e-15
 class Units:
     """Natural sizes: of each block (a Frobenius norm) and of each row (of the terms it adds up).
 
-    Attributes
-    ----------
-    blocks : ndarray
-        One unit per block, a power of two.
-    rows : ndarray
-        One size per row, positive.
+    ``blocks``: one unit per block, a power of two.
     """
 
     blocks: FloatArray
@@ -108,26 +103,10 @@ def _radius(block: BlockSet) -> float:
 class Evaluation:
     """Everything one evaluation gives.
 
-    Attributes
-    ----------
-    value : float
-        The dual function, to be maximised.
-    gradient : ndarray
-        Its gradient in the variables.
-    multipliers : ndarray
-        ``y``, one per row, in the units of the problem.
-    point : tuple of ndarray
-        ``X(y)``, in the units of the problem.
-    rows : ndarray
-        ``A(X(y))``.
-    spectra : tuple of ndarray
-        Eigenvalues of ``A*y`` (entries, for vectors), each times the unit of its block.
-    margin : float
-        ``s(y)``.
-    vectors : tuple of Frame
-        Eigenvectors of ``A*y``; None for vectors.
-    projected : tuple of ndarray
-        Eigenvalues (entries) of ``X(y)``, each divided by the unit of its block.
+    ``value``: the dual function, to be maximised. ``multipliers``: ``y``, one per row, in the units of the
+    problem. ``point``: ``X(y)``, in the units of the problem. ``spectra``: eigenvalues of ``A*y`` (entries,
+    for vectors), each times the unit of its block. ``vectors``: eigenvectors of ``A*y``; None for vectors.
+    ``projected``: eigenvalues (entries) of ``X(y)``, each divided by the unit of its block.
     """
 
     value: float
@@ -144,18 +123,9 @@ class Evaluation:
 class DualFunction:
     """The dual function of a problem in given units.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem, in its own units.
-    units : Units
-        Natural sizes of blocks and rows.
-    centres : ndarray
-        For every block the multiple of the identity (of the vector of ones) to stay near, in units.
-    weight : float, optional
-        Weight ``rho`` of the margin; None for no margin.
-    most_margin : float
-        Largest margin.
+    ``problem``: the problem, in its own units. ``units``: natural sizes of blocks and rows. ``centres``:
+    for every block the multiple of the identity (of the vector of ones) to stay near, in units. ``weight``:
+    weight ``rho`` of the margin; None for no margin.
     """
 
     def __init__(
@@ -229,14 +199,7 @@ class DualFunction:
 
         The margin is here a share of the terms a row adds up at the point.
 
-        Parameters
-        ----------
-        found : Evaluation
-            Where.
-        point : tuple of ndarray
-            The point that is to have the margin.
-        rows : ndarray
-            Its row values.
+        ``point``: the point that is to have the margin.
         """
         weights = self.factor * self.variables(found.multipliers)
         sizes = np.sign(self.factor) * self._terms(point, rows)[self.row]
@@ -270,18 +233,10 @@ class DualFunction:
     def evaluate(self, z: FloatArray, before: Evaluation | None = None) -> Evaluation:
         """Value, gradient, and the point that goes with the variables.
 
-        Parameters
-        ----------
-        z : ndarray
-            The variables.
-        before : Evaluation, optional
-            Of the same problem in the same units of blocks, maybe with another weight: at the same
-            multipliers its eigendecompositions are used again.
+        ``before``: of the same problem in the same units of blocks, maybe with another weight: at the same
+        multipliers its eigendecompositions are used again.
 
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If a block overflows or its eigendecomposition fails.
+        Raises ``numpy.linalg.LinAlgError``: if a block overflows or its eigendecomposition fails.
         """
         problem, y = self.problem, self.multipliers(z)
         weights = self.factor * z

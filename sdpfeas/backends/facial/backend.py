@@ -35,14 +35,9 @@ LARGEST = 2_000_000
 class FacialOptions:
     """Options of ``facial``.
 
-    Attributes
-    ----------
-    sieve : bool
-        Look at single rows only, which is quick.
-    whole : bool
-        Ask these backends about the problem itself where no smaller face is found.
-    ask : str
-        Backends to ask about the problem on the face, in this order, separated by commas.
+    ``sieve``: look at single rows only, which is quick. ``whole``: ask these backends about the problem
+    itself where no smaller face is found. ``ask``: backends to ask about the problem on the face, in this
+    order, separated by commas.
     """
 
     sieve: bool = False
@@ -180,22 +175,12 @@ class Facial(FeasibilityBackend):
 class Reduced:
     """What facial reduction makes of a problem.
 
-    Attributes
-    ----------
-    original : FeasibilityProblem
-        The problem.
-    chain : Chain
-        The multipliers that prove it, step by step.
-    faces : Faces or None
-        The face of every set: matrices ``V`` with ``X = V S V'``, or the entries that may be positive.
-        None if the time was up before the search began.
-    infeasible : bool
-        Whether the chain ends in a contradiction.
-    smallest : bool
-        Whether no smaller face was found by a cone solver either: there is an interior point on the face, or
-        the problem is strongly infeasible. This is numerical, unlike the rest.
-    stopped : str
-        Why the search did not begin, if it did not.
+    ``chain``: the multipliers that prove it, step by step. ``faces``: the face of every set: matrices ``V``
+    with ``X = V S V'``, or the entries that may be positive. None if the time was up before the search
+    began. ``infeasible``: whether the chain ends in a contradiction. ``smallest``: whether no smaller face
+    was found by a cone solver either: there is an interior point on the face, or the problem is strongly
+    infeasible. This is numerical, unlike the rest. ``stopped``: why the search did not begin, if it did
+    not.
     """
 
     original: FeasibilityProblem

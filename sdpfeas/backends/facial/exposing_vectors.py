@@ -48,12 +48,7 @@ NUMBERS = 10.0
 class MatrixPart:
     """The part of a table that belongs to one PSD block: its upper triangle, row by row.
 
-    Attributes
-    ----------
-    block, side : int
-        The block, and the side of S on its face.
-    place : slice
-        Its columns.
+    ``block, side``: the block, and the side of S on its face.
     """
 
     block: int
@@ -83,20 +78,8 @@ class MatrixPart:
 class Table:
     """Vectors that multipliers make, and how they are made.
 
-    Attributes
-    ----------
-    faces : Faces
-        The face.
-    lines : csr_array or ndarray
-        One exposing vector a row.
-    flat : ndarray
-        What of it has to vanish on Free blocks and boxes.
-    parts : tuple of MatrixPart
-        Where the matrices are.
-    rays : slice
-        The columns of the rays; the last one is ``beta``.
-    weights : ndarray
-        The multipliers, of the rows in integers, that make each vector.
+    ``flat``: what of it has to vanish on Free blocks and boxes. ``rays``: the columns of the rays; the last
+    one is ``beta``. ``weights``: the multipliers, of the rows in integers, that make each vector.
     """
 
     faces: Faces
@@ -326,10 +309,7 @@ def exposing(table: Table) -> list[np.ndarray]:
     They come added up, and one by one where some are no simple numbers, which may not be used everywhere. One
     that has a positive ``beta`` contradicts all points, and is returned alone.
 
-    Parameters
-    ----------
-    table : Table
-        Its vectors are looked at one by one.
+    ``table``: its vectors are looked at one by one.
     """
     need("a sieve over rows", numbers=4.0 * (table.lines.nnz if is_sparse(table.lines) else table.lines.size))
     found, betas = list[tuple[int, int]](), table.columns(slice(-1, None))[:, 0]
@@ -401,12 +381,8 @@ BITS = 40
 def apart(table: Table, found: FloatArray) -> np.ndarray | None:
     """Multipliers of rows in integers that expose a choice of coordinates; None without any.
 
-    Parameters
-    ----------
-    table : Table
-        The table of all rows on a face.
-    found : ndarray
-        How much of every row of ``table.near`` an approximate exposing vector of trace one is made of.
+    ``table``: the table of all rows on a face. ``found``: how much of every row of ``table.near`` an
+    approximate exposing vector of trace one is made of.
     """
     lines = as_floats(table.vectors)
     seen = lines != 0.0
@@ -460,15 +436,7 @@ RANK = 1e-10
 
 
 def deepest(table: Table, deadline: Deadline) -> tuple[FloatArray, float] | None:
-    """Find the deepest exposing vector: shares of the rows of ``table.near``, and its depth; None if none.
-
-    Parameters
-    ----------
-    table : Table
-        The table.
-    deadline : Deadline
-        Until when.
-    """
+    """Find the deepest exposing vector: shares of the rows of ``table.near``, and its depth; None if none."""
     # What comes after the rows are written out takes the longer, and without it they are of no use.
     memory = 32.0 * sum(float(triangle_size(part.side)) ** 2 for part in table.parts)
     width = table.squares + table.rays.stop - table.rays.start
@@ -491,12 +459,8 @@ def deepest(table: Table, deadline: Deadline) -> tuple[FloatArray, float] | None
 def likely(table: Table, multipliers: FloatArray) -> FloatArray | None:
     """Shares of the rows of ``table.near`` that are an exposing vector of trace one, as far as doubles tell.
 
-    Parameters
-    ----------
-    table : Table
-        The table of all rows on a face.
-    multipliers : ndarray
-        Multipliers of the rows of the problem that may make the vector; None is returned if they do not.
+    ``table``: the table of all rows on a face. ``multipliers``: multipliers of the rows of the problem that
+    may make the vector; None is returned if they do not.
     """
     shares = table.shares(multipliers)
     vectors, flat = table.near
@@ -581,13 +545,8 @@ ERRORS = (1e-1, 1e-2, 1e-4, 1e-7, 1e-10)
 def exact_multipliers(table: Table, found: FloatArray) -> Iterator[np.ndarray]:
     """Multipliers of the rows in integers near approximate ones.
 
-    Parameters
-    ----------
-    table : Table
-        The table.
-    found : ndarray
-        How much of every row of ``table.near`` an approximate exposing vector is made of; its trace is about
-        one.
+    ``found``: how much of every row of ``table.near`` an approximate exposing vector is made of; its trace
+    is about one.
     """
     vectors, _ = table.near
     matrices, rays = table.split(found @ vectors)

@@ -35,22 +35,9 @@ ROWS = "rows"
 class Found:
     """What a search has come to.
 
-    Attributes
-    ----------
-    chain : Chain
-        The steps, all of them proved.
-    faces : Faces
-        Where they lead.
-    contradiction : bool
-        Whether the last one rules out all points.
-    said : list of str
-        What was done, in words.
-    smallest : bool
-        Whether the cone solver found no smaller face.
-    hint : str
-        What it found that could not be proved.
-    ended : bool
-        Whether nothing more is looked for.
+    ``chain``: the steps, all of them proved. ``contradiction``: whether the last one rules out all points.
+    ``smallest``: whether the cone solver found no smaller face. ``hint``: what it found that could not be
+    proved. ``ended``: whether nothing more is looked for.
     """
 
     chain: Chain
@@ -86,16 +73,8 @@ def stages(
 ) -> Iterator[Found]:
     """Look for a chain, and yield it when all is done, and before what is dear is done to make it longer.
 
-    Parameters
-    ----------
-    rows : IntegralRows
-        The rows of the problem, in the reading that the chain is to be about.
-    deadline : Deadline
-        Until when.
-    deep : bool
-        Go beyond single rows.
-    start : ndarray, optional
-        Multipliers that may come close to exposing a face.
+    ``rows``: the rows of the problem, in the reading that the chain is to be about. ``start``: multipliers
+    that may come close to exposing a face.
     """
     found = Found(Chain((), rows.reading), Faces.whole(rows))
     dear = rows.problem.m > LARGEST_LATTICE

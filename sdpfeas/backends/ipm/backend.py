@@ -64,14 +64,8 @@ CALL_AGAIN = 0.1
 class SpectralIpmOptions:
     """Options of ``spectral-ipm``.
 
-    Attributes
-    ----------
-    max_iterations : int
-        Interior-point iterations at most.
-    residual : float
-        Row residual, relative, below which a point is worth a proof.
-    gap : float
-        With an objective: relative gap and row residual at which to stop.
+    ``residual``: row residual, relative, below which a point is worth a proof. ``gap``: with an objective:
+    relative gap and row residual at which to stop.
     """
 
     max_iterations: int = 100

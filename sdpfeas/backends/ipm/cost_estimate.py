@@ -30,13 +30,7 @@ def stored_as_entries(problem: FeasibilityProblem) -> bool:
 
 
 def newton_work(problem: FeasibilityProblem) -> Work:
-    """What it takes to set up the Newton system, to factorise it and to move.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    """
+    """What it takes to set up the Newton system, to factorise it and to move."""
     if stored_as_entries(problem):
         return min(rows_work(problem), unknowns_work(problem), key=lambda work: work.products)
     return structured_work(problem.slack_form.problem)
@@ -114,13 +108,7 @@ def structured_work(problem: FeasibilityProblem) -> Work:
 
 
 def newton_memory(problem: FeasibilityProblem) -> float:
-    """Bytes of the Newton system, and of the rows that have to be written out for it.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    """
+    """Bytes of the Newton system, and of the rows that have to be written out for it."""
     m, free = float(problem.m), float(_free(problem))
     full = sum(
         float(leaf.m) * leaf.n**2

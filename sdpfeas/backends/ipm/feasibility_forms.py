@@ -20,13 +20,7 @@ from sdpfeas.problem.sets import BlockSet
 
 
 class Posed(ABC):
-    """A problem posed as one program of a standard pair, and how its iterates are read.
-
-    Attributes
-    ----------
-    pair : StandardPair
-        The pair.
-    """
+    """A problem posed as one program of a standard pair, and how its iterates are read."""
 
     pair: StandardPair
 
@@ -53,12 +47,8 @@ class PosedRows(Posed):
     Rows that are no equations get a non-negative slack, and a second one with a row of its own if both bounds
     are finite.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        PSD, SecondOrder, Nonneg and Free blocks; no row may be zero or without bounds.
-    objective : tuple of ndarray, optional
-        What to maximise, one array per block.
+    ``problem``: PSD, SecondOrder, Nonneg and Free blocks; no row may be zero or without bounds.
+    ``objective``: what to maximise, one array per block.
     """
 
     def __init__(self, problem: FeasibilityProblem, objective: Point | None = None) -> None:
@@ -168,12 +158,8 @@ class PosedUnknowns(Posed):
     LMIs, blocks that are cones and rows with bounds are factors of K; equality rows are equations ``B'y =
     f``. Points are y, certificates x and u.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Blocks and LMIs in PSD, SecondOrder, Nonneg or, blocks only, Free.
-    objective : tuple of ndarray, optional
-        What to maximise, one array per block.
+    ``problem``: blocks and LMIs in PSD, SecondOrder, Nonneg or, blocks only, Free. ``objective``: what to
+    maximise, one array per block.
     """
 
     def __init__(self, problem: FeasibilityProblem, objective: Point | None = None) -> None:

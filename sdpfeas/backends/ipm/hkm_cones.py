@@ -67,13 +67,7 @@ def _product(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 class Scaling:
-    """Vectors z inside the cone, and what their roots do.
-
-    Parameters
-    ----------
-    z : ndarray
-        Shape (count, dimension).
-    """
+    """Vectors z inside the cone, and what their roots do."""
 
     def __init__(self, z: FloatArray) -> None:
         self._root, self._inverse_root = _power(z, 0.5), _power(z, -0.5)
@@ -114,17 +108,7 @@ class Scaling:
 class Iterate:
     """A pair of flat vectors inside the cones, factorised.
 
-    Parameters
-    ----------
-    pair : StandardPair
-        The programs.
-    x, z : ndarray
-        The vectors.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If either is not inside.
+    Raises ``numpy.linalg.LinAlgError``: if either is not inside.
     """
 
     def __init__(self, pair: StandardPair, x: FloatArray, z: FloatArray) -> None:
@@ -227,10 +211,7 @@ def identity(pair: StandardPair) -> FloatArray:
 def factors(pair: StandardPair, flat: FloatArray) -> list[FloatArray]:
     """Lower Cholesky factors, group by group.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If something is not positive definite, or not positive.
+    Raises ``numpy.linalg.LinAlgError``: if something is not positive definite, or not positive.
     """
     if not np.all(flat[pair.lines] > 0.0):
         raise np.linalg.LinAlgError("a number is not positive")

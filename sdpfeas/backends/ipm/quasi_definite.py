@@ -20,14 +20,7 @@ class QuasiDefinite:
     Cholesky factors of M and of the small system of the border where M is definite by itself; one LU
     factorisation of the whole where some rows touch nothing but the border.
 
-    Parameters
-    ----------
-    schur : ndarray
-        The matrix M.
-    columns : ndarray
-        The matrix B, one column per unknown of the border.
-    corner : ndarray
-        The diagonal of C.
+    ``columns``: the matrix B, one column per unknown of the border.
     """
 
     def __init__(self, schur: FloatArray, columns: FloatArray, corner: FloatArray) -> None:

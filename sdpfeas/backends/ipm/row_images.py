@@ -93,23 +93,11 @@ def scaled_gram(
 ) -> tuple[FloatArray, FloatArray]:
     """Gram matrix of images in the inner product of a block.
 
-    Parameters
-    ----------
-    image : Image
-        The images.
-    kernel : ndarray, optional
-        The matrix K; None for all ones.
-    extra : sequence of ndarray
-        More matrices in the coordinates of the block.
-    rough : bool
-        Whether single precision will do for the images; it takes half the time.
+    ``kernel``: the matrix K; None for all ones. ``extra``: more matrices in the coordinates of the block.
+    ``rough``: whether single precision will do for the images; it takes half the time.
 
-    Returns
-    -------
-    gram : ndarray
-        Inner products of the images with each other.
-    mixed : ndarray
-        One row for each extra matrix: its inner products with the images.
+    Returns: inner products of the images with each other. Returns: one row for each extra matrix: its inner
+    products with the images.
     """
     leaves, coefficients = image.expand()
     products = _rough_products(leaves, kernel, extra, image.n) if rough else None
@@ -225,10 +213,7 @@ def _by_factors(images: Sequence[Image], weight: FloatArray) -> Any:
 def mirrored(weight: FloatArray) -> FloatArray:
     """Weigh a strip, in place: entries right of its diagonal block stand for their mirror images too.
 
-    Parameters
-    ----------
-    weight : ndarray
-        Square roots of the weights of the strip's entries.
+    ``weight``: square roots of the weights of the strip's entries.
     """
     weight[:, weight.shape[0] :] *= np.sqrt(2.0)
     return weight
@@ -462,21 +447,9 @@ KERNEL_BATCH_NUMBERS = 1_000_000
 def weight_terms(weight: FloatArray, vectors: FloatArray, accuracy: float) -> tuple[FloatArray, int]:
     """Terms of weights, as few as keep every inner product of squares to an accuracy.
 
-    Parameters
-    ----------
-    weight : ndarray
-        The symmetric matrix W, positive.
-    vectors : ndarray
-        One vector v a row.
-    accuracy : float
-        What may be lost of ``<v v', W * u u'>``, relative to the norms of ``v v'`` and ``u u'``.
+    ``accuracy``: what may be lost of ``<v v', W * u u'>``, relative to the norms of ``v v'`` and ``u u'``.
 
-    Returns
-    -------
-    terms : ndarray
-        One vector a row, those that add first.
-    adding : int
-        How many add; the others subtract.
+    Returns: one vector a row, those that add first.
     """
     values, frame = eigh(weight)
     squares = vectors * vectors
@@ -491,12 +464,7 @@ def weight_terms(weight: FloatArray, vectors: FloatArray, accuracy: float) -> tu
 def square_gram(vectors: Any, terms: FloatArray, adding: int) -> Any:
     """``<v v', W * u u'>`` for all vectors, in their precision.
 
-    Parameters
-    ----------
-    vectors : ndarray
-        One vector a row.
-    terms, adding : ndarray, int
-        Terms of W; see :func:`weight_terms`.
+    ``terms, adding``: terms of W; see :func:`weight_terms`.
     """
     count, n = vectors.shape
     terms = terms.astype(vectors.dtype, copy=False)
@@ -531,10 +499,7 @@ FEW_MEANS = 20
 def differences_of(forms: FloatArray) -> FloatArray:
     """``B_kk + B_ll - B_kl - B_lk`` for all pairs k < l, over the last two axes.
 
-    Parameters
-    ----------
-    forms : ndarray
-        Bilinear forms of c means, shape (..., c, c).
+    ``forms``: bilinear forms of c means, shape (..., c, c).
     """
     c = forms.shape[-1]
     first, second = pair_indices(c)
@@ -550,14 +515,8 @@ def differences_of(forms: FloatArray) -> FloatArray:
 def pair_gram(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
     """Write ``<v v', W * u u'>`` for all differences v and u of means, in lexicographic order of the pairs.
 
-    Parameters
-    ----------
-    means : ndarray
-        Shape (c, n), best centred: what they have in common cancels and costs digits.
-    weight : ndarray
-        The symmetric matrix W.
-    out : ndarray
-        Where to: a square with one row a pair.
+    ``means``: shape (c, n), best centred: what they have in common cancels and costs digits. ``out``: where
+    to: a square with one row a pair.
     """
     c, n = means.shape
     if c <= FEW_MEANS:

@@ -40,13 +40,7 @@ SPARSE_SHARE, SPARSE_ROWS = 0.15, 400
 
 
 class SchurComplement:
-    """Adds up what every cone contributes.
-
-    Parameters
-    ----------
-    pair : StandardPair
-        The programs.
-    """
+    """Adds up what every cone contributes."""
 
     def __init__(self, pair: StandardPair) -> None:
         self.m = pair.m
@@ -180,14 +174,7 @@ def _batch_costs(side: int, counts: np.ndarray) -> FloatArray:
 class _Batch:
     """Small matrices with their rows written out.
 
-    Attributes
-    ----------
-    which : ndarray
-        The matrices of the group.
-    index : ndarray
-        Shape (matrices, rows): the rows that touch each, m where there are fewer.
-    full : ndarray
-        Shape (matrices, rows, side, side).
+    ``index``: shape (matrices, rows): the rows that touch each, m where there are fewer.
     """
 
     which: Any
@@ -251,14 +238,7 @@ class _Batch:
 class _Single:
     """One matrix, its rows sparse.
 
-    Parameters
-    ----------
-    group : Group
-        Its group.
-    k : int
-        Which one of them.
-    own : sparse array
-        All rows on it, compressed by columns.
+    ``own``: all rows on it, compressed by columns.
     """
 
     def __init__(self, group: Group, k: int, own: Any) -> None:
@@ -444,12 +424,7 @@ WRITTEN = 8
 class VectorPart:
     """Rows on all that is no matrix: ``A W A'``, W the identity, scaled, plus a few vectors for every cone.
 
-    Parameters
-    ----------
-    pair : StandardPair
-        The programs.
-    columns : sparse array
-        The rows on vectors and numbers, compressed by columns.
+    ``columns``: the rows on vectors and numbers, compressed by columns.
     """
 
     def __init__(self, pair: StandardPair, columns: Any) -> None:
@@ -536,15 +511,7 @@ REFINEMENTS, SHRINKS = 5, 0.3
 
 
 class SparseSystem:
-    """``[M B; B' 0]`` with a sparse M, factorised.
-
-    Parameters
-    ----------
-    schur : sparse array
-        The positive semidefinite matrix M.
-    columns : sparse array
-        The matrix B.
-    """
+    """``[M B; B' 0]`` with a sparse M, factorised."""
 
     def __init__(self, schur: Any, columns: Any) -> None:
         self._m = schur.shape[0]

@@ -50,10 +50,7 @@ class _Direction:
 class SelfDual:
     """The iterate, and how to improve it.
 
-    Parameters
-    ----------
-    pair : StandardPair
-        The programs, rows of norm about one.
+    ``pair``: the programs, rows of norm about one.
     """
 
     def __init__(self, pair: StandardPair) -> None:
@@ -143,13 +140,7 @@ class SelfDual:
     # ------------------------------------------------------------ the Newton system
 
     def factorise(self) -> None:
-        """Form the Newton system at the present iterate and factorise it.
-
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If that fails.
-        """
+        """Form the Newton system at the present iterate and factorise it."""
         # At multiples of the identity nothing is multiplied, and what they show may be all that is asked for.
         first = self.iterate.multiple is not None
         work = self._system_work if first else self._system_work.plus(self._move_work)
@@ -223,10 +214,7 @@ class SelfDual:
     def advance(self) -> float:
         """Take a predictor–corrector step with the system factorised before; return its length.
 
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If no step stays inside.
+        Raises ``numpy.linalg.LinAlgError``: if no step stays inside.
         """
         if self.iterate.multiple is not None:
             need("a step of the interior-point method", *self._move_work)

@@ -22,18 +22,8 @@ def walk(
 ) -> tuple[Stop, str]:
     """Take steps; why they ended, and in whose words if not our own.
 
-    Parameters
-    ----------
-    core : SelfDual
-        The iterate.
-    inquiry : Inquiry
-        Until when.
-    most : int
-        Iterations at most.
-    visit : callable
-        Called at every iterate, when its factors are there; may say stop.
-    stuck : callable
-        Called after every step: whether more of them are of no use.
+    ``visit``: called at every iterate, when its factors are there; may say stop. ``stuck``: called after
+    every step: whether more of them are of no use.
     """
     while core.iteration < most:
         if inquiry.deadline.expired:
@@ -106,14 +96,7 @@ CONVERGED = 1e-16
 def search(posed: Posed, inquiry: Inquiry, most: int) -> Claim:
     """Iterate until something offered is granted, or the method is stuck.
 
-    Parameters
-    ----------
-    posed : Posed
-        The question.
-    inquiry : Inquiry
-        What is asked, and where evidence is offered, as seen from the problem posed.
-    most : int
-        Iterations at most.
+    ``inquiry``: what is asked, and where evidence is offered, as seen from the problem posed.
     """
     core = SelfDual(posed.pair)
     history, claim = [core.first_mu], Claim()
@@ -170,16 +153,7 @@ def _claim(core: SelfDual, claim: Claim, stop: Stop, words: str) -> Claim:
 def optimise(posed: Posed, inquiry: Inquiry, gap: float, most: int) -> Claim:
     """Iterate until the gap is closed, showing every iterate, corrected where it can be.
 
-    Parameters
-    ----------
-    posed : Posed
-        The question, with its objective.
-    inquiry : Inquiry
-        Who listens, and until when.
-    gap : float
-        Relative gap and residual at which to stop.
-    most : int
-        Iterations at most.
+    ``gap``: relative gap and residual at which to stop.
     """
     core, best = SelfDual(posed.pair), Best()
 

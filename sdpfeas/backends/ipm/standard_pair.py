@@ -27,16 +27,9 @@ from sdpfeas.problem.sets import BlockSet, SecondOrder
 class ConeRows:
     """One factor of K with what stands on it.
 
-    Attributes
-    ----------
-    side : int
-        Side of the matrices; zero for vectors.
-    rows : sparse array
-        Shape (m, entries): full symmetric matrices, one a row, flattened.
-    cost : ndarray, optional
-        Its part of c, flat; None for zero.
-    curved : bool
-        Whether it is a second-order cone.
+    ``side``: side of the matrices; zero for vectors. ``rows``: shape (m, entries): full symmetric matrices,
+    one a row, flattened. ``cost``: its part of c, flat; None for zero. ``curved``: whether it is a
+    second-order cone.
     """
 
     side: int
@@ -104,22 +97,9 @@ class Bundle(_Alike):
 class StandardPair:
     """The data of both programs.
 
-    Attributes
-    ----------
-    rows : sparse array
-        A, shape (m, size), compressed by rows.
-    adjoint : sparse array
-        Its transpose, compressed by rows.
-    free : sparse array
-        B, shape (m, number of free variables).
-    b, c, f : ndarray
-        Right-hand side and costs.
-    groups : tuple of Group
-        Where the matrices are.
-    bundles : tuple of Bundle
-        Where second-order cones are; the numbers come after the last one.
-    places : tuple of slice
-        Where each cone is that was given.
+    ``rows``: a, shape (m, size), compressed by rows. ``free``: b, shape (m, number of free variables).
+    ``bundles``: where second-order cones are; the numbers come after the last one. ``places``: where each
+    cone is that was given.
     """
 
     rows: Any
@@ -168,16 +148,7 @@ def standard_pair(
 ) -> StandardPair:
     """Put cones in order and lay them out flat.
 
-    Parameters
-    ----------
-    cones : sequence of ConeRows
-        The factors of K, in any order.
-    b : ndarray
-        Right-hand side, one number a row.
-    free : sparse array, optional
-        Columns of the free variables.
-    f : ndarray, optional
-        Their costs.
+    ``cones``: the factors of K, in any order. ``b``: right-hand side, one number a row.
     """
     m = b.size
     kinds = [_kind(cone) for cone in cones]

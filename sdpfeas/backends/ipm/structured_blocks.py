@@ -41,19 +41,7 @@ class Cone:
     ``R^-1 S R^-T = R' U R = diag(lam)``. Directions of the block come in its own coordinates, of which
     ``basis`` makes those of this cone.
 
-    Parameters
-    ----------
-    n : int
-        Side of the matrices.
-    sign, offset : float
-        Which slack it is.
-    slack, dual : ndarray
-        Where to start; positive definite.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If slack or dual is not positive definite.
+    Raises ``numpy.linalg.LinAlgError``: if slack or dual is not positive definite.
     """
 
     def __init__(self, n: int, sign: float, offset: float, slack: FloatArray, dual: FloatArray) -> None:
@@ -72,17 +60,7 @@ class Cone:
     def diagonal(
         cls, vec: FloatArray, sign: float, offset: float, slack: FloatArray, dual: FloatArray
     ) -> Cone:
-        """Cone whose slack and dual have the same eigenvectors; their eigenvalues say all the rest.
-
-        Parameters
-        ----------
-        vec : ndarray
-            The eigenvectors, one a column.
-        sign, offset : float
-            Which slack it is.
-        slack, dual : ndarray
-            Eigenvalues, positive.
-        """
+        """Cone whose slack and dual have the same eigenvectors; their eigenvalues say all the rest."""
         if not (np.all(slack > 0.0) and np.all(dual > 0.0)):
             raise np.linalg.LinAlgError("slack or dual is not positive definite")
         root = (slack / dual) ** 0.25
@@ -125,12 +103,8 @@ class Cone:
     def aim(self, centre: float, corrected: bool) -> None:
         """Set the right-hand side of the scaled complementarity equation ``ds + du = target``.
 
-        Parameters
-        ----------
-        centre : float
-            Value the products of the pair should move to.
-        corrected : bool
-            Whether to take the last direction into account (Mehrotra's corrector).
+        ``centre``: value the products of the pair should move to. ``corrected``: whether to take the last
+        direction into account (Mehrotra's corrector).
         """
         self._target = np.diag(centre / self.lam - self.lam)
         self._plain = centre == 0.0 and not corrected
@@ -183,17 +157,9 @@ class Cone:
     def moved(self, step: float, dx: FloatArray, drho: float) -> Cone:
         """Return the cone after a step along the directions.
 
-        Parameters
-        ----------
-        step : float
-            Its length.
-        dx, drho : ndarray, float
-            Directions of the block, in the coordinates of the problem, and of its size.
+        ``dx, drho``: directions of the block, in the coordinates of the problem, and of its size.
 
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If the step leaves the cone.
+        Raises ``numpy.linalg.LinAlgError``: if the step leaves the cone.
         """
         slack = self.slack + (step * self.sign) * dx
         slack[np.diag_indices(self.n)] += step * self.offset * drho
@@ -245,15 +211,7 @@ def extremes(matrix: FloatArray, both: bool) -> tuple[float, float]:
 
 
 def centred_pair(g: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:
-    """Positive ``x`` and ``u`` with ``x·u = mu`` and ``u`` close to ``-g`` where that is positive.
-
-    Parameters
-    ----------
-    g : ndarray
-        Numbers, or eigenvalues.
-    mu : float
-        Where on the central path.
-    """
+    """Positive ``x`` and ``u`` with ``x·u = mu`` and ``u`` close to ``-g`` where that is positive."""
     root = np.sqrt(g * g + 4.0 * mu)
     # Either sign in the form that does not cancel.
     u = np.where(g > 0.0, 2.0 * mu / (root + g), 0.5 * (root - g))
@@ -265,23 +223,10 @@ def centred_spectrum(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Solve ``g - theta + mu/z - mu/(width - z) = 0`` for ``0 < z < width``.
 
-    Parameters
-    ----------
-    g : ndarray
-        Eigenvalues of the dual matrix, ascending.
-    mu : float
-        Where on the central path.
-    width : float
-        Width of the box.
-    total : float, optional
-        What ``z`` has to sum up to; None: theta is zero.
+    ``g``: eigenvalues of the dual matrix, ascending. ``total``: what ``z`` has to sum up to; None: theta is
+    zero.
 
-    Returns
-    -------
-    z, rest : ndarray
-        The eigenvalues, and ``width - z`` without cancellation.
-    theta : float
-        Multiplier of the sum.
+    Returns: the eigenvalues, and ``width - z`` without cancellation.
     """
 
     def solved(theta: float) -> tuple[FloatArray, FloatArray]:
@@ -314,12 +259,8 @@ class Block(ABC):
     Its Hessian ``H`` is diagonal in coordinates of its own, which change with every step: the image of a
     dual matrix g is ``T g T'``, that of a direction is x with ``X = T' x T``.
 
-    Parameters
-    ----------
-    rows : Rows, optional
-        The rows on the block; None if there are none.
-    cost : ndarray
-        The block's part of the objective, to be minimised.
+    ``rows``: the rows on the block; None if there are none. ``cost``: the block's part of the objective, to
+    be minimised.
     """
 
     def __init__(self, rows: Rows | None, cost: FloatArray) -> None:
@@ -379,10 +320,7 @@ class Block(ABC):
     def propose(self, step: float, drho: float) -> None:
         """Prepare a step, the size of the set changing by ``step·drho``; nothing moves before :meth:`accept`.
 
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If the step leaves the block.
+        Raises ``numpy.linalg.LinAlgError``: if the step leaves the block.
         """
 
     @abstractmethod
@@ -401,21 +339,10 @@ class Block(ABC):
     def start(self, g: FloatArray, mu: float, size: float, hint: FloatArray) -> float:
         """Go to the point of the central path that belongs to a dual matrix.
 
-        Parameters
-        ----------
-        g : ndarray
-            ``A*y - cost``, without the row of the trace.
-        mu : float
-            Where on the path.
-        size : float
-            Size of the set.
-        hint : ndarray
-            Where the block may be; taken where ``g`` says little.
+        ``g``: ``A*y - cost``, without the row of the trace. ``hint``: where the block may be; taken where
+        ``g`` says little.
 
-        Returns
-        -------
-        float
-            The multiplier of the trace row; zero if there is none.
+        Returns: the multiplier of the trace row; zero if there is none.
         """
 
     @abstractmethod

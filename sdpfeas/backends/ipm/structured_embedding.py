@@ -34,12 +34,8 @@ from sdpfeas.problem.sets import BlockSet
 class Pace:
     """How bold steps are.
 
-    Attributes
-    ----------
-    boundary : float
-        Share of the way to the boundary a step goes at most.
-    power : int
-        A step aims at ``(1 - length)`` to this power of the present gap, ``length`` that of the predictor.
+    ``boundary``: share of the way to the boundary a step goes at most. ``power``: a step aims at ``(1 -
+    length)`` to this power of the present gap, ``length`` that of the predictor.
     """
 
     boundary: float
@@ -64,20 +60,12 @@ Index = slice | np.ndarray
 class Iterate:
     """The iterate of the embedding.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Sets and rows; a SpectralBox must have an interior, and no row may be zero or without bounds.
-    cost : tuple of ndarray, optional
-        Objective to minimise, one array per block; None for pure feasibility.
-    scale : int, optional
-        Index of a ``Nonneg(1)`` block that multiplies every SpectralBox.
-    start : tuple, optional
-        Point and multipliers, in the units of the problem, to begin near: on the central path of every block,
-        at the distance of the multipliers. Of the point only single numbers count; matrices follow from the
-        multipliers. Default: begin far inside.
-    pace : Pace
-        How bold steps are.
+    ``problem``: sets and rows; a SpectralBox must have an interior, and no row may be zero or without
+    bounds. ``cost``: objective to minimise, one array per block; None for pure feasibility. ``scale``:
+    index of a ``Nonneg(1)`` block that multiplies every SpectralBox. ``start``: point and multipliers, in
+    the units of the problem, to begin near: on the central path of every block, at the distance of the
+    multipliers. Of the point only single numbers count; matrices follow from the multipliers. Default:
+    begin far inside.
     """
 
     def __init__(
@@ -229,12 +217,8 @@ class Iterate:
     def carried(self, problem: FeasibilityProblem, kept: np.ndarray) -> Self:
         """Return the same iterate with other rows: new ones begin where the point meets them.
 
-        Parameters
-        ----------
-        problem : FeasibilityProblem
-            The same sets with other rows.
-        kept : ndarray
-            For each of its rows the place it had before, or -1.
+        ``problem``: the same sets with other rows. ``kept``: for each of its rows the place it had before,
+        or -1.
         """
         new = type(self)(problem, self._cost, self._scale_block, pace=self._pace)
         for block, old in zip(new.blocks, self.blocks, strict=True):
@@ -404,23 +388,13 @@ class Embedding(Iterate):
     def step(self, glance: Callable[[float], bool] | None = None) -> float:
         """Take one predictor–corrector step.
 
-        Parameters
-        ----------
-        glance : callable, optional
-            Called with the length that the predictor allows, at most one. It may look :meth:`ahead`, and
-            returns True if nothing is left to do; there is no step then.
+        ``glance``: called with the length that the predictor allows, at most one. It may look
+        :meth:`ahead`, and returns True if nothing is left to do; there is no step then.
 
-        Returns
-        -------
-        float
-            The length of the step taken; near zero when the method is stuck.
+        Returns: the length of the step taken; near zero when the method is stuck.
 
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If the iterate is too close to the boundary for the factorisations to succeed.
-        LimitError
-            If there is no time for it.
+        Raises ``numpy.linalg.LinAlgError``: if the iterate is too close to the boundary for the
+        factorisations to succeed. Raises ``LimitError``: if there is no time for it.
         """
         need("a step of the interior-point method", *self._work)
         self._factorise()

@@ -29,30 +29,12 @@ WIDE = 1e8
 class Analysis:
     """Class scatters ready to be posed, and what was found out about them.
 
-    Attributes
-    ----------
-    scatter : ClassScatter
-        All of them; equal means are exactly equal, and scatters exactly zero on ``null``.
-    core : ClassScatter
-        What the problems are posed on.
-    trace : int
-        Trace of the points there.
-    compared : list of ndarray
-        Groups of classes; those within a group are compared.
-    groups : list of ndarray
-        The groups that were asked for.
-    same : ndarray
-        For every class the first one with its mean.
-    null_dim : int
-        Dimension of the common null space of the scatters.
-    null : NullSpace or None
-        That null space, where it holds all directions asked for.
-    separated : bool
-        Whether all means provably differ on that null space.
-    vacuous : bool
-        Whether it makes every ratio feasible, though none is attained.
-    notes : tuple of str
-        All this in words.
+    ``scatter``: all of them; equal means are exactly equal, and scatters exactly zero on ``null``.
+    ``core``: what the problems are posed on. ``compared``: groups of classes; those within a group are
+    compared. ``groups``: the groups that were asked for. ``same``: for every class the first one with its
+    mean. ``null_dim``: dimension of the common null space of the scatters. ``null``: that null space, where
+    it holds all directions asked for. ``separated``: whether all means provably differ on that null space.
+    ``vacuous``: whether it makes every ratio feasible, though none is attained.
     """
 
     scatter: ClassScatter
@@ -91,14 +73,8 @@ class Analysis:
 def analyse(scatter: ClassScatter, r: int, groups: list[np.ndarray]) -> Analysis:
     """Find equal means and the common null space of the scatters, and choose what to pose.
 
-    Parameters
-    ----------
-    scatter : ClassScatter
-        Means and scatters, on the range of the total scatter.
-    r : int
-        Final dimension.
-    groups : list of ndarray
-        Which classes to compare with each other.
+    ``scatter``: means and scatters, on the range of the total scatter. ``groups``: which classes to compare
+    with each other.
     """
     notes: tuple[str, ...] = ()
     if scatter.k < scatter.basis.shape[0]:
@@ -143,12 +119,7 @@ def _split_null(found: Analysis, r: int) -> Analysis:
 def unbounded(found: Analysis, r: int) -> str:
     """Say why the ratio is unbounded, and whether that is proved.
 
-    Parameters
-    ----------
-    found : Analysis
-        What was found out about the data.
-    r : int
-        Final dimension.
+    ``found``: what was found out about the data.
     """
     return (
         f"the class scatters share a null space of dimension {found.null_dim} >= r = {r} on which all class "
@@ -159,10 +130,7 @@ def unbounded(found: Analysis, r: int) -> str:
 def scale_caveat(scatter: ClassScatter) -> str:
     """Say so where coordinates differ in size by more than proofs can bridge; else nothing.
 
-    Parameters
-    ----------
-    scatter : ClassScatter
-        What the problems are posed on.
+    ``scatter``: what the problems are posed on.
     """
     powers = scatter.feature_powers()
     spread = float(np.max(powers) / np.min(powers))

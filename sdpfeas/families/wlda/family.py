@@ -56,22 +56,10 @@ Formulation = Literal["compact", "paper"]
 class NamedData:
     """A named data set, and what is made of it.
 
-    Attributes
-    ----------
-    dataset : str
-        A data set known to :mod:`sdpfeas.datasets`.
-    classes : int, optional
-        Use only so many classes, in the order of their labels.
-    first_class : int
-        Skip so many classes first.
-    train : float, optional
-        Use only this share of the samples of every class, drawn at random.
-    seed : int
-        Seed of that draw.
-    standardize : bool
-        Scale every feature to variance one.
-    pca : int, optional
-        Keep so many principal components (all there are, if fewer).
+    ``dataset``: a data set known to :mod:`sdpfeas.datasets`. ``classes``: use only so many classes, in the
+    order of their labels. ``train``: use only this share of the samples of every class, drawn at random.
+    ``standardize``: scale every feature to variance one. ``pca``: keep so many principal components (all
+    there are, if fewer).
     """
 
     dataset: str = "iris"
@@ -99,14 +87,7 @@ class NamedData:
 class WldaOptions(NamedData):
     """Parameters of a WLDA problem on a named data set.
 
-    Attributes
-    ----------
-    dataset, classes, first_class, train, seed, standardize, pca
-        See :class:`NamedData`.
-    n_components : int, optional
-        Final dimension; default: one less than the classes.
-    formulation, scatter, shrinkage
-        See :meth:`WLDA.from_data`.
+    ``n_components``: final dimension; default: one less than the classes.
     """
 
     n_components: int | None = None
@@ -157,14 +138,8 @@ def paper(
 def paper_rows(base: Rows, pairs: int, delta: float) -> Combined:
     """Rows ``S_ij - delta·S_k`` as one combination of the pairs and the scatters stacked in ``base``.
 
-    Parameters
-    ----------
-    base : Rows
-        The pairs, then the scatters; shared by all values of ``delta``.
-    pairs : int
-        How many of its rows are pairs.
-    delta : float
-        The ratio.
+    ``base``: the pairs, then the scatters; shared by all values of ``delta``. ``pairs``: how many of its
+    rows are pairs.
     """
     groups = base.m - pairs
     every = np.arange(pairs * groups)
@@ -211,18 +186,8 @@ def _distinct(names: list[str]) -> list[str]:
 class Coordinates:
     """Where the matrices Z of a family live.
 
-    Attributes
-    ----------
-    basis : ndarray
-        Orthonormal columns over the features.
-    stretch : ndarray
-        What each coordinate was multiplied by.
-    trace : int
-        Trace of Z.
-    r : int
-        Final dimension.
-    analysis : Analysis
-        What was found out about the scatters.
+    ``stretch``: what each coordinate was multiplied by. ``analysis``: what was found out about the
+    scatters.
     """
 
     basis: FloatArray
@@ -234,12 +199,7 @@ class Coordinates:
     def in_range(self, z: FloatArray, ratio: Callable[[FloatArray], float]) -> tuple[FloatArray, FloatArray]:
         """Orthonormal columns over the features, and Z in their coordinates.
 
-        Parameters
-        ----------
-        z : ndarray
-            A matrix of the family.
-        ratio : callable
-            The ratio such a matrix attains.
+        ``ratio``: the ratio such a matrix attains.
         """
         scaled = z * self.stretch[:, None] * self.stretch
         trace = float(np.trace(scaled))
@@ -254,23 +214,14 @@ class Coordinates:
     def from_range(self, z: FloatArray) -> FloatArray:
         """Undo the scaling of features.
 
-        Parameters
-        ----------
-        z : ndarray
-            A matrix in the coordinates of the basis.
+        ``z``: a matrix in the coordinates of the basis.
         """
         matrix = z / self.stretch[:, None] / self.stretch
         trace = float(np.trace(matrix))
         return matrix / trace if self.trace == 1 and trace > 0.0 else matrix
 
     def from_null(self, z: FloatArray) -> FloatArray:
-        """Complete a matrix on the common null space of the scatters by zeros.
-
-        Parameters
-        ----------
-        z : ndarray
-            The matrix.
-        """
+        """Complete a matrix on the common null space of the scatters by zeros."""
         null = self.analysis.null
         assert null is not None
         whole = np.zeros((null.turned.k, null.turned.k))
@@ -285,12 +236,7 @@ class Coordinates:
 class Enclosure:
     """Bounds ``min <S_ij, Z>`` from below and ``max <S_k, Z>`` from above.
 
-    Parameters
-    ----------
-    box : SpectralBox
-        Where Z is from.
-    pairs, scatters : Rows
-        One row a pair of classes, and one a class.
+    ``pairs, scatters``: one row a pair of classes, and one a class.
     """
 
     def __init__(self, box: SpectralBox, pairs: Rows, scatters: Rows) -> None:
@@ -306,13 +252,7 @@ class Enclosure:
         return self._pairs.norms_upper, self._scatters.norms_upper
 
     def bounds(self, z: FloatArray) -> tuple[float, float]:
-        """Return bounds that hold at a member of the box next to ``z``; NaN where there is none.
-
-        Parameters
-        ----------
-        z : ndarray
-            A matrix.
-        """
+        """Return bounds that hold at a member of the box next to ``z``; NaN where there is none."""
         if self._last is not None and self._last[0] is z:
             return self._last[1]
         eta = self._box.snapped_distance(z, Tolerances().snap)
@@ -336,14 +276,8 @@ class Enclosure:
 class Worst:
     """What limits the ratio at a point.
 
-    Attributes
-    ----------
-    ratio : float
-        The ratio attained.
-    pair : tuple
-        Labels of the two classes whose projected means are closest.
-    group : object
-        Label of the class with the largest projected scatter.
+    ``pair``: labels of the two classes whose projected means are closest. ``group``: label of the class
+    with the largest projected scatter.
     """
 
     ratio: float

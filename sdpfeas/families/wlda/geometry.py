@@ -45,22 +45,7 @@ STRIP = 1024
 
 
 def row_space(stack: FloatArray, size: FloatArray) -> tuple[FloatArray, int]:
-    """Orthonormal basis of the row space of a stack of vectors, judged with coordinates scaled by ``size``.
-
-    Parameters
-    ----------
-    stack : ndarray
-        Vectors, one a row.
-    size : ndarray
-        Positive size of every coordinate.
-
-    Returns
-    -------
-    basis : ndarray
-        Shape (coordinates, rank).
-    rank : int
-        Its number of columns.
-    """
+    """Return an orthonormal basis of the row space, and its rank, with columns scaled by ``size``."""
     if _plainly_full(stack, size):
         return np.eye(stack.shape[1]), stack.shape[1]
     scaled = stack / size
@@ -123,10 +108,7 @@ def affinely_independent(data: FloatArray) -> bool:
     Then some linear map sends every sample of a class to one vertex of a simplex: the scatters share a null
     space of one dimension less than there are classes, and all means differ on it.
 
-    Parameters
-    ----------
-    data : ndarray
-        Samples, of size about one at the most.
+    ``data``: samples, of size about one at the most.
     """
     apart = data[1:] - data[0]
     sizes = norms_upper(apart)
@@ -142,14 +124,7 @@ def affinely_independent(data: FloatArray) -> bool:
 def equal_exactly(data: FloatArray, index: np.ndarray, same: np.ndarray) -> np.ndarray:
     """Group classes whose samples have the same mean to the last bit, as far as that was found out.
 
-    Parameters
-    ----------
-    data : ndarray
-        Samples.
-    index : ndarray of int
-        The class of every sample.
-    same : ndarray of int
-        For every class the first one whose mean is the same up to rounding.
+    ``same``: for every class the first one whose mean is the same up to rounding.
     """
     out = np.arange(same.size)
     wanted = np.flatnonzero(np.bincount(same, minlength=same.size)[same] > 1)
@@ -167,16 +142,8 @@ def equal_exactly(data: FloatArray, index: np.ndarray, same: np.ndarray) -> np.n
 def separated_exactly(scatter: ClassScatter, r: int, groups: Sequence[np.ndarray], tolerance: float) -> bool:
     """Prove that the ratio is unbounded: all means differ where no class has any scatter, exactly.
 
-    Parameters
-    ----------
-    scatter : ClassScatter
-        Means and scatters as they are given.
-    r : int
-        Final dimension.
-    groups : list of ndarray
-        Which classes are compared with each other.
-    tolerance : float
-        Means have to differ by so much, relative to their size; rounding is far below.
+    ``scatter``: means and scatters as they are given. ``groups``: which classes are compared with each
+    other. ``tolerance``: means have to differ by so much, relative to their size; rounding is far below.
     """
     if scatter.independent and r < scatter.c:
         return True
@@ -189,15 +156,7 @@ def separated_exactly(scatter: ClassScatter, r: int, groups: Sequence[np.ndarray
 
 
 def always_scattered(box: SpectralBox, scatters: Rows) -> bool:
-    """Prove that every point has some scatter, so that equal means leave no ratio above zero.
-
-    Parameters
-    ----------
-    box : SpectralBox
-        The set of the points.
-    scatters : Rows
-        One row a class.
-    """
+    """Prove that every point has some scatter, so that equal means leave no ratio above zero."""
     total, error = scatters.enclose_adjoint(-np.ones(scatters.m))
     return box.support_upper(total, error, 0.0, None)[0] < 0.0
 
@@ -266,26 +225,14 @@ Scatter = Literal["mean", "sum"]
 class ClassScatter:
     """Means and scatters of classes, in the coordinates ``x -> (x @ basis) * scale`` up to a shift.
 
-    Attributes
-    ----------
-    means : ndarray
-        One mean a row, their centre near zero.
-    factors : tuple of ndarray
-        For each class an array F with scatter ``F'F``.
-    covariances : ndarray or None
-        The scatters themselves where they are not ``F'F`` (given as such, or shrunk).
-    basis : ndarray
-        Orthonormal columns that span the range, shape (features, rank).
-    scale : float
-        The power of two the data were multiplied by.
-    labels : ndarray
-        The class labels, in the order of the means.
-    independent : bool
-        Whether the samples are provably affinely independent, and the scatters those of the samples.
-    coincident : ndarray of int or None
-        For every class the first one with exactly the same mean, as far as that is known.
-    still : ndarray of bool or None
-        Coordinates in which the data, as they were given, have no scatter at all; None if that is not known.
+    ``means``: one mean a row, their centre near zero. ``factors``: for each class an array F with scatter
+    ``F'F``. ``covariances``: the scatters themselves where they are not ``F'F`` (given as such, or shrunk).
+    ``basis``: orthonormal columns that span the range, shape (features, rank). ``scale``: the power of two
+    the data were multiplied by. ``labels``: the class labels, in the order of the means. ``independent``:
+    whether the samples are provably affinely independent, and the scatters those of the samples.
+    ``coincident``: for every class the first one with exactly the same mean, as far as that is known.
+    ``still``: coordinates in which the data, as they were given, have no scatter at all; None if that is
+    not known.
     """
 
     means: FloatArray
@@ -309,13 +256,7 @@ class ClassScatter:
         return int(self.means.shape[1])
 
     def final_dimension(self, n_components: Any) -> int:
-        """Check a final dimension; None stands for one less than the classes, as far as the rank goes.
-
-        Parameters
-        ----------
-        n_components : int or None
-            What was asked for.
-        """
+        """Check a final dimension; None stands for one less than the classes, as far as the rank goes."""
         if n_components is None:
             return min(self.c - 1, self.k)
         whole = isinstance(n_components, (int, np.integer)) and not isinstance(n_components, bool)
@@ -388,10 +329,7 @@ class ClassScatter:
     def null_basis(self) -> FloatArray:
         """Orthonormal coordinates: first the range of all scatters together, last their common null space.
 
-        Returns
-        -------
-        ndarray
-            Shape (k, k); the number of leading columns that span the range is :meth:`within_rank`.
+        Returns: shape (k, k); the number of leading columns that span the range is :meth:`within_rank`.
         """
         span, rank = self._within
         if span is None or rank == 0:
@@ -430,13 +368,7 @@ class ClassScatter:
         return replace(self, means=means)
 
     def equal_means(self, start: int = 0) -> np.ndarray:
-        """Group classes whose means agree from coordinate ``start`` on, measured by the spread of the data.
-
-        Parameters
-        ----------
-        start : int
-            First coordinate to look at.
-        """
+        """Group classes whose means agree from coordinate ``start`` on, relative to the data's spread."""
         from scipy.spatial.distance import pdist  # slow to import
 
         tolerance = EQUAL_TOLERANCE if start == 0 else RANK_TOLERANCE
@@ -465,19 +397,10 @@ def from_data(
     left out, and so are directions in which the samples, features scaled to size one, spread by no more than
     1e-10 of the largest spread: what is built, and every bound proved of it, is about the rest.
 
-    Parameters
-    ----------
-    X : array_like
-        Samples, shape (samples, features).
-    y : array_like
-        One label a sample; at least two different ones.
-    scatter : {"mean", "sum"}
-        Divide the scatter of a class by its number of samples, or do not.
-    shrinkage : float, "auto" or None
-        Shrink every scatter towards a multiple of the identity of the range: by this share, or by that of
-        Ledoit and Wolf.
-    weights : ndarray, optional
-        How often every sample counts, a positive number.
+    ``y``: one label a sample; at least two different ones. ``scatter``: divide the scatter of a class by
+    its number of samples, or do not. ``shrinkage``: shrink every scatter towards a multiple of the identity
+    of the range: by this share, or by that of Ledoit and Wolf. ``weights``: how often every sample counts,
+    a positive number.
     """
     raw, index, labels = _checked_data(X, y)
     weighted = weights is not None
@@ -538,14 +461,8 @@ def from_data(
 def from_scatter(means: ArrayLike, covariances: ArrayLike, *, labels: Any = None) -> ClassScatter:
     """Class means and scatters that are given as such.
 
-    Parameters
-    ----------
-    means : array_like
-        Shape (classes, features).
-    covariances : array_like
-        Shape (classes, features, features), each symmetric positive semidefinite.
-    labels : sequence, optional
-        The class labels; default 0, 1, ...
+    ``covariances``: shape (classes, features, features), each symmetric positive semidefinite. ``labels``:
+    the class labels; default 0, 1, ...
     """
     centres = _real(means, "means", 2)
     scatters = _real(covariances, "covariances", 3)

@@ -40,28 +40,11 @@ def one_program(
 ) -> tuple[WorkingRows | None, ConicProgram]:
     """Pose ``max t`` subject to ``<S_ij, Z'> >= t``, ``<S_k, Z'> <= s`` and ``Z'`` in tau times the box.
 
-    Parameters
-    ----------
-    box : SpectralBox
-        Where Z is from.
-    pairs, scatters : Rows
-        One row a pair of classes, and one a class.
-    pricing : Pricing
-        Ratios of these.
-    means : ndarray
-        Class means.
-    pair_index : ndarray
-        The two classes of every pair.
-    weights : tuple, optional
-        Weights of the pairs and of the classes to start from, and a ratio near what they rule out; default:
-        balanced ones.
+    ``pairs, scatters``: one row a pair of classes, and one a class. ``pair_index``: the two classes of
+    every pair. ``weights``: weights of the pairs and of the classes to start from, and a ratio near what
+    they rule out; default: balanced ones.
 
-    Returns
-    -------
-    working : WorkingRows or None
-        The rows that are worked on; None if all are.
-    program : ConicProgram
-        The program.
+    Returns: the rows that are worked on; None if all are.
     """
     u, w, near = balanced_weights(box, pairs, scatters) if weights is None else weights
     delta, matrix = pricing.price(u, w, near, START_ACCURACY)

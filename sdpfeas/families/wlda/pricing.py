@@ -39,19 +39,9 @@ def balanced_weights(box: SpectralBox, pairs: Rows, scatters: Rows) -> tuple[Flo
     Every round takes the matrix that is best for the present weights and gives more weight to pairs that are
     close on it and to classes that are wide on it. Nothing is proved, nor has to be.
 
-    Parameters
-    ----------
-    box : SpectralBox
-        Where matrices are from.
-    pairs, scatters : Rows
-        One row a pair of classes, and one a class.
+    ``pairs, scatters``: one row a pair of classes, and one a class.
 
-    Returns
-    -------
-    u, w : ndarray
-        Weights of sum one.
-    delta : float
-        About the smallest ratio that they rule out.
+    Returns: about the smallest ratio that they rule out.
     """
     u, w = np.full(pairs.m, 1.0 / pairs.m), np.full(scatters.m, 1.0 / scatters.m)
     # The best matrix for no ratio at all would say little; all directions alike say about how large one is.
@@ -99,12 +89,7 @@ class _Last:
 class Pricing:
     """The ratio ``min <S_ij, Z> / max <S_k, Z>`` over a spectral box.
 
-    Parameters
-    ----------
-    box : SpectralBox
-        Where Z is from.
-    pairs, scatters : Rows
-        One row a pair of classes, and one a class.
+    ``pairs, scatters``: one row a pair of classes, and one a class.
     """
 
     def __init__(self, box: SpectralBox, pairs: Rows, scatters: Rows) -> None:
@@ -114,13 +99,7 @@ class Pricing:
         self._last: _Last | None = None
 
     def ratio(self, z: FloatArray) -> float:
-        """Return the ratio a matrix attains.
-
-        Parameters
-        ----------
-        z : ndarray
-            A member of the box.
-        """
+        """Return the ratio a matrix attains."""
         least = float(np.min(self._pairs.apply(z)))
         most = float(np.max(self._scatters.apply(z)))
         if most <= 0.0:
@@ -130,14 +109,8 @@ class Pricing:
     def root(self, weights: Weights, near: float = 0.0, accuracy: float = EXACT) -> Root:
         """Return the smallest ratio that weights rule out: root of ``sigma(sum u S_ij - delta·sum w S_k)``.
 
-        Parameters
-        ----------
-        weights : tuple of ndarray
-            Non-negative weights of the pairs and of the classes.
-        near : float
-            Where to start looking.
-        accuracy : float
-            Relative error of the ratio that is good enough.
+        ``weights``: non-negative weights of the pairs and of the classes. ``accuracy``: relative error of
+        the ratio that is good enough.
         """
         unit = unit_weights(*weights)
         return NO_ROOT if unit is None else self._root(unit, near, accuracy)[0]
@@ -158,14 +131,8 @@ class Pricing:
     ) -> tuple[float, FloatArray]:
         """Return the smallest ratio that weights of sum one rule out, and the matrix that comes closest.
 
-        Parameters
-        ----------
-        u, w : ndarray
-            Weights of the pairs and of the classes.
-        near : float
-            Where to start looking.
-        accuracy : float
-            Relative error of the ratio that is good enough.
+        ``u, w``: weights of the pairs and of the classes. ``accuracy``: relative error of the ratio that is
+        good enough.
         """
         root, fixed, slope = self._root((u, w), max(near, 0.0), accuracy)
         delta = root.delta if math.isfinite(root.delta) else near
@@ -175,12 +142,7 @@ class Pricing:
     def suggested(self, weights: Weights, near: float = 0.0) -> FloatArray | None:
         """Return the matrix on which weights come closest to being attained, if they rule out any ratio.
 
-        Parameters
-        ----------
-        weights : tuple of ndarray
-            Weights of the pairs and of the classes.
-        near : float
-            Where to start looking.
+        ``weights``: weights of the pairs and of the classes.
         """
         unit = unit_weights(*weights)
         if unit is None:
@@ -193,14 +155,7 @@ class Pricing:
     ) -> tuple[FloatArray, Weights] | None:
         """Return a better matrix and better weights, by a few rounds of column generation.
 
-        Parameters
-        ----------
-        matrices : sequence of ndarray
-            Members of the box.
-        weights : sequence of tuple of ndarray
-            Weights found so far.
-        tol : float
-            The width of the bracket that is asked for, relative to its upper end.
+        ``tol``: the width of the bracket that is asked for, relative to its upper end.
         """
         price = partial(self.price, accuracy=PRICED * tol)
         oracle = Oracle(self._pairs.apply, self._scatters.apply, price)

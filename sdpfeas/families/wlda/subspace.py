@@ -28,18 +28,9 @@ SHORT, SHORTEST = 0.1, 1e-8
 class RatioSubspaces(Subspaces):
     """The ratio ``min <S_ij, Z> / max <S_k, Z>`` on subspaces.
 
-    Parameters
-    ----------
-    box : SpectralBox
-        Where Z is from.
-    pairs, scatters : Rows
-        One row a pair of classes, and one a class.
-    means : ndarray
-        Class means.
-    pair_index : ndarray
-        The two classes of every pair.
-    complete, join : callable
-        Make a point of the family of a matrix, and multipliers of weights of the pairs and of the classes.
+    ``pairs, scatters``: one row a pair of classes, and one a class. ``pair_index``: the two classes of
+    every pair. ``complete, join``: make a point of the family of a matrix, and multipliers of weights of
+    the pairs and of the classes.
     """
 
     def __init__(

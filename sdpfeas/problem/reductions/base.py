@@ -19,11 +19,6 @@ class Reduction(ABC):
     Evidence about the problem made is mapped back by ``point`` and ``multipliers``; what a backend may start
     from is mapped forth by ``start_point`` and ``start_multipliers``. Evidence stays evidence up to rounding,
     so it is always judged on the original problem.
-
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after.
     """
 
     original: FeasibilityProblem
@@ -53,10 +48,7 @@ class Reduction(ABC):
 class Chain(Reduction):
     """One reduction after the other.
 
-    Parameters
-    ----------
-    first, second : Reduction
-        The second is one of the problem that the first made.
+    ``first, second``: the second is one of the problem that the first made.
     """
 
     def __init__(self, first: Reduction, second: Reduction) -> None:

@@ -102,15 +102,9 @@ class Lift(Reduction):
 def lift(problem: FeasibilityProblem) -> Lift:
     """Replace every SpectralBox of a problem by PSD blocks and equality rows.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem; one without a SpectralBox comes back as it is.
+    ``problem``: any problem; one without a SpectralBox comes back as it is.
 
-    Returns
-    -------
-    Lift
-        The lifted problem and the maps for points and certificates.
+    Returns: the lifted problem and the maps for points and certificates.
     """
     require_no_lmis(problem, "lifting")
     boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]

@@ -61,12 +61,7 @@ class Shadows(Reduction):
 def cast_shadows(problem: FeasibilityProblem, taken: Collection[type[BlockSet]]) -> Shadows:
     """Replace shadows of semidefinite matrices by these.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem.
-    taken : collection of type
-        Sets that stay as they are.
+    ``taken``: sets that stay as they are.
     """
     sets, rows = list(problem.sets), list(problem.rows)
     maps: dict[int, Any] = {}

@@ -32,18 +32,8 @@ class ConicForm:
     diagonal times the root of two, in ``x`` as well as in ``s``. A solution is a point; a ray ``z`` in the
     dual cone (any numbers where ``s`` is zero) with ``matrix.T @ z = 0`` and ``rhs @ z < 0`` a certificate.
 
-    Attributes
-    ----------
-    matrix : scipy.sparse.csc_array
-        ``A``.
-    rhs : ndarray
-        ``b``.
-    zero, nonneg : int
-        How many rows there are of the first kinds.
-    second_order, semidefinite : tuple of int
-        Lengths of the vectors, and sides of the matrices.
-    triangle : {"lower", "upper"}
-        Which triangle is stored.
+    ``zero, nonneg``: how many rows there are of the first kinds. ``second_order, semidefinite``: lengths of
+    the vectors, and sides of the matrices.
     """
 
     matrix: Any
@@ -124,13 +114,9 @@ class ConicForm:
 def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> ConicForm:
     """Pose a problem in the standard form of cone solvers.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem. Boxes become two semidefinite cones and a row for the trace; LMIs, which have to lie in
-        a cone or a box without a trace, rows of ``s``; Hermitian matrices real ones of twice the side.
-    triangle : {"lower", "upper"}
-        How the solver stores symmetric matrices.
+    ``problem``: any problem. Boxes become two semidefinite cones and a row for the trace; LMIs, which have
+    to lie in a cone or a box without a trace, rows of ``s``; Hermitian matrices real ones of twice the
+    side. ``triangle``: how the solver stores symmetric matrices.
     """
     entries = float(sum(block.entries for block in problem.sets))
     need("the standard form of cone solvers", numbers=NUMBERS_PER_ENTRY * entries, memory=90.0 * entries)

@@ -39,14 +39,9 @@ FEW = 2000
 class ReadAs(Reduction):
     """A problem of the numbers that another one stands for; it has exactly the points that are asked about.
 
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem as stored, and the one it stands for; the same where they do not differ.
-    factors : ndarray
-        What every row, and every entry of an LMI, was multiplied by.
-    example : str
-        One number that stands for another, as in ``0.0333333333333 for 1/30``; empty where none does.
+    ``original, problem``: the problem as stored, and the one it stands for; the same where they do not
+    differ. ``factors``: what every row, and every entry of an LMI, was multiplied by. ``example``: one
+    number that stands for another, as in ``0.0333333333333 for 1/30``; empty where none does.
     """
 
     original: FeasibilityProblem
@@ -74,17 +69,7 @@ class ReadAs(Reduction):
 def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
     """Make the problem that another one stands for.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem.
-    reading : {"stored", "written"}
-        What its numbers stand for.
-
-    Raises
-    ------
-    ProblemError
-        If that is no problem of doubles, whatever rows and LMIs are multiplied by.
+    Raises ``ProblemError``: if that is no problem of doubles, whatever rows and LMIs are multiplied by.
     """
     if reading == "stored":
         return ReadAs(problem, problem, np.ones(problem.multiplier_count), "")
@@ -123,17 +108,9 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
 def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
     """An objective times a number that makes doubles of it, that number, and an example.
 
-    Parameters
-    ----------
-    terms : tuple of ndarray
-        The objective, one array per set.
-    reading : {"stored", "written"}
-        What its numbers stand for.
+    ``terms``: the objective, one array per set.
 
-    Raises
-    ------
-    ProblemError
-        If there is no such number.
+    Raises ``ProblemError``: if there is no such number.
     """
     if reading == "stored":
         return terms, Fraction(1), ""
@@ -149,13 +126,7 @@ def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
 
 
 class Noting:
-    """What numbers stand for, with one that stands for another noted.
-
-    Parameters
-    ----------
-    read : callable
-        What a number stands for.
-    """
+    """What numbers stand for, with one that stands for another noted."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

@@ -59,15 +59,7 @@ def is_sparse(table: Any) -> bool:
 
 
 def congruences(rows: Any, basis: np.ndarray) -> Any | None:
-    """``V' A_i V`` for all rows; None if numbers might become too long.
-
-    Parameters
-    ----------
-    rows : csr_array of int
-        Symmetric matrices, flattened.
-    basis : ndarray of int
-        V.
-    """
+    """``V' A_i V`` for all rows; None if numbers might become too long."""
     m, (n, side) = rows.shape[0], basis.shape
     largest = max(int(basis.max(initial=0)), -int(basis.min(initial=0)))
     sums = int(np.max(abs(rows).sum(axis=1), initial=0))
@@ -95,12 +87,7 @@ def _need(lengths: np.ndarray) -> None:
 def filled(table: Any, side: int | None) -> np.ndarray:
     """The columns of rows that differ and are not zero, of matrices those of the upper triangle.
 
-    Parameters
-    ----------
-    table : csr_array or ndarray
-        The rows.
-    side : int or None
-        Side of the matrices; None if they are none.
+    ``side``: side of the matrices; None if they are none.
     """
     columns = np.unique(table.indices) if is_sparse(table) else np.arange(table.shape[1])
     if side is not None:
@@ -156,15 +143,9 @@ class NotReduced(ProblemError):
 class Faces:
     """A face of every set, with the bounds of the rows there.
 
-    Attributes
-    ----------
-    rows : IntegralRows
-        The rows of the problem.
-    bases : tuple
-        For a PSD block V, a matrix of integers with independent columns; for a Nonneg block the entries that
-        may be positive; None for a block that stays whole.
-    lower, upper : tuple of int or None
-        Bounds of the rows in integers: where a chain has used a row, both are equal.
+    ``bases``: for a PSD block V, a matrix of integers with independent columns; for a Nonneg block the
+    entries that may be positive; None for a block that stays whole. ``lower, upper``: bounds of the rows in
+    integers: where a chain has used a row, both are equal.
     """
 
     rows: IntegralRows
@@ -211,10 +192,7 @@ class Faces:
     def terms(self, given: Point) -> Point | None:
         """A linear objective on the faces, for the blocks that are left; None if no doubles hold it.
 
-        Parameters
-        ----------
-        given : tuple of ndarray
-            The objective, one array per block of the problem.
+        ``given``: the objective, one array per block of the problem.
         """
         out = []
         for term, basis, size in zip(given, self.bases, self.sizes, strict=True):
@@ -305,10 +283,7 @@ class Faces:
     def reduction(self) -> FaceReduction | None:
         """The problem on these faces; None if every block is gone.
 
-        Raises
-        ------
-        NotReduced
-            If it cannot be stored exactly.
+        Raises ``NotReduced``: if it cannot be stored exactly.
         """
         # Made once: whoever comes to the same faces on another way needs the same problem.
         known: _Known | None = self.rows.__dict__.get(KNOWN)
@@ -340,14 +315,7 @@ class _Known:
 class FaceReduction(Reduction):
     """A problem on faces of its sets: it has the same points if the faces hold them all.
 
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after.
-    faces : Faces
-        The faces.
-    kept : ndarray of int
-        The rows that are left; the others follow from these.
+    ``kept``: the rows that are left; the others follow from these.
     """
 
     original: FeasibilityProblem

@@ -40,12 +40,8 @@ NUMBERS_OF_POINTS = 40.0
 class Pairs(Reduction):
     """A problem with equations in place of pairs; the same one where there are none.
 
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after: they have the same points, exactly.
-    certificate : ndarray or None
-        Multipliers of the original problem: two rows that contradict each other.
+    ``original, problem``: the problem before and after: they have the same points, exactly.
+    ``certificate``: multipliers of the original problem: two rows that contradict each other.
     """
 
     original: FeasibilityProblem

@@ -40,24 +40,10 @@ Entries = tuple[np.ndarray, np.ndarray]
 class IntegralRows:
     """All rows of a problem in integers.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    reading : {"stored", "written"}
-        What its numbers stand for.
-
-    Attributes
-    ----------
-    scales : list of Fraction
-        What every row was multiplied by.
-    lower, upper : list of int or None
-        Bounds of the rows, times that; None where there is none.
-    firm : list of bool
-        For every row, whether all of its numbers are short decimals or simple fractions, or were rounded from
-        such. Others were computed or measured, and their last digits are noise.
-    words : list
-        For every block its rows in integers as a CSR array; None where some are too long for that.
+    ``scales``: what every row was multiplied by. ``lower, upper``: bounds of the rows, times that; None
+    where there is none. ``firm``: for every row, whether all of its numbers are short decimals or simple
+    fractions, or were rounded from such. Others were computed or measured, and their last digits are noise.
+    ``words``: for every block its rows in integers as a CSR array; None where some are too long for that.
     """
 
     firm: list[bool]

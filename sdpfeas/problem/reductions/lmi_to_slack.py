@@ -70,10 +70,7 @@ class Slack(Reduction):
 def with_slacks(problem: FeasibilityProblem) -> Slack:
     """Replace every LMI of a problem by a slack and equality rows.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem; one without LMIs comes back as it is.
+    ``problem``: any problem; one without LMIs comes back as it is.
     """
     lmis = problem.lmis
     if not lmis:

@@ -22,13 +22,7 @@ SHIFT = 0.5
 
 @dataclass(frozen=True)
 class MarginForm(Reduction):
-    """A problem with a last block for the margin of its rows, counted from ``-SHIFT`` on.
-
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after.
-    """
+    """A problem with a last block for the margin of its rows, counted from ``-SHIFT`` on."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
@@ -59,13 +53,7 @@ class MarginForm(Reduction):
         return y
 
     def start(self, point: Point | None, y: FloatArray | None) -> tuple[Point, FloatArray] | None:
-        """Return a point and multipliers as a start of the maximisation; None unless there are both.
-
-        Parameters
-        ----------
-        point, y : tuple of ndarray, ndarray
-            Those of this form.
-        """
+        """Return a point and multipliers as a start of the maximisation; None unless there are both."""
         if point is None or y is None:
             return None
         # The multipliers of the best margin weigh all rows, by their norms, with one in sum.
@@ -77,10 +65,7 @@ class MarginForm(Reduction):
 def margin_form(problem: FeasibilityProblem) -> MarginForm | None:
     """Give the rows of a problem a margin to maximise; None where that means nothing or may have no end.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Without LMIs, with a bounded block, and all rows with one bound and something in them.
+    ``problem``: without LMIs, with a bounded block, and all rows with one bound and something in them.
     """
     one_sided = np.isfinite(problem.lower) != np.isfinite(problem.upper)
     norms = problem.norms

@@ -19,12 +19,8 @@ from sdpfeas.problem.sets import BlockSet, Free, Nonneg
 class Presolved(Reduction):
     """A smaller problem, or an answer already found.
 
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after; they are the same where an answer was found.
-    answer : tuple, optional
-        A point or multipliers of the original problem, where nothing is left to solve.
+    ``original, problem``: the problem before and after; they are the same where an answer was found.
+    ``answer``: a point or multipliers of the original problem, where nothing is left to solve.
     """
 
     original: FeasibilityProblem
@@ -57,13 +53,7 @@ class Presolved(Reduction):
 
 
 def presolve(problem: FeasibilityProblem) -> Presolved:
-    """Fix boxes that hold a single matrix, and drop rows without terms or without bounds.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem.
-    """
+    """Fix boxes that hold a single matrix, and drop rows without terms or without bounds."""
     require_no_lmis(problem, "presolving")
     fixed = tuple(block.interior_point() for block in problem.sets)
     blocks = tuple(b for b, block in enumerate(problem.sets) if not block.single)
@@ -109,10 +99,7 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
 class Joined(Reduction):
     """A problem with one free variable for every pair; the same one where there are no pairs.
 
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after: differences of pairs take the same values, exactly.
+    ``original, problem``: the problem before and after: differences of pairs take the same values, exactly.
     """
 
     original: FeasibilityProblem
@@ -164,12 +151,8 @@ class Joined(Reduction):
 def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
     """Join pairs of non-negative variables with opposite columns.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem; one with LMIs stays as it is.
-    objective : tuple of ndarray
-        An objective, one array per set; zeros where there is none.
+    ``problem``: any problem; one with LMIs stays as it is. ``objective``: an objective, one array per set;
+    zeros where there is none.
     """
     kept: list[np.ndarray | None] = [None] * len(problem.sets)
     pairs: dict[int, tuple[np.ndarray, np.ndarray]] = {}

@@ -52,14 +52,8 @@ Following = tuple[int, dict[int, Fraction], dict[int, Fraction]]
 class Contradiction:
     """Equality rows that add up to nothing, or to known traces, while their bounds do not.
 
-    Attributes
-    ----------
-    multipliers : ndarray
-        Fractions, one per row, and zero for LMIs: a certificate.
-    gap : Fraction
-        By how much the two sides differ, ...
-    size : Fraction
-        ... and the size of the terms that add up to it.
+    ``multipliers``: fractions, one per row, and zero for LMIs: a certificate. ``gap``: by how much the two
+    sides differ, ... ``size``: ... and the size of the terms that add up to it.
     """
 
     multipliers: np.ndarray
@@ -71,12 +65,8 @@ class Contradiction:
 class Independent(Reduction):
     """A problem without the equality rows that follow from others; the same one where there are none.
 
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after: they have the same points, exactly.
-    contradiction : Contradiction or None
-        Rows found to contradict each other; then there are no points at all.
+    ``original, problem``: the problem before and after: they have the same points, exactly.
+    ``contradiction``: rows found to contradict each other; then there are no points at all.
     """
 
     original: FeasibilityProblem
@@ -109,13 +99,7 @@ class Independent(Reduction):
 
 
 def independent_rows(problem: FeasibilityProblem) -> Independent:
-    """Drop the equality rows that follow from others; made once.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem.
-    """
+    """Drop the equality rows that follow from others; made once."""
     found = problem.__dict__.get("_independent_rows")
     if found is None:
         found = problem.__dict__["_independent_rows"] = _independent_rows(problem)
@@ -173,18 +157,9 @@ def _found(problem: FeasibilityProblem, whole: _Integers) -> Iterator[Following]
 class Screen:
     """Equality rows in units, and which of them look independent.
 
-    Attributes
-    ----------
-    index : ndarray of int
-        The equality rows.
-    parts : list of tuple
-        Their parts in every block that has some, with its set; row ``i`` is divided by ``2**exponents[i]``.
-    exponents : ndarray of int
-        These exponents.
-    gram : ndarray
-        Inner products of the rows, identities taken out where a trace is prescribed.
-    kept : ndarray of int
-        Places in ``index`` of a largest subset that looks independent.
+    ``parts``: their parts in every block that has some, with its set; row ``i`` is divided by
+    ``2**exponents[i]``. ``gram``: inner products of the rows, identities taken out where a trace is
+    prescribed. ``kept``: places in ``index`` of a largest subset that looks independent.
     """
 
     index: np.ndarray
@@ -195,13 +170,7 @@ class Screen:
 
 
 def screen(problem: FeasibilityProblem) -> Screen | None:
-    """Look for equality rows that follow from others, up to rounding; None where there is nothing to find.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem.
-    """
+    """Look for equality rows that follow from others, up to rounding; None where there is nothing to find."""
     index = np.flatnonzero(problem.equality)
     if not 1 <= index.size <= MAX_ROWS:
         return None

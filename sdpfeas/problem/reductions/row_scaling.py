@@ -23,12 +23,8 @@ EXPONENTS = (500, 100, 20, 0)
 class Scaling(Reduction):
     """A problem with scaled rows; it has the same points.
 
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after scaling.
-    factors : ndarray
-        The power of two each row was multiplied by.
+    ``original, problem``: the problem before and after scaling. ``factors``: the power of two each row was
+    multiplied by.
     """
 
     original: FeasibilityProblem
@@ -60,12 +56,7 @@ class Scaling(Reduction):
 def power_of_two(sizes: FloatArray, most: int = EXPONENTS[0]) -> FloatArray:
     """Powers of two that bring positive ``sizes`` into [1/2, 2); 1 where a size is zero.
 
-    Parameters
-    ----------
-    sizes : ndarray
-        Non-negative numbers.
-    most : int
-        Largest exponent to use, up or down.
+    ``most``: largest exponent to use, up or down.
     """
     out = np.ones_like(sizes)
     positive = sizes > 0.0
@@ -91,15 +82,7 @@ def _exact_factors(problem: FeasibilityProblem) -> FloatArray:
 def scale_rows(problem: FeasibilityProblem) -> Scaling:
     """Scale the rows of a problem to norm about one.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem.
-
-    Returns
-    -------
-    Scaling
-        The scaled problem; points are the same, certificates are mapped exactly.
+    Returns: the scaled problem; points are the same, certificates are mapped exactly.
     """
     factors = _exact_factors(problem)
     rows = [None if r is None else r.scaled(factors) for r in problem.rows]

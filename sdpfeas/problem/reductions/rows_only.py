@@ -35,14 +35,8 @@ PLAIN = ("dense", "sparse")
 class RowsOnly(Reduction):
     """A problem in rows alone; see the module.
 
-    Parameters
-    ----------
-    original : FeasibilityProblem
-        The problem.
-    slack : Slack
-        The problem with slacks for its LMIs.
-    shadows : Shadows
-        That one with semidefinite matrices in place of other cones.
+    ``slack``: the problem with slacks for its LMIs. ``shadows``: that one with semidefinite matrices in
+    place of other cones.
     """
 
     def __init__(self, original: FeasibilityProblem, slack: Slack, shadows: Shadows) -> None:
@@ -115,12 +109,8 @@ def slack_rows(problem: FeasibilityProblem) -> list[int]:
 def has_faces(problem: FeasibilityProblem, reading: str = "stored") -> bool:
     """Whether a problem can be posed in rows alone, in the same numbers, over sets whose faces are known.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        The problem.
-    reading : {"stored", "written"}
-        What its numbers stand for: the rows of Hermitian matrices mix them, which only doubles survive.
+    ``reading``: what its numbers stand for: the rows of Hermitian matrices mix them, which only doubles
+    survive.
     """
     sets = [*problem.sets, *(lmi.set for lmi in problem.lmis)]
     if not all(type(block) in (*KNOWN, SecondOrder, HermitianPSD) for block in sets):
@@ -164,15 +154,7 @@ def _sparse(rows: Rows, block: BlockSet, m: int) -> Rows:
 def rows_only(problem: FeasibilityProblem) -> RowsOnly:
     """Pose a problem in rows alone; made once.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        One that :func:`has_faces`.
-
-    Raises
-    ------
-    ProblemError
-        If it is no such problem.
+    Raises ``ProblemError``: if it is no such problem.
     """
     found = problem.__dict__.get("_rows_only")
     if found is None:

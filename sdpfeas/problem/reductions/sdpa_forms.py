@@ -34,16 +34,8 @@ Entries = tuple[np.ndarray, np.ndarray, np.ndarray, FloatArray]
 class SdpaData:
     """The content of a file: block sizes (negative if diagonal), c, and the entries, counted from zero.
 
-    Attributes
-    ----------
-    sizes : ndarray of int
-        One per block.
-    c : ndarray
-        One number per matrix ``F_1, ..., F_m``.
-    matrix, block, row, column : ndarray of int
-        Where each entry stands; matrix 0 is ``F_0``, and ``row <= column``.
-    value : ndarray
-        The entries.
+    ``c``: one number per matrix ``F_1, ..., F_m``. ``matrix, block, row, column``: where each entry stands;
+    matrix 0 is ``F_0``, and ``row <= column``.
     """
 
     sizes: np.ndarray
@@ -175,15 +167,9 @@ def _sizes(sets: Sequence[BlockSet]) -> np.ndarray:
 def primal_data(problem: FeasibilityProblem) -> SdpaData:
     """Return the file whose primal side is the problem.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        PSD and Nonneg blocks and equality rows only.
+    ``problem``: PSD and Nonneg blocks and equality rows only.
 
-    Raises
-    ------
-    ProblemError
-        If there are others; the message says where.
+    Raises ``ProblemError``: if there are others; the message says where.
     """
     require_no_lmis(problem, "the primal side of a file")
     for b, block in enumerate(problem.sets):
@@ -270,10 +256,7 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
     variable; one with two gets two and a further row for the width between the bounds; one without any is
     dropped.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        A problem without SpectralBox; :meth:`FeasibilityProblem.lift` replaces those.
+    ``problem``: a problem without SpectralBox; :meth:`FeasibilityProblem.lift` replaces those.
     """
     require_no_lmis(problem, "the equality form")
     for b, block in enumerate(problem.sets):
@@ -325,12 +308,7 @@ def _padded(rows: Rows, extra: int) -> Rows:
 class LmiForm(Reduction):
     """A problem seen as the LMI side of an SDPA file: rows in the order of its entries, divided by a number.
 
-    Attributes
-    ----------
-    original, problem : FeasibilityProblem
-        The problem before and after.
-    data : SdpaData
-        The file; its ``c`` is zero.
+    ``data``: the file; its ``c`` is zero.
     """
 
     original: FeasibilityProblem
@@ -383,17 +361,11 @@ class LmiForm(Reduction):
 def lmi_form(problem: FeasibilityProblem) -> LmiForm:
     """See a problem as a linear matrix inequality: Free blocks, and slack blocks that the rows define.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Equality rows only, at least one Free block, and PSD and Nonneg blocks such that every row holds
-        exactly one of their entries and every entry stands in exactly one row. Rows may come in any order
-        and are divided by the coefficient of that entry, if it is not one.
+    ``problem``: equality rows only, at least one Free block, and PSD and Nonneg blocks such that every row
+    holds exactly one of their entries and every entry stands in exactly one row. Rows may come in any order
+    and are divided by the coefficient of that entry, if it is not one.
 
-    Raises
-    ------
-    ProblemError
-        If the problem is not of this form; the message says where.
+    Raises ``ProblemError``: if the problem is not of this form; the message says where.
     """
     require_no_lmis(problem, "this form of LMIs")
     free = [b for b, block in enumerate(problem.sets) if block.free]

@@ -105,10 +105,8 @@ class Components(Reduction):
 def in_components(problem: FeasibilityProblem) -> Components | None:
     """Cut every semidefinite block and LMI that falls into parts; None if there is none. Made once.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        Any problem. Blocks that LMIs use stay whole, and so does what is not stored as sparse entries.
+    ``problem``: any problem. Blocks that LMIs use stay whole, and so does what is not stored as sparse
+    entries.
     """
     key = "_in_components"
     if key not in problem.__dict__:
@@ -202,13 +200,7 @@ MOST_ENTRIES = 1_000_000
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a problem, with the places of its variables, rows and LMIs in the whole.
-
-    Attributes
-    ----------
-    problem : FeasibilityProblem
-        The part.
-    """
+    """One part of a problem, with the places of its variables, rows and LMIs in the whole."""
 
     problem: FeasibilityProblem
     _blocks: tuple[tuple[int, np.ndarray | None], ...]

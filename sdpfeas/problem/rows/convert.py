@@ -27,12 +27,7 @@ KINDS: dict[str, type[Rows]] = {
 def as_rows(entry: Any, block: BlockSet) -> Rows | None:
     """Turn what a user gives for one block into ``Rows``; ``None`` stays ``None``.
 
-    Parameters
-    ----------
-    entry : None, array_like, sparse array or Rows
-        See :class:`FeasibilityProblem`.
-    block : BlockSet
-        The set of the block the rows act on.
+    ``block``: the set of the block the rows act on.
     """
     if entry is None:
         return None

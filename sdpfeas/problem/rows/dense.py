@@ -30,10 +30,7 @@ LARGE = 10_000_000
 class Dense(Rows):
     """Rows stored as arrays.
 
-    Parameters
-    ----------
-    array : array_like
-        Shape (m, n, n), each matrix symmetric, or (m, n) for a vector block.
+    ``array``: shape (m, n, n), each matrix symmetric, or (m, n) for a vector block.
     """
 
     kind = "dense"

@@ -22,10 +22,7 @@ from sdpfeas.problem.rows.sparse import Sparse
 def vector_columns(rows: Rows) -> Any:
     """Rows on a vector block as a matrix of shape (m, n): sparse where they are stored so.
 
-    Parameters
-    ----------
-    rows : Rows
-        Rows on a block that is no matrix.
+    ``rows``: rows on a block that is no matrix.
     """
     if isinstance(rows, (Dense, Sparse)):
         return rows.array
@@ -38,10 +35,7 @@ def vector_columns(rows: Rows) -> Any:
 def column_sizes(rows: Rows) -> Any:
     """Entrywise bound of the numbers that add up to ``vector_columns``; cancellation does not shrink it.
 
-    Parameters
-    ----------
-    rows : Rows
-        Rows on a block that is no matrix.
+    ``rows``: rows on a block that is no matrix.
     """
     if isinstance(rows, (Dense, Sparse)):
         return abs(rows.array)
@@ -52,13 +46,7 @@ def column_sizes(rows: Rows) -> Any:
 
 
 def dense_columns(matrix: Any) -> FloatArray:
-    """Return a matrix, sparse or not, as an array.
-
-    Parameters
-    ----------
-    matrix : ndarray or sparse array
-        For instance from :func:`vector_columns`.
-    """
+    """Return a matrix, sparse or not, as an array."""
     return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)
 
 

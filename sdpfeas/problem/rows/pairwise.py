@@ -28,13 +28,7 @@ BATCH_SIZE = 2_000_000
 
 @lru_cache(maxsize=32)
 def pair_indices(c: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices i < j of all pairs of c things in lexicographic order, read-only.
-
-    Parameters
-    ----------
-    c : int
-        How many things.
-    """
+    """Indices i < j of all pairs of c things in lexicographic order, read-only."""
     i, j = np.triu_indices(c, 1)
     return sealed(i), sealed(j)
 

@@ -35,15 +35,9 @@ __all__ = ["Sparse"]
 class Sparse(Rows):
     """Rows stored as one sparse matrix.
 
-    Parameters
-    ----------
-    array : sparse array
-        Shape (m, n²), row ``i`` being the full symmetric matrix ``A_i`` flattened, or (m, n) for a
-        vector block.
-    n : int
-        Side of the matrix or length of the vector.
-    matrix : bool
-        Whether the block is a matrix.
+    ``array``: shape (m, n²), row ``i`` being the full symmetric matrix ``A_i`` flattened, or (m, n) for a
+    vector block. ``n``: side of the matrix or length of the vector. ``matrix``: whether the block is a
+    matrix.
     """
 
     kind = "sparse"
@@ -67,10 +61,7 @@ class Sparse(Rows):
     def sound(cls, array: Any, n: int, matrix: bool = True) -> Sparse:
         """Rows that are symmetric as they were made; only what arithmetic can spoil is checked.
 
-        Parameters
-        ----------
-        array, n, matrix
-            As for the class; every entry of the array is there once.
+        ``array, n, matrix``: as for the class; every entry of the array is there once.
         """
         frame = object.__new__(cls)
         frame.n, frame.matrix = int(n), bool(matrix)

@@ -40,16 +40,8 @@ Frame = Any
 class Maximiser:
     """Where a linear function is largest on a bounded set.
 
-    Attributes
-    ----------
-    lam : ndarray
-        Eigenvalues of the function, or those that count.
-    weights : ndarray
-        Eigenvalues of the member, in the same order.
-    frame
-        What belongs to both.
-    size : float
-        About the largest magnitude of all eigenvalues of the function.
+    ``lam``: eigenvalues of the function, or those that count. ``weights``: eigenvalues of the member, in
+    the same order. ``size``: about the largest magnitude of all eigenvalues of the function.
     """
 
     lam: FloatArray

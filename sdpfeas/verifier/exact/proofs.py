@@ -48,16 +48,7 @@ def exact_step(
     Only a few entries move: as many as there are independent equations, chosen for a well-conditioned system
     among those that may move far (``weight``). Redundant equations have to hold by themselves.
 
-    Parameters
-    ----------
-    matrix : ndarray of rationals
-        One row per equation.
-    near : ndarray
-        The same in floating point.
-    weight : ndarray
-        How far each entry may move.
-    off : ndarray of rationals
-        The right-hand side.
+    ``weight``: how far each entry may move.
     """
     table = near * weight
     size = np.linalg.norm(table, axis=1)
@@ -88,14 +79,8 @@ MOST_ACTIVE = 40
 def contradiction(problem: FeasibilityProblem, point: Point, reading: Reading = Reading.STORED) -> Outcome:
     """Prove in rational arithmetic that dependent rows contradict each other.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        A small problem.
-    point : tuple of ndarray
-        A point that nearly meets it: inequality rows that are tight there are taken for equations.
-    reading : Reading
-        Which numbers of the problem the proof is about.
+    ``point``: a point that nearly meets it: inequality rows that are tight there are taken for equations.
+    ``reading``: which numbers of the problem the proof is about.
     """
     last = refuse("no rows contradict each other")
     if not small_enough(problem) or problem.m == 0 or problem.lmis:
@@ -161,18 +146,8 @@ def exact_certificate(
 ) -> Outcome:
     """Prove in rational arithmetic that multipliers, or rounder ones next to them, rule out every point.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        A small problem.
-    y : ndarray
-        One multiplier per row.
-    repair : bool
-        Round to small denominators and clear the Free blocks; else take the multipliers as they are.
-    denominators : tuple of int
-        The denominators to round to.
-    reading : Reading
-        Which numbers of the problem the proof is about.
+    ``repair``: round to small denominators and clear the Free blocks; else take the multipliers as they
+    are. ``reading``: which numbers of the problem the proof is about.
     """
     if not small_enough(problem):
         return refuse("the problem is too large for exact mode")
@@ -397,20 +372,9 @@ def exact_point(
 ) -> Outcome:
     """Prove in rational arithmetic that a point, or a rounder one next to it, is feasible.
 
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        A small problem.
-    point : tuple of ndarray
-        One array per set.
-    repair : bool
-        Round to small denominators and correct equality rows; else take the point exactly as it is.
-    denominators : tuple of int
-        The denominators to round to.
-    times : float
-        How many times larger than other problems this one may be.
-    reading : Reading
-        Which numbers of the problem the proof is about.
+    ``repair``: round to small denominators and correct equality rows; else take the point exactly as it is.
+    ``times``: how many times larger than other problems this one may be. ``reading``: which numbers of the
+    problem the proof is about.
     """
     if not small_enough(problem, times):
         return refuse("the problem is too large for exact mode")

@@ -34,15 +34,9 @@ STEEPEST = 2
 class Simplex:
     """What the simplex method ends with; every array is checked by whoever relies on it.
 
-    Attributes
-    ----------
-    x : ndarray or None
-        An optimal vertex, where there is one.
-    y : ndarray or None
-        Dual multipliers ``y >= 0`` with ``A'y = c`` where ``x`` is optimal; a Farkas certificate, ``A'y = 0``
-        and ``b'y < 0``, where there is no point.
-    ray : ndarray or None
-        A direction with ``A d <= 0`` and ``c'd > 0``, where no multipliers bound the objective.
+    ``x``: an optimal vertex, where there is one. ``y``: dual multipliers ``y >= 0`` with ``A'y = c`` where
+    ``x`` is optimal; a Farkas certificate, ``A'y = 0`` and ``b'y < 0``, where there is no point. ``ray``: a
+    direction with ``A d <= 0`` and ``c'd > 0``, where no multipliers bound the objective.
     """
 
     x: np.ndarray | None = None
@@ -129,16 +123,10 @@ MOST_CELLS = 20_000
 class Vertex:
     """The exact solution of a linear program over the points of a problem.
 
-    Attributes
-    ----------
-    value : Fraction or None
-        The maximum; that of some point where the objective is unbounded; None where there is no point.
-    point : tuple of ndarray or None
-        The point that attains it, rounded to doubles.
-    multipliers : ndarray or None
-        Multipliers that prove the value, or a Farkas certificate, rounded to doubles.
-    unbounded : bool
-        Whether a direction of the polyhedron raises the objective for ever.
+    ``value``: the maximum; that of some point where the objective is unbounded; None where there is no
+    point. ``point``: the point that attains it, rounded to doubles. ``multipliers``: multipliers that prove
+    the value, or a Farkas certificate, rounded to doubles. ``unbounded``: whether a direction of the
+    polyhedron raises the objective for ever.
     """
 
     value: Fraction | None
@@ -157,15 +145,7 @@ def is_tiny_polyhedron(problem: FeasibilityProblem) -> bool:
 
 
 def exact_vertex(problem: FeasibilityProblem, objective: Point | None = None) -> Vertex:
-    """Maximise an objective, or none, over a tiny polyhedron; what is returned was checked exactly.
-
-    Parameters
-    ----------
-    problem : FeasibilityProblem
-        One that :func:`is_tiny_polyhedron`.
-    objective : tuple of ndarray, optional
-        One array per set.
-    """
+    """Maximise an objective, or none, over a tiny polyhedron; what is returned was checked exactly."""
     rows = exact_rows(problem)
     width = rows.matrix.shape[1]
     goal = zeros((width,))
