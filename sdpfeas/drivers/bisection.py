@@ -121,7 +121,6 @@ def bisect(
     absolute_tol: float = 1e-9,
     refine: bool = True,
     options: Mapping[str, Any] | None = None,
-    **shorthand: Any,
 ) -> BisectionResult:
     """Bracket the threshold of a family.
 
@@ -149,8 +148,6 @@ def bisect(
         see what the backend does by itself.
     options : mapping, optional
         Options of the backend.
-    **shorthand
-        The same one by one; deprecated.
 
     Returns
     -------
@@ -159,8 +156,7 @@ def bisect(
     """
     if mode not in ("certified", "paper"):
         raise OptionError(f"mode must be 'certified' or 'paper', got {mode!r}")
-    settings = backend_options(options, shorthand)
-    search = Search(family, solver, tol, absolute_tol, time_limit, callback, settings)
+    search = Search(family, solver, tol, absolute_tol, time_limit, callback, backend_options(options))
     search.refines = refine
     with search.working():
         try:
@@ -184,7 +180,6 @@ def one_shot(
     *,
     absolute_tol: float = 1e-12,
     options: Mapping[str, Any] | None = None,
-    **shorthand: Any,
 ) -> BisectionResult:
     """Bracket the threshold of a family along one program, with a backend that takes an objective.
 
@@ -202,8 +197,6 @@ def one_shot(
         Also stop when the bracket is no wider than this.
     options : mapping, optional
         Options of the backend.
-    **shorthand
-        The same one by one; deprecated.
 
     Returns
     -------
@@ -217,8 +210,7 @@ def one_shot(
     ProblemError
         If the family has no such program.
     """
-    settings = backend_options(options, shorthand)
-    search = Search(family, solver, tol, absolute_tol, time_limit, None, settings)
+    search = Search(family, solver, tol, absolute_tol, time_limit, None, backend_options(options))
     if not search.backend.maximises:
         raise BackendError(f"backend {search.backend.name!r} takes no objective; use bisect")
     with search.working():

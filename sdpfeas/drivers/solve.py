@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -46,7 +45,6 @@ def solve(
     isolate: bool = False,
     memory_limit: int | str | None = None,
     options: Mapping[str, Any] | None = None,
-    **shorthand: Any,
 ) -> Result:
     """Answer a feasibility problem, with proof.
 
@@ -75,8 +73,6 @@ def solve(
         With ``isolate``, bytes (or a size such as ``"4G"``) that the child and all it starts may hold.
     options : mapping, optional
         Options of the backend.
-    **shorthand
-        The same one by one; deprecated.
 
     Returns
     -------
@@ -92,7 +88,7 @@ def solve(
     """
     if not isinstance(problem, FeasibilityProblem):
         raise ClaimError(f"solve needs a FeasibilityProblem, got {type(problem).__name__}")
-    chosen_options = backend_options(options, shorthand)
+    chosen_options = backend_options(options)
     chosen: Solver | str = _found(solver, isolate)
     backend = None
     if isinstance(chosen, Solver):
@@ -149,18 +145,8 @@ def _found(solver: str | Path | type[FeasibilityBackend] | Solver, isolate: bool
         return str(solver)
 
 
-def backend_options(options: Mapping[str, Any] | None, shorthand: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the backend, given as such or, which is deprecated, among the driver's.
-
-    ``shorthand``: keywords that are not the driver's.
-    """
+def backend_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Check that ``options=`` is a mapping, and copy it."""
     if options is not None and not isinstance(options, Mapping):
         raise OptionError(f"options must be a mapping of names to values, got {type(options).__name__}")
-    if shorthand:
-        written = ", ".join(f"{name!r}: {value!r}" for name, value in shorthand.items())
-        warnings.warn(
-            f"options of a backend go into one mapping: write options={{{written}}}",
-            DeprecationWarning,
-            stacklevel=4,  # whoever called what users call
-        )
-    return {**(options or {}), **shorthand}
+    return dict(options or {})

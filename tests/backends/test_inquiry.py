@@ -3,7 +3,6 @@
 import ast
 import hashlib
 import time
-import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -293,21 +292,19 @@ def test_what_is_wanted_reaches_a_backend_behind_another() -> None:
 # ---------------------------------------------------------------- the driver's options and the backend's
 
 
-def test_options_among_the_keywords_are_deprecated() -> None:
+def test_options_of_the_backend_are_a_mapping() -> None:
     problem = plant(True).problem
-    with pytest.warns(DeprecationWarning, match=r"write options=\{'max_iterations': 40\}") as caught:
-        result = sf.solve(problem, "spectral-ipm", max_iterations=40)
-    assert caught[0].filename == __file__
+    result = sf.solve(problem, "spectral-ipm", options={"max_iterations": 40})
     assert result.options["max_iterations"] == 40
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert sf.solve(problem, "spectral-ipm", options={"max_iterations": 40}).options == result.options
     with pytest.raises(sf.OptionError, match="mapping"):
         sf.solve(problem, "spectral-ipm", options=["max_iterations"])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'max_iterations'"):
+        sf.solve(problem, "spectral-ipm", max_iterations=40)  # type: ignore[call-arg]
 
 
 def test_searches_take_options_likewise() -> None:
     family = Theta.make(graph="cycle", n=5)
     for search in (sf.bisect, sf.one_shot):
-        with pytest.warns(DeprecationWarning, match=r"options=\{'max_iterations': 40\}"):
-            assert search(family, "spectral-ipm", tol=0.1, max_iterations=40).converged
+        assert search(family, "spectral-ipm", tol=0.1, options={"max_iterations": 40}).converged
+        with pytest.raises(TypeError, match="unexpected keyword argument 'max_iterations'"):
+            search(family, "spectral-ipm", tol=0.1, max_iterations=40)
