@@ -1,15 +1,12 @@
-"""Packages that are imported when they are needed.
+"""Optional and slow packages, imported when they are needed.
 
-Where an optional one is missing, the error names the extra that brings it. Slow ones are asked for here if it
-matters who is first. Of our own, modules that stand at an entrance (the package, the command line) put off
-what they name until somebody asks for it.
+Where an optional package is missing, the error names the extra that installs it.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -17,7 +14,7 @@ from typing import Any
 
 from sdpfeas.errors import MissingExtraError
 
-__all__ = ["cvxpy", "extra", "installed_version", "on_demand"]
+__all__ = ["cvxpy", "extra", "installed_version"]
 
 #: The extras of the package that something cannot do without, and what they bring.
 EXTRAS = {
@@ -47,25 +44,6 @@ def extra(name: str, what: str) -> Iterator[None]:
     except ImportError as error:
         needs = f"{what} needs {EXTRAS[name]}: pip install 'sdpfeas[{name}]'"
         raise MissingExtraError(f"{needs} ({error})") from error
-
-
-def on_demand(module: str, places: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """A ``__getattr__`` for a module whose names are imported when they are first asked for.
-
-    Type checkers do not see through it: write the same imports down under ``TYPE_CHECKING``.
-
-    ``places``: for modules, the names that are taken from each.
-    """
-    place = {name: where for where, names in places.items() for name in names}
-
-    def get(name: str) -> Any:
-        if name not in place:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(import_module(place[name]), name)
-        setattr(sys.modules[module], name, value)
-        return value
-
-    return get
 
 
 _one_at_a_time = threading.Lock()

@@ -7,6 +7,7 @@ import resource
 import statistics
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -50,26 +51,33 @@ def test_every_public_name_is_there() -> None:
     assert all(getattr(sf, name) is not None for name in sf.__all__)
     assert sf.families.__name__ == "sdpfeas.families"
     assert "clarabel" in sf.backends()
-    with pytest.raises(AttributeError, match="no attribute 'solv'"):
+    with pytest.raises(AttributeError, match="No sdpfeas attribute solv"):
         sf.solv  # type: ignore[attr-defined]
 
 
-def places(module: ModuleType) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """The imports a module with names on demand writes down for type checkers, and those that happen."""
-    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    written = {n.name: str(s.module) for s in block.body if isinstance(s, ast.ImportFrom) for n in s.names}
-    dicts = [node for other in block.orelse for node in ast.walk(other) if isinstance(node, ast.Dict)]
-    return written, ast.literal_eval(dicts[0])
+def stub_of(module: ModuleType) -> dict[str, str]:
+    """The names that the stub of a module imports, and from where."""
+    stub = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))
+    found = {}
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom):
+            place = ".".join(filter(None, (module.__name__ if node.level else "", node.module)))
+            found |= {alias.name: place for alias in node.names if alias.name == alias.asname}
+    return found
 
 
 @pytest.mark.parametrize("module", [sf, library, sdpfeas.estimators])
-def test_type_checkers_see_the_names_where_they_are(module: ModuleType) -> None:
-    written, found = places(module)
-    if module is sf:
-        assert {written.pop("backends"), written.pop("families")} == {"sdpfeas.backends.registry", "sdpfeas"}
-    assert written == {name: place for place, names in found.items() for name in names}
-    assert all(getattr(module, name) is not None for name in written)
+def test_names_are_imported_from_where_their_stub_says(module: ModuleType) -> None:
+    stub = stub_of(module)
+    for name, place in stub.items():
+        assert getattr(module, name) is getattr(import_module(place), name), name
+    if module is not library:  # which is no package: its names are for the commands
+        assert set(module.__all__) == {*stub, *(("__version__", "backends") if module is sf else ())}
+
+
+def test_backends_are_a_package_and_a_function() -> None:
+    assert sf.backends.registry.find_solver is sf.find_solver  # type: ignore[attr-defined]
+    assert sf.backends() == sf.backends.registry.backends()  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

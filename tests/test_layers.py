@@ -92,6 +92,9 @@ def read_house(package: Path) -> House:
     for name, source in sources.items():
         house[name] = Module(name)
         _visit(ast.parse(source), house[name], set(sources), local=False, for_types=False)
+    for path in package.rglob("*.pyi"):  # names that a module imports when they are first used
+        stub = ast.parse(path.read_text(encoding="utf-8"))
+        _visit(stub, house[_dotted(path, package)], set(sources), local=False, for_types=True)
     return house
 
 
@@ -103,7 +106,7 @@ def _dotted(path: Path, package: Path) -> str:
 def _visit(tree: ast.AST, module: Module, known: set[str], *, local: bool, for_types: bool) -> None:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            module.imports.extend(_imports(node, known, local=local, for_types=for_types))
+            module.imports.extend(_imports(node, module.name, known, local=local, for_types=for_types))
         elif isinstance(node, ast.Attribute):
             (module.defined if isinstance(node.ctx, ast.Store) else module.read).add(node.attr)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -120,14 +123,15 @@ def _visit(tree: ast.AST, module: Module, known: set[str], *, local: bool, for_t
 
 
 def _imports(
-    node: ast.Import | ast.ImportFrom, known: set[str], *, local: bool, for_types: bool
+    node: ast.Import | ast.ImportFrom, package: str, known: set[str], *, local: bool, for_types: bool
 ) -> Iterator[Import]:
     if isinstance(node, ast.Import):
         for alias in node.names:
             if alias.name in known:
                 yield Import(alias.name, (), local, for_types)
         return
-    source = node.module or ""
+    # Relative imports are those of stubs of packages.
+    source = ".".join(filter(None, (package if node.level else "", node.module)))
     for alias in node.names:
         inner = f"{source}.{alias.name}"
         if inner in known:
@@ -241,12 +245,15 @@ def test_every_rule_can_be_broken(tmp_path: Path) -> None:
         "problem/four": "from sdpfeas.problem.three import b\nself._own = self._own",
         "attic": "",
     }
+    stub = "from . import x\nfrom .linalg import y\nimport sdpfeas.problem.one"
     for name, source in sources.items():
         path = tmp_path / "sdpfeas" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, encoding="utf-8")
+    (tmp_path / "sdpfeas/numerics/__init__.pyi").write_text(stub, encoding="utf-8")
     house = read_house(tmp_path / "sdpfeas")
-    assert set(looking_up(house)) == {"errors -> numerics"}
+    assert set(looking_up(house)) == {"errors -> numerics", "numerics -> problem"}
+    assert "sdpfeas.numerics.linalg" in {each.module for each in house["sdpfeas.numerics"].imports}
     assert set(circles(house)) == {"problem.one <-> problem.two"}
     assert set(local_imports(house)) == {"problem.two -> problem.one"}
     assert set(private_names(house)) == {

@@ -1,0 +1,72 @@
+"""The names of the library that commands use and where each is defined; imported when it is first used."""
+
+from sdpfeas.auditor.audit import audit as audit
+from sdpfeas.backends.registry import Solver as Solver, backends as backends, describe as describe
+from sdpfeas.cards.options import describe_options as describe_options
+from sdpfeas.cli.fitting import (
+    check_outputs as check_outputs,
+    fitted as fitted,
+    standardized as standardized,
+    write_fit as write_fit,
+)
+from sdpfeas.cli.inputs import (
+    bracket_value as bracket_value,
+    describe_problem as describe_problem,
+    is_problem_file as is_problem_file,
+    load_member as load_member,
+    load_problem as load_problem,
+    named_problem as named_problem,
+    named_solver as named_solver,
+)
+from sdpfeas.cli.progress import run_shown as run_shown
+from sdpfeas.drivers.bisection import bisect as bisect
+from sdpfeas.drivers.solve import solve as solve
+from sdpfeas.families.base import (
+    ParametricFamily as ParametricFamily,
+    family_names as family_names,
+    find_family as find_family,
+)
+from sdpfeas.families.bracket_file import (
+    SavedBracket as SavedBracket,
+    load_bracket as load_bracket,
+    pack_bracket as pack_bracket,
+    unpack_bracket as unpack_bracket,
+)
+from sdpfeas.families.problem_cards import (
+    ProblemCard as ProblemCard,
+    find_problem as find_problem,
+    problem_names as problem_names,
+)
+from sdpfeas.io.results import (
+    SavedResult as SavedResult,
+    load_result as load_result,
+    save_result as save_result,
+    unpack_result as unpack_result,
+)
+from sdpfeas.io.tables import read_samples as read_samples
+from sdpfeas.problem.problem import FeasibilityProblem as FeasibilityProblem
+from sdpfeas.study.board.audits import audit_rounds as audit_rounds
+from sdpfeas.study.board.board_data import BoardData as BoardData
+from sdpfeas.study.board.problems import CARDS as CARDS, plan_board as plan_board
+from sdpfeas.study.board.site import write_site as write_site
+from sdpfeas.study.dropin_process import problem_key as problem_key
+from sdpfeas.study.engines import (
+    DaskEngine as DaskEngine,
+    Engine as Engine,
+    JoblibEngine as JoblibEngine,
+    LocalEngine as LocalEngine,
+)
+from sdpfeas.study.export import write_table as write_table
+from sdpfeas.study.plan import make_plan as make_plan
+from sdpfeas.study.report import render_html as render_html, render_markdown as render_markdown
+from sdpfeas.study.report.charts import write_figures as write_figures
+from sdpfeas.study.report.study_data import (
+    MatrixCell as MatrixCell,
+    StudyData as StudyData,
+    headlines as headlines,
+)
+from sdpfeas.study.store import Store as Store
+from sdpfeas.testing import check_backend as check_backend
+from sdpfeas.verifier import decide as decide, verify as verify
+from sdpfeas.verifier.results import Check as Check, Result as Result
+from sdpfeas.verifier.verdicts import Verdict as Verdict
