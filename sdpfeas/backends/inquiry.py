@@ -21,8 +21,8 @@ from typing import Any, Literal
 import numpy as np
 
 from sdpfeas.deadline import Deadline
-from sdpfeas.errors import ClaimError, OptionError
-from sdpfeas.numerics.cost_estimate import CAUTION, Work, limited, seconds
+from sdpfeas.errors import ClaimError, OptionError, OutOfTime
+from sdpfeas.numerics.cost_estimate import CAUTION, Work, limited, need, seconds
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
@@ -50,6 +50,10 @@ GRACE = 0.5
 
 #: Seconds beyond the deadline that the last proof may take: one that is quick is always tried.
 LAST = 0.1
+
+#: Entries from which a point is copied, symmetrised and hashed only if there is time for it, and that time
+#: per entry in floating-point numbers written; measured at side 7000.
+LARGE_POINT, NUMBERS_PER_COPY = 10**6, 16.0
 
 #: How many pieces of evidence are remembered with what they came to.
 REMEMBERED = 8
@@ -295,6 +299,8 @@ class Inquiry:
             self._proofs.attempt(claim.point, claim.certificate, final=True)
         except ClaimError as error:
             return malformed(self._proofs.problem, error)
+        except OutOfTime as error:
+            return Check(self._proofs.problem, Verdict.UNDECIDED, None, None, str(error))
         granted = self._proofs.granted
         return self._proofs.latest if granted is None else granted
 
@@ -340,6 +346,7 @@ class _Proofs:
         self.spent = 0.0
         self._refused = 0
         self._cases: dict[bytes, Case[Any]] = {}
+        self._entries = float(sum(block.entries for block in problem.sets))
 
     def attempt(self, point: Point | None, multipliers: FloatArray | None, *, final: bool) -> None:
         """Prove what is offered, if that is worth its time."""
@@ -392,6 +399,8 @@ class _Proofs:
         for kind, evidence in ((PointCase, point), (CertificateCase, multipliers)):
             if evidence is None:
                 continue
+            if kind is PointCase and self._entries > LARGE_POINT:
+                need("a copy of the point", numbers=NUMBERS_PER_COPY * self._entries)
             with np.errstate(all="ignore"):
                 fresh: Case[Any] = kind(self.problem, evidence, True, Tolerances())
             key = _digest(fresh)
@@ -415,7 +424,7 @@ def _digest(case: Case[Any]) -> bytes:
     """Tell pieces of evidence apart."""
     found = hashlib.blake2b(repr((type(case), case.preparation)).encode(), digest_size=16)
     for part in case.evidence if isinstance(case, PointCase) else [case.evidence]:
-        found.update(np.ascontiguousarray(part).tobytes())
+        found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
     return found.digest()
 
 

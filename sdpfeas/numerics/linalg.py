@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -27,11 +28,35 @@ INVERSE_SIZE, INVERSE_STEPS, INVERSE_ERROR = 120, 40, 0.02
 PARTIAL_SIZE = 100
 
 
+#: Side of the tiles that a large matrix and its transpose are read by: both fit into the cache together.
+TILE = 128
+
+
 def symmetrize(matrix: FloatArray) -> FloatArray:
     """Return ``(matrix + matrix') / 2`` over the last two axes."""
     # Halving first: the sum of two huge entries would overflow.
     half = 0.5 * matrix
-    return np.asarray(half + half.swapaxes(-1, -2), dtype=np.float64)
+    if half.ndim > 2 or half.shape[-1] <= 8 * TILE:
+        return np.asarray(half + half.swapaxes(-1, -2), dtype=np.float64)
+    out = np.asarray(half, dtype=np.float64)
+    for above, below in _mirrored_tiles(out.shape[0]):
+        tile = out[above] + out[below].T
+        out[above], out[below] = tile, tile.T
+    return out
+
+
+def asymmetry(matrix: FloatArray) -> float:
+    """Return the largest ``|a_ij - a_ji|`` of a square matrix; NaN if there is one."""
+    tiles = _mirrored_tiles(matrix.shape[0])
+    return float(np.max([np.max(np.abs(matrix[above] - matrix[below].T)) for above, below in tiles]))
+
+
+def _mirrored_tiles(n: int) -> Iterator[tuple[tuple[slice, slice], tuple[slice, slice]]]:
+    """Tiles of the upper triangle of an n×n matrix, each with its mirror image."""
+    parts = [slice(start, min(start + TILE, n)) for start in range(0, n, TILE)]
+    for k, rows in enumerate(parts):
+        for columns in parts[k:]:
+            yield (rows, columns), (columns, rows)
 
 
 def eigh(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:

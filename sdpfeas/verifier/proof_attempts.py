@@ -15,7 +15,7 @@ import numpy as np
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.floating_point_environment import require_ieee
-from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
+from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray, asymmetry
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
@@ -235,5 +235,4 @@ class CertificateCase(Case[FloatArray]):
 
 def _is_skew(matrix: FloatArray) -> bool:
     """Whether a matrix differs from its mirror image by more than rounding."""
-    apart = float(np.max(np.abs(matrix - matrix.T)))
-    return apart > SYMMETRY_TOLERANCE * float(np.max(np.abs(matrix)))
+    return asymmetry(matrix) > SYMMETRY_TOLERANCE * float(np.max(np.abs(matrix)))

@@ -12,6 +12,7 @@ import sdplib_like
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import sdpfeas as sf
+from sdpfeas.backends import inquiry as inquiries
 from sdpfeas.backends.base import ALL_SETS
 from sdpfeas.backends.facial.exposing_vectors import Table, deepest, make_table
 from sdpfeas.deadline import Deadline
@@ -220,6 +221,14 @@ def test_a_proof_that_does_not_fit_is_not_begun_and_the_reason_says_so() -> None
     result = sf.solve(problem, Found, time_limit=5.0)
     assert result.verdict is sf.Verdict.UNDECIDED
     assert "out of time before" in result.reason
+
+
+@pytest.mark.usefixtures("slow_machine")
+def test_a_large_point_is_not_copied_without_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inquiries, "LARGE_POINT", 100)
+    result = sf.solve(box(60), Found, time_limit=5.0)
+    assert result.verdict is sf.Verdict.UNDECIDED
+    assert "out of time before a copy of the point" in result.reason
 
 
 def test_proofs_stop_between_two_candidates(monkeypatch: pytest.MonkeyPatch) -> None:

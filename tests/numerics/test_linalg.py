@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sdpfeas.numerics.linalg import outer_eigenvalues, symmetrize
+from sdpfeas.numerics.linalg import asymmetry, outer_eigenvalues, symmetrize
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 12, 70])
@@ -21,3 +21,15 @@ def test_outer_eigenvalues_lie_a_little_beyond(n, scale) -> None:
 def test_outer_eigenvalues_of_no_numbers_are_refused() -> None:
     with pytest.raises(np.linalg.LinAlgError, match="NaN"):
         outer_eigenvalues(np.full((3, 3), np.nan), 1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 127, 1024, 1025, 1200])
+def test_matrices_are_symmetrised_the_same_by_tiles(n: int) -> None:
+    matrix = np.random.default_rng(n).normal(size=(n, n))
+    given = matrix.copy()
+    assert np.array_equal(symmetrize(matrix), 0.5 * given + 0.5 * given.T)
+    assert np.array_equal(matrix, given)
+    assert asymmetry(matrix) == np.max(np.abs(given - given.T))
+    assert asymmetry(symmetrize(matrix)) == 0.0
+    matrix[0, -1] = np.nan
+    assert np.isnan(asymmetry(matrix))
