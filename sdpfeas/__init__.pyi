@@ -21,8 +21,8 @@ from .errors import (
     ProblemError as ProblemError,
     SdpfeasError as SdpfeasError,
 )
+from .io import read_problem as read_problem
 from .io.cbf import read_cbf as read_cbf, write_cbf as write_cbf
-from .io.formats import read_problem as read_problem
 from .io.sdpa import read_sdpa as read_sdpa, write_sdpa as write_sdpa
 from .io.sedumi import read_sedumi as read_sedumi, write_sedumi as write_sedumi
 from .problem.builder import ProblemBuilder as ProblemBuilder

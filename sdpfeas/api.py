@@ -7,13 +7,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from sdpfeas.cvxpy_models.models import solve_model, verify_model
-from sdpfeas.cvxpy_models.optimum import optimum_model
-from sdpfeas.cvxpy_models.parameters import bisect_model
+from sdpfeas.cvxpy_models.models import bisect_model, optimum_model, solve_model, verify_model
 from sdpfeas.drivers import bisection
 from sdpfeas.drivers import optimum as optima
 from sdpfeas.drivers import solve as solving
-from sdpfeas.drivers.bracket_search import BisectionResult
+from sdpfeas.drivers.bracket import BisectionResult
 from sdpfeas.drivers.optimum import Optimum
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.problem.problem import FeasibilityProblem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sdpfeas as sf
 from sdpfeas.auditor.audit import Audit, audit
-from sdpfeas.io.results import SavedResult
+from sdpfeas.io.result_files import SavedResult
 
 
 def saved(check: sf.Check) -> SavedResult:

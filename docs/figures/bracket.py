@@ -15,7 +15,7 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
 import sdpfeas as sf
-from sdpfeas.drivers.bracket_search import BisectionResult
+from sdpfeas.drivers.bracket import BisectionResult
 
 OUT = Path(__file__).with_suffix(".svg")
 

@@ -47,7 +47,7 @@ from sdpfeas.auditor.arithmetic import (
 from sdpfeas.auditor.facial_reduction import Walk, read
 
 if TYPE_CHECKING:
-    from sdpfeas.io.results import SavedResult
+    from sdpfeas.io.result_files import SavedResult
     from sdpfeas.problem.problem import FeasibilityProblem
 
 __all__ = ["Audit", "Finding", "NotProved", "audit", "prove"]

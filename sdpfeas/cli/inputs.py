@@ -15,7 +15,7 @@ from sdpfeas.drivers.optimum import optimum
 from sdpfeas.errors import BackendError, CardError, OptionError, ProblemError
 from sdpfeas.escaping import in_terminal
 from sdpfeas.families.problem_cards import ProblemCard, find_problem
-from sdpfeas.io.formats import PROBLEM_FILES, read_problem
+from sdpfeas.io import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
 
 

@@ -37,7 +37,7 @@ from sdpfeas.families.problem_cards import (
     find_problem as find_problem,
     problem_names as problem_names,
 )
-from sdpfeas.io.results import (
+from sdpfeas.io.result_files import (
     SavedResult as SavedResult,
     load_result as load_result,
     save_result as save_result,

@@ -13,9 +13,9 @@ from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cvxpy_models import convert
 from sdpfeas.cvxpy_models.blocks import Blocks
 from sdpfeas.cvxpy_models.canonical_form import counted, reader
-from sdpfeas.cvxpy_models.conflicts import contradiction
 from sdpfeas.cvxpy_models.constraints import spoken
-from sdpfeas.cvxpy_models.optimum import column_objective
+from sdpfeas.cvxpy_models.model_conflicts import contradiction
+from sdpfeas.cvxpy_models.models import column_objective
 from sdpfeas.drivers.optimum import Optimum, optimum
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import OptionError, ProblemError

@@ -17,20 +17,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.backends.dispatch import ask, ask_program
-from sdpfeas.backends.inquiry import Inquiry, WarmStart
+from sdpfeas.backends.inquiry import Callback, Inquiry, Progress, WarmStart
 from sdpfeas.backends.registry import Solver
-from sdpfeas.drivers.bracket import Watch, relative_gap
-from sdpfeas.drivers.bracket_search import BisectionResult, Search, Step
+from sdpfeas.drivers.bracket import GAP_PER_MARGIN, BisectionResult, Search, Step, Watch, relative_gap
 from sdpfeas.drivers.solve import backend_options
-from sdpfeas.drivers.subspace_search import by_subspaces
-from sdpfeas.errors import BackendError, LimitError, OptionError, ProblemError
+from sdpfeas.errors import BackendError, ClaimError, LimitError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
+from sdpfeas.families.subspaces import Subspaces
 from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.problem.objective import ConicProgram
+from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.results import Claim
 from sdpfeas.verifier.verdicts import Proof, Stop, Verdict
 
@@ -95,7 +97,7 @@ def as_published(search: Search) -> BisectionResult:
 CLOSED = "the bracket is within the tolerance"
 
 #: Where in the bracket to ask, while nothing is decided.
-PLACES = (0.5, 0.8, 0.2, 0.95, 0.05)
+BRACKET_SHARES = (0.5, 0.8, 0.2, 0.95, 0.05)
 
 #: Where to ask first, if the upper bound comes from multipliers that the family itself suggested: balanced
 #: ones are nearer to the threshold than balanced points (on the paper's data by a factor of 1.5 to 11).
@@ -361,7 +363,7 @@ def _certified(search: Search) -> BisectionResult:
             return search.result("time limit")
         if len(search.history) >= MAX_SOLVES:
             return search.result(f"gave up after {MAX_SOLVES} solves")
-        if stuck == len(PLACES):
+        if stuck == len(BRACKET_SHARES):
             places = ", ".join(f"{delta:.6g}" for delta in asked[-stuck:])
             last = search.history[-1].reason
             return search.result(
@@ -395,7 +397,7 @@ def _next_delta(search: Search, stuck: int) -> float | None:
     if math.isinf(low) or math.isinf(high):
         return _expanding(search, low, high, stuck)
     guessed = not search.history and bracket.certificate is not None
-    place = FIRST if guessed else PLACES[stuck]
+    place = FIRST if guessed else BRACKET_SHARES[stuck]
     delta = low + place * (high - low)
     return delta if low < delta < high else None
 
@@ -461,3 +463,88 @@ def _ask(search: Search, delta: float) -> Step:
     )
     search.history.append(step)
     return step
+
+
+# ------------------------------------------------------------
+# Programs or questions, one after the other, on subspaces that grow: for many dimensions.
+
+#: Rounds at most, and how many without progress end the search.
+ROUNDS, STALL_ROUNDS = 60, 4
+
+#: A program is solved to this share of the gap that is left, but no further than this share of the tolerance.
+INNER, FINEST = 0.05, 0.1
+
+#: Proofs are tried when the gap is estimated to be below this share of the tolerance, and again when it has
+#: shrunk to this share.
+PROMISING, NEXT_PROOF_GAP_SHARE = 0.5, 0.3
+
+#: A question that seems decided tells no more on larger subspaces when a round leaves this share of the gap.
+LITTLE_MORE = 0.5
+
+
+def by_subspaces(search: Search, spaces: Subspaces, delta: float | None = None) -> Claim:
+    """Bracket the threshold of a family along growing subspaces.
+
+    ``spaces``: what its family knows about subspaces. ``delta``: ask at this value of the parameter, until
+    it is on one side of the threshold and no more can be learnt from it; default: solve the program whose
+    optimal value is the threshold.
+
+    Returns: the last point and multipliers, with how it ended and the iterations of all rounds.
+    """
+    bracket, iterations = search.bracket, 0
+    claim = Claim(stop=Stop.STALLED)
+    with suppress(np.linalg.LinAlgError):
+        basis = spaces.first() if spaces.basis is None else spaces.basis
+        known = 1.0 if delta is None else min(relative_gap(bracket.lower, bracket.upper), 1.0)
+        least, since, promising = np.inf, 0, PROMISING * bracket.tol
+        for _ in range(ROUNDS):
+            spaces.basis = basis
+            inner = _solved(search, spaces, delta, max(INNER * known, FINEST * bracket.tol))
+            iterations += inner.iterations or 0
+            if inner.point is None or inner.certificate is None:
+                break
+            matrix = spaces.matrix(inner.point)
+            attained, upper, directions = spaces.ahead(inner.certificate, basis, matrix)
+            gap = relative_gap(attained, upper)
+            settled = delta is not None and not attained < delta < upper and gap >= LITTLE_MORE * least
+            if gap <= promising or settled:
+                promising = NEXT_PROOF_GAP_SHARE * gap
+                y = spaces.multipliers(inner.certificate)
+                claim = replace(claim, point=spaces.point(basis, matrix), certificate=y)
+                with suppress(ClaimError):
+                    bracket.offer_point(claim.point)
+                    bracket.offer_multipliers(claim.certificate)
+                if bracket.closed or (settled and bracket.decides(delta)):
+                    return replace(claim, stop=Stop.CALLBACK, iterations=iterations)
+            since = since + 1 if not gap < least else 0
+            least = min(gap, least)
+            # A margin says less about the threshold than an optimal value: it has to be ever more accurate.
+            known = gap if delta is None else min(gap, LITTLE_MORE * known)
+            if since == STALL_ROUNDS or not np.isfinite(gap) or search.deadline.expired:
+                break
+            basis = spaces.grown(basis, matrix, directions)
+    return replace(claim, iterations=iterations)
+
+
+def _solved(search: Search, spaces: Subspaces, delta: float | None, wanted: float) -> Claim:
+    """Solve the program of the present subspace, or find the largest margin there, to an accuracy."""
+
+    def enough(progress: Progress) -> bool:
+        return progress.gap is not None and progress.gap <= wanted
+
+    assert spaces.basis is not None
+    if delta is not None:
+        wanted /= GAP_PER_MARGIN
+        problem = spaces.question(spaces.basis, delta)
+        return ask(search.backend, problem, _inquiry(search, problem, enough))
+    program = spaces.program(spaces.basis)
+    inquiry = _inquiry(search, program.problem, enough)
+    try:
+        with limited(inquiry.limit):
+            return search.backend.maximise(program, inquiry)
+    except LimitError as error:
+        return Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
+
+
+def _inquiry(search: Search, problem: FeasibilityProblem, listener: Callback) -> Inquiry:
+    return Inquiry(problem, deadline=search.deadline, wanted="margin", listener=listener)

@@ -29,9 +29,8 @@ from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.registry import Solver
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bisection import bisect
-from sdpfeas.drivers.bracket import relative_gap
-from sdpfeas.drivers.bracket_search import Search
-from sdpfeas.drivers.optimum_programs import Programs
+from sdpfeas.drivers.bracket import Search, relative_gap
+from sdpfeas.drivers.perturbed_programs import Programs
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import BackendError, LimitError, ProblemError
 from sdpfeas.families.bounds import Bound

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdpfeas.drivers.bracket_search import BisectionResult, Step
+from sdpfeas.drivers.bracket import BisectionResult, Step
 from sdpfeas.extras import extra
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.validation import require_doubles

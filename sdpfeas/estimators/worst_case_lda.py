@@ -14,8 +14,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import _check_sample_weight
 
 from sdpfeas.drivers.bisection import bisect
-from sdpfeas.drivers.bracket import relative_gap
-from sdpfeas.drivers.bracket_search import BisectionResult
+from sdpfeas.drivers.bracket import BisectionResult, relative_gap
 from sdpfeas.escaping import in_figure
 from sdpfeas.estimators.criterion import ROUNDING, Criterion
 from sdpfeas.estimators.projection import ProvenProjection, principal_axes

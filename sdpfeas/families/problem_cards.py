@@ -32,7 +32,7 @@ from sdpfeas.cards.options import parse_options
 from sdpfeas.cards.toml import read_card
 from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
 from sdpfeas.families.base import Family, ParametricFamily, find_family, load_family
-from sdpfeas.io.formats import PROBLEM_FILES, read_problem
+from sdpfeas.io import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows.matrix_view import matrix_of
 

@@ -2,7 +2,7 @@
 
 A file has scalar variables, symmetric matrix variables (``PSDVAR``), and affine maps of these that lie in
 cones. Scalar variables become one block for every line of ``VAR``: ``F`` Free, ``L+`` Nonneg, ``L-`` Nonneg
-with the signs turned, ``Q`` SecondOrder, ``QR`` SecondOrder as :mod:`sdpfeas.io.rotated_cones` says; those of
+with the signs turned, ``Q`` SecondOrder, ``QR`` SecondOrder as :mod:`sdpfeas.io.problem_files` says; those of
 ``L=`` are zero and left out. Matrix variables are PSD blocks, behind them. Linear constraints (``F``, ``L+``,
 ``L-``, ``L=``) become rows, in their order; ``Q`` and ``QR`` ones and ``PSDCON`` become LMIs into SecondOrder
 and PSD sets. Integer variables, other cones and several instances in one file are refused, and so are numbers
@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError, ProblemError
 from sdpfeas.files import read_within, require_room, writing
-from sdpfeas.io.rotated_cones import unrotated
+from sdpfeas.io.problem_files import unrotated
 from sdpfeas.numerics.exact_floats import add_up
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray

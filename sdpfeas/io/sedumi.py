@@ -30,7 +30,7 @@ import scipy.sparse as sp
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
 from sdpfeas.files import require_room
 from sdpfeas.io.matlab import read_matlab, write_matlab
-from sdpfeas.io.rotated_cones import unrotated
+from sdpfeas.io.problem_files import unrotated
 from sdpfeas.numerics.exact_floats import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI

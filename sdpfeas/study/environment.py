@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from sdpfeas.io.results import package_versions
+from sdpfeas.io.result_files import package_versions
 
 __all__ = ["describe_environment"]
 

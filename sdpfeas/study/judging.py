@@ -15,7 +15,7 @@ from sdpfeas.drivers.bracket import relative_gap
 from sdpfeas.errors import ClaimError, in_words
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.families.bracket_file import SavedBracket, pack_bracket
-from sdpfeas.io.results import SavedResult, pack_result, package_versions
+from sdpfeas.io.result_files import SavedResult, pack_result, package_versions
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.study.cells import Cell, Record

@@ -22,7 +22,7 @@ import sdpfeas as sf
 from sdpfeas.auditor import audit as auditor
 from sdpfeas.auditor.arithmetic import NotProved, nearest
 from sdpfeas.auditor.audit import Finding, audit, prove
-from sdpfeas.io.results import SavedResult, load_result, save_result
+from sdpfeas.io.result_files import SavedResult, load_result, save_result
 from sdpfeas.problem.rows import Combined, Dense
 
 SOURCES = sorted(Path(auditor.__file__).parent.glob("*.py"))

@@ -12,7 +12,7 @@ import sdpfeas as sf
 from sdpfeas.auditor import facial_reduction
 from sdpfeas.auditor.audit import Finding, audit
 from sdpfeas.families.planted import PlantedChainOptions, PlantedFaces
-from sdpfeas.io.results import SavedResult
+from sdpfeas.io.result_files import SavedResult
 from sdpfeas.numerics.decimals import written
 
 KINDS = [("integer", "primal", True), ("integer", "primal", False), ("float", "primal", True)]

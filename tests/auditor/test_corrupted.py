@@ -17,7 +17,7 @@ from tiny import tiny
 
 import sdpfeas as sf
 from sdpfeas.auditor.audit import audit
-from sdpfeas.io.results import SavedResult
+from sdpfeas.io.result_files import SavedResult
 
 READINGS = ("stored", "written", "other")
 

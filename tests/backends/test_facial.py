@@ -12,7 +12,7 @@ from sdpfeas.backends.facial.search import search
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.deadline import Deadline
 from sdpfeas.families.planted import PlantedChainOptions, PlantedFaces
-from sdpfeas.io.results import load_result, save_result
+from sdpfeas.io.result_files import load_result, save_result
 from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.verifier.facial_reduction import walk

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import sdpfeas as sf
 from sdpfeas.cli.app import app
 from sdpfeas.errors import FileFormatError
-from sdpfeas.io import results
-from sdpfeas.io.results import SavedResult, pack_result, save_result, unpack_result
+from sdpfeas.io import result_files
+from sdpfeas.io.result_files import SavedResult, pack_result, save_result, unpack_result
 
 #: x11 + y = b, y = b, 2 x12 = 0.4: infeasible, and nearly not.
 NEAR = sf.FeasibilityProblem(
@@ -50,6 +50,6 @@ def test_a_reading_that_is_no_more_is_asked_about_as_stored(tmp_path: Path) -> N
 def test_a_denominator_of_zero_is_damage(text: bytes, monkeypatch) -> None:
     saved = replace(SavedResult.of(sf.solve(EASY)), rational=(np.array([Fraction(1, 2)], dtype=object),))
     assert unpack_result(pack_result(saved)).rational is not None
-    monkeypatch.setattr(results, "_fractions_to_text", lambda _: np.frombuffer(text, dtype=np.uint8))
+    monkeypatch.setattr(result_files, "_fractions_to_text", lambda _: np.frombuffer(text, dtype=np.uint8))
     with pytest.raises(FileFormatError, match="denominator"):
         unpack_result(pack_result(saved))

@@ -18,7 +18,7 @@ from sdpfeas.cli import main
 from sdpfeas.errors import FileFormatError
 from sdpfeas.families.bracket_file import SavedBracket, pack_bracket, unpack_bracket
 from sdpfeas.families.problem_cards import find_problem
-from sdpfeas.io.results import load_result, save_result, unpack_result
+from sdpfeas.io.result_files import load_result, save_result, unpack_result
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import sdpfeas as sf
 import sdpfeas.estimators
 from sdpfeas.cli import main
 from sdpfeas.errors import CardError
-from sdpfeas.io.results import load_result
+from sdpfeas.io.result_files import load_result
 from sdpfeas.study.plan import make_plan
 from sdpfeas.study.settings import Settings
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import sdpfeas as sf
 from sdpfeas.backends.inquiry import Progress
 from sdpfeas.cli import main
-from sdpfeas.drivers import optimum_programs as programs
+from sdpfeas.drivers import perturbed_programs as programs
 from sdpfeas.drivers.bracket import Bracket
 from sdpfeas.families.bounds import Bound
 from sdpfeas.problem.reductions.redundant_rows import independent_rows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.drivers.optimum_programs import pulled_point
+from sdpfeas.drivers.perturbed_programs import pulled_point
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.verifier.rigorous import prove_point
 

@@ -8,7 +8,7 @@ import pytest
 import sdpfeas as sf
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.optimum_programs import sharpen
+from sdpfeas.drivers.perturbed_programs import sharpen
 from sdpfeas.problem.objective import ConicProgram
 
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from wlda_data import blobs
 
-from sdpfeas.drivers.bracket_search import BisectionResult
+from sdpfeas.drivers.bracket import BisectionResult
 from sdpfeas.errors import ProblemError
 from sdpfeas.estimators import FairPCA, MaxMinDistance, WorstCaseLDA
 from sdpfeas.families import FantopeMaxMin

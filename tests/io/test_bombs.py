@@ -21,7 +21,7 @@ import sdpfeas as sf
 from sdpfeas.datasets import load_dataset
 from sdpfeas.errors import FileFormatError, SdpfeasError
 from sdpfeas.families.bracket_file import load_bracket
-from sdpfeas.io.results import load_result
+from sdpfeas.io.result_files import load_result
 from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.io.tables import read_samples
 from sdpfeas.npz import Format

@@ -20,7 +20,7 @@ from sdpfeas.errors import SdpfeasError
 from sdpfeas.families.bracket_file import SavedBracket, load_bracket, pack_bracket
 from sdpfeas.families.planted import feasible, feasible_lmis, infeasible, set_mixes
 from sdpfeas.families.problem_cards import find_problem
-from sdpfeas.io.results import load_result, save_result
+from sdpfeas.io.result_files import load_result, save_result
 from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.io.sedumi import read_sedumi
 from sdpfeas.io.tables import read_samples

@@ -13,7 +13,7 @@ from scipy.io import loadmat, savemat
 
 import sdpfeas as sf
 from sdpfeas.families.planted import feasible
-from sdpfeas.io.formats import read_problem
+from sdpfeas.io import read_problem
 from sdpfeas.io.matlab import read_matlab
 from sdpfeas.io.sdpa import read_sdpa_program
 from sdpfeas.io.sedumi import read_sedumi, read_sedumi_program, write_sedumi

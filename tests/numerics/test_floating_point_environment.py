@@ -24,7 +24,7 @@ from fractions import Fraction
 import numpy as np
 import sdpfeas as sf
 from sdpfeas.auditor.audit import audit
-from sdpfeas.io.results import SavedResult
+from sdpfeas.io.result_files import SavedResult
 from sdpfeas.numerics.floating_point_environment import not_ieee
 
 def spoil():

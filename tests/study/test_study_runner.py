@@ -19,7 +19,7 @@ from study_tools import marked, new_mark, run_json, start, trace_problem, write_
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import CardError, FileFormatError, OptionError, SdpfeasError, StudyError
 from sdpfeas.families.problem_cards import find_problem
-from sdpfeas.io.results import unpack_result
+from sdpfeas.io.result_files import unpack_result
 from sdpfeas.study.dropin_process import solver_facts
 from sdpfeas.study.engines import Engine, LocalEngine
 from sdpfeas.study.plan import Comparison, _plan_solver, make_plan

@@ -16,7 +16,7 @@ from sdpfeas.auditor.audit import Finding, audit
 from sdpfeas.cli.app import app
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OptionError
-from sdpfeas.io.results import load_result, save_result
+from sdpfeas.io.result_files import load_result, save_result
 from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.decimals import written
 from sdpfeas.problem.rows import LowRank

@@ -19,7 +19,7 @@ from typing import Any
 from sdpfeas import __version__
 from sdpfeas.auditor import audit as auditor
 from sdpfeas.families.problem_cards import find_problem
-from sdpfeas.io.results import unpack_result
+from sdpfeas.io.result_files import unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.study.board.problems import slug
 from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest

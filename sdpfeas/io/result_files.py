@@ -23,8 +23,6 @@ from sdpfeas.verifier.facial_reduction import Chain
 from sdpfeas.verifier.results import Claim, Result
 from sdpfeas.verifier.verdicts import Stop, Verdict
 
-__all__ = ["SavedResult", "load_result", "pack_result", "save_result", "unpack_result"]
-
 FORMAT = Format("result", 1)
 
 #: What the header says besides the evidence, with the type each must have; None stands for itself.

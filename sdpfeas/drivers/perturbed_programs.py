@@ -21,8 +21,7 @@ from sdpfeas.backends.facial.backend import Facial, reduce
 from sdpfeas.backends.inquiry import Inquiry, Progress
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.bracket import Bracket, Watch
-from sdpfeas.drivers.bracket_search import Search
+from sdpfeas.drivers.bracket import Bracket, Search, Watch
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.numerics.cost_estimate import limited
