@@ -22,7 +22,7 @@ from benchmarks.paper.competitors import LMNN, OrthogonalLDA, ZhangSDP, ZhangSOC
 
 # Internals: the L-BFGS-B backend, from which SD-WLDA is derived; and the PCA of the problem cards.
 from sdpfeas.backends.claimed import claimed_verdict
-from sdpfeas.backends.dual.backend import DualLbfgs
+from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs
 from sdpfeas.datasets import leading_axes
 from sdpfeas.estimators import WorstCaseLDA
 

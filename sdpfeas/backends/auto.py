@@ -14,7 +14,7 @@ from sdpfeas.backends.dispatch import ask, ask_program
 from sdpfeas.backends.facial.backend import Facial
 from sdpfeas.backends.facial.exposing_vectors import promising
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
-from sdpfeas.backends.ipm.cost_estimate import newton_work
+from sdpfeas.backends.ipm.iteration_cost import newton_work
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.errors import OutOfMemory
 from sdpfeas.problem.objective import ConicProgram

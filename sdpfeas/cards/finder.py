@@ -127,10 +127,10 @@ SOLVERS = Finder(
         "auto": "sdpfeas.backends.auto:Auto",
         "clarabel": "sdpfeas.backends.clarabel:Clarabel",
         "cvxpy": "sdpfeas.backends.cvxpy:Cvxpy",
-        "dual-lbfgs": "sdpfeas.backends.dual.backend:DualLbfgs",
+        "dual-lbfgs": "sdpfeas.backends.dual.dual_lbfgs:DualLbfgs",
         "facial": "sdpfeas.backends.facial.backend:Facial",
         "scs": "sdpfeas.backends.scs:Scs",
-        "spectral-ipm": "sdpfeas.backends.ipm.backend:SpectralIpm",
+        "spectral-ipm": "sdpfeas.backends.ipm.spectral_ipm:SpectralIpm",
     },
 )
 

@@ -9,8 +9,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 import sdpfeas as sf
-from sdpfeas.backends.dual.backend import DualLbfgs, fit_numbers
 from sdpfeas.backends.dual.dual_function import DualFunction, Units
+from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs, fit_numbers
 from sdpfeas.deadline import Deadline
 from sdpfeas.families import planted
 from sdpfeas.problem.rows import Dense

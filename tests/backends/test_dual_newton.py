@@ -8,10 +8,10 @@ from sklearn.datasets import load_iris
 
 import sdpfeas as sf
 from sdpfeas.backends.dual import ascent as dual_newton
-from sdpfeas.backends.dual import backend as dual_lbfgs
-from sdpfeas.backends.dual.ascent import Newton, curvature, even_multipliers, model_step, suits
-from sdpfeas.backends.dual.backend import DualLbfgs
+from sdpfeas.backends.dual import dual_lbfgs
+from sdpfeas.backends.dual.ascent import Newton, curvature, solve_quadratic_model, suits, uniform_multipliers
 from sdpfeas.backends.dual.dual_function import DualFunction, Units
+from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs
 from sdpfeas.drivers.bracket import GAP_PER_MARGIN, Bracket, Watch
 from sdpfeas.families import WLDA, planted
 from sdpfeas.problem.sets import BlockSet
@@ -99,7 +99,7 @@ def test_model_step_meets_the_optimality_conditions() -> None:
         hessian, gradient = root @ root.T + 0.1 * np.eye(8), 3.0 * rng.normal(size=8)
         z = np.maximum(rng.normal(size=8), 0.0)
         signless = np.arange(8) < 2
-        step = model_step(gradient, hessian, z, signless)
+        step = solve_quadratic_model(gradient, hessian, z, signless)
         assert step is not None
         push, at = gradient - hessian @ step, z + step
         assert np.all(at[~signless] >= -1e-12)
@@ -108,12 +108,12 @@ def test_model_step_meets_the_optimality_conditions() -> None:
 
 
 def test_model_step_refuses_a_model_that_is_not_definite() -> None:
-    assert model_step(np.ones(2), -np.eye(2), np.ones(2), np.zeros(2, dtype=bool)) is None
+    assert solve_quadratic_model(np.ones(2), -np.eye(2), np.ones(2), np.zeros(2, dtype=bool)) is None
 
 
 def test_even_multipliers_leave_a_number_alone(iris: WLDA) -> None:
     problem = iris.at(9.0)
-    y = even_multipliers(dual(problem))
+    y = uniform_multipliers(dual(problem))
     assert np.all(y >= 0.0)
     assert problem.rows[1] is not None
     assert problem.rows[1].adjoint(y) == pytest.approx([0.0], abs=1e-9 * float(np.sum(y)))
@@ -186,7 +186,7 @@ def test_where_newton_fails_the_rest_is_left_to_lbfgs(iris: WLDA, monkeypatch: p
 
 
 def test_a_step_that_cannot_work_gives_up(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dual_newton, "model_step", lambda *_: None)
+    monkeypatch.setattr(dual_newton, "solve_quadratic_model", lambda *_: None)
     found = sf.bisect(iris, "dual-lbfgs", tol=1e-3)
     assert found.converged
     assert found.proven

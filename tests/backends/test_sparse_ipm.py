@@ -11,12 +11,12 @@ from strategies import scattered
 
 import sdpfeas as sf
 from sdpfeas.backends.dispatch import ask_program
-from sdpfeas.backends.ipm import backend as backend_module
 from sdpfeas.backends.ipm import schur_complement as schur_module
-from sdpfeas.backends.ipm.hkm_cones import Iterate, inside
-from sdpfeas.backends.ipm.schur_complement import SchurComplement, SparseSystem
-from sdpfeas.backends.ipm.sparse_embedding import SelfDual
-from sdpfeas.backends.ipm.standard_pair import ConeRows, StandardPair, standard_pair
+from sdpfeas.backends.ipm import spectral_ipm as backend_module
+from sdpfeas.backends.ipm.schur_complement import SchurComplement, SparseNewtonSystem
+from sdpfeas.backends.ipm.sparse_cones import HkmIterate, inside
+from sdpfeas.backends.ipm.sparse_embedding import SparseEmbedding
+from sdpfeas.backends.ipm.standard_form import ConeBlock, StandardForm
 from sdpfeas.families import planted
 from sdpfeas.numerics import cost_estimate
 from sdpfeas.problem.objective import ConicProgram
@@ -39,7 +39,7 @@ SHAPES: dict[str, tuple[list[int], int, int]] = {
 CURVED = [3, 2, 3, 3, 12]
 
 
-def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) -> list[ConeRows]:
+def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) -> list[ConeBlock]:
     """Cones with random rows; the last row may be full, among sparse ones."""
     sides, lines, entries = SHAPES[shape]
     cones = []
@@ -51,44 +51,46 @@ def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) 
                 row[i, j] = row[j, i] = rng.normal() if rng.random() < 0.8 else 0.0
         if dense_row:
             full[-1] = 1.0
-        cones.append(ConeRows(n, sp.csr_array(full.reshape(m, -1)), rng.normal() * np.eye(n).reshape(-1)))
+        cones.append(ConeBlock(n, sp.csr_array(full.reshape(m, -1)), rng.normal() * np.eye(n).reshape(-1)))
     curved = CURVED if shape.startswith("second order") else []
-    cones += [ConeRows(0, scattered(rng, m, n, 0.5), rng.normal(size=n), curved=True) for n in curved]
+    cones += [ConeBlock(0, scattered(rng, m, n, 0.5), rng.normal(size=n), second_order=True) for n in curved]
     if lines:
-        cones.append(ConeRows(0, scattered(rng, m, lines, 0.4), rng.normal(size=lines)))
+        cones.append(ConeBlock(0, scattered(rng, m, lines, 0.4), rng.normal(size=lines)))
     return cones
 
 
-def random_iterate(rng: np.random.Generator, pair: StandardPair) -> Iterate:
+def random_iterate(rng: np.random.Generator, form: StandardForm) -> HkmIterate:
     found = []
     for _ in range(2):
-        flat = rng.uniform(0.5, 2.0, size=pair.size)
-        for group in pair.groups:
+        flat = rng.uniform(0.5, 2.0, size=form.size)
+        for group in form.psd_groups:
             root = rng.normal(size=(group.count, group.side, group.side + 2))
-            group.of(flat)[:] = root @ np.swapaxes(root, 1, 2)
-        for bundle in pair.bundles:
+            group.view(flat)[:] = root @ np.swapaxes(root, 1, 2)
+        for bundle in form.second_order_groups:
             vectors = rng.normal(size=(bundle.count, bundle.dimension))
             vectors[:, 0] = np.linalg.norm(vectors[:, 1:], axis=1) * rng.uniform(1.01, 3.0, bundle.count)
-            bundle.of(flat)[:] = vectors
+            bundle.view(flat)[:] = vectors
         found.append(flat)
-    return Iterate(pair, *found)
+    return HkmIterate(form, *found)
 
 
 def test_directions_in_second_order_cones_are_those_of_their_algebra() -> None:
     """``x dz + z dx`` in the scaled algebra: both sides of the linearised equation, at random vectors."""
     rng = np.random.default_rng(3)
-    pair = standard_pair([ConeRows(0, sp.csr_array((1, n)), curved=True) for n in CURVED], np.zeros(1))
-    iterate = random_iterate(rng, pair)
+    form = StandardForm.from_cones(
+        [ConeBlock(0, sp.csr_array((1, n)), second_order=True) for n in CURVED], np.zeros(1)
+    )
+    iterate = random_iterate(rng, form)
     # A multiple of x is what z answers to with its own multiple, and z^-1 what it is scaled by.
     assert np.allclose(iterate.respond(iterate.z), iterate.x)
-    for bundle in pair.bundles:
-        z, inverse = bundle.of(iterate.z), bundle.of(iterate.inverse_dual())
+    for bundle in form.second_order_groups:
+        z, inverse = bundle.view(iterate.z), bundle.view(iterate.inverse_dual())
         assert np.allclose(np.sum(z * inverse, axis=1), 1.0)
         assert np.allclose(z[:, :1] * inverse[:, 1:] + inverse[:, :1] * z[:, 1:], 0.0)
-    change = rng.normal(size=pair.size)
+    change = rng.normal(size=form.size)
     primal, _ = iterate.limits(change, change)
     for share, fine in ((0.999, True), (1.001, False)):
-        assert inside(pair, iterate.x + share * primal * change) == fine
+        assert inside(form, iterate.x + share * primal * change) == fine
 
 
 def as_array(matrix) -> np.ndarray:
@@ -111,11 +113,11 @@ def test_the_schur_complement_is_what_it_should_be(shape, sparse, seed, dense_ro
         patch.setattr(schur_module, "PER_ROW", float(rng.choice([0.0, 1e9])))
         patch.setattr(schur_module, "MEETING", float(rng.choice([1e-3, 1.0, 1e9])))
         patch.setattr(schur_module, "BATCH_SIDE", int(rng.choice([0, 3, 40])))
-        pair = standard_pair(random_cones(rng, 8, shape, dense_row), np.zeros(8))
-        complement = SchurComplement(pair)
+        form = StandardForm.from_cones(random_cones(rng, 8, shape, dense_row), np.zeros(8))
+        complement = SchurComplement(form)
         assert complement.sparse == sparse
-        rows = pair.rows.toarray()
-        for iterate in (random_iterate(rng, pair), Iterate.multiples(pair, 3.0, 0.7)):
+        rows = form.rows.toarray()
+        for iterate in (random_iterate(rng, form), HkmIterate.multiples(form, 3.0, 0.7)):
             expected = rows @ np.array([iterate.respond(row) for row in rows]).T
             size = np.abs(expected).max(initial=1e-300)
             assert np.allclose(as_array(complement.at(iterate)), expected, atol=1e-9 * size)
@@ -132,8 +134,8 @@ def test_a_step_shrinks_every_residual_alike(seed, shape, free) -> None:
         for c in random_cones(rng, m, shape, True)
     ]
     # Rows that are certainly independent.
-    cones.append(ConeRows(0, sp.eye_array(m, format="csr")))
-    core = SelfDual(standard_pair(cones, rng.normal(size=m), columns, rng.normal(size=free)))
+    cones.append(ConeBlock(0, sp.eye_array(m, format="csr")))
+    core = SparseEmbedding(StandardForm.from_cones(cones, rng.normal(size=m), columns, rng.normal(size=free)))
 
     def residuals() -> np.ndarray:
         return np.concatenate([core.r_primal, core.r_dual, core.r_free, [core.r_gap]])
@@ -155,7 +157,7 @@ def test_sparse_systems_are_solved(free) -> None:
     schur = sp.csc_array(root @ root.T + sp.eye_array(30))
     columns = sp.csr_array(rng.normal(size=(30, free)))
     r1, r2 = rng.normal(size=30), rng.normal(size=free)
-    y, u = SparseSystem(schur, columns).solve(r1, r2)
+    y, u = SparseNewtonSystem(schur, columns).solve(r1, r2)
     assert np.allclose(schur @ y + columns @ u, r1, atol=1e-9)
     assert np.allclose(columns.T @ y, r2, atol=1e-9)
 

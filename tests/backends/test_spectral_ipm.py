@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import sdpfeas as sf
 from sdpfeas.backends.base import SPECTRAL_SETS
-from sdpfeas.backends.ipm.backend import SpectralIpm
-from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
-from sdpfeas.backends.ipm.row_images import image_of, pair_gram, scaled_gram
-from sdpfeas.backends.ipm.structured_blocks import Cone, centred_pair, centred_spectrum
-from sdpfeas.backends.ipm.structured_embedding import BOLD, Embedding
+from sdpfeas.backends.ipm.newton_system import DenseNewtonSystem
+from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
+from sdpfeas.backends.ipm.structured_cones import NesterovToddCone, centred_pair, centred_spectrum
+from sdpfeas.backends.ipm.structured_embedding import AGGRESSIVE_STEPS, StructuredEmbedding
+from sdpfeas.backends.ipm.transformed_rows import pairwise_gram, transform_rows, weighted_gram
 from sdpfeas.families import planted
 from sdpfeas.families.wlda.pricing import balanced_weights
 from sdpfeas.numerics.linalg import random_orthogonal
@@ -35,8 +35,8 @@ def test_scaled_gram_matches_the_definition(seed, storage, kernel) -> None:
     dense = np.array([t @ rows.adjoint(unit) @ t.T for unit in np.eye(m)])
     inner = dense if weights is None else dense / weights
     expected = np.einsum("aij,bij->ab", dense, inner)
-    image, more = image_of(rows, t), np.diag(rng.normal(size=n))
-    gram, mixed = scaled_gram(image, weights, [more])
+    image, more = transform_rows(rows, t), np.diag(rng.normal(size=n))
+    gram, mixed = weighted_gram(image, weights, [more])
     size = np.abs(expected).max()
     assert np.allclose(gram, expected, atol=1e-9 * size)
     assert np.allclose(mixed[0], np.einsum("aij,ij->a", inner, more), atol=1e-9 * np.sqrt(size))
@@ -50,9 +50,9 @@ def test_strips_add_up_whatever_their_width(monkeypatch) -> None:
     rows = planted.random_rows(rng, sf.PSD(7), 6, "stacked")
     t, kernel = rng.normal(size=(7, 7)), 1.0 + rng.uniform(0, 1, (7, 7))
     kernel = 0.5 * (kernel + kernel.T)
-    whole, mixed = scaled_gram(image_of(rows, t), kernel, [kernel])
-    monkeypatch.setattr("sdpfeas.backends.ipm.row_images.STRIP_SIZE", 2 * 7 * 7)
-    narrow, mixed_too = scaled_gram(image_of(rows, t), kernel, [kernel])
+    whole, mixed = weighted_gram(transform_rows(rows, t), kernel, [kernel])
+    monkeypatch.setattr("sdpfeas.backends.ipm.transformed_rows.STRIP_SIZE", 2 * 7 * 7)
+    narrow, mixed_too = weighted_gram(transform_rows(rows, t), kernel, [kernel])
     assert np.allclose(narrow, whole)
     assert np.allclose(mixed_too, mixed)
 
@@ -64,9 +64,9 @@ def test_pairs_meet_alike_in_a_table_and_in_batches(monkeypatch, c) -> None:
     weight = weight + weight.T
     pairs = c * (c - 1) // 2
     table, batches = np.empty((pairs, pairs)), np.empty((pairs, pairs))
-    pair_gram(means, weight, table)
-    monkeypatch.setattr("sdpfeas.backends.ipm.row_images.FEW_MEANS", 0)
-    pair_gram(means, weight, batches)
+    pairwise_gram(means, weight, table)
+    monkeypatch.setattr("sdpfeas.backends.ipm.transformed_rows.FEW_MEANS", 0)
+    pairwise_gram(means, weight, batches)
     v = PairwiseDifference(means).differences()
     expected = np.einsum("pa,pb,ab,qa,qb->pq", v, v, weight, v, v)
     assert np.array_equal(table, table.T)
@@ -82,7 +82,7 @@ def test_quasi_definite_systems_are_solved(seed, empty) -> None:
     if empty:
         schur[0] = schur[:, 0] = 0.0
     columns, corner = rng.normal(size=(6, 2)), np.array([0.0, 0.7])
-    y, b = QuasiDefinite(schur, columns, corner).solve(r1 := rng.normal(size=6), r2 := rng.normal(size=2))
+    y, b = DenseNewtonSystem(schur, columns, corner).solve(r1 := rng.normal(size=6), r2 := rng.normal(size=2))
     assert np.allclose(schur @ y + columns @ b, r1, atol=1e-7)
     assert np.allclose(columns.T @ y - corner * b, r2, atol=1e-7)
 
@@ -93,7 +93,7 @@ def test_a_step_shrinks_every_linear_residual_alike(mix) -> None:
     rng = np.random.default_rng(3)
     problem = planted.feasible(rng, planted.set_mixes()[mix], bounds="mixed").problem
     problem = cast_shadows(problem, SPECTRAL_SETS).problem
-    embedding = Embedding(problem, None)
+    embedding = StructuredEmbedding(problem, None)
 
     def residuals() -> np.ndarray:
         parts = [embedding.r_equal, embedding.r_low, embedding.r_high, embedding.r_free, [embedding.r_gap]]
@@ -191,7 +191,7 @@ def test_nearly_all_mixed_problems_are_decided() -> None:
 @pytest.mark.parametrize("batch", [1, 200, 10**6])
 def test_products_of_means_give_the_gram_matrix_of_pairs(monkeypatch, batch) -> None:
     """Several sets of means beside other rows, in any order, with kernel and without."""
-    monkeypatch.setattr("sdpfeas.backends.ipm.row_images.BATCH_SIZE", batch)
+    monkeypatch.setattr("sdpfeas.backends.ipm.transformed_rows.PAIR_BATCH_NUMBERS", batch)
     rng = np.random.default_rng(1)
     n = 6
     first, second = (PairwiseDifference(rng.normal(size=(c, n))) for c in (5, 3))
@@ -201,7 +201,7 @@ def test_products_of_means_give_the_gram_matrix_of_pairs(monkeypatch, batch) -> 
     )
     dense = np.array([rows.adjoint(unit) for unit in np.eye(rows.m)])
     for kernel in (None, 1.0 + np.outer(d := rng.uniform(0, 2, n), d)):
-        gram, mixed = scaled_gram(image_of(rows, np.eye(n)), kernel, [np.eye(n)])
+        gram, mixed = weighted_gram(transform_rows(rows, np.eye(n)), kernel, [np.eye(n)])
         inner = dense if kernel is None else dense / kernel
         assert np.allclose(gram, np.einsum("aij,bij->ab", dense, inner))
         assert np.allclose(mixed[0], np.einsum("aii->a", inner))
@@ -212,8 +212,8 @@ def test_products_of_means_give_the_gram_matrix_of_pairs(monkeypatch, batch) -> 
 def test_a_cone_with_common_eigenvectors_needs_no_eigendecomposition(n) -> None:
     rng = np.random.default_rng(2)
     vec, slack, dual = random_orthogonal(rng, n), *rng.uniform(0.5, 2.0, (2, n))
-    told = Cone.diagonal(vec, -1.0, 1.0, slack, dual)
-    found = Cone(n, -1.0, 1.0, told.slack, told.dual)
+    told = NesterovToddCone.diagonal(vec, -1.0, 1.0, slack, dual)
+    found = NesterovToddCone(n, -1.0, 1.0, told.slack, told.dual)
     assert np.allclose(np.sort(told.lam), np.sort(found.lam))
     for cone in (told, found):
         assert np.allclose(cone.inverse @ cone.slack @ cone.inverse.T, np.diag(cone.lam))
@@ -225,7 +225,7 @@ def test_step_limits_end_where_slack_or_dual_do(corrected) -> None:
     """By Lanczos: of a predictor one run tells both ends."""
     rng = np.random.default_rng(3)
     n = 200
-    cone = Cone.diagonal(random_orthogonal(rng, n), 1.0, 0.0, *rng.uniform(0.5, 2.0, (2, n)))
+    cone = NesterovToddCone.diagonal(random_orthogonal(rng, n), 1.0, 0.0, *rng.uniform(0.5, 2.0, (2, n)))
     for attempt in range(1 + corrected):
         cone.aim(0.1 * attempt, corrected=bool(attempt))
         cone.set_direction(planted.symmetric(rng, n), 0.0)
@@ -269,7 +269,7 @@ def test_a_suggested_start_is_centred_and_stationary() -> None:
     program = blobs(5, 12).homogenized()
     assert program.start is not None
     cost = tuple(-c for c in program.objective)
-    embedding = Embedding(program.problem, cost, program.scale, program.start)
+    embedding = StructuredEmbedding(program.problem, cost, program.scale, program.start)
     assert np.linalg.norm(embedding.r_blocks[0]) <= 1e-9 * np.linalg.norm(embedding.blocks[0].dual)
     (block, *_) = embedding.blocks
     for cone in block.cones:
@@ -328,10 +328,10 @@ def test_balanced_weights_stay_equal_where_nothing_scatters() -> None:
 
 def fail_at(monkeypatch, bold: bool, step: int) -> None:
     """Let rounding take over at a step: of bold runs, or of runs from a suggested start."""
-    made, taken = Embedding.__init__, Embedding.step
+    made, taken = StructuredEmbedding.__init__, StructuredEmbedding.step
 
-    def remember(self, problem, cost, scale=None, start=None, pace=BOLD):
-        self.fails = pace is BOLD if bold else start is not None
+    def remember(self, problem, cost, scale=None, start=None, pace=AGGRESSIVE_STEPS):
+        self.fails = pace is AGGRESSIVE_STEPS if bold else start is not None
         made(self, problem, cost, scale, start, pace)
 
     def stumble(self, glance=None):
@@ -339,8 +339,8 @@ def fail_at(monkeypatch, bold: bool, step: int) -> None:
             raise np.linalg.LinAlgError("rounding")
         return taken(self, glance)
 
-    monkeypatch.setattr(Embedding, "__init__", remember)
-    monkeypatch.setattr(Embedding, "step", stumble)
+    monkeypatch.setattr(StructuredEmbedding, "__init__", remember)
+    monkeypatch.setattr(StructuredEmbedding, "step", stumble)
 
 
 @pytest.mark.parametrize("make", [planted.feasible, planted.infeasible])

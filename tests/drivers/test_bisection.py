@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 import sdpfeas as sf
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
-from sdpfeas.backends.dual.backend import DualLbfgs
-from sdpfeas.backends.ipm.backend import SpectralIpm
+from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs
+from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
 from sdpfeas.datasets import prepared
 from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.drivers.bracket import Bracket

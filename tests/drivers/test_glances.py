@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.backends.ipm.structured_embedding import Embedding
+from sdpfeas.backends.ipm.structured_embedding import StructuredEmbedding
 from sdpfeas.drivers.bracket import Bracket, Watch
 
 
@@ -21,9 +21,11 @@ def watch_of(family, tol: float = 1e-6, delta: float | None = None) -> Watch:
     )
 
 
-def embedding_of(family) -> Embedding:
+def embedding_of(family) -> StructuredEmbedding:
     program = family.homogenized()
-    return Embedding(program.problem, tuple(-c for c in program.objective), program.scale, program.start)
+    return StructuredEmbedding(
+        program.problem, tuple(-c for c in program.objective), program.scale, program.start
+    )
 
 
 def test_a_look_ahead_leaves_the_step_as_it_is(family) -> None:

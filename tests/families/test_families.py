@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strategies import examples
 
 import sdpfeas as sf
-from sdpfeas.backends.ipm.backend import SpectralIpm
+from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
 from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.errors import CardError, OptionError, ProblemError
 from sdpfeas.families import LevelSet, MaxCut, ParametricFamily, Planted, Theta, find_family

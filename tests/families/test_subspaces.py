@@ -7,7 +7,7 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.backends.ipm.backend import SpectralIpm
+from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
 from sdpfeas.families import WLDA, FantopeMaxMin
 from sdpfeas.families import fantope as fantopes
 from sdpfeas.families.subspaces import davidson_pairs, lifted

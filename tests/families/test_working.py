@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.backends.ipm.structured_embedding import FRESH, Embedding
+from sdpfeas.backends.ipm.structured_embedding import NEW_ROW_MULTIPLIER_SHARE, StructuredEmbedding
 from sdpfeas.families import WLDA
 from sdpfeas.families.active_rows import Part, WorkingRows
 from sdpfeas.families.wlda import one_shot as programs
@@ -89,7 +89,7 @@ def test_a_carried_iterate_is_the_same_iterate() -> None:
     family = WLDA.from_data(*classes(1, 8, 5), 2)
     program = family.homogenized()
     cost = tuple(-c for c in program.objective)
-    embedding = Embedding(program.problem, cost, program.scale, program.start)
+    embedding = StructuredEmbedding(program.problem, cost, program.scale, program.start)
     for _ in range(3):
         embedding.step()
     kept = np.arange(program.problem.m)
@@ -108,13 +108,15 @@ def test_a_carried_iterate_is_the_same_iterate() -> None:
     place = int(np.flatnonzero(other.low == 3)[0])
     room = float(other.row_values[3])
     assert other.s[place] == pytest.approx(room, rel=1e-9)
-    assert other.s[place] * other.p[place] == pytest.approx(FRESH * embedding.mu, rel=1e-9)
+    assert other.s[place] * other.p[place] == pytest.approx(NEW_ROW_MULTIPLIER_SHARE * embedding.mu, rel=1e-9)
     # One that is violated, as far inside as it is outside.
     lower = np.where(kept == 3, 3.0 * room / embedding.tau / embedding._factors[3], program.problem.lower)
     raised = sf.FeasibilityProblem(program.problem.sets, program.problem.rows, lower, program.problem.upper)
     outside = embedding.carried(raised, fresh)
     assert outside.s[place] == pytest.approx(2.0 * room, rel=1e-9)
-    assert outside.s[place] * outside.p[place] == pytest.approx(FRESH * embedding.mu, rel=1e-9)
+    assert outside.s[place] * outside.p[place] == pytest.approx(
+        NEW_ROW_MULTIPLIER_SHARE * embedding.mu, rel=1e-9
+    )
 
 
 def test_choosing_rows() -> None:

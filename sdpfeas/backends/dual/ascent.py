@@ -11,7 +11,7 @@ import scipy.linalg
 from scipy.optimize import minimize
 
 from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation
-from sdpfeas.backends.ipm.row_images import image_of, mirrored
+from sdpfeas.backends.ipm.transformed_rows import mirrored, transform_rows
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.linalg import FloatArray
@@ -218,7 +218,7 @@ def suits(problem: FeasibilityProblem) -> bool:
     return few and not problem.equality.any() and bool(np.all(terms >= 2))
 
 
-def even_multipliers(function: DualFunction) -> FloatArray:
+def uniform_multipliers(function: DualFunction) -> FloatArray:
     """Multipliers of about the same weight for every row that leave small vector blocks alone."""
     problem, even = function.problem, np.ones(function.size)
     columns = [
@@ -274,7 +274,7 @@ class Newton:
             return None
         while self._damping <= MOST_DAMPING:
             damped = hessian + self._damping * scale * np.eye(chosen.size)
-            step = model_step(gradient, damped, start, signless)
+            step = solve_quadratic_model(gradient, damped, start, signless)
             if step is not None:
                 slope, length = float(gradient @ step), 1.0
                 for _ in range(2):
@@ -358,7 +358,7 @@ def _matrix_gram(
     order = np.concatenate([np.flatnonzero(~last), np.flatnonzero(last)])
     moving = int(np.sum(~last))
     kernel = _divided(shifted[order], projected[order], slopes[order], moving)
-    image = image_of(rows, vec[:, order].T)
+    image = transform_rows(rows, vec[:, order].T)
     n, m = block.n, rows.m
     traced = block.trace is not None and bool(inside.any())
     traces = np.zeros(index.size)
@@ -391,7 +391,7 @@ def _divided(shifted: FloatArray, projected: FloatArray, slopes: FloatArray, mov
     return np.asarray(np.clip(table, 0.0, 1.0))
 
 
-def model_step(
+def solve_quadratic_model(
     gradient: FloatArray, hessian: FloatArray, z: FloatArray, signless: np.ndarray
 ) -> FloatArray | None:
     """Maximise ``g'd - d'Hd/2`` over steps that keep ``z + d`` non-negative; None if that fails.

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
 
-from sdpfeas.backends.ipm.hkm_cones import Iterate
-from sdpfeas.backends.ipm.standard_pair import Bundle, Group, StandardPair
+from sdpfeas.backends.ipm.sparse_cones import HkmIterate
+from sdpfeas.backends.ipm.standard_form import PsdGroup, SecondOrderGroup, StandardForm
 from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 
@@ -42,18 +42,18 @@ SPARSE_SHARE, SPARSE_ROWS = 0.15, 400
 class SchurComplement:
     """Adds up what every cone contributes."""
 
-    def __init__(self, pair: StandardPair) -> None:
-        self.m = pair.m
+    def __init__(self, form: StandardForm) -> None:
+        self.m = form.m
         self._parts: list[tuple[int, _Batch | _Single]] = []
         # Compressed by columns: the transpose, compressed by rows.
-        transposed = pair.adjoint
+        transposed = form.adjoint
         parts = (transposed.data, transposed.indices, transposed.indptr)
-        columns = sp.csc_array(parts, shape=pair.rows.shape)
-        for k, group in enumerate(pair.groups):
-            own = columns if group.place == slice(0, pair.size) else columns[:, group.place]
+        columns = sp.csc_array(parts, shape=form.rows.shape)
+        for k, group in enumerate(form.psd_groups):
+            own = columns if group.slice == slice(0, form.size) else columns[:, group.slice]
             for part in _kernels(group, own):
                 self._parts.append((k, part))
-        self._vectors = VectorPart(pair, columns[:, pair.vectors])
+        self._vectors = VectorPart(form, columns[:, form.non_matrix])
         #: Where the entries of all squares go in an array; made when it is needed.
         self._spots: np.ndarray | None = None
         self._collect()
@@ -78,7 +78,7 @@ class SchurComplement:
         whole = 0.0 if self.sparse else 3.0 * float(self.m) ** 2
         return 8.0 * (whole + 3.0 * squares + sum(part.numbers for _, part in self._parts))
 
-    def at(self, iterate: Iterate) -> Any:
+    def at(self, iterate: HkmIterate) -> Any:
         """Return the complement at an iterate: an array, or a sparse array."""
         found: list[tuple[np.ndarray | None, FloatArray]] = []
         for k, part in self._parts:
@@ -138,7 +138,7 @@ class SchurComplement:
 # ---------------------------------------------------------------- which way
 
 
-def _kernels(group: Group, own: Any) -> list[_Batch | _Single]:
+def _kernels(group: PsdGroup, own: Any) -> list[_Batch | _Single]:
     """Ways to handle the matrices of a group: some together, some one by one."""
     coo = own.tocoo()
     which, place = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
@@ -185,7 +185,7 @@ class _Batch:
     @classmethod
     def of(
         cls,
-        group: Group,
+        group: PsdGroup,
         chosen: np.ndarray,
         counts: np.ndarray,
         pairs: np.ndarray,
@@ -241,7 +241,7 @@ class _Single:
     ``own``: all rows on it, compressed by columns.
     """
 
-    def __init__(self, group: Group, k: int, own: Any) -> None:
+    def __init__(self, group: PsdGroup, k: int, own: Any) -> None:
         self.k, self.n = k, group.side
         n = self.n
         rows = own.tocsr()
@@ -427,30 +427,30 @@ class VectorPart:
     ``columns``: the rows on vectors and numbers, compressed by columns.
     """
 
-    def __init__(self, pair: StandardPair, columns: Any) -> None:
-        self._pair = pair
+    def __init__(self, form: StandardForm, columns: Any) -> None:
+        self._pair = form
         self._rows = columns.tocsr()
         self._adjoint = columns.T.tocsr()
-        self._start = pair.vectors.start
-        squares = [np.diff(columns.indptr)[pair.lines.start - self._start :]]
-        for bundle in pair.bundles:
-            own = columns[:, bundle.start - self._start : bundle.place.stop - self._start].tocoo()
+        self._start = form.non_matrix.start
+        squares = [np.diff(columns.indptr)[form.nonneg.start - self._start :]]
+        for bundle in form.second_order_groups:
+            own = columns[:, bundle.start - self._start : bundle.slice.stop - self._start].tocoo()
             cone = own.coords[1].astype(np.int64) // bundle.dimension
-            met = np.unique(cone * pair.m + own.coords[0])
-            squares.append(np.bincount(met // pair.m, minlength=bundle.count))
+            met = np.unique(cone * form.m + own.coords[0])
+            squares.append(np.bincount(met // form.m, minlength=bundle.count))
         #: Entries of the complement that it adds to, at most.
         self.filled = float(sum(np.sum(np.square(part.astype(np.float64))) for part in squares))
-        self._pattern = _pattern(pair)
+        self._pattern = _pattern(form)
 
-    def at(self, iterate: Iterate) -> Any:
+    def at(self, iterate: HkmIterate) -> Any:
         """The contribution, sparse; None if there is none."""
         if not self._rows.nnz:
             return None
         if iterate.multiple is not None:
             return iterate.multiple * (self._rows @ self._adjoint)
-        data, extra = [], list[tuple[Bundle, FloatArray, FloatArray]]()
-        for bundle, scaling in zip(self._pair.bundles, iterate.scalings, strict=True):
-            diagonal, columns, inner = scaling.factors(bundle.of(iterate.x))
+        data, extra = [], list[tuple[SecondOrderGroup, FloatArray, FloatArray]]()
+        for bundle, scaling in zip(self._pair.second_order_groups, iterate.scalings, strict=True):
+            diagonal, columns, inner = scaling.factors(bundle.view(iterate.x))
             if bundle.dimension <= WRITTEN:
                 squares = columns @ inner @ np.swapaxes(columns, 1, 2)
                 squares[:, np.arange(bundle.dimension), np.arange(bundle.dimension)] += diagonal[:, None]
@@ -478,11 +478,11 @@ def _along_diagonal(blocks: FloatArray) -> Any:
     return sp.bsr_array((blocks, np.arange(count), np.arange(count + 1)), shape=shape).tocsr()
 
 
-def _pattern(pair: StandardPair) -> tuple[np.ndarray, np.ndarray]:
+def _pattern(form: StandardForm) -> tuple[np.ndarray, np.ndarray]:
     """Where the entries of W are: indices and pointers of compressed rows."""
-    start, indices, counts = pair.vectors.start, list[np.ndarray](), list[np.ndarray]()
-    for bundle in pair.bundles:
-        place = np.arange(bundle.place.start, bundle.place.stop) - start
+    start, indices, counts = form.non_matrix.start, list[np.ndarray](), list[np.ndarray]()
+    for bundle in form.second_order_groups:
+        place = np.arange(bundle.slice.start, bundle.slice.stop) - start
         d = bundle.dimension
         if d <= WRITTEN:
             indices.append(np.repeat(place.reshape(-1, d), d, axis=0).reshape(-1))
@@ -490,7 +490,7 @@ def _pattern(pair: StandardPair) -> tuple[np.ndarray, np.ndarray]:
         else:
             indices.append(place)
             counts.append(np.ones(place.size, dtype=np.int64))
-    lines = np.arange(pair.lines.start, pair.lines.stop) - start
+    lines = np.arange(form.nonneg.start, form.nonneg.stop) - start
     indices.append(lines)
     counts.append(np.ones(lines.size, dtype=np.int64))
     pointers = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
@@ -510,7 +510,7 @@ CORNER = 1e-8
 REFINEMENTS, SHRINKS = 5, 0.3
 
 
-class SparseSystem:
+class SparseNewtonSystem:
     """``[M B; B' 0]`` with a sparse M, factorised."""
 
     def __init__(self, schur: Any, columns: Any) -> None:

@@ -10,15 +10,19 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.backends.ipm.feasibility_forms import Posed
-from sdpfeas.backends.ipm.sparse_embedding import SelfDual
+from sdpfeas.backends.ipm.primal_dual_forms import ProblemForm
+from sdpfeas.backends.ipm.sparse_embedding import SparseEmbedding
 from sdpfeas.errors import OutOfTime
 from sdpfeas.verifier.results import Claim
 from sdpfeas.verifier.verdicts import Stop
 
 
 def walk(
-    core: SelfDual, inquiry: Inquiry, most: int, visit: Callable[[], Stop | None], stuck: Callable[[], bool]
+    core: SparseEmbedding,
+    inquiry: Inquiry,
+    most: int,
+    visit: Callable[[], Stop | None],
+    stuck: Callable[[], bool],
 ) -> tuple[Stop, str]:
     """Take steps; why they ended, and in whose words if not our own.
 
@@ -51,7 +55,7 @@ def walk(
 PATIENCE = 6
 
 
-class Best:
+class BestIterate:
     """The iterate of least merit so far."""
 
     def __init__(self) -> None:
@@ -93,12 +97,12 @@ SUSPECT, GROWTH = 1e5, 0.5
 CONVERGED = 1e-16
 
 
-def search(posed: Posed, inquiry: Inquiry, most: int) -> Claim:
+def search(posed: ProblemForm, inquiry: Inquiry, most: int) -> Claim:
     """Iterate until something offered is granted, or the method is stuck.
 
     ``inquiry``: what is asked, and where evidence is offered, as seen from the problem posed.
     """
-    core = SelfDual(posed.pair)
+    core = SparseEmbedding(posed.form)
     history, claim = [core.first_mu], Claim()
     next_point = next_certificate = due = np.inf
     last = core.mu, core.spread
@@ -137,7 +141,7 @@ def search(posed: Posed, inquiry: Inquiry, most: int) -> Claim:
     return _claim(core, claim if stop is Stop.FINISHED else Claim(*posed.present(core)), stop, words)
 
 
-def _claim(core: SelfDual, claim: Claim, stop: Stop, words: str) -> Claim:
+def _claim(core: SparseEmbedding, claim: Claim, stop: Stop, words: str) -> Claim:
     info: dict[str, Any] = {"tau": float(core.tau), "kappa": float(core.kappa), "mu": float(core.mu)}
     stuck = stop in (Stop.STALLED, Stop.NUMERICAL)
     if stuck and core.mu < SMALL * core.first_mu and core.spread > FLAT:
@@ -150,12 +154,12 @@ def _claim(core: SelfDual, claim: Claim, stop: Stop, words: str) -> Claim:
 # Maximise a linear objective with the sparse interior-point method.
 
 
-def optimise(posed: Posed, inquiry: Inquiry, gap: float, most: int) -> Claim:
+def optimise(posed: ProblemForm, inquiry: Inquiry, gap: float, most: int) -> Claim:
     """Iterate until the gap is closed, showing every iterate, corrected where it can be.
 
     ``gap``: relative gap and residual at which to stop.
     """
-    core, best = SelfDual(posed.pair), Best()
+    core, best = SparseEmbedding(posed.form), BestIterate()
 
     def visit() -> Stop | None:
         point, y = posed.optimal(core)

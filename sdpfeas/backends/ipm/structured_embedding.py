@@ -15,9 +15,9 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.ipm.cost_estimate import newton_memory, structured_work
-from sdpfeas.backends.ipm.quasi_definite import QuasiDefinite
-from sdpfeas.backends.ipm.structured_blocks import Block, MatrixBlock, NonnegBlock, ratio_limit
+from sdpfeas.backends.ipm.iteration_cost import newton_memory, structured_work
+from sdpfeas.backends.ipm.newton_system import DenseNewtonSystem
+from sdpfeas.backends.ipm.structured_cones import Block, MatrixBlock, NonnegBlock, ratio_limit
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -31,7 +31,7 @@ from sdpfeas.problem.sets import BlockSet
 
 
 @dataclass(frozen=True)
-class Pace:
+class StepRule:
     """How bold steps are.
 
     ``boundary``: share of the way to the boundary a step goes at most. ``power``: a step aims at ``(1 -
@@ -43,7 +43,7 @@ class Pace:
 
 
 #: A power of three is usual; two takes an iteration less where the corrector makes up for much.
-BOLD, CAREFUL = Pace(0.98, 2), Pace(0.9, 3)
+AGGRESSIVE_STEPS, CONSERVATIVE_STEPS = StepRule(0.98, 2), StepRule(0.9, 3)
 
 #: A suggested start begins where the gap is this many times that between its point and its multipliers, but
 #: at no less than a share of the value, and of a cold start's gap.
@@ -51,13 +51,13 @@ START, START_SHARE, START_FLOOR = 1.0, 0.15, 1e-8
 
 #: Rows taken in begin with this share of the multipliers that the central path asks for: all of it would
 #: weigh on stationarity, which is harder to win back than centrality.
-FRESH = 0.3
+NEW_ROW_MULTIPLIER_SHARE = 0.3
 
 #: Where the rows of a block are among all rows.
 Index = slice | np.ndarray
 
 
-class Iterate:
+class StructuredIterate:
     """The iterate of the embedding.
 
     ``problem``: sets and rows; a SpectralBox must have an interior, and no row may be zero or without
@@ -74,7 +74,7 @@ class Iterate:
         cost: Point | None,
         scale: int | None = None,
         start: tuple[Point, FloatArray] | None = None,
-        pace: Pace = BOLD,
+        pace: StepRule = AGGRESSIVE_STEPS,
     ) -> None:
         need("the Newton system", memory=newton_memory(problem))
         self.problem, self._pace = problem, pace
@@ -242,7 +242,7 @@ class Iterate:
             fresh = place[mine] < 0
             # A violated row as far inside as it is outside: next to nothing would make its multiplier huge.
             slack[fresh] = np.maximum(np.abs(room[mine][fresh]), self.mu / most)
-            dual[fresh] = FRESH * self.mu / slack[fresh]
+            dual[fresh] = NEW_ROW_MULTIPLIER_SHARE * self.mu / slack[fresh]
             setattr(new, names[0], slack)
             setattr(new, names[1], dual)
         new._sync_multipliers()
@@ -382,7 +382,7 @@ class _Sized:
     values: FloatArray
 
 
-class Embedding(Iterate):
+class StructuredEmbedding(StructuredIterate):
     """The iterate of the embedding, and how to improve it."""
 
     def step(self, glance: Callable[[float], bool] | None = None) -> float:
@@ -471,7 +471,7 @@ class Embedding(Iterate):
                 response = block.invert(block.size_gradient)
                 self._sized.append(_Sized(k, block, block.size_gradient, response, values))
         columns, corner = self._border()
-        self._system = QuasiDefinite(schur, columns, corner)
+        self._system = DenseNewtonSystem(schur, columns, corner)
         self._tau_part()
 
     def _border(self) -> tuple[FloatArray, FloatArray]:

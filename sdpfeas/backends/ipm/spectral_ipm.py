@@ -17,16 +17,16 @@ import numpy as np
 
 from sdpfeas.backends.base import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.backends.ipm.cost_estimate import (
+from sdpfeas.backends.ipm.iteration_cost import (
     newton_work,
     rows_work,
     stored_as_entries,
     structured_work,
     unknowns_work,
 )
-from sdpfeas.backends.ipm.feasibility_forms import PosedRows, PosedUnknowns
-from sdpfeas.backends.ipm.sparse_method import PATIENCE, Best, optimise, relative_gap, search
-from sdpfeas.backends.ipm.structured_embedding import CAREFUL, Embedding
+from sdpfeas.backends.ipm.primal_dual_forms import DualForm, PrimalForm
+from sdpfeas.backends.ipm.sparse_method import PATIENCE, BestIterate, optimise, relative_gap, search
+from sdpfeas.backends.ipm.structured_embedding import CONSERVATIVE_STEPS, StructuredEmbedding
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
@@ -97,7 +97,7 @@ class SpectralIpm(FeasibilityBackend):
         if problem.lmis:
             if stored_as_entries(problem) and _unknowns_are_cheaper(problem):
                 with np.errstate(all="ignore"):
-                    return search(PosedUnknowns(problem), inquiry, self.options.max_iterations)
+                    return search(DualForm(problem), inquiry, self.options.max_iterations)
             slacks = problem.slack_form
             return self.solve(slacks.problem, inquiry.through(slacks)).back(slacks)
         if _curved(problem) and not stored_as_entries(problem):
@@ -108,19 +108,21 @@ class SpectralIpm(FeasibilityBackend):
             return Claim(*small.answer, raw_status="presolved")
         with np.errstate(all="ignore"):
             if stored_as_entries(small.problem):
-                pose = PosedUnknowns if _unknowns_are_cheaper(small.problem) else PosedRows
+                pose = DualForm if _unknowns_are_cheaper(small.problem) else PrimalForm
                 seen = inquiry.through(small)
                 return search(pose(small.problem), seen, self.options.max_iterations).back(small)
             if inquiry.wanted == "margin":
                 claim = self._largest_margin(small, inquiry)
                 if claim.stop in (Stop.CALLBACK, Stop.FINISHED, Stop.TIME_LIMIT):
                     return claim
-            claim = self._run(Embedding(small.problem, None), small, inquiry)
+            claim = self._run(StructuredEmbedding(small.problem, None), small, inquiry)
             stuck = claim.stop in (Stop.STALLED, Stop.NUMERICAL)
             if not stuck or inquiry.offer(claim.point, claim.certificate, final=True):
                 return claim
             # Rounding took over before anything could be proved; shorter steps may get by.
-            again = self._run(Embedding(small.problem, None, pace=CAREFUL), small, inquiry)
+            again = self._run(
+                StructuredEmbedding(small.problem, None, pace=CONSERVATIVE_STEPS), small, inquiry
+            )
         return replace(again, iterations=(claim.iterations or 0) + (again.iterations or 0))
 
     def _largest_margin(self, small: Presolved, inquiry: Inquiry) -> Claim:
@@ -139,7 +141,7 @@ class SpectralIpm(FeasibilityBackend):
                 break
         return claim.back(both)
 
-    def _run(self, embedding: Embedding, small: Presolved, inquiry: Inquiry) -> Claim:
+    def _run(self, embedding: StructuredEmbedding, small: Presolved, inquiry: Inquiry) -> Claim:
         screen = _Screen(small, self.options.residual, inquiry)
         latest: list[Claim] = []
         due = [np.inf]
@@ -191,18 +193,18 @@ class SpectralIpm(FeasibilityBackend):
 
     def _maximise_sparse(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
         problem, options = program.problem, self.options
-        pose = PosedUnknowns if _unknowns_are_cheaper(problem) else PosedRows
+        pose = DualForm if _unknowns_are_cheaper(problem) else PrimalForm
         with np.errstate(all="ignore"):
             return optimise(pose(problem, program.objective), inquiry, options.gap, options.max_iterations)
 
     def _maximise(self, program: ConicProgram, inquiry: Inquiry, before: int) -> Claim:
         """Run from the start that is suggested, or from far inside; a number of iterations came before."""
-        best = Best()
-        embedding: Embedding
+        best = BestIterate()
+        embedding: StructuredEmbedding
         merit = np.inf
         gap = self.options.gap * (FINER if inquiry.listens else 1.0)
 
-        def visit() -> Stop | Embedding | None:
+        def visit() -> Stop | StructuredEmbedding | None:
             nonlocal embedding, best, merit
             point, y = embedding.point(), embedding.multipliers() / embedding.tau
             values = embedding.primal_value / embedding.tau, embedding.dual_value / embedding.tau
@@ -213,7 +215,7 @@ class SpectralIpm(FeasibilityBackend):
                 return Stop.CALLBACK
             more = None if program.pricing is None else program.pricing.extended(point, y, merit)
             if more is not None:
-                best = Best()
+                best = BestIterate()
                 embedding = embedding.carried(more.program.problem, more.kept)
                 return embedding
             if best.merit < gap:
@@ -229,7 +231,7 @@ class SpectralIpm(FeasibilityBackend):
 
         try:
             cost = tuple(-c for c in program.objective)
-            embedding = Embedding(program.problem, cost, program.scale, program.start)
+            embedding = StructuredEmbedding(program.problem, cost, program.scale, program.start)
         except (np.linalg.LinAlgError, ArithmeticError, ValueError):
             # On wild numbers a suggested start may fail in any way.
             return Claim(stop=Stop.UNSUPPORTED, raw_status="no interior to start from", iterations=before)
@@ -241,16 +243,16 @@ class SpectralIpm(FeasibilityBackend):
 
     def _iterate(
         self,
-        embedding: Embedding,
+        embedding: StructuredEmbedding,
         deadline: Deadline,
-        visit: Callable[[], Stop | Embedding | None],
+        visit: Callable[[], Stop | StructuredEmbedding | None],
         glance: Callable[[float], bool] | None = None,
     ) -> Stop:
         """Take steps, visiting every iterate, until something says stop or has us go on elsewhere."""
         short = 0
         while True:
             found = visit()
-            if isinstance(found, Embedding):
+            if isinstance(found, StructuredEmbedding):
                 embedding = found
             elif found is not None:
                 return found
@@ -272,7 +274,7 @@ class SpectralIpm(FeasibilityBackend):
                 return Stop.STALLED
 
     @staticmethod
-    def _claim(embedding: Embedding, latest: Claim, stop: Stop) -> Claim:
+    def _claim(embedding: StructuredEmbedding, latest: Claim, stop: Stop) -> Claim:
         info = {"tau": float(embedding.tau), "kappa": float(embedding.kappa), "mu": float(embedding.mu)}
         status = embedding.words or str(stop)
         return replace(latest, raw_status=status, stop=stop, iterations=embedding.iteration, info=info)
@@ -308,7 +310,7 @@ class _Screen:
         self._reach = 1e6 if unbounded else 2.0 * max([1.0, *boxes])
         self._next_point = self._next_certificate = np.inf
 
-    def settled(self, embedding: Embedding, point: Point, y: FloatArray) -> Claim | None:
+    def settled(self, embedding: StructuredEmbedding, point: Point, y: FloatArray) -> Claim | None:
         """The present point or multipliers, if they settle the inquiry."""
         if embedding.mu <= self._next_point and self._promising_point(embedding):
             if self._inquiry.offer(point=point):
@@ -320,7 +322,7 @@ class _Screen:
             self._next_certificate = 0.1 * embedding.mu
         return None
 
-    def _promising_point(self, embedding: Embedding) -> bool:
+    def _promising_point(self, embedding: StructuredEmbedding) -> bool:
         values, tau = embedding.row_values / embedding.tau, embedding.tau
         inside = np.all(values[embedding.low] > embedding.lower[embedding.low])
         inside = inside and np.all(values[embedding.high] < embedding.upper[embedding.high])
@@ -329,6 +331,6 @@ class _Screen:
         size = 1.0 + float(np.max(np.abs(embedding.lower[embedding.equal]), initial=0.0))
         return float(np.max(np.abs(embedding.r_equal), initial=0.0)) <= self._residual * size * tau
 
-    def _promising_certificate(self, embedding: Embedding) -> bool:
+    def _promising_certificate(self, embedding: StructuredEmbedding) -> bool:
         gain = embedding.dual_value
         return gain > 0.0 and embedding.dual_residual * self._reach <= gain

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from sdpfeas.backends.ipm.row_images import image_of, scaled_gram
+from sdpfeas.backends.ipm.transformed_rows import transform_rows, weighted_gram
 from sdpfeas.numerics.linalg import FloatArray, cholesky, eigh, outer_eigenvalues, spectral_matrix, symmetrize
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.matrix_view import vector_columns
@@ -34,7 +34,7 @@ SCALED_ERROR = 1e-4
 LANCZOS_STEPS, LANCZOS_CHECK, LANCZOS_ERROR = 60, 10, 0.005
 
 
-class Cone:
+class NesterovToddCone:
     """The slack ``S = sign·X + offset·rho·I`` of a block X, and its dual U.
 
     ``rho`` is the size of the set: the homogenising variable, or a scale block. With the scaling ``R``,
@@ -59,7 +59,7 @@ class Cone:
     @classmethod
     def diagonal(
         cls, vec: FloatArray, sign: float, offset: float, slack: FloatArray, dual: FloatArray
-    ) -> Cone:
+    ) -> NesterovToddCone:
         """Cone whose slack and dual have the same eigenvectors; their eigenvalues say all the rest."""
         if not (np.all(slack > 0.0) and np.all(dual > 0.0)):
             raise np.linalg.LinAlgError("slack or dual is not positive definite")
@@ -154,7 +154,7 @@ class Cone:
             lowest = min(extremes(ds, both=False)[0], extremes(du, both=False)[0])
         return np.inf if lowest >= 0.0 else -1.0 / lowest
 
-    def moved(self, step: float, dx: FloatArray, drho: float) -> Cone:
+    def moved(self, step: float, dx: FloatArray, drho: float) -> NesterovToddCone:
         """Return the cone after a step along the directions.
 
         ``dx, drho``: directions of the block, in the coordinates of the problem, and of its size.
@@ -164,7 +164,7 @@ class Cone:
         slack = self.slack + (step * self.sign) * dx
         slack[np.diag_indices(self.n)] += step * self.offset * drho
         dual = self.dual + step * symmetrize(self.inverse.T @ self._scaled[1] @ self.inverse)
-        return Cone(self.n, self.sign, self.offset, slack, dual)
+        return NesterovToddCone(self.n, self.sign, self.offset, slack, dual)
 
 
 def _triangular_product(lower: FloatArray, matrix: FloatArray, transposed: bool = False) -> FloatArray:
@@ -286,7 +286,7 @@ class Block(ABC):
 
     @abstractmethod
     def cost_image(self) -> FloatArray:
-        """Image of the cost."""
+        """TransformedRows of the cost."""
 
     @abstractmethod
     def apply_image(self, x: FloatArray) -> FloatArray:
@@ -294,7 +294,7 @@ class Block(ABC):
 
     @abstractmethod
     def adjoint_image(self, y: FloatArray) -> FloatArray:
-        """Image of ``A*y``."""
+        """TransformedRows of ``A*y``."""
 
     @abstractmethod
     def schur(self, q: Sequence[FloatArray], *, rough: bool = False) -> tuple[FloatArray, FloatArray]:
@@ -376,7 +376,7 @@ class MatrixBlock(Block):
     def _begin(self, vec: FloatArray, pairs: list[tuple[FloatArray, FloatArray]], size: float) -> None:
         """Take eigenvectors of all slacks and duals, and their eigenvalues, cone by cone."""
         self.cones = [
-            Cone.diagonal(vec, *kind, slack, dual)
+            NesterovToddCone.diagonal(vec, *kind, slack, dual)
             for kind, (slack, dual) in zip(self._set.slacks, pairs, strict=True)
         ]
         sign, offset = self._set.slacks[0]
@@ -413,7 +413,7 @@ class MatrixBlock(Block):
             first.basis, second.basis = vec, mixed @ vec
             ratio = np.einsum("ij,ij->j", second.basis, second.basis)
             self._kernel = 1.0 + ratio[:, None] * ratio[None, :]
-        self._rows = None if self.rows is None else image_of(self.rows, self._transform)
+        self._rows = None if self.rows is None else transform_rows(self.rows, self._transform)
         gradient = [g for g in (cone.size_gradient() for cone in self.cones) if g is not None]
         # -sum_j sign_j offset_j P_j²
         self.size_gradient = -np.asarray(sum(gradient)) if gradient else None
@@ -427,13 +427,13 @@ class MatrixBlock(Block):
         return np.zeros(0) if self._rows is None else self._rows.apply(x)
 
     def adjoint_image(self, y: FloatArray) -> FloatArray:
-        """Image of ``A*y``."""
+        """TransformedRows of ``A*y``."""
         return np.zeros(self.x.shape) if self._rows is None else self._rows.adjoint(y)
 
     def schur(self, q: Sequence[FloatArray], *, rough: bool = False) -> tuple[FloatArray, FloatArray]:
         """Sum up the scaled Gram matrix."""
         assert self._rows is not None
-        return scaled_gram(self._rows, self._kernel, q, rough=rough)
+        return weighted_gram(self._rows, self._kernel, q, rough=rough)
 
     def invert(self, g: FloatArray) -> FloatArray:
         """Divide by the diagonal of H."""

@@ -46,14 +46,14 @@ TERMS_LOSE = 1e-4
 FEW_TERMS, FEW_FULL = 6.0, 4
 
 
-class Image(ABC):
+class TransformedRows(ABC):
     """The images of some rows."""
 
     #: Number of rows, and side of the matrices.
     m: int
     n: int
 
-    def expand(self) -> tuple[list[Image], list[Any]]:
+    def expand(self) -> tuple[list[TransformedRows], list[Any]]:
         """Return images that are no combinations, and the coefficients (None for 1) of these ones in them."""
         return [self], [None]
 
@@ -69,17 +69,17 @@ class Image(ABC):
     def strip(self, start: int, stop: int, out: Any) -> None:
         """Write rows ``start:stop`` and columns from ``start`` on of every image."""
 
-    def rough(self, scale: FloatArray) -> Image | None:
+    def rough(self, scale: FloatArray) -> TransformedRows | None:
         """Return the images times a scale, in single precision; None if there is no such thing."""
         return None
 
 
-def image_of(rows: Rows, transform: FloatArray) -> Image:
+def transform_rows(rows: Rows, transform: FloatArray) -> TransformedRows:
     """Return the images of rows on a matrix block."""
     if isinstance(rows, Stacked):
-        return _Stacked([image_of(part, transform) for part in rows.parts])
+        return _Stacked([transform_rows(part, transform) for part in rows.parts])
     if isinstance(rows, Combined):
-        return _Combined(rows.coefficients, image_of(rows.base, transform))
+        return _Combined(rows.coefficients, transform_rows(rows.base, transform))
     if isinstance(rows, PairwiseDifference):
         return _Pairwise(rows.transformed(transform))
     if isinstance(rows, LowRank):
@@ -88,8 +88,12 @@ def image_of(rows: Rows, transform: FloatArray) -> Image:
     return _Full(rows, transform)
 
 
-def scaled_gram(
-    image: Image, kernel: FloatArray | None, extra: Sequence[FloatArray] = (), *, rough: bool = False
+def weighted_gram(
+    image: TransformedRows,
+    kernel: FloatArray | None,
+    extra: Sequence[FloatArray] = (),
+    *,
+    rough: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """Gram matrix of images in the inner product of a block.
 
@@ -123,7 +127,7 @@ def _only_scales(coefficients: Any) -> bool:
 
 
 def _products(
-    leaves: Sequence[Image], kernel: FloatArray | None, extra: Sequence[FloatArray], n: int
+    leaves: Sequence[TransformedRows], kernel: FloatArray | None, extra: Sequence[FloatArray], n: int
 ) -> FloatArray:
     """Inner products of all leaves, and of the extra matrices after them."""
     edges = np.cumsum([0, *(leaf.m for leaf in leaves)])
@@ -142,12 +146,12 @@ def _products(
     out = np.empty((size, size))
     out[np.ix_(rest, rest)] = inner
     out[rest, here], out[here, rest] = cross, cross.T
-    pair_gram(leaf.means, np.ones((n, n)) if kernel is None else 1.0 / kernel, out[here, here])
+    pairwise_gram(leaf.means, np.ones((n, n)) if kernel is None else 1.0 / kernel, out[here, here])
     return out
 
 
 def _rough_products(
-    leaves: Sequence[Image], kernel: FloatArray | None, extra: Sequence[FloatArray], n: int
+    leaves: Sequence[TransformedRows], kernel: FloatArray | None, extra: Sequence[FloatArray], n: int
 ) -> FloatArray | None:
     """As :func:`_products`, with images in single precision; None if there is no such thing."""
     # Traces bound the entries of semidefinite images: nothing overflows, and only what is nothing underflows.
@@ -174,7 +178,7 @@ def _rough_products(
     return out
 
 
-def _by_factors(images: Sequence[Image], weight: FloatArray) -> Any:
+def _by_factors(images: Sequence[TransformedRows], weight: FloatArray) -> Any:
     """Gram matrix of images in single precision by way of their factors; None where entries are cheaper."""
     low = [leaf for leaf in images if isinstance(leaf, _LowRank)]
     full = [leaf for leaf in images if isinstance(leaf, _Full)]
@@ -186,10 +190,10 @@ def _by_factors(images: Sequence[Image], weight: FloatArray) -> Any:
     most = 0.4 * weight.shape[0] * (m / factors.shape[0]) ** 2
     if most < FEW_TERMS:
         return None
-    terms, adding = weight_terms(weight, factors.astype(np.float64), TERMS_LOSE)
+    terms, adding = low_rank_weights(weight, factors.astype(np.float64), TERMS_LOSE)
     if len(terms) > most:
         return None
-    inner = square_gram(factors, terms, adding)
+    inner = rank_one_gram(factors, terms, adding)
     if m - others < factors.shape[0] or any(np.any(leaf._signs != 1.0) for leaf in low):
         edges = np.cumsum([leaf._factors.shape[0] for leaf in low])[:-1]
         for _ in range(2):
@@ -220,7 +224,7 @@ def mirrored(weight: FloatArray) -> FloatArray:
 
 
 def _by_strips(
-    leaves: Sequence[Image],
+    leaves: Sequence[TransformedRows],
     means: FloatArray,
     kernel: FloatArray | None,
     extra: Sequence[FloatArray],
@@ -259,14 +263,14 @@ def _by_strips(
     return gram.T, forms
 
 
-class _Stacked(Image):
-    def __init__(self, parts: list[Image]) -> None:
+class _Stacked(TransformedRows):
+    def __init__(self, parts: list[TransformedRows]) -> None:
         self.parts, self.n = parts, parts[0].n
         edges = np.cumsum([0, *(part.m for part in parts)])
         self.m = int(edges[-1])
         self._places = [slice(a, b) for a, b in pairwise(edges)]
 
-    def expand(self) -> tuple[list[Image], list[Any]]:
+    def expand(self) -> tuple[list[TransformedRows], list[Any]]:
         both = [part.expand() for part in self.parts]
         return [leaf for leaves, _ in both for leaf in leaves], [c for _, cs in both for c in cs]
 
@@ -281,13 +285,13 @@ class _Stacked(Image):
             part.strip(start, stop, out[place])
 
 
-class _Combined(Image):
-    def __init__(self, coefficients: Any, base: Image) -> None:
+class _Combined(TransformedRows):
+    def __init__(self, coefficients: Any, base: TransformedRows) -> None:
         self.coefficients, self.base = coefficients, base
         self.m, self.n = coefficients.shape[0], base.n
         self._scale = coefficients.data if _only_scales(coefficients) else None
 
-    def expand(self) -> tuple[list[Image], list[Any]]:
+    def expand(self) -> tuple[list[TransformedRows], list[Any]]:
         leaves, inner = self.base.expand()
         if len(leaves) > 1:
             return [self], [None]
@@ -306,7 +310,7 @@ class _Combined(Image):
         out[:] = np.asarray(self.coefficients @ inner.reshape(self.base.m, -1)).reshape(out.shape)
 
 
-class _Pairwise(Image):
+class _Pairwise(TransformedRows):
     def __init__(self, rows: PairwiseDifference) -> None:
         self._rows, self.means = rows, rows.means
         self.m, self.n = rows.m, rows.n
@@ -322,7 +326,7 @@ class _Pairwise(Image):
         np.multiply(v[:, start:stop, None], v[:, None, start:], out=out)
 
 
-class _LowRank(Image):
+class _LowRank(TransformedRows):
     def __init__(self, rows: LowRank) -> None:
         self._rows = rows
         self.m, self.n = rows.m, rows.n
@@ -385,7 +389,7 @@ class _LowRank(Image):
         forms = np.einsum("ij,ij->i", self._factors @ x, self._factors)
         return np.asarray(self.combination @ forms)
 
-    def rough(self, scale: FloatArray) -> Image:
+    def rough(self, scale: FloatArray) -> TransformedRows:
         """Return the images times a scale, in single precision."""
         out = copy(self)
         root = np.sqrt(scale)[self._rows.owner, None]
@@ -394,7 +398,7 @@ class _LowRank(Image):
         return out
 
 
-class _Full(Image):
+class _Full(TransformedRows):
     """Rows without low rank: their images are formed, as strips need them."""
 
     def __init__(self, rows: Dense | Sparse, transform: FloatArray) -> None:
@@ -412,7 +416,7 @@ class _Full(Image):
         half = (stacked @ transform.T).reshape(rows.m, rows.n, rows.n)
         return np.asarray(transform @ half)
 
-    def rough(self, scale: FloatArray) -> Image:
+    def rough(self, scale: FloatArray) -> TransformedRows:
         """Return the images times a scale, in single precision."""
         out = copy(self)
         out._images = (self._images * scale[:, None, None]).astype(np.float32)
@@ -444,7 +448,7 @@ def _is_identity(rows: Sparse) -> bool:
 KERNEL_BATCH_NUMBERS = 1_000_000
 
 
-def weight_terms(weight: FloatArray, vectors: FloatArray, accuracy: float) -> tuple[FloatArray, int]:
+def low_rank_weights(weight: FloatArray, vectors: FloatArray, accuracy: float) -> tuple[FloatArray, int]:
     """Terms of weights, as few as keep every inner product of squares to an accuracy.
 
     ``accuracy``: what may be lost of ``<v v', W * u u'>``, relative to the norms of ``v v'`` and ``u u'``.
@@ -461,10 +465,10 @@ def weight_terms(weight: FloatArray, vectors: FloatArray, accuracy: float) -> tu
     return np.ascontiguousarray(terms), int(np.count_nonzero(values[kept] > 0.0))
 
 
-def square_gram(vectors: Any, terms: FloatArray, adding: int) -> Any:
+def rank_one_gram(vectors: Any, terms: FloatArray, adding: int) -> Any:
     """``<v v', W * u u'>`` for all vectors, in their precision.
 
-    ``terms, adding``: terms of W; see :func:`weight_terms`.
+    ``terms, adding``: terms of W; see :func:`low_rank_weights`.
     """
     count, n = vectors.shape
     terms = terms.astype(vectors.dtype, copy=False)
@@ -512,7 +516,7 @@ def differences_of(forms: FloatArray) -> FloatArray:
     return out
 
 
-def pair_gram(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
+def pairwise_gram(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
     """Write ``<v v', W * u u'>`` for all differences v and u of means, in lexicographic order of the pairs.
 
     ``means``: shape (c, n), best centred: what they have in common cancels and costs digits. ``out``: where
@@ -549,7 +553,7 @@ def pair_gram(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
 
 
 def _looked_up(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
-    """As :func:`pair_gram`, from one table of all products of two means with two others."""
+    """As :func:`pairwise_gram`, from one table of all products of two means with two others."""
     (first, second), ((a, b, c, d), crossed) = _places(means.shape[0])
     products = means[first] * means[second]
     table = symmetrize(products @ weight @ products.T).reshape(-1)

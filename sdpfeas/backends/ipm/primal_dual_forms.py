@@ -1,4 +1,4 @@
-"""Feasibility questions as one of the two programs of a standard pair."""
+"""Feasibility questions as one of the two programs of a standard form."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.ipm.sparse_embedding import SelfDual
-from sdpfeas.backends.ipm.standard_pair import ConeRows, StandardPair, standard_pair
+from sdpfeas.backends.ipm.sparse_embedding import SparseEmbedding
+from sdpfeas.backends.ipm.standard_form import ConeBlock, StandardForm
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -19,29 +19,29 @@ from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import BlockSet
 
 
-class Posed(ABC):
-    """A problem posed as one program of a standard pair, and how its iterates are read."""
+class ProblemForm(ABC):
+    """A problem posed as one program of a standard form, and how its iterates are read."""
 
-    pair: StandardPair
+    form: StandardForm
 
     @abstractmethod
-    def near_point(self, core: SelfDual) -> Point | None:
+    def near_point(self, core: SparseEmbedding) -> Point | None:
         """A point near the iterate that meets all equations and is deep inside; None if there is none."""
 
     @abstractmethod
-    def near_certificate(self, core: SelfDual) -> FloatArray | None:
+    def near_certificate(self, core: SparseEmbedding) -> FloatArray | None:
         """Multipliers near the iterate that are deep inside and gain something; None if there are none."""
 
     @abstractmethod
-    def optimal(self, core: SelfDual) -> tuple[Point, FloatArray]:
+    def optimal(self, core: SparseEmbedding) -> tuple[Point, FloatArray]:
         """Point and multipliers of the objective, with equations that hold where that can be."""
 
     @abstractmethod
-    def present(self, core: SelfDual) -> tuple[Point, FloatArray]:
+    def present(self, core: SparseEmbedding) -> tuple[Point, FloatArray]:
         """The present point and multipliers, as they are."""
 
 
-class PosedRows(Posed):
+class PrimalForm(ProblemForm):
     """Rows as equations ``A x + B u = b``: points are x and u, certificates y.
 
     Rows that are no equations get a non-negative slack, and a second one with a row of its own if both bounds
@@ -69,8 +69,8 @@ class PosedRows(Posed):
             else:
                 self._blocks.append(b)
                 cost = None if objective is None else -objective[b].reshape(-1)
-                cones.append(ConeRows.on(block, own, cost))
-        cones.append(ConeRows(0, scaled_rows(self._factors, _slacks(problem, ranged))))
+                cones.append(ConeBlock.on(block, own, cost))
+        cones.append(ConeBlock(0, scaled_rows(self._factors, _slacks(problem, ranged))))
         right = np.concatenate(
             [
                 np.where(np.isfinite(problem.lower), problem.lower, problem.upper),
@@ -79,33 +79,33 @@ class PosedRows(Posed):
         )
         columns = sp.hstack(free, format="csr") if free else None
         f = None if objective is None or not free else -np.concatenate([objective[b] for b in self._free])
-        self.pair = standard_pair(cones, right * self._factors, columns, f)
+        self.form = StandardForm.from_cones(cones, right * self._factors, columns, f)
 
-    def near_point(self, core: SelfDual) -> Point | None:
+    def near_point(self, core: SparseEmbedding) -> Point | None:
         """Correct x and u."""
         found = core.corrected_primal(core.tau)
         return None if found is None else self._point(found[0], found[1], core.tau)
 
-    def near_certificate(self, core: SelfDual) -> FloatArray | None:
+    def near_certificate(self, core: SparseEmbedding) -> FloatArray | None:
         """Correct y."""
         if not core.dual_value > 0.0:
             return None
         found = core.corrected_dual(0.0)
-        return self._multipliers(found[0]) if found is not None and core.pair.b @ found[0] > 0.0 else None
+        return self._multipliers(found[0]) if found is not None and core.form.b @ found[0] > 0.0 else None
 
-    def optimal(self, core: SelfDual) -> tuple[Point, FloatArray]:
+    def optimal(self, core: SparseEmbedding) -> tuple[Point, FloatArray]:
         """Correct x and u, and y."""
         x, u = core.corrected_primal(core.tau) or (core.x, core.u)
         y, _ = core.corrected_dual(core.tau) or (core.y, core.z)
         return self._point(x, u, core.tau), self._multipliers(y) / core.tau
 
-    def present(self, core: SelfDual) -> tuple[Point, FloatArray]:
+    def present(self, core: SparseEmbedding) -> tuple[Point, FloatArray]:
         """``x / tau`` and y."""
         return self._point(core.x, core.u, core.tau), self._multipliers(core.y)
 
     def _point(self, x: FloatArray, u: FloatArray, tau: float) -> Point:
         out: list[FloatArray] = [np.zeros(0)] * len(self.problem.sets)
-        for b, place in zip(self._blocks, self.pair.places, strict=False):
+        for b, place in zip(self._blocks, self.form.cone_slices, strict=False):
             block = self.problem.sets[b]
             part = x[place].reshape(block.shape) / tau
             out[b] = symmetrize(part) if block.matrix else part
@@ -152,7 +152,7 @@ def _slacks(problem: FeasibilityProblem, ranged: np.ndarray) -> Any:
 # Feasibility questions in the form of linear matrix inequalities.
 
 
-class PosedUnknowns(Posed):
+class DualForm(ProblemForm):
     """The entries of all blocks as the unknowns y of ``c - A'y`` in K, ``B'y = f``.
 
     LMIs, blocks that are cones and rows with bounds are factors of K; equality rows are equations ``B'y =
@@ -170,7 +170,7 @@ class PosedUnknowns(Posed):
         self._counts = [block.dimension for block in problem.sets]
         self._folds = [_fold(block) for block in problem.sets]
         cones = [
-            ConeRows.on(lmi.set, -self._stacked(lmi.coefficients, lmi.set), lmi.constant.reshape(-1))
+            ConeBlock.on(lmi.set, -self._stacked(lmi.coefficients, lmi.set), lmi.constant.reshape(-1))
             for lmi in problem.lmis
         ]
         self._own = []
@@ -179,7 +179,7 @@ class PosedUnknowns(Posed):
         for b, (block, count, fold) in enumerate(zip(problem.sets, self._counts, self._folds, strict=True)):
             if not block.free:
                 self._own.append(b)
-                cones.append(ConeRows.on(block, -_padded(fold, start, total)))
+                cones.append(ConeBlock.on(block, -_padded(fold, start, total)))
             start += count
         rows = self._rows(total)
         # An equality row without terms holds anyway, or is one bound that no point meets.
@@ -205,7 +205,7 @@ class PosedUnknowns(Posed):
             ).T
         )
         limits = np.concatenate([-(problem.lower * unit)[self._low], (problem.upper * unit)[self._high]])
-        cones.append(ConeRows(0, bounds, limits))
+        cones.append(ConeBlock(0, bounds, limits))
         free = sp.csr_array(scaled_rows(unit[self._equal], by_row[self._equal]).T)
         sizes = np.zeros(total)
         for part in (*(cone.rows for cone in cones), free):
@@ -219,7 +219,7 @@ class PosedUnknowns(Posed):
         self._used = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.int64)
         self._factors = power_of_two(np.sqrt(sizes[self._used]))
         cones = [replace(c, rows=self._taken(c.rows)) for c in cones]
-        self.pair = standard_pair(
+        self.form = StandardForm.from_cones(
             cones,
             right[self._used] * self._factors,
             self._taken(free),
@@ -257,27 +257,27 @@ class PosedUnknowns(Posed):
                 parts.append(fold @ found if block.matrix else found)
         return sp.csr_array(sp.vstack(parts, format="csr")) if self.problem.m else sp.csr_array((total, 0))
 
-    def near_point(self, core: SelfDual) -> Point | None:
+    def near_point(self, core: SparseEmbedding) -> Point | None:
         """Correct y."""
         found = core.corrected_dual(core.tau)
         return None if found is None else self._point(found[0] / core.tau)
 
-    def near_certificate(self, core: SelfDual) -> FloatArray | None:
+    def near_certificate(self, core: SparseEmbedding) -> FloatArray | None:
         """Correct x and u."""
         if not core.primal_value < 0.0:
             return None
         found = core.corrected_primal(0.0)
-        if found is None or not core.pair.c @ found[0] + core.pair.f @ found[1] < 0.0:
+        if found is None or not core.form.c @ found[0] + core.form.f @ found[1] < 0.0:
             return None
         return self._multipliers(*found)
 
-    def optimal(self, core: SelfDual) -> tuple[Point, FloatArray]:
+    def optimal(self, core: SparseEmbedding) -> tuple[Point, FloatArray]:
         """Correct y, and x with u."""
         y, _ = core.corrected_dual(core.tau) or (core.y, core.z)
         x, u = core.corrected_primal(core.tau) or (core.x, core.u)
         return self._point(y / core.tau), self._multipliers(x, u) / core.tau
 
-    def present(self, core: SelfDual) -> tuple[Point, FloatArray]:
+    def present(self, core: SparseEmbedding) -> tuple[Point, FloatArray]:
         """``y / tau``, and x with u."""
         return self._point(core.y / core.tau), self._multipliers(core.x, core.u)
 
@@ -297,7 +297,7 @@ class PosedUnknowns(Posed):
         return tuple(out)
 
     def _multipliers(self, x: FloatArray, u: FloatArray) -> FloatArray:
-        lmis, places = self.problem.lmis, self.pair.places
+        lmis, places = self.problem.lmis, self.form.cone_slices
         rows = np.zeros(self.problem.m)
         bounds = x[places[-1]]
         rows[self._low] += bounds[: self._low.size]

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
-from sdpfeas.backends.dual.ascent import Ascent, Ended, Newton, even_multipliers, suits
+from sdpfeas.backends.dual.ascent import Ascent, Ended, Newton, suits, uniform_multipliers
 from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation, Units
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.errors import OutOfTime
@@ -404,7 +404,7 @@ def _newton_rounds(
     units, weight = Units.guess(problem), first
     centres = _centres(problem, units, options.centre)
     function = DualFunction(problem, units, centres, weight, math.inf)
-    y = function.balanced(even_multipliers(function) if start is None else start)
+    y = function.balanced(uniform_multipliers(function) if start is None else start)
     units = Units.at(problem, ascent.evaluate(function, function.variables(y)).point)
     y = DualFunction(problem, units, centres, weight).balanced(y)
     while weight <= MOST_WEIGHT:

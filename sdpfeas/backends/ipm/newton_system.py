@@ -14,7 +14,7 @@ REGULARISATION = 1e-15
 NEGLIGIBLE = 1e-13
 
 
-class QuasiDefinite:
+class DenseNewtonSystem:
     """A factorised Newton system.
 
     Cholesky factors of M and of the small system of the border where M is definite by itself; one LU

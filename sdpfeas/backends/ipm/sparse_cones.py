@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.backends.ipm.standard_pair import Group, StandardPair
-from sdpfeas.backends.ipm.structured_blocks import extremes
+from sdpfeas.backends.ipm.standard_form import PsdGroup, StandardForm
+from sdpfeas.backends.ipm.structured_cones import extremes
 from sdpfeas.numerics.linalg import FloatArray, cholesky, symmetrize
 
 
@@ -98,31 +98,31 @@ class Scaling:
 
 
 # ------------------------------------------------------------
-# Cones of the standard pair: an iterate, its factors, and the HKM direction.
+# Cones of the standard form: an iterate, its factors, and the HKM direction.
 #
 # For a matrix x and its dual z the direction is ``dx = target - sym(x dz z^-1)`` (Helmberg, Rendl, Vanderbei
 # and Wolkowicz; Kojima, Shindoh and Hara; Monteiro): what it needs of sparse rows are entries of ``x`` and
 # ``z^-1``. Matrices of one side are worked on together.
 
 
-class Iterate:
-    """A pair of flat vectors inside the cones, factorised.
+class HkmIterate:
+    """A form of flat vectors inside the cones, factorised.
 
     Raises ``numpy.linalg.LinAlgError``: if either is not inside.
     """
 
-    def __init__(self, pair: StandardPair, x: FloatArray, z: FloatArray) -> None:
-        self.pair, self.x, self.z = pair, x, z
+    def __init__(self, form: StandardForm, x: FloatArray, z: FloatArray) -> None:
+        self.form, self.x, self.z = form, x, z
         #: Product of the two multiples of the identity that x and z^-1 are, where they are.
         self.multiple: float | None = None
-        self.x_factors, self.z_factors = factors(pair, x), factors(pair, z)
+        self.x_factors, self.z_factors = factors(form, x), factors(form, z)
 
     @classmethod
-    def multiples(cls, pair: StandardPair, primal: float, dual: float) -> Iterate:
+    def multiples(cls, form: StandardForm, primal: float, dual: float) -> HkmIterate:
         """Return multiples of the identity."""
         made = cls.__new__(cls)
-        unit = identity(pair)
-        made.pair, made.x, made.z = pair, primal * unit, dual * unit
+        unit = identity(form)
+        made.form, made.x, made.z = form, primal * unit, dual * unit
         made.multiple = primal / dual
         return made
 
@@ -130,12 +130,12 @@ class Iterate:
     @cached_property
     def x_factors(self) -> list[FloatArray]:
         """Cholesky factors of x, group by group."""
-        return factors(self.pair, self.x)
+        return factors(self.form, self.x)
 
     @cached_property
     def z_factors(self) -> list[FloatArray]:
         """Cholesky factors of z, group by group."""
-        return factors(self.pair, self.z)
+        return factors(self.form, self.z)
 
     @cached_property
     def inverses(self) -> list[FloatArray]:
@@ -144,84 +144,84 @@ class Iterate:
 
     def xs(self, k: int) -> FloatArray:
         """Matrices of a group."""
-        return self.pair.groups[k].of(self.x)
+        return self.form.psd_groups[k].view(self.x)
 
     @cached_property
     def scalings(self) -> list[Scaling]:
         """What belongs to z in second-order cones, bundle by bundle."""
-        return [Scaling(bundle.of(self.z)) for bundle in self.pair.bundles]
+        return [Scaling(bundle.view(self.z)) for bundle in self.form.second_order_groups]
 
     @property
     def ratios(self) -> FloatArray:
         """``x / z`` for the numbers."""
-        return np.asarray(self.x[self.pair.lines] / self.z[self.pair.lines])
+        return np.asarray(self.x[self.form.nonneg] / self.z[self.form.nonneg])
 
     def respond(self, g: FloatArray) -> FloatArray:
         """``sym(x g z^-1)``."""
         if self.multiple is not None:
             return self.multiple * g
         out = np.empty_like(g)
-        for k, group in enumerate(self.pair.groups):
-            product = self.xs(k) @ group.of(g) @ self.inverses[k]
-            out[group.place] = symmetrize(product).reshape(-1)
-        for bundle, scaling in zip(self.pair.bundles, self.scalings, strict=True):
-            bundle.of(out)[:] = scaling.respond(bundle.of(self.x), bundle.of(g))
-        lines = self.pair.lines
+        for k, group in enumerate(self.form.psd_groups):
+            product = self.xs(k) @ group.view(g) @ self.inverses[k]
+            out[group.slice] = symmetrize(product).reshape(-1)
+        for bundle, scaling in zip(self.form.second_order_groups, self.scalings, strict=True):
+            bundle.view(out)[:] = scaling.respond(bundle.view(self.x), bundle.view(g))
+        lines = self.form.nonneg
         out[lines] = g[lines] * self.ratios
         return out
 
     def correction(self, dx: FloatArray, dz: FloatArray) -> FloatArray:
         """``sym(dx dz z^-1)``."""
         out = np.empty_like(dx)
-        for k, group in enumerate(self.pair.groups):
-            product = group.of(dx) @ group.of(dz) @ self.inverses[k]
-            out[group.place] = symmetrize(product).reshape(-1)
-        for bundle, scaling in zip(self.pair.bundles, self.scalings, strict=True):
-            bundle.of(out)[:] = scaling.respond(bundle.of(dx), bundle.of(dz))
-        lines = self.pair.lines
+        for k, group in enumerate(self.form.psd_groups):
+            product = group.view(dx) @ group.view(dz) @ self.inverses[k]
+            out[group.slice] = symmetrize(product).reshape(-1)
+        for bundle, scaling in zip(self.form.second_order_groups, self.scalings, strict=True):
+            bundle.view(out)[:] = scaling.respond(bundle.view(dx), bundle.view(dz))
+        lines = self.form.nonneg
         out[lines] = dx[lines] * dz[lines] / self.z[lines]
         return out
 
     def inverse_dual(self) -> FloatArray:
         """``z^-1``, flat."""
         out = np.empty_like(self.x)
-        for group, inverse in zip(self.pair.groups, self.inverses, strict=True):
-            out[group.place] = inverse.reshape(-1)
-        for bundle, scaling in zip(self.pair.bundles, self.scalings, strict=True):
-            bundle.of(out)[:] = scaling.inverse
-        out[self.pair.lines] = 1.0 / self.z[self.pair.lines]
+        for group, inverse in zip(self.form.psd_groups, self.inverses, strict=True):
+            out[group.slice] = inverse.reshape(-1)
+        for bundle, scaling in zip(self.form.second_order_groups, self.scalings, strict=True):
+            bundle.view(out)[:] = scaling.inverse
+        out[self.form.nonneg] = 1.0 / self.z[self.form.nonneg]
         return out
 
     def limits(self, dx: FloatArray, dz: FloatArray) -> tuple[float, float]:
         """Longest steps that keep x and z inside."""
-        first = step_limit(self.pair, self.x, self.x_factors, dx)
-        return first, step_limit(self.pair, self.z, self.z_factors, dz)
+        first = step_limit(self.form, self.x, self.x_factors, dx)
+        return first, step_limit(self.form, self.z, self.z_factors, dz)
 
 
-def identity(pair: StandardPair) -> FloatArray:
+def identity(form: StandardForm) -> FloatArray:
     """The identity of every cone, flat."""
-    out = np.ones(pair.size)
-    for group in pair.groups:
-        group.of(out)[:] = np.eye(group.side)
-    for bundle in pair.bundles:
-        bundle.of(out)[:, 1:] = 0.0
+    out = np.ones(form.size)
+    for group in form.psd_groups:
+        group.view(out)[:] = np.eye(group.side)
+    for bundle in form.second_order_groups:
+        bundle.view(out)[:, 1:] = 0.0
     return out
 
 
-def factors(pair: StandardPair, flat: FloatArray) -> list[FloatArray]:
+def factors(form: StandardForm, flat: FloatArray) -> list[FloatArray]:
     """Lower Cholesky factors, group by group.
 
     Raises ``numpy.linalg.LinAlgError``: if something is not positive definite, or not positive.
     """
-    if not np.all(flat[pair.lines] > 0.0):
+    if not np.all(flat[form.nonneg] > 0.0):
         raise np.linalg.LinAlgError("a number is not positive")
-    if not all(all_inside(bundle.of(flat)) for bundle in pair.bundles):
+    if not all(all_inside(bundle.view(flat)) for bundle in form.second_order_groups):
         raise np.linalg.LinAlgError("a vector is outside its cone")
-    return [_factor(group, flat) for group in pair.groups]
+    return [_factor(group, flat) for group in form.psd_groups]
 
 
-def _factor(group: Group, flat: FloatArray) -> FloatArray:
-    matrices = group.of(flat)
+def _factor(group: PsdGroup, flat: FloatArray) -> FloatArray:
+    matrices = group.view(flat)
     if group.count == 1:
         return cholesky(matrices[0])[None]
     found: FloatArray = np.linalg.cholesky(matrices).astype(np.float64, copy=False)
@@ -230,10 +230,10 @@ def _factor(group: Group, flat: FloatArray) -> FloatArray:
     return found
 
 
-def inside(pair: StandardPair, flat: FloatArray) -> bool:
+def inside(form: StandardForm, flat: FloatArray) -> bool:
     """Whether a flat vector is inside the cones, as far as its Cholesky factors tell."""
     try:
-        factors(pair, flat)
+        factors(form, flat)
     except np.linalg.LinAlgError:
         return False
     return True
@@ -250,14 +250,14 @@ def _inverse(factor: FloatArray) -> FloatArray:
     return np.asarray(np.swapaxes(root, -1, -2) @ root)
 
 
-def step_limit(pair: StandardPair, flat: FloatArray, own: list[FloatArray], change: FloatArray) -> float:
+def step_limit(form: StandardForm, flat: FloatArray, own: list[FloatArray], change: FloatArray) -> float:
     """Longest step along a change that stays inside, nearly."""
-    lines = pair.lines
+    lines = form.nonneg
     least = float(np.min(change[lines] / flat[lines], initial=0.0))
-    for group, factor in zip(pair.groups, own, strict=True):
-        least = min(least, _lowest(factor, group.of(change)))
-    for bundle in pair.bundles:
-        least = min(least, lowest(bundle.of(flat), bundle.of(change)))
+    for group, factor in zip(form.psd_groups, own, strict=True):
+        least = min(least, _lowest(factor, group.view(change)))
+    for bundle in form.second_order_groups:
+        least = min(least, lowest(bundle.view(flat), bundle.view(change)))
     return np.inf if least >= 0.0 else -1.0 / least
 
 
