@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import sdpfeas as sf
-from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.backends.registry import find_solver
+from sdpfeas.claims import claimed_verdict
 
 HERE = Path(__file__).resolve().parents[1] / "solvers"
 SOLVERS = ("auto", "clarabel", "scs", *(str(HERE / f"{name}.py") for name in ("csdp", "sdpa", "cvxopt")))

@@ -17,7 +17,7 @@ import numpy as np
 from rich.progress import track
 
 import sdpfeas as sf
-from sdpfeas.backends.claimed import claimed_verdict
+from sdpfeas.claims import claimed_verdict
 from sdpfeas.families import planted
 from sdpfeas.io.tables import markdown_table
 

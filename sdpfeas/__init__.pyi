@@ -8,6 +8,7 @@ from .backends.base import FeasibilityBackend as FeasibilityBackend
 from .backends.facial.backend import reduce as reduce
 from .backends.inquiry import Inquiry as Inquiry, Progress as Progress, WarmStart as WarmStart
 from .backends.registry import Solver as Solver, find_solver as find_solver
+from .claims import Chain as Chain, Claim as Claim, Stop as Stop, Verdict as Verdict
 from .cvxpy_models import from_cvxpy as from_cvxpy
 from .cvxpy_models.solver import cvxpy_solver as cvxpy_solver
 from .drivers.bisection import one_shot as one_shot
@@ -44,10 +45,8 @@ from .problem.sets import (
     SpectralBox as SpectralBox,
 )
 from .verifier.conflicts import Conflict as Conflict
-from .verifier.facial_reduction import Chain as Chain
-from .verifier.results import Check as Check, Claim as Claim, Result as Result
-from .verifier.tolerances import Tolerances as Tolerances
-from .verifier.verdicts import Proof as Proof, Stop as Stop, Verdict as Verdict
+from .verifier.outcome import Proof as Proof, Tolerances as Tolerances
+from .verifier.results import Check as Check, Result as Result
 
 __version__: str
 

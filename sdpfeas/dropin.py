@@ -31,6 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.base import ALL_SETS, CONES
+from sdpfeas.claims import Claim
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import CardError, FileFormatError, ProblemError
 from sdpfeas.families import Family, ParametricFamily
@@ -48,7 +49,6 @@ from sdpfeas.problem.reductions.sdpa_forms import (
     primal_data,
 )
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.results import Claim
 
 __all__ = [
     "ALL_SETS",

@@ -12,14 +12,14 @@ import numpy as np
 
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.claims import Claim, Stop, Verdict
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import OptionError
 from sdpfeas.families import planted
 from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.sets import PSD, Free, Nonneg
-from sdpfeas.verifier.results import Claim, Result
-from sdpfeas.verifier.verdicts import Stop, Verdict
+from sdpfeas.verifier.results import Result
 
 # ------------------------------------------------------------
 # The conformance suite any backend must pass, ours or a stranger's.
@@ -115,9 +115,9 @@ class _Exam:
         if "raised" in result.claim.info and not self._raised:
             words = result.raw_status.partition("\n")[0]
             self._raised = f"raised {words} in {result.claim.info['raised']}"
-        for words in (result.raw_status, result.check.reason):
-            if "malformed claim" in words and not self._raised:
-                self._raised = f"handed in a {words[words.index('malformed claim') :]}"
+        malformed = result.claim.info.get("malformed") or result.check.malformed
+        if malformed and not self._raised:
+            self._raised = f"handed in a malformed claim: {malformed}"
         return result
 
     def mark(self, finding: Finding) -> Finding:

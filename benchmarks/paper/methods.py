@@ -19,10 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sdpfeas as sf
 from benchmarks.paper.competitors import LMNN, OrthogonalLDA, ZhangSDP, ZhangSOCP
+from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs
 
 # Internals: the L-BFGS-B backend, from which SD-WLDA is derived; and the PCA of the problem cards.
-from sdpfeas.backends.claimed import claimed_verdict
-from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs
+from sdpfeas.claims import claimed_verdict
 from sdpfeas.datasets import leading_axes
 from sdpfeas.estimators import WorstCaseLDA
 

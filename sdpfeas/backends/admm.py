@@ -32,6 +32,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
+from sdpfeas.claims import Claim, Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.cost_estimate import Work, need
@@ -42,8 +43,6 @@ from sdpfeas.problem.rows import Rows, Sparse, Stacked
 from sdpfeas.problem.rows.matrix_view import vector_columns
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import FreeColumns
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Stop
 
 # ------------------------------------------------------------
 # Options of the operator splitting.

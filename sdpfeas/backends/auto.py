@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
-from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.backends.dispatch import ask, ask_program
 from sdpfeas.backends.facial.backend import Facial
 from sdpfeas.backends.facial.exposing_vectors import promising
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.backends.ipm.iteration_cost import newton_work
 from sdpfeas.backends.registry import find_solver
+from sdpfeas.claims import Claim, Stop, claimed_verdict
 from sdpfeas.errors import OutOfMemory
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -23,8 +23,6 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.split import in_components
 from sdpfeas.problem.reductions.variable_scaling import equilibrate
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Stop
 
 __all__ = ["Auto", "AutoOptions"]
 

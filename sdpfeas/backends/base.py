@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.cards.options import NoOptions, parse_options
+from sdpfeas.claims import Claim
 from sdpfeas.errors import BackendError
 from sdpfeas.extras import BROUGHT_BY, installed_version
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.sets import KINDS, PSD, BlockSet, Free, Nonneg, SpectralBox
-from sdpfeas.verifier.results import Claim
 
 #: Every kind of set there is.
 ALL_SETS: frozenset[type[BlockSet]] = frozenset(KINDS.values())

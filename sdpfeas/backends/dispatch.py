@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.claimed import read_claim
 from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.claims import Claim, Stop, Verdict, malformed_claim, read_claim
 from sdpfeas.errors import ClaimError, LimitError, OutOfTime, in_words, raised_where
 from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.problem.objective import ConicProgram
@@ -15,8 +15,7 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Proof, Stop, Verdict
+from sdpfeas.verifier.outcome import Proof
 
 
 def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
@@ -85,7 +84,7 @@ def _back(claim: Claim, reduction: Reduction) -> Claim:
     try:
         return claim.back(reduction)
     except ClaimError as error:
-        return Claim(stop=Stop.ERROR, raw_status=f"malformed claim: {error}")
+        return malformed_claim(str(error))
 
 
 def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:

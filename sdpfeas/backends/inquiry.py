@@ -20,18 +20,18 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, OptionError, OutOfTime
 from sdpfeas.numerics.cost_estimate import CAUTION, Work, limited, need, seconds
+from sdpfeas.numerics.decimals import Reading, as_reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
-from sdpfeas.verifier.facial_reduction import Chain
+from sdpfeas.verifier.outcome import Proof, Tolerances
 from sdpfeas.verifier.proof_attempts import Case, CertificateCase, PointCase, proof_modes
-from sdpfeas.verifier.results import Check, Claim
-from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Proof, Reading, Verdict, as_reading
+from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.verifier import ChainCase, judge, malformed
 
 #: What is wanted of a backend: anything that can be proved, or the largest margin it can find, with its gap.

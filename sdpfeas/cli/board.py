@@ -95,6 +95,6 @@ def board(
         for line in data.headlines():
             out().print(in_terminal(line))
         out().print(f"site: {in_terminal(written)}")
-    for line in data.contradictions:
-        err().print(f"[bold red]CONTRADICTION[/] {in_terminal(line)}")
+    for each in data.contradictions:
+        err().print(f"[bold red]CONTRADICTION[/] {in_terminal(each)}")
     raise typer.Exit(CONFLICT if data.contradictions else 0)

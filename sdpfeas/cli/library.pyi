@@ -69,4 +69,4 @@ from sdpfeas.study.store import Store as Store
 from sdpfeas.testing import check_backend as check_backend
 from sdpfeas.verifier import decide as decide, verify as verify
 from sdpfeas.verifier.results import Check as Check, Result as Result
-from sdpfeas.verifier.verdicts import Verdict as Verdict
+from sdpfeas.claims import Verdict as Verdict

@@ -145,7 +145,7 @@ def solve(
     if as_json:
         print_json({"problem": label, **describe_result(result)})
     else:
-        _print_explained(result.explain())
+        _print_explained(result)
         if output is not None:
             out().print(f"written to {in_terminal(output)}")
     if exit_code:
@@ -231,7 +231,7 @@ def verify(
             {"problem": problem, "written_as": saved.verdict, "by": saved.backend, **describe_check(check)}
         )
     else:
-        _print_explained(check.explain())
+        _print_explained(check)
         if check.verdict != saved.verdict:
             about = "" if saved.reading == reading else f" about the numbers as {in_terminal(saved.reading)}"
             out().print(f"[yellow]the file says {in_terminal(saved.verdict)}{about}; that did not hold[/]")
@@ -344,9 +344,10 @@ def describe_result(result: lib.Result) -> dict[str, Any]:
     }
 
 
-def _print_explained(text: str) -> None:
-    first, _, rest = text.partition("\n")
-    word, _, how = first.partition(" ")
-    out().print(f"[bold]{verdict_text(word.lower())}[/] {in_terminal(how)}".rstrip())
+def _print_explained(found: lib.Result | lib.Check) -> None:
+    """Print an explanation with its verdict in colour."""
+    heading, _, rest = found.explain().partition("\n")
+    proof = in_terminal(heading.removeprefix(found.verdict.upper()))
+    out().print(f"[bold]{verdict_text(found.verdict)}[/]{proof}")
     if rest:
         out().print(in_terminal(rest, lines=True))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
+from sdpfeas.claims import Claim, Verdict, claimed_verdict
 from sdpfeas.cvxpy_models import CvxpyForm
 from sdpfeas.cvxpy_models.blocks import Blocks
 from sdpfeas.cvxpy_models.constraints import Part
@@ -25,8 +25,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.verifier import decide
-from sdpfeas.verifier.results import Check, Claim, Result
-from sdpfeas.verifier.verdicts import Verdict
+from sdpfeas.verifier.results import Check, Result
 
 # ------------------------------------------------------------
 # Conflicts of constraints that cannot be made smaller.
@@ -60,17 +59,15 @@ def shares(form: CvxpyForm, z: FloatArray) -> list[tuple[Part, float]]:
     return sorted(found, key=lambda each: -each[1])
 
 
-def evidence(blocks: Blocks, check: Check) -> FloatArray | None:
-    """Multipliers of a canonical form that prove it infeasible; None without such a proof.
+def evidence(blocks: Blocks, check: Check, whole: FloatArray | None) -> FloatArray | None:
+    """Return multipliers of a canonical form that prove it infeasible; None without such a proof.
 
-    A chain of several steps has no multipliers that do it at once: what comes back then are the sizes of
-    those of all its steps, which tell the constraints that have a part in it.
-
-    ``check``: what was proved of their problem.
+    ``whole`` is the Farkas certificate of the problem (see :func:`farkas_certificate`). Without one, a facial
+    reduction certificate of several steps remains: then the absolute multipliers of all steps, each scaled to
+    a maximum of one, are added up. They identify the constraints that take part.
     """
     if check.verdict is not Verdict.INFEASIBLE:
         return None
-    whole = contradiction(check)
     if whole is not None:
         return blocks.row_multipliers(whole)
     steps = () if check.chain is None else check.chain.steps
@@ -78,10 +75,10 @@ def evidence(blocks: Blocks, check: Check) -> FloatArray | None:
     return np.sum([z / (float(np.max(z)) or 1.0) for z in found], axis=0) if found else None
 
 
-def contradiction(check: Check) -> FloatArray | None:
-    """Multipliers that rule out every point at once: a certificate, or the steps of a chain added up.
+def farkas_certificate(check: Check) -> FloatArray | None:
+    """Return a Farkas certificate: the one of the check, or the steps of its chain added up and verified.
 
-    There are none where infeasibility is weak; then a chain is all there is.
+    A weakly infeasible problem has none. Every attempt costs a verification.
     """
     if check.certificate is not None or check.chain is None or check.verdict is not Verdict.INFEASIBLE:
         return check.certificate
@@ -131,7 +128,8 @@ def _multipliers(
     if not keep.any():
         return None
     blocks = Blocks(form.canonical.selected(keep))
-    found = evidence(blocks, ask(blocks.problem()).check)
+    check = ask(blocks.problem()).check
+    found = evidence(blocks, check, farkas_certificate(check))
     if found is None:
         return None
     z = np.zeros(keep.size)

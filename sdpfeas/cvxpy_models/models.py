@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,14 +17,15 @@ import numpy as np
 
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.registry import Solver
+from sdpfeas.claims import Claim, Verdict
 from sdpfeas.cvxpy_models import CvxpyForm, convert
 from sdpfeas.cvxpy_models.blocks import Blocks
 from sdpfeas.cvxpy_models.comparison import require_met, violated
 from sdpfeas.cvxpy_models.constraints import Part, spoken
 from sdpfeas.cvxpy_models.model_conflicts import (
     Loosening,
-    contradiction,
     evidence,
+    farkas_certificate,
     irreducible,
     loosenings,
     shares,
@@ -41,8 +43,7 @@ from sdpfeas.problem.objective import Objective, Sense
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier import verify
 from sdpfeas.verifier.conflicts import Conflict
-from sdpfeas.verifier.results import Check, Claim, Result
-from sdpfeas.verifier.verdicts import Verdict
+from sdpfeas.verifier.results import Check, Result
 
 #: How far values of functions (norms, largest eigenvalues) are looked for beyond what values allow.
 NEAR = 1e-7
@@ -82,10 +83,25 @@ class ModelCheck(Check):
         The model with the ways to its problem and back.
     ask : callable
         Answers parts of the problem, for conflicts that cannot be made smaller.
+    sets_duals : bool
+        Whether a Farkas certificate is assigned to the dual values of the constraints.
     """
 
     form: CvxpyForm | None = None
     ask: Ask | None = None
+    sets_duals: bool = False
+
+    @cached_property
+    def farkas_certificate(self) -> FloatArray | None:
+        """Multipliers that prove infeasibility in one step; None for a weakly infeasible model.
+
+        Those of a facial reduction certificate are computed when they are first needed, since they take up to
+        four verifications. With ``sets_duals`` they become the dual values of the constraints.
+        """
+        found = farkas_certificate(self)
+        if self.sets_duals and self.form is not None and found is not None:
+            self.form.assign_duals(found)
+        return found
 
     def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
         """Constraints that contradict each other, heaviest first; empty unless infeasible.
@@ -99,15 +115,15 @@ class ModelCheck(Check):
             Makes no difference: what attributes of variables say is always listed.
         """
         assert self.form is not None
-        form, z = self.form, evidence(self.form.blocks, self)
+        form, z = self.form, evidence(self.form.blocks, self, self.farkas_certificate)
         if z is None:
             return []
         parts = shares(form, z)
         if prune and self.ask is not None:
             z = irreducible(form, [part for part, _ in parts], self.ask, z)
             parts = shares(form, z)
-        # Of a longer chain there are no dual values: its multipliers work one after the other.
-        duals = {} if contradiction(self) is None else form.canonical.invert_duals(z)
+        # A weakly infeasible model has no dual values: each step of its chain has multipliers of its own.
+        duals = {} if self.farkas_certificate is None else form.canonical.invert_duals(z)
         return [self._entry(part, share, duals) for part, share in parts]
 
     def _entry(self, part: Part, share: float, duals: dict[int, Any]) -> ConstraintConflict:
@@ -139,7 +155,7 @@ class ModelCheck(Check):
             Seconds in all.
         """
         assert self.form is not None
-        z = evidence(self.form.blocks, self)
+        z = evidence(self.form.blocks, self, self.farkas_certificate)
         if z is None:
             return []
         parts = shares(self.form, z)
@@ -201,7 +217,8 @@ class ModelResult(Result):
 
     def multiplier(self, row: Any) -> Any:
         """The dual value of a constraint, by the constraint, its label, or as it is written."""
-        whole = contradiction(self.check)
+        assert isinstance(self.check, ModelCheck)
+        whole = self.check.farkas_certificate
         if whole is None:
             raise ClaimError(f"there are no multipliers: the verdict is {self.verdict}, {self.reason}")
         duals = self.form.duals(whole)
@@ -221,7 +238,7 @@ def solve_model(model: Any, *arguments: Any, **settings: Any) -> ModelResult:
     def ask(problem: FeasibilityProblem) -> Result:
         return solve(problem, *arguments, time_limit=settings.get("time_limit"), **again)
 
-    check = _model_check(result.check, form, ask)
+    check = replace(_model_check(result.check, form, ask), sets_duals=True)
     _assign(check, form)
     facts = {field.name: getattr(result, field.name) for field in fields(Result)}
     return ModelResult(**{**facts, "check": check})
@@ -273,11 +290,12 @@ def _assign(check: ModelCheck, form: CvxpyForm) -> None:
     if check.verdict is Verdict.FEASIBLE and check.point is not None:
         form.assign(check.point)
     elif check.verdict is Verdict.INFEASIBLE:
-        for variable in form.original.variables():
+        duals = (dual for constraint in form.original.constraints for dual in constraint.dual_variables)
+        for variable in (*form.original.variables(), *duals):
             variable.save_value(None)
-        whole = contradiction(check)
-        if whole is not None:
-            form.assign_duals(whole)
+        # For a certificate of several steps this would cost more than the verdict.
+        if check.chain is None or len(check.chain) == 1:
+            _ = check.farkas_certificate
 
 
 def _claim_there(form: CvxpyForm, deadline: Deadline) -> tuple[Claim, str]:

@@ -10,11 +10,12 @@ import numpy as np
 
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.claims import Verdict
 from sdpfeas.cvxpy_models import convert
 from sdpfeas.cvxpy_models.blocks import Blocks
 from sdpfeas.cvxpy_models.canonical_form import counted, reader
 from sdpfeas.cvxpy_models.constraints import spoken
-from sdpfeas.cvxpy_models.model_conflicts import contradiction
+from sdpfeas.cvxpy_models.model_conflicts import farkas_certificate
 from sdpfeas.cvxpy_models.models import column_objective
 from sdpfeas.drivers.optimum import Optimum, optimum
 from sdpfeas.drivers.solve import solve
@@ -22,7 +23,6 @@ from sdpfeas.errors import OptionError, ProblemError
 from sdpfeas.extras import cvxpy
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.verifier.results import Result
-from sdpfeas.verifier.verdicts import Verdict
 
 #: What ``Problem.solve`` may set besides.
 _SETTINGS = {"rigorous", "time_limit", "options"}
@@ -117,7 +117,7 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
         variables = {inverse["var_id"]: _columns(blocks, result)}
         return Solution("optimal", float(inverse["offset"]), variables, {}, facts)
     if result.verdict is Verdict.INFEASIBLE:
-        whole = contradiction(result.check)
+        whole = farkas_certificate(result.check)
         # Of weak infeasibility there is a chain, which no dual values can hold.
         duals = {} if whole is None else form.duals(blocks.row_multipliers(whole))
         return failure_solution("infeasible", facts, duals)

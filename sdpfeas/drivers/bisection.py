@@ -21,10 +21,10 @@ import numpy as np
 
 from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.claimed import claimed_verdict
 from sdpfeas.backends.dispatch import ask, ask_program
 from sdpfeas.backends.inquiry import Callback, Inquiry, Progress, WarmStart
 from sdpfeas.backends.registry import Solver
+from sdpfeas.claims import Claim, Stop, Verdict, claimed_verdict
 from sdpfeas.drivers.bracket import GAP_PER_MARGIN, BisectionResult, Search, Step, Watch, relative_gap
 from sdpfeas.drivers.solve import backend_options
 from sdpfeas.errors import BackendError, ClaimError, LimitError, OptionError, ProblemError
@@ -33,8 +33,7 @@ from sdpfeas.families.subspaces import Subspaces
 from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Proof, Stop, Verdict
+from sdpfeas.verifier.outcome import Proof
 
 # ------------------------------------------------------------
 # The search as published: Algorithm 1 of Li, Shen, van den Hengel and Shi (IEEE TIP 2015).

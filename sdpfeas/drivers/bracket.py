@@ -15,6 +15,7 @@ import numpy as np
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.inquiry import Listener, Progress, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.claims import Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, ClaimError, LimitError, OptionError, ProblemError
 from sdpfeas.families.base import ParametricFamily
@@ -24,8 +25,7 @@ from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import Point
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Proof, Verdict
+from sdpfeas.verifier.outcome import Proof
 
 #: Bounds are taken from the first so many candidates of a solve, then ever more rarely. A schedule by count,
 #: not by the clock, gives the same bracket on every machine.
@@ -349,11 +349,13 @@ class BisectionResult:
     converged : bool
         Whether the bracket is within the tolerance.
     reason : str
-        Why the search ended.
+        Why the search ended, and what is not proved.
     initial : tuple of float
         The bracket before the first solve.
     time : float
         Seconds.
+    cause : str
+        Why the search ended, without a note about ends that are not proved.
     """
 
     lower: float
@@ -366,6 +368,7 @@ class BisectionResult:
     reason: str
     initial: tuple[float, float] = (-math.inf, math.inf)
     time: float = 0.0
+    cause: str = ""
 
     @property
     def solves(self) -> int:
@@ -505,6 +508,7 @@ class Search:
         if self.family.caveat and not bracket.closed:
             reason += f"; {self.family.caveat}"
         given = [name for name in ("lower", "upper") if not getattr(bracket, f"{name}_proven")]
+        cause = reason
         if given:
             reason += f"; the {' and the '.join(given)} end is as given, not proved"
         return BisectionResult(
@@ -518,6 +522,7 @@ class Search:
             reason=reason,
             initial=self.initial,
             time=self.deadline.elapsed,
+            cause=cause,
         )
 
 

@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.claimed import pack_claim, plain_info, unpack_claim
 from sdpfeas.backends.dispatch import ask
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cards.loader import dropin_file, load_module
+from sdpfeas.claims import Claim, Stop, pack_claim, plain_info, unpack_claim
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, in_words
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.trials.trial import End, Limits, Trial
 from sdpfeas.trials.workers import run_once, run_shared
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Stop
 
 #: Seconds a child may take to start, to import and to take the problem.
 START_LIMIT = 60.0

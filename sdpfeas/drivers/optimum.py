@@ -13,7 +13,6 @@ are deep inside as well: the last of them that can be proved bounds what the oth
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ import scipy.sparse as sp
 from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.registry import Solver
+from sdpfeas.claims import Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bisection import bisect
 from sdpfeas.drivers.bracket import Search, relative_gap
@@ -37,10 +37,11 @@ from sdpfeas.families.bounds import Bound
 from sdpfeas.families.level_set import LevelSet
 from sdpfeas.notebook import Card
 from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.numerics.decimals import READERS, Reading, as_reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import ConicProgram, Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.decimal_data import READERS, read_as, read_terms
+from sdpfeas.problem.reductions.decimal_data import read_as, read_terms
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.presolve import join_split
 from sdpfeas.problem.reductions.redundant_rows import MAX_ROWS, Independent, independent_rows
@@ -48,10 +49,9 @@ from sdpfeas.problem.reductions.split import Part, split_parts
 from sdpfeas.problem.rows import Sparse, Stacked
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.verifier.exact.vertices import exact_vertex, is_tiny_polyhedron
+from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.results import Result
 from sdpfeas.verifier.rigorous import prove_point
-from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Reading, Verdict, as_reading
 
 # ------------------------------------------------------------
 # Levels of an objective over LMIs in free variables alone, with proofs that take no slacks.
@@ -281,8 +281,8 @@ def optimum(
     none = -math.inf, math.inf, None, None
     try:
         with limited(begun):
-            read = read_as(problem, asked.value)
-            terms, factor, example = read_terms(terms, asked.value)
+            read = read_as(problem, asked)
+            terms, factor, example = read_terms(terms, asked)
     except (LimitError, ProblemError) as error:
         reason = f"the numbers as {asked}: {error}"
         return Optimum(*none, goal.sense, False, reason, begun.elapsed, reading=asked)
@@ -294,7 +294,7 @@ def optimum(
     low, high = found.lower, found.upper
     if goal.sense == "min":
         low, high = -high, -low
-    offset = READERS[asked.value](finite_number(goal.offset, "the offset of the objective"))
+    offset = READERS[asked](finite_number(goal.offset, "the offset of the objective"))
     reason, y = found.reason, found.multipliers
     # Said here, where the ends are those that were asked for: a minimum is looked for as a maximum.
     missing = [name for name, end in (("lower", low), ("upper", high)) if not math.isfinite(end)]
@@ -547,4 +547,4 @@ def _by_levels(search: Search, reason: str) -> str:
     if found.certificate is not None and found.upper < bracket.upper:
         bracket.upper, bracket.certificate = found.upper, found.certificate
     # The ends that the bisection was given are proved.
-    return re.sub(r"; the (lower|upper) end is as given, not proved$", "", found.reason)
+    return found.cause

@@ -20,6 +20,7 @@ from sdpfeas.backends.dispatch import ask_program
 from sdpfeas.backends.facial.backend import Facial, reduce
 from sdpfeas.backends.inquiry import Inquiry, Progress
 from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.claims import Claim, Stop, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bracket import Bracket, Search, Watch
 from sdpfeas.drivers.solve import solve
@@ -33,9 +34,8 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.multiprecision import Precise, Proved, fits_balls
 from sdpfeas.verifier.repair import moved_onto_rows
-from sdpfeas.verifier.results import Claim, Result
+from sdpfeas.verifier.results import Result
 from sdpfeas.verifier.rigorous import prove_point
-from sdpfeas.verifier.verdicts import Stop, Verdict
 
 # ------------------------------------------------------------
 # Points between one that is nearly optimal and one deep inside: deep enough for a proof, and no deeper.

@@ -19,9 +19,9 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import UNIT
 from sdpfeas.problem.problem import Point
 from sdpfeas.problem.sets import BlockSet
+from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.repair import repaired_certificates, repaired_points
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
-from sdpfeas.verifier.tolerances import Tolerances
 
 if TYPE_CHECKING:
     from sdpfeas.families.base import ParametricFamily

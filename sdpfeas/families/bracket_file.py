@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from sdpfeas.claims import Verdict
 from sdpfeas.families.base import ParametricFamily
 from sdpfeas.io.result_files import SavedResult, pack_result, package_versions, unpack_result
 from sdpfeas.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
 from sdpfeas.problem.validation import finite_number
-from sdpfeas.verifier.verdicts import Proof, Verdict
+from sdpfeas.verifier.outcome import Proof
 
 # The answers in it are compressed already.
 FORMAT = Format("bracket", 1, compressed=False)

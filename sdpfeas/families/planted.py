@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.families.base import Family
 from sdpfeas.numerics.integer_matrices import identity, integral, kernel, solution
 from sdpfeas.numerics.linalg import FloatArray, random_orthogonal, spectral_matrix, symmetrize
@@ -18,9 +19,6 @@ from sdpfeas.problem.lmi import LMI, mirrored
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
-from sdpfeas.verifier.facial_reduction import Chain
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Verdict
 
 # ------------------------------------------------------------
 # Problems whose truth is known because it was planted, with evidence for it.

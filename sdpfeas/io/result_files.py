@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from sdpfeas.claims import Chain, Claim, Stop, Verdict
 from sdpfeas.errors import ClaimError
 from sdpfeas.extras import installed_version
 from sdpfeas.files import writing
 from sdpfeas.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
-from sdpfeas.verifier.facial_reduction import Chain
-from sdpfeas.verifier.results import Claim, Result
-from sdpfeas.verifier.verdicts import Stop, Verdict
+from sdpfeas.verifier.results import Result
 
 FORMAT = Format("result", 1)
 

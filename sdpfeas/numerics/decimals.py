@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+
+from sdpfeas.errors import OptionError
 
 #: Decimals of at most this many digits come before fractions: few doubles have one by chance.
 SHORT_DIGITS = 9
@@ -111,3 +115,22 @@ def _simplest_between(low: int, high: int, unit: int, most: int) -> Fraction | N
             low_unit,
             low - quotient * low_unit,
         )
+
+
+class Reading(StrEnum):
+    """Which numbers a verdict is about: the binary64 data, or the decimals and fractions they stand for."""
+
+    STORED = "stored"
+    WRITTEN = "written"
+
+
+#: The exact number that a double stands for, by reading.
+READERS: dict[Reading, Callable[[float], Fraction]] = {Reading.STORED: Fraction, Reading.WRITTEN: written}
+
+
+def as_reading(value: str) -> Reading:
+    """Return the reading of a name; raises ``OptionError`` if there is no such reading."""
+    if value not in set(Reading):
+        known = " or ".join(repr(str(reading)) for reading in Reading)
+        raise OptionError(f"reading must be {known}, got {value!r}")
+    return Reading(value)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.claimed import pack_claim
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import Solver
+from sdpfeas.claims import Claim, Stop, pack_claim
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bisection import bisect
 from sdpfeas.drivers.isolation import ask_plainly, find_backend
@@ -21,8 +21,6 @@ from sdpfeas.families.base import ParametricFamily
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.sets import PSD, SpectralBox
 from sdpfeas.study.dropin_process import ForeignFamily
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Stop
 
 
 @dataclass(frozen=True)

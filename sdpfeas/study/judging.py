@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.backends.claimed import claimed_verdict, pack_claim, unpack_claim
+from sdpfeas.claims import Claim, Stop, Verdict, claimed_verdict, pack_claim, unpack_claim
 from sdpfeas.drivers.bracket import relative_gap
 from sdpfeas.errors import ClaimError, in_words
 from sdpfeas.families.base import ParametricFamily
@@ -23,8 +23,8 @@ from sdpfeas.study.dropin_process import ForeignFamily, ask_worker
 from sdpfeas.study.settings import Settings
 from sdpfeas.trials.trial import End, Run
 from sdpfeas.verifier import decide
-from sdpfeas.verifier.results import Check, Claim
-from sdpfeas.verifier.verdicts import Proof, Stop, Verdict
+from sdpfeas.verifier.outcome import Proof
+from sdpfeas.verifier.results import Check
 
 # ------------------------------------------------------------
 # How good the evidence is as it was handed in, before any repair.

@@ -9,9 +9,8 @@ import numpy as np
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.verifier.outcome import Proof, Tolerances
 from sdpfeas.verifier.proof_attempts import CertificateCase, proof_modes
-from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Proof
 
 #: A set has no part in a contradiction if the weighted rows cancel on it to this share of their size.
 CANCELLED = 1e-9

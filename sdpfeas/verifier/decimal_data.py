@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from sdpfeas.claims import Verdict
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.decimals import Reading
 from sdpfeas.numerics.rational import to_floats
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.exact import contradiction, exact_certificate, exact_point, small_enough
 from sdpfeas.verifier.exact.eligibility import need_rationals, read_alike
 from sdpfeas.verifier.exact.rational_rows import exact_rows
 from sdpfeas.verifier.results import Check
-from sdpfeas.verifier.verdicts import Reading, Verdict
 
 #: Projections onto rows and sets, in turn, after which a point counts as found.
 ROUNDS = 50

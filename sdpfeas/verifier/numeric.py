@@ -35,9 +35,8 @@ from sdpfeas.problem.rows import Dense, Rows
 from sdpfeas.problem.rows.matrix_view import dense_columns, vector_columns
 from sdpfeas.problem.sets import BlockSet, Free
 from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
+from sdpfeas.verifier.outcome import Outcome, Tolerances, refuse
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
-from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Outcome, refuse
 
 # ------------------------------------------------------------
 # Rows and columns that follow from others, up to rounding: a numeric judgement, and nothing else.

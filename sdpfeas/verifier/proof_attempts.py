@@ -12,8 +12,10 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
+from sdpfeas.claims import Verdict
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.decimals import Reading
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray, asymmetry
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -29,10 +31,9 @@ from sdpfeas.verifier.exact import (
     small_enough,
 )
 from sdpfeas.verifier.numeric import check_certificate, check_point
+from sdpfeas.verifier.outcome import Outcome, Proof, Tolerances, refuse
 from sdpfeas.verifier.repair import repaired_multipliers, repaired_points
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
-from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Outcome, Proof, Reading, Verdict, refuse
 
 Evidence = TypeVar("Evidence")
 

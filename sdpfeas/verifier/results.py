@@ -4,66 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdpfeas.claims import Chain, Claim, Stop, Verdict
 from sdpfeas.errors import ClaimError, TruthError, hint
 from sdpfeas.escaping import visible
 from sdpfeas.notebook import Card, bars, spectrum
+from sdpfeas.numerics.decimals import Reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier.conflicts import Conflict, conflicts, prune_certificate
-from sdpfeas.verifier.facial_reduction import Chain, tell
-from sdpfeas.verifier.verdicts import Proof, Reading, Stop, Verdict
+from sdpfeas.verifier.facial_reduction import tell
+from sdpfeas.verifier.outcome import Proof
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What a backend hands in; worth nothing until verified.
-
-    Attributes
-    ----------
-    point : tuple of ndarray, optional
-        One array per set.
-    certificate : ndarray, optional
-        One multiplier per row, then the entries of the multiplier of every LMI.
-    raw_status : str
-        The solver's own word, untouched.
-    stop : Stop
-        Why the backend stopped.
-    iterations : int, optional
-        Iterations of the backend's own kind.
-    info : mapping
-        Whatever else the backend wants to say.
-    chain : Chain, optional
-        Multipliers that lead to a face of the sets; the last of them rule out all points on it, or the point
-        of the claim lies there.
-    """
-
-    point: Point | None = None
-    certificate: FloatArray | None = None
-    raw_status: str = ""
-    stop: Stop = Stop.FINISHED
-    iterations: int | None = None
-    info: Mapping[str, Any] = field(default_factory=dict)
-    chain: Chain | None = None
-
-    def back(self, reduction: Reduction) -> Claim:
-        """Return the claim about the original problem that this one about a reduction of it makes."""
-        point, y = self.point, self.certificate
-        return replace(
-            self,
-            point=None if point is None else reduction.point(point),
-            certificate=None if y is None else reduction.multipliers(y),
-            # Its multipliers are of other rows, and floating point is not enough to map them.
-            chain=None,
-        )
 
 
 @dataclass(frozen=True)
@@ -94,6 +52,8 @@ class Check:
         The chain that was verified, where the verdict rests on one.
     reading : Reading
         Which numbers the verdict is about; see ``docs/verdicts.md``.
+    malformed : str
+        What is wrong with the shape of the claim, if it could not be verified for that reason; else empty.
     """
 
     problem: FeasibilityProblem
@@ -107,6 +67,7 @@ class Check:
     rational: Any = None
     chain: Chain | None = None
     reading: Reading = Reading.STORED
+    malformed: str = ""
 
     def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
         """Rows and LMIs that contradict each other, heaviest first; empty unless infeasible.

@@ -25,10 +25,9 @@ from sdpfeas.numerics.rounding import (
 )
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.verifier.equality_correction import CorrectionSystem, FreeColumns, correction_systems
+from sdpfeas.verifier.outcome import Outcome, Tolerances, refuse
 from sdpfeas.verifier.point_metric import MET, MetricSystem, metric_system
 from sdpfeas.verifier.rigorous_lmis import lmi_margin, lmi_slip, prove_lmi_certificate
-from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Outcome, refuse
 
 __all__ = ["prove_certificate", "prove_point"]
 

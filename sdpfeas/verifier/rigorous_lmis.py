@@ -29,9 +29,8 @@ from sdpfeas.problem.rows.matrix_view import dense_columns, vector_columns
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS, CorrectionSystem, Movable
 from sdpfeas.verifier.gram import BOUND_SHARE
+from sdpfeas.verifier.outcome import Outcome, Tolerances, refuse
 from sdpfeas.verifier.point_metric import MET, Entrywise, MetricSystem, Rooted, metric_part, only_stored
-from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Outcome, refuse
 
 Enclosed = tuple[FloatArray, FloatArray]
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.numerics.decimals import Reading, as_reading
 from sdpfeas.numerics.floating_point_environment import not_ieee
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -19,11 +21,10 @@ from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.reductions.rows_only import rows_only
 from sdpfeas.verifier.decimal_data import in_other_words
 from sdpfeas.verifier.exact import contradiction, exact_point, is_round, small_enough
-from sdpfeas.verifier.facial_reduction import Chain, Refused, Walk, walk
+from sdpfeas.verifier.facial_reduction import Refused, Walk, walk
+from sdpfeas.verifier.outcome import Outcome, Proof, Tolerances, refuse
 from sdpfeas.verifier.proof_attempts import BY_ROUNDING, Case, CertificateCase, PointCase, proof_modes
-from sdpfeas.verifier.results import Check, Claim, Result
-from sdpfeas.verifier.tolerances import Tolerances
-from sdpfeas.verifier.verdicts import Outcome, Proof, Reading, Verdict, as_reading, refuse
+from sdpfeas.verifier.results import Check, Result
 
 # ------------------------------------------------------------
 # A chain judged: what it leaves decides, a contradiction or a point on the last face.
@@ -360,7 +361,7 @@ def decide(
 def malformed(problem: FeasibilityProblem, error: ClaimError) -> Check:
     """Return the check of a claim that does not even have the right shape."""
     reason = f"the backend handed in a malformed claim: {error}"
-    return Check(problem, Verdict.UNDECIDED, None, None, reason)
+    return Check(problem, Verdict.UNDECIDED, None, None, reason, malformed=str(error))
 
 
 def _chained(

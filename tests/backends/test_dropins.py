@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import sdplib_like
 
 import sdpfeas as sf
-from sdpfeas.backends.claimed import claimed_verdict
+from sdpfeas.claims import claimed_verdict
 from sdpfeas.dropin import Deadline
 from sdpfeas.families import planted
 from sdpfeas.testing import check_backend

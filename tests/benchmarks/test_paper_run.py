@@ -27,6 +27,7 @@ from benchmarks.paper.report import to_markdown, write_figure
 from benchmarks.paper.study import Experiment, plan_targets, record_of, run_experiment
 from benchmarks.paper.summary import disagreements, summarise
 from benchmarks.paper.targets import Column, Target, find_targets
+from sdpfeas.claims import Claim, Stop, Verdict
 from sdpfeas.errors import OptionError
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.runner import Runner
@@ -34,8 +35,6 @@ from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial
 from sdpfeas.trials.workers import Seat
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Stop, Verdict
 
 #: Databases written by version 0.1.0, as text.
 STORED = Path(__file__).parents[1] / "study" / "stored"

@@ -11,14 +11,14 @@ import sdpfeas as sf
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs
 from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
+from sdpfeas.claims import Claim, Stop, Verdict
 from sdpfeas.datasets import prepared
 from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.drivers.bracket import Bracket
 from sdpfeas.errors import BackendError, OptionError, ProblemError
 from sdpfeas.families import WLDA, LevelSet, ParametricFamily, Theta
 from sdpfeas.problem.reductions.margin_form import MarginForm
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Proof, Stop, Verdict
+from sdpfeas.verifier.outcome import Proof
 
 pytest.importorskip("sklearn")
 

@@ -17,6 +17,7 @@ from strategies import examples
 
 import sdpfeas as sf
 from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
+from sdpfeas.claims import Claim, Verdict
 from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.errors import CardError, OptionError, ProblemError
 from sdpfeas.families import LevelSet, MaxCut, ParametricFamily, Planted, Theta, find_family
@@ -24,8 +25,7 @@ from sdpfeas.families.base import line_of
 from sdpfeas.families.bounds import certificate_root
 from sdpfeas.families.planted import BOUNDS, MATRIX_STORAGE, PlantedOptions
 from sdpfeas.problem.rows import Sparse
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Proof, Verdict
+from sdpfeas.verifier.outcome import Proof
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = (1 + 5**0.5) / 2

@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
+from sdpfeas.claims import Claim, Verdict
 from sdpfeas.errors import OptionError, ProblemError
 from sdpfeas.families import FantopeMaxMin
 from sdpfeas.problem.rows import LowRank, PairwiseDifference
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Verdict
 
 
 def random_family(seed: int, n: int, m: int, r: float, *, offsets: bool = True) -> FantopeMaxMin:

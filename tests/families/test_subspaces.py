@@ -8,13 +8,12 @@ import pytest
 import sdpfeas as sf
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
+from sdpfeas.claims import Claim, Verdict
 from sdpfeas.families import WLDA, FantopeMaxMin
 from sdpfeas.families import fantope as fantopes
 from sdpfeas.families.subspaces import davidson_pairs, lifted
 from sdpfeas.families.wlda import family as wldas
 from sdpfeas.problem.rows import LowRank, PairwiseDifference, low_rank
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Verdict
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from known import BUNDLED, FILES, contains
 from wlda_data import blobs, proven_bracket
 
 import sdpfeas as sf
+from sdpfeas.claims import Claim, Verdict
 from sdpfeas.datasets import prepared
 from sdpfeas.errors import ProblemError
 from sdpfeas.families import WLDA, FantopeMaxMin
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Proof, Verdict
+from sdpfeas.verifier.outcome import Proof
 
 sklearn_datasets = pytest.importorskip("sklearn.datasets")
 

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 import sdpfeas as sf
 from sdpfeas.backends.ipm.structured_embedding import NEW_ROW_MULTIPLIER_SHARE, StructuredEmbedding
+from sdpfeas.claims import Claim, Verdict
 from sdpfeas.families import WLDA
 from sdpfeas.families.active_rows import Part, WorkingRows
 from sdpfeas.families.wlda import one_shot as programs
 from sdpfeas.problem.rows import PairwiseDifference, pairwise
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Verdict
 
 
 def classes(seed: int, c: int, d: int, samples: int = 3) -> tuple[np.ndarray, np.ndarray]:

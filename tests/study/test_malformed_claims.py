@@ -15,7 +15,7 @@ import pytest
 from study_tools import trace_problem, write_backend
 
 import sdpfeas as sf
-from sdpfeas.backends.claimed import plain_info, read_claim
+from sdpfeas.claims import plain_info, read_claim
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.export import write_table
 from sdpfeas.study.judging import judge

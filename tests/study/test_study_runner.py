@@ -17,6 +17,7 @@ import pytest
 from study_tools import marked, new_mark, run_json, start, trace_problem, write_backend, write_problems
 
 from sdpfeas.backends.registry import find_solver
+from sdpfeas.claims import Claim
 from sdpfeas.errors import CardError, FileFormatError, OptionError, SdpfeasError, StudyError
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.result_files import unpack_result
@@ -30,7 +31,6 @@ from sdpfeas.study.store import Store
 from sdpfeas.trials.process import LOG_HEAD, LOG_TAIL
 from sdpfeas.trials.trial import End, Interrupted, Run
 from sdpfeas.verifier import verify
-from sdpfeas.verifier.results import Claim
 
 #: Databases written by version 0.1.0, as text.
 STORED = Path(__file__).parent / "stored"

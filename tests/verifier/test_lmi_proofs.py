@@ -13,8 +13,8 @@ from strategies import SEEDS, examples
 import sdpfeas as sf
 from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
 from sdpfeas.problem.rows import Dense
+from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.rigorous_lmis import LmiMultipliers, lmi_slip, prove_lmi_certificate
-from sdpfeas.verifier.tolerances import Tolerances
 
 MIXES = {
     "free": [sf.Free(4)],

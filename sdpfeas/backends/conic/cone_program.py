@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from sdpfeas.claims import Stop
 from sdpfeas.numerics.linalg import FloatArray, Triangle, triangle_size
-from sdpfeas.verifier.verdicts import Stop
 
 #: Which side of a pair is handed to a solver.
 Form = Literal["auto", "primal", "dual"]

@@ -22,6 +22,7 @@ from sdpfeas.backends.conic.cone_program import (
 from sdpfeas.backends.conic.cost_estimate import Cost, need_program
 from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy
 from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.claims import Claim, Stop, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray, Triangle, svec_map, symmetrize
@@ -31,8 +32,6 @@ from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import BlockSet, SecondOrder
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Stop, Verdict
 
 # ------------------------------------------------------------
 # Feasibility problems posed as cone programs, and what backends that do so have in common.

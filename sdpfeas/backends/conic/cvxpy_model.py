@@ -18,12 +18,12 @@ import scipy.sparse as sp
 from sdpfeas.backends.conic.cone_program import Answer, ConePair, Cones, StandardForm
 from sdpfeas.backends.conic.cost_estimate import Cost, affordable
 from sdpfeas.backends.conic.raw_status import READERS, panic_answer
+from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
 from sdpfeas.extras import cvxpy
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray, svec_map
-from sdpfeas.verifier.verdicts import Stop
 
 #: Statuses of cvxpy with the reason to stop they stand for, where the solver itself says no more.
 STOPS = {

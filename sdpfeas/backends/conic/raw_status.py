@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.backends.conic.cone_program import Answer
-from sdpfeas.verifier.verdicts import Stop
+from sdpfeas.claims import Stop
 
 #: Why Clarabel stopped, by its own status; what is not listed is an error.
 CLARABEL_STOPS = {

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 
 from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation
 from sdpfeas.backends.ipm.transformed_rows import mirrored, transform_rows
+from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.linalg import FloatArray
@@ -19,7 +20,6 @@ from sdpfeas.problem.problem import FeasibilityProblem, largest_bound
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.matrix_view import dense_columns, vector_columns
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.verdicts import Stop
 
 #: Iterations between two calls of the callback.
 CALL_EVERY = 5

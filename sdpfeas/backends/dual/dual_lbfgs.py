@@ -28,11 +28,10 @@ from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dual.ascent import Ascent, Ended, Newton, suits, uniform_multipliers
 from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation, Units
 from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.claims import Claim, Stop
 from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Stop
 
 # ------------------------------------------------------------
 # Evidence on the way: what an evaluation of the dual function says about the problem as it was asked.

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dispatch import ask
 from sdpfeas.backends.facial.search import Found, search, stages
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
+from sdpfeas.claims import Chain, Claim, Stop, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import LimitError, ProblemError
 from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.numerics.decimals import Reading
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.faces import FaceReduction, Faces, NotReduced
-from sdpfeas.problem.reductions.integer_rows import READINGS, integral_rows
+from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.problem.reductions.rows_only import RowsOnly, has_faces, rows_only
-from sdpfeas.verifier.facial_reduction import Chain, tell
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Reading, Stop, Verdict
+from sdpfeas.verifier.facial_reduction import tell
 
 #: Numbers in the rows beyond which they are not written out in integers.
 LARGEST = 2_000_000
@@ -73,7 +72,7 @@ class Facial(FeasibilityBackend):
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a chain, then for a point where it leads; see :class:`FeasibilityBackend`."""
-        reading: Literal["stored", "written"] = inquiry.reading.value
+        reading = inquiry.reading
         if not has_faces(problem, reading):
             status = f"facial reduction is not about the numbers as {reading} of such a problem"
             return Claim(raw_status=status, stop=Stop.UNSUPPORTED)
@@ -97,9 +96,9 @@ class Facial(FeasibilityBackend):
         """Add to the status what the decimal data come to, where they differ and are decided."""
         if inquiry.reading is not Reading.STORED or inquiry.deadline.expired or inquiry.reduced:
             return claim
-        if not has_faces(problem, "written"):
+        if not has_faces(problem, Reading.WRITTEN):
             return claim
-        stored, written = (integral_rows(rows_only(problem).problem, name) for name in READINGS)
+        stored, written = (integral_rows(rows_only(problem).problem, name) for name in Reading)
         if stored.scales == written.scales or not written.simple:
             return claim
         inner = Inquiry(problem, deadline=inquiry.deadline, rigorous=True, reading="written")
@@ -258,7 +257,7 @@ def reduce(problem: FeasibilityProblem, *, time_limit: float | None = None) -> R
     try:
         with limited(deadline):
             posed = rows_only(problem)
-            found = search(integral_rows(posed.problem, "stored"), deadline)
+            found = search(integral_rows(posed.problem, Reading.STORED), deadline)
     except LimitError as error:
         return Reduced(problem, Chain(()), None, False, False, str(error))
     chain = Chain(tuple(map(posed.back, found.chain.steps)))

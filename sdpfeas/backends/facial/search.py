@@ -17,12 +17,13 @@ from sdpfeas.backends.facial.exposing_vectors import (
     likely,
     make_table,
 )
+from sdpfeas.claims import Chain
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integer_rows import IntegralRows
-from sdpfeas.verifier.facial_reduction import Chain, Refused, Step, expose
+from sdpfeas.verifier.facial_reduction import Refused, Step, expose
 
 #: Multipliers beyond which short combinations are not looked for: a cone solver is quicker then.
 LARGEST_LATTICE = 60

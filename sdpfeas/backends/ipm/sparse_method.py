@@ -12,9 +12,8 @@ import numpy as np
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.ipm.primal_dual_forms import ProblemForm
 from sdpfeas.backends.ipm.sparse_embedding import SparseEmbedding
+from sdpfeas.claims import Claim, Stop
 from sdpfeas.errors import OutOfTime
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Stop
 
 
 def walk(

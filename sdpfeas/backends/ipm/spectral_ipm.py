@@ -27,6 +27,7 @@ from sdpfeas.backends.ipm.iteration_cost import (
 from sdpfeas.backends.ipm.primal_dual_forms import DualForm, PrimalForm
 from sdpfeas.backends.ipm.sparse_method import PATIENCE, BestIterate, optimise, relative_gap, search
 from sdpfeas.backends.ipm.structured_embedding import CONSERVATIVE_STEPS, StructuredEmbedding
+from sdpfeas.claims import Claim, Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
@@ -37,8 +38,6 @@ from sdpfeas.problem.reductions.margin_form import margin_form
 from sdpfeas.problem.reductions.presolve import Presolved, presolve
 from sdpfeas.problem.reductions.split import in_components
 from sdpfeas.problem.sets import SecondOrder
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Stop
 
 __all__ = ["SpectralIpm", "SpectralIpmOptions"]
 

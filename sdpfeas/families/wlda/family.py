@@ -44,7 +44,7 @@ from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import Point
 from sdpfeas.problem.rows import Combined, Rows, Stacked
 from sdpfeas.problem.sets import Nonneg, SpectralBox
-from sdpfeas.verifier.tolerances import Tolerances
+from sdpfeas.verifier.outcome import Tolerances
 
 # ------------------------------------------------------------
 # What a problem card says about a WLDA problem, or about any other on a named data set.

@@ -18,18 +18,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.decimals import written
+from sdpfeas.numerics.decimals import READERS, Reading
 from sdpfeas.numerics.integer_matrices import need_integers
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.reductions.integer_rows import Reading, read_bounds
+from sdpfeas.problem.reductions.integer_rows import read_bounds
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import Read, stored_rows
-
-#: What a number of a row, an LMI or an objective stands for.
-READERS: dict[Reading, Read] = {"stored": Fraction, "written": written}
 
 #: Distinct numbers of a problem that are looked at for fractions: a file that shows some has few numbers.
 FEW = 2000
@@ -71,7 +68,7 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
 
     Raises ``ProblemError``: if that is no problem of doubles, whatever rows and LMIs are multiplied by.
     """
-    if reading == "stored":
+    if reading == Reading.STORED:
         return ReadAs(problem, problem, np.ones(problem.multiplier_count), "")
     read = Noting(READERS[reading])
     stored = sum(rows.entries for rows in _parts(problem))
@@ -112,7 +109,7 @@ def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
 
     Raises ``ProblemError``: if there is no such number.
     """
-    if reading == "stored":
+    if reading == Reading.STORED:
         return terms, Fraction(1), ""
     read = Noting(READERS[reading])
     flat = np.concatenate([part.reshape(-1) for part in terms])

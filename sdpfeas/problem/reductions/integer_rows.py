@@ -11,21 +11,18 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.numerics.decimals import is_simple, written
+from sdpfeas.numerics.decimals import READERS, Reading, is_simple
 from sdpfeas.numerics.integer_matrices import need_integers
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import stored_rows
 from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import BlockSet
-
-Reading = Literal["stored", "written"]
-READINGS: tuple[Reading, ...] = ("stored", "written")
 
 #: Integers up to this size are handled in words of the machine.
 WORD = 2**31
@@ -103,11 +100,11 @@ class IntegralRows:
     def _take(self) -> None:
         """Take rows and bounds of any numbers, one by one."""
         problem = self.problem
-        read: Callable[[float], Fraction] = Fraction if self.reading == "stored" else written
+        read = READERS[self.reading]
         ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
         parts = [_fractions(rows, read, problem.m) for rows in problem.rows]
         lines = zip(*parts, strict=True)
-        simple = _rounds_simple if self.reading == "stored" else is_simple
+        simple = _rounds_simple if self.reading == Reading.STORED else is_simple
         self.firm = [
             all(simple(v) for _, values in row for v in values)
             and all(v is None or simple(v) for v in bounds)

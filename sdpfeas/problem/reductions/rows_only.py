@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.decimals import written
+from sdpfeas.numerics.decimals import Reading, written
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -106,7 +106,7 @@ def slack_rows(problem: FeasibilityProblem) -> list[int]:
     return [j for j, count in enumerate(counts) for _ in range(count)]
 
 
-def has_faces(problem: FeasibilityProblem, reading: str = "stored") -> bool:
+def has_faces(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> bool:
     """Whether a problem can be posed in rows alone, in the same numbers, over sets whose faces are known.
 
     ``reading``: what its numbers stand for: the rows of Hermitian matrices mix them, which only doubles
@@ -115,7 +115,7 @@ def has_faces(problem: FeasibilityProblem, reading: str = "stored") -> bool:
     sets = [*problem.sets, *(lmi.set for lmi in problem.lmis)]
     if not all(type(block) in (*KNOWN, SecondOrder, HermitianPSD) for block in sets):
         return False
-    if reading != "stored":
+    if reading != Reading.STORED:
         if any(type(block) is HermitianPSD for block in sets):
             return False
         # Bounds and trace of a box are not read anew.

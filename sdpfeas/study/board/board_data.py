@@ -64,6 +64,18 @@ class Truth:
     audit: str
 
 
+@dataclass(frozen=True)
+class Contradiction:
+    """Two proofs about a problem that cannot both be right."""
+
+    problem: str
+    detail: str
+
+    def __str__(self) -> str:
+        """The problem and the two proofs."""
+        return f"{self.problem}: {self.detail}"
+
+
 class BoardData:
     """All answers of a board, compared with the truth.
 
@@ -74,7 +86,7 @@ class BoardData:
 
     def __init__(self, study: Store, audits: Store) -> None:
         self.data = StudyData(study, Clock.processor)
-        self.contradictions: list[str] = []
+        self.contradictions: list[Contradiction] = []
         self.truths: dict[str, Truth] = {}
         #: Problems with a proof of the verifier that no audit confirms, and what the audits say.
         self.unaudited: dict[str, str] = {}
@@ -106,14 +118,13 @@ class BoardData:
         row = [cell for cell in self.data.cells if cell["problem"] == problem and cell["decided"]]
         for own, found, _ in findings:
             if found["raw_status"] == "refuted":
-                self.contradictions.append(
-                    f"{problem}: the verifier grants {own['verdict']} to {own['solver']}, "
-                    f"and the auditor proves {found['verdict']}"
-                )
+                granted = f"the verifier grants {own['verdict']} to {own['solver']}"
+                detail = f"{granted}, and the auditor proves {found['verdict']}"
+                self.contradictions.append(Contradiction(problem, detail))
         if len({cell["verdict"] for cell in row}) > 1:
             told = ", ".join(f"{cell['solver']} {cell['verdict']} ({cell['proof']})" for cell in row)
-            self.contradictions.append(f"{problem}: the verifier granted both verdicts: {told}")
-        if any(line.startswith(f"{problem}: ") for line in self.contradictions):
+            self.contradictions.append(Contradiction(problem, f"the verifier granted both verdicts: {told}"))
+        if any(each.problem == problem for each in self.contradictions):
             return
         confirmed = [entry for entry in findings if entry[1]["raw_status"] == "confirmed"]
         if confirmed:
@@ -256,7 +267,7 @@ class BoardData:
             "solvers": {name: dict(count) for name, count in self.overall.items()},
             "skipped": self.skipped,
             "missing": self.data.missing,
-            "contradictions": self.contradictions,
+            "contradictions": [str(each) for each in self.contradictions],
         }
 
 

@@ -82,7 +82,7 @@ def _solver_page(board: BoardData, solver: str) -> str:
 
 
 def _problem_page(board: BoardData, problem: str, evidence: bool) -> str:
-    contradictions = [line for line in board.contradictions if line.startswith(f"{problem}: ")]
+    contradictions = [str(each) for each in board.contradictions if each.problem == problem]
     why = board.unaudited.get(problem, "nobody proved anything")
     return _page(
         "problem",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from sdpfeas.numerics.decimals import Reading
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.numerics.rational import (
     echelon,
@@ -33,8 +34,8 @@ from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.exact.eligibility import DENOMINATORS, SLIP, candidates, need_rationals, small_enough
 from sdpfeas.verifier.exact.rational_rows import ExactRows, exact_rows
+from sdpfeas.verifier.outcome import Outcome, refuse
 from sdpfeas.verifier.rigorous_lmis import lmi_margin
-from sdpfeas.verifier.verdicts import Outcome, Reading, refuse
 
 # ------------------------------------------------------------
 # Short rational corrections that make equations hold.

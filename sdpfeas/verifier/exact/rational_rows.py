@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.numerics.decimals import written
+from sdpfeas.numerics.decimals import Reading, written
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rational import eye, number, to_floats, zeros
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows.base import Read, fractions
-from sdpfeas.verifier.verdicts import Reading
 
 
 class ExactLmi:

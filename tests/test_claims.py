@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.backends.claimed import claimed_verdict
+from sdpfeas.claims import Claim, Stop, Verdict, claimed_verdict
 from sdpfeas.families.planted import PlantedFaces
-from sdpfeas.verifier.results import Claim
-from sdpfeas.verifier.verdicts import Stop, Verdict
 
 ONE = np.ones(1)
 
