@@ -493,9 +493,6 @@ class Store(Shown):
         """
         names = ["state", "run", "attempts", *(f.name for f in fields(Record))]
         wanted = ", ".join(f"cells.{n}" for n in names if texts or n not in ("log", "explanation", "info"))
-        # Version 0.1.0 stored the integers of NumPy as bytes.
-        whole = "CASE typeof(cells.iterations) WHEN 'integer' THEN cells.iterations END AS iterations"
-        wanted = wanted.replace("cells.iterations", whole)
         rows = self._rows(
             "SELECT plan.solver AS solver, plan.problem AS problem, plan.seed AS seed, cells.key AS key, "
             "problems.name AS card, problems.parameters AS parameters, problems.kind AS kind, "
