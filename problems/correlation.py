@@ -94,20 +94,20 @@ class Correlation(ParametricFamily):
         np.fill_diagonal(out, 1.0)
         return out
 
-    def settle(self, point: Any) -> Any:
+    def project_point(self, point: Any) -> Any:
         """Put the known entries in their place; move along the identity until no eigenvalue is negative."""
         y = np.array(point[0])
         y[self._i, self._j] = np.clip(y[self._i, self._j], self._low, self._high)
         y[self._j, self._i] = y[self._i, self._j]
         return (y - np.linalg.eigvalsh(y)[0] * np.eye(len(y)),)
 
-    def place(self, point: Any, delta: float) -> Any:
+    def point_at(self, point: Any, delta: float) -> Any:
         """Use the room below the diagonal bounds to get clear of the boundary."""
         y = np.array(point[0])
         room = 1.0 - delta - float(np.max(np.diagonal(y)))
         return (y + max(room, 0.0) * (1.0 - 1e-6) * np.eye(len(y)),)
 
-    def mend(self, y: np.ndarray) -> np.ndarray:
+    def normalise_multipliers(self, y: np.ndarray) -> np.ndarray:
         """Lower the multipliers of the diagonal until ``A*y`` is negative definite."""
         n = self.sets[0].n
         y = y / float(np.max(np.abs(y)))

@@ -115,7 +115,7 @@ class Lyapunov(ParametricFamily):
 
     # A point is as good as its P: the Q_i follow.
 
-    def reach(self, point: Any) -> float:
+    def largest_delta(self, point: Any) -> float:
         """Return the smallest generalised eigenvalue over all systems."""
         p = point[0]
         if self.time == "discrete":
@@ -123,14 +123,14 @@ class Lyapunov(ParametricFamily):
             return 1.0 / max(*radii, 1e-300)
         return float(min(scipy.linalg.eigvalsh(f, m)[0] for f, m in self._parts(p)))
 
-    def place(self, point: Any, delta: float) -> Any:
+    def point_at(self, point: Any, delta: float) -> Any:
         """Choose the Q_i anew."""
         p = point[0]
         return p, *((q + q.T) / 2.0 for q in (f - delta * m for f, m in self._parts(p)))
 
     def initial_points(self) -> list[Any]:
         """Return the identity."""
-        return [self.place((np.eye(self.matrices.shape[1]),), 0.0)]
+        return [self.point_at((np.eye(self.matrices.shape[1]),), 0.0)]
 
     # Multipliers are one positive semidefinite matrix a system.
 
@@ -145,7 +145,7 @@ class Lyapunov(ParametricFamily):
         s, t = self._entries
         return (np.where(s == t, 1.0, 2.0) * weights[:, s, t]).ravel()
 
-    def mend(self, y: np.ndarray) -> np.ndarray:
+    def normalise_multipliers(self, y: np.ndarray) -> np.ndarray:
         """Make the weights positive definite, clear of rounding."""
         lam, vec = np.linalg.eigh(self._matrices_of(y))
         lam = np.maximum(lam, 0.0) / max(float(np.max(np.abs(lam))), 1e-300) + 1e-12

@@ -13,7 +13,7 @@ from sdpfeas.drivers import optimum as optima
 from sdpfeas.drivers import solve as solving
 from sdpfeas.drivers.bracket import BisectionResult
 from sdpfeas.drivers.optimum import Optimum
-from sdpfeas.families.base import ParametricFamily
+from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier import verify as verify_claim
 

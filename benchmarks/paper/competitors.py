@@ -24,15 +24,14 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 import sdpfeas as sf
-from sdpfeas.estimators.criterion import ROUNDING, Criterion
 from sdpfeas.estimators.projection import LinearProjection, check_components, principal_axes
+from sdpfeas.estimators.projection_refinement import ROUNDING, Criterion
+from sdpfeas.families.class_scatter import ClassScatter
 
 # Internals: the base class and class scatters of our own estimator, so that all methods see the same data;
 # and the cone program of a Dinkelbach step, which has no public form.
-from sdpfeas.families.base import column
-from sdpfeas.families.bounds import certificate_root
-from sdpfeas.families.wlda import geometry
-from sdpfeas.families.wlda.geometry import ClassScatter
+from sdpfeas.families.parametric_family import column
+from sdpfeas.families.threshold_bounds import certificate_root
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.rows import Rows, Sparse
@@ -373,7 +372,7 @@ class ZhangSDP(LinearProjection):
     def fit(self, X: ArrayLike, y: ArrayLike) -> ZhangSDP:
         """Find the projection."""
         samples, index = self.checked_samples(X, y)
-        classes = geometry.from_data(samples, index, scatter=self.scatter)
+        classes = ClassScatter.from_samples(samples, index, scatter=self.scatter)
         r = check_components(self.n_components, min(self.classes_.size - 1, classes.k), classes.k)
         backend = sf.find_solver(self.solver).make()
         if not backend.maximises:
@@ -564,7 +563,7 @@ class ZhangSOCP(LinearProjection):
     def fit(self, X: ArrayLike, y: ArrayLike) -> ZhangSOCP:
         """Find the projection."""
         samples, index = self.checked_samples(X, y)
-        criterion = Criterion(geometry.from_data(samples, index, scatter=self.scatter))
+        criterion = Criterion(ClassScatter.from_samples(samples, index, scatter=self.scatter))
         r = check_components(self.n_components, min(self.classes_.size - 1, criterion.k), criterion.k)
         W = criterion.discriminant(r)
         step = _ColumnStep(criterion)

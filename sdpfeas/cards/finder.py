@@ -141,11 +141,11 @@ PROBLEMS = Finder(
     {
         "fair-pca": "sdpfeas.families.projection_problems:FairPcaProblems",
         "fantope-max-min": "sdpfeas.families.fantope:FantopeMaxMin",
-        "max-cut": "sdpfeas.families.graphs:MaxCut",
+        "max-cut": "sdpfeas.families.level_set:MaxCut",
         "max-min-distance": "sdpfeas.families.projection_problems:MaxMinDistanceProblems",
         "planted": "sdpfeas.families.planted:Planted",
         "planted-faces": "sdpfeas.families.planted:PlantedFaces",
-        "theta": "sdpfeas.families.graphs:Theta",
-        "wlda": "sdpfeas.families.wlda.family:WLDA",
+        "theta": "sdpfeas.families.level_set:Theta",
+        "wlda": "sdpfeas.families.wlda:WLDA",
     },
 )

@@ -21,7 +21,7 @@ from sdpfeas.cli.inputs import (
 from sdpfeas.cli.progress import run_shown as run_shown
 from sdpfeas.drivers.bisection import bisect as bisect
 from sdpfeas.drivers.solve import solve as solve
-from sdpfeas.families.base import (
+from sdpfeas.families.parametric_family import (
     ParametricFamily as ParametricFamily,
     family_names as family_names,
     find_family as find_family,

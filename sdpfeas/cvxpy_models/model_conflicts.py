@@ -229,7 +229,7 @@ def _loosening(form: CvxpyForm, part: Part, tol: float, deadline: Deadline) -> L
 
 def _guess(family: LevelSet, deadline: Deadline) -> float | None:
     """The least amount as a cone solver believes it; None if it finds none."""
-    program = family.homogenized()
+    program = family.conic_program()
     backend = find_solver("clarabel").make()
     if not backend.available()[0]:
         backend = find_solver("spectral-ipm").make()

@@ -28,8 +28,8 @@ from sdpfeas.claims import Claim, Stop, Verdict, claimed_verdict
 from sdpfeas.drivers.bracket import GAP_PER_MARGIN, BisectionResult, Search, Step, Watch, relative_gap
 from sdpfeas.drivers.solve import backend_options
 from sdpfeas.errors import BackendError, ClaimError, LimitError, OptionError, ProblemError
-from sdpfeas.families.base import ParametricFamily
-from sdpfeas.families.subspaces import Subspaces
+from sdpfeas.families.parametric_family import ParametricFamily
+from sdpfeas.families.subspace_restriction import SubspaceRestriction
 from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -187,7 +187,7 @@ def one_shot(
     Parameters
     ----------
     family : ParametricFamily
-        A family with a :meth:`~ParametricFamily.homogenized` program.
+        A family with a :meth:`~ParametricFamily.conic_program` program.
     solver : str, Path, type or Solver
         Which backend to ask.
     tol : float
@@ -248,7 +248,7 @@ def _searched(search: Search) -> BisectionResult:
         if search.bracket.closed and search.bracket.lower <= search.bracket.upper:
             return search.result(CLOSED)
     elif _tells_its_gap(search.backend):
-        search.spaces = search.family.subspaces()
+        search.spaces = search.family.subspace_restriction()
     search.look_around()
     return _certified(search)
 
@@ -269,11 +269,11 @@ def _one_program(search: Search) -> Step | None:
     In many dimensions it is solved on subspaces that grow, and as a whole only where that does not do.
     """
     begin = time.perf_counter()
-    spaces, before = search.family.subspaces(), 0
+    spaces, before = search.family.subspace_restriction(), 0
     claim = None if spaces is None else by_subspaces(search, spaces)
     if claim is None or not (search.bracket.closed or search.deadline.expired):
         before = 0 if claim is None else claim.iterations or 0
-        program = search.family.homogenized()
+        program = search.family.conic_program()
         if program is None:
             return None
         claim = _maximised(search, program)
@@ -481,7 +481,7 @@ PROMISING, NEXT_PROOF_GAP_SHARE = 0.5, 0.3
 LITTLE_MORE = 0.5
 
 
-def by_subspaces(search: Search, spaces: Subspaces, delta: float | None = None) -> Claim:
+def by_subspaces(search: Search, spaces: SubspaceRestriction, delta: float | None = None) -> Claim:
     """Bracket the threshold of a family along growing subspaces.
 
     ``spaces``: what its family knows about subspaces. ``delta``: ask at this value of the parameter, until
@@ -525,7 +525,7 @@ def by_subspaces(search: Search, spaces: Subspaces, delta: float | None = None) 
     return replace(claim, iterations=iterations)
 
 
-def _solved(search: Search, spaces: Subspaces, delta: float | None, wanted: float) -> Claim:
+def _solved(search: Search, spaces: SubspaceRestriction, delta: float | None, wanted: float) -> Claim:
     """Solve the program of the present subspace, or find the largest margin there, to an accuracy."""
 
     def enough(progress: Progress) -> bool:

@@ -18,8 +18,8 @@ from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.claims import Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, ClaimError, LimitError, OptionError, ProblemError
-from sdpfeas.families.base import ParametricFamily
-from sdpfeas.families.subspaces import Subspaces
+from sdpfeas.families.parametric_family import ParametricFamily
+from sdpfeas.families.subspace_restriction import SubspaceRestriction
 from sdpfeas.notebook import Card, closing
 from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.linalg import FloatArray
@@ -140,10 +140,10 @@ class Bracket:
             try:
                 inner = tuple(
                     x + INWARDS * self.tol * (block.interior_point() - x) if block.bounded else x
-                    for block, x in zip(family.sets, family.settled(point), strict=True)
+                    for block, x in zip(family.sets, family.checked_projection(point), strict=True)
                 )
-                lower = max(family.estimate(inner), self.lower)
-                root = family.root(family.mend(y), lower, GIVEN_AWAY * self.tol)
+                lower = max(family.estimate_delta(inner), self.lower)
+                root = family.root(family.normalise_multipliers(y), lower, GIVEN_AWAY * self.tol)
             except (np.linalg.LinAlgError, ClaimError):
                 return nothing
         return inner, (lower, min(root.delta, self.upper))
@@ -259,7 +259,8 @@ class Watch(Listener):
         if progress.gap > self._least:
             return False
         try:
-            away = abs(self._bracket.family.estimate(progress.point) - self._delta) / abs(self._delta or 1.0)
+            estimate = self._bracket.family.estimate_delta(progress.point)
+            away = abs(estimate - self._delta) / abs(self._delta or 1.0)
         except (ValueError, IndexError, TypeError):
             return True  # of the wrong shape; whoever it is offered to will say so
         return progress.gap <= max(CLOSING * self._bracket.tol, WORTHWHILE * away * away)
@@ -434,7 +435,7 @@ class Search:
         self._given = False, False
         self.refines = True
         #: Where questions are asked on subspaces that grow; None if only in all dimensions together.
-        self.spaces: Subspaces | None = None
+        self.spaces: SubspaceRestriction | None = None
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -475,7 +476,7 @@ class Search:
                     points += bracket.suggested(y)
         with suppress(LimitError):
             # The best first: the others then need no proof.
-            for point in sorted(points, key=self.family.estimate, reverse=True):
+            for point in sorted(points, key=self.family.estimate_delta, reverse=True):
                 bracket.offer_point(point)
         if not self.history:
             self.initial = (bracket.lower, bracket.upper)

@@ -33,8 +33,8 @@ from sdpfeas.drivers.bracket import Search, relative_gap
 from sdpfeas.drivers.perturbed_programs import Programs
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import BackendError, LimitError, ProblemError
-from sdpfeas.families.bounds import Bound
 from sdpfeas.families.level_set import LevelSet
+from sdpfeas.families.threshold_bounds import Bound
 from sdpfeas.notebook import Card
 from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.decimals import READERS, Reading, as_reading

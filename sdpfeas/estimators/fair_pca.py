@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bisection import bisect
 from sdpfeas.estimators.projection import ProvenProjection, check_components, principal_axes
-from sdpfeas.families.projection_problems import Aim, Centring, GroupVariances, LeastKept
-from sdpfeas.families.refinement import refine_projection
+from sdpfeas.estimators.projection_refinement import MinVarianceObjective, refine_projection
+from sdpfeas.families.projection_problems import Aim, Centring, GroupCovariances
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 
 #: Number of new features where none is asked for.
@@ -128,14 +128,14 @@ class FairPCA(ProvenProjection):
             The group of each sample.
         """
         samples, index = self.checked_samples(X, y)
-        groups = GroupVariances(samples, index, self.centring)
+        groups = GroupCovariances(samples, index, self.centring)
         r = check_components(self.n_components, min(USUAL, groups.k), groups.k)
         family = groups.family(r, self.aim)
         found = bisect(family, self.solver, self.tol, time_limit=self.time_limit)
         self.take_bracket(found, groups.unit)
         most = groups.most(r)
         offsets = most if self.aim == "loss" else np.zeros(most.size)
-        objective = LeastKept(groups, offsets)
+        objective = MinVarianceObjective(groups, offsets)
         A = objective.guess(r)
         if found.point is not None:
             _, vec = eigh(symmetrize(found.point[0]))

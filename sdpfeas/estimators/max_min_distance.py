@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bisection import bisect
-from sdpfeas.estimators.criterion import Criterion
 from sdpfeas.estimators.projection import ProvenProjection, check_components, principal_axes
-from sdpfeas.families.projection_problems import Whitened
-from sdpfeas.families.refinement import refine_projection
+from sdpfeas.estimators.projection_refinement import Criterion, refine_projection
+from sdpfeas.families.projection_problems import WhitenedMeans
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 
 
@@ -116,7 +115,7 @@ class MaxMinDistance(ProvenProjection):
             One label a sample.
         """
         samples, index = self.checked_samples(X, y)
-        white = Whitened(samples, index, self.shrinkage)
+        white = WhitenedMeans(samples, index, self.shrinkage)
         r = check_components(self.n_components, white.k, white.k)
         found = bisect(white.family(r), self.solver, self.tol, time_limit=self.time_limit)
         self.take_bracket(found)

@@ -16,12 +16,11 @@ from sklearn.utils.validation import _check_sample_weight
 from sdpfeas.drivers.bisection import bisect
 from sdpfeas.drivers.bracket import BisectionResult, relative_gap
 from sdpfeas.escaping import in_figure
-from sdpfeas.estimators.criterion import ROUNDING, Criterion
 from sdpfeas.estimators.projection import ProvenProjection, principal_axes
+from sdpfeas.estimators.projection_refinement import ROUNDING, Criterion, refine_projection
 from sdpfeas.extras import extra
 from sdpfeas.families import WLDA
-from sdpfeas.families.refinement import refine_projection
-from sdpfeas.families.wlda import geometry
+from sdpfeas.families.class_scatter import ClassScatter
 from sdpfeas.numerics.linalg import FloatArray
 
 #: Components that are drawn against each other at most, and classes that a legend lists.
@@ -251,7 +250,7 @@ class WorstCaseLDA(ProvenProjection):
         for message, category in _warnings(family, found):
             warnings.warn(message, category, stacklevel=2)
         self.take_bracket(found)
-        classes = geometry.from_data(
+        classes = ClassScatter.from_samples(
             samples, index, scatter=self.scatter, shrinkage=self.shrinkage, weights=weights
         )
         degenerate = family.vacuous or math.isinf(found.lower)

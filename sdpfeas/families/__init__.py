@@ -4,13 +4,12 @@ A family never asks a backend. It makes problems, and it turns anybody's points 
 bounds; :func:`sdpfeas.drivers.bisection.bisect` brings the two together.
 """
 
-from sdpfeas.families.base import Family, Known, ParametricFamily, family_names, find_family
-from sdpfeas.families.bounds import Bound
 from sdpfeas.families.fantope import FantopeMaxMin
-from sdpfeas.families.graphs import MaxCut, Theta
-from sdpfeas.families.level_set import LevelSet
+from sdpfeas.families.level_set import LevelSet, MaxCut, Theta
+from sdpfeas.families.parametric_family import Family, Known, ParametricFamily, family_names, find_family
 from sdpfeas.families.planted import Planted, PlantedFaces
-from sdpfeas.families.wlda.family import WLDA
+from sdpfeas.families.threshold_bounds import Bound
+from sdpfeas.families.wlda import WLDA
 
 __all__ = [
     "WLDA",

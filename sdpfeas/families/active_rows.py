@@ -48,7 +48,7 @@ class Part:
     size: int
 
 
-class WorkingRows:
+class ActiveRows:
     """Rows of a program that are taken in as they begin to matter; a :class:`RowPricing`.
 
     ``parts``: all rows, in the order of the program's. ``pose``: makes the program of the chosen rows, part

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.claims import Verdict
-from sdpfeas.families.base import ParametricFamily
+from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.io.result_files import SavedResult, pack_result, package_versions, unpack_result
 from sdpfeas.npz import Format, load
 from sdpfeas.numerics.linalg import FloatArray

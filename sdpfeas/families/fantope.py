@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.families.base import ParametricFamily, column
-from sdpfeas.families.bounds import EXACT, NO_ROOT, Root
-from sdpfeas.families.subspaces import LARGE, MANY, SPARE, Subspaces, lifted, spanned
+from sdpfeas.families.parametric_family import ParametricFamily, column
+from sdpfeas.families.subspace_restriction import LARGE, MANY, SPARE, SubspaceRestriction, lifted, spanned
+from sdpfeas.families.threshold_bounds import EXACT, NO_ROOT, Root
 from sdpfeas.numerics.linalg import FloatArray, leading_pairs, symmetrize
 from sdpfeas.numerics.rounding import UNIT
 from sdpfeas.problem.objective import ConicProgram
@@ -284,17 +284,17 @@ class FantopeMaxMin(ParametricFamily):
 
     # ------------------------------------------------------------ one program
 
-    def homogenized(self) -> ConicProgram:
+    def conic_program(self) -> ConicProgram:
         """``max t`` subject to ``<A_i, Z> - t >= b_i``."""
         return least_program(self._box, self._terms, self._offsets)
 
-    def subspaces(self) -> LeastSubspaces | None:
+    def subspace_restriction(self) -> MaxMinRestriction | None:
         """Return the same on subspaces, where there are many dimensions and few directions."""
         rank = self._box.rank
         kinds = (Dense, LowRank, PairwiseDifference)
         if self._box.n < max(LARGE, MANY * rank) or rank != round(rank) or not isinstance(self._terms, kinds):
             return None
-        return LeastSubspaces(self._box, self._terms, self._offsets)
+        return MaxMinRestriction(self._box, self._terms, self._offsets)
 
     def program_point(self, point: Point) -> Point:
         """Drop t."""
@@ -320,7 +320,7 @@ def _side(matrices: Any) -> int:
 # The largest least of linear functions over a large Fantope, subspace by subspace.
 
 
-class LeastSubspaces(Subspaces):
+class MaxMinRestriction(SubspaceRestriction):
     """``min_i (<A_i, Z> - b_i)`` on subspaces.
 
     ``box``: where Z is from; its trace is an integer.

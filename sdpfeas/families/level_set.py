@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from sdpfeas.families.base import ParametricFamily
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.errors import ProblemError
+from sdpfeas.families.parametric_family import ParametricFamily
+from sdpfeas.numerics.linalg import FloatArray, eigvalsh
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.rows import Rows, Sparse, Stacked, as_rows
-from sdpfeas.problem.sets import BlockSet
+from sdpfeas.problem.rows import Dense, LowRank, Rows, Sparse, Stacked, as_rows
+from sdpfeas.problem.sets import BlockSet, SpectralBox
 from sdpfeas.problem.validation import float_array
-
-__all__ = ["LevelSet"]
 
 
 class LevelSet(ParametricFamily):
@@ -76,7 +76,7 @@ class LevelSet(ParametricFamily):
             block_names=block_names,
         )
 
-    def homogenized(self) -> ConicProgram:
+    def conic_program(self) -> ConicProgram:
         """Maximise the objective itself."""
         problem = FeasibilityProblem(
             self.sets, self._constraints, *self._bounds, block_names=self._block_names
@@ -115,3 +115,149 @@ def _stacked(goal: Rows | None, part: Rows | None, block: BlockSet, m: int) -> R
 def _nothing(m: int, block: BlockSet) -> Sparse:
     """Rows of zeros."""
     return Sparse.sound(sp.csr_array((m, block.entries)), block.n, block.matrix)
+
+
+# ------------------------------------------------------------
+# Two classics on graphs: Lovász's theta number and the max-cut bound, as level sets.
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """Parameters of a graph.
+
+    ``n``: number of vertices (10 for Petersen's graph, whatever is asked for). ``p``: probability of an
+    edge in a random graph.
+    """
+
+    graph: Literal["cycle", "petersen", "random"] = "cycle"
+    n: int = 5
+    p: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n < 3:
+            raise ValueError(f"a graph needs at least 3 vertices, got n = {self.n}")
+        if not 0.0 <= self.p <= 1.0:
+            raise ValueError(f"p must lie between 0 and 1, got {self.p}")
+
+
+def named_graph(options: GraphOptions) -> FloatArray:
+    """Return the adjacency matrix of a graph."""
+    n = 10 if options.graph == "petersen" else options.n
+    out = np.zeros((n, n))
+    if options.graph == "random":
+        rng = np.random.default_rng(options.seed)
+        out = np.triu(rng.random((n, n)) < options.p, 1).astype(np.float64)
+        return out + out.T
+    index = np.arange(n)
+    if options.graph == "cycle":
+        out[index, (index + 1) % n] = 1.0
+    else:
+        ring = np.arange(5)
+        out[ring, (ring + 1) % 5] = 1.0
+        out[ring, ring + 5] = 1.0
+        out[ring + 5, (ring + 2) % 5 + 5] = 1.0
+    return np.maximum(out, out.T)
+
+
+def _adjacency(weights: ArrayLike) -> FloatArray:
+    matrix = float_array(weights, "an adjacency matrix")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
+        raise ProblemError(f"an adjacency matrix must be square, of side 2 at least; got {matrix.shape}")
+    if not np.isfinite(matrix).all() or np.any(matrix != matrix.T):
+        raise ProblemError("an adjacency matrix must be finite and symmetric")
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+class Theta(LevelSet):
+    """``<J, X> >= delta``, ``X_ij = 0`` on edges, ``tr X = 1``: feasible up to the theta number of the graph.
+
+    Parameters
+    ----------
+    adjacency : array_like
+        Symmetric matrix; non-zero entries are edges.
+    """
+
+    name = "theta"
+    Options = GraphOptions
+
+    def __init__(self, adjacency: ArrayLike) -> None:
+        matrix = _adjacency(adjacency)
+        n = matrix.shape[0]
+        i, j = np.nonzero(np.triu(matrix, 1))
+        k = np.arange(i.size)
+        place = (np.concatenate([k, k]), np.concatenate([i * n + j, j * n + i]))
+        edges = Sparse(sp.csr_array((np.full(2 * i.size, 0.5), place), (i.size, n * n)), n, True)
+        super().__init__(
+            [SpectralBox(n, trace=1.0)],
+            [LowRank(np.ones((1, n)))],
+            [edges if i.size else None],
+            np.zeros(i.size),
+            np.zeros(i.size),
+            bracket=(1.0, float(n)),  # a single vertex attains 1, and <J, X> <= n·tr X
+            row_names=[f"edge {a},{b}" for a, b in zip(i, j, strict=True)],
+            block_names=["X"],
+        )
+
+    @classmethod
+    def build(cls, options: GraphOptions) -> Theta:
+        """Build the family on a named graph."""
+        return cls(named_graph(options))
+
+    @classmethod
+    def seeded(cls, options: GraphOptions) -> bool:
+        """Whether the graph is drawn at random."""
+        return options.graph == "random"
+
+
+class MaxCut(LevelSet):
+    """``<L/4, X> >= delta``, ``X_ii = 1``: feasible up to the semidefinite bound of the largest cut.
+
+    Parameters
+    ----------
+    weights : array_like
+        Symmetric matrix of edge weights. Their sums, the diagonal of L, are rounded: bounds are about the
+        L that is stored.
+    """
+
+    name = "max-cut"
+    Options = GraphOptions
+
+    def __init__(self, weights: ArrayLike) -> None:
+        matrix = _adjacency(weights)
+        n = matrix.shape[0]
+        laplacian = np.diag(matrix.sum(axis=1)) - matrix
+        self._top = 0.25 * float(eigvalsh(laplacian)[-1])
+        k = np.arange(n)
+        diagonal = Sparse(sp.csr_array((np.ones(n), (k, k * n + k)), (n, n * n)), n, True)
+        super().__init__(
+            # X_ii = 1 implies X <= n·I: stated, it makes the set compact and certificates robust.
+            [SpectralBox(n, upper=float(n))],
+            [Dense(0.25 * laplacian[None])],
+            [diagonal],
+            np.ones(n),
+            np.ones(n),
+            unit=max(0.25 * float(np.abs(laplacian).sum()), 1e-300),
+            row_names=[f"X_{i}{i} = 1" if n < 10 else f"X_{i},{i} = 1" for i in range(n)],
+            block_names=["X"],
+        )
+
+    @classmethod
+    def build(cls, options: GraphOptions) -> MaxCut:
+        """Build the family on a named graph."""
+        return cls(named_graph(options))
+
+    @classmethod
+    def seeded(cls, options: GraphOptions) -> bool:
+        """Whether the graph is drawn at random."""
+        return options.graph == "random"
+
+    def initial_points(self) -> list[tuple[FloatArray, ...]]:
+        """Return the identity: half of all edges are cut."""
+        return [(np.eye(self.sets[0].n),)]
+
+    def initial_multipliers(self) -> list[FloatArray]:
+        """Bound by the largest eigenvalue of the Laplacian."""
+        n = self.sets[0].n
+        return [np.concatenate([[1.0], np.full(n, -self._top)])]

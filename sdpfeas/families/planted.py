@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.claims import Chain, Claim, Verdict
-from sdpfeas.families.base import Family
+from sdpfeas.families.parametric_family import Family
 from sdpfeas.numerics.integer_matrices import identity, integral, kernel, solution
 from sdpfeas.numerics.linalg import FloatArray, random_orthogonal, spectral_matrix, symmetrize
 from sdpfeas.problem.lmi import LMI, mirrored

@@ -31,7 +31,7 @@ from sdpfeas.cards.finder import PROBLEMS, is_path, shipped_cards
 from sdpfeas.cards.options import parse_options
 from sdpfeas.cards.toml import read_card
 from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
-from sdpfeas.families.base import Family, ParametricFamily, find_family, load_family
+from sdpfeas.families.parametric_family import Family, ParametricFamily, find_family, load_family
 from sdpfeas.io import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows.matrix_view import matrix_of

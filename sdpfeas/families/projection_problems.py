@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -12,13 +11,11 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.families.base import Family
+from sdpfeas.families.class_scatter import RANK_TOLERANCE, ClassScatter
 from sdpfeas.families.fantope import FantopeMaxMin
-from sdpfeas.families.refinement import soft_maximum
-from sdpfeas.families.wlda import geometry
-from sdpfeas.families.wlda.family import NamedData
-from sdpfeas.families.wlda.geometry import RANK_TOLERANCE, ClassScatter
-from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.families.parametric_family import Family
+from sdpfeas.families.wlda import NamedData
+from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
 from sdpfeas.problem.validation import finite_number
 
@@ -32,7 +29,7 @@ Aim = Literal["variance", "loss"]
 Centring = Literal["group", "overall"]
 
 
-class GroupVariances:
+class GroupCovariances:
     """Covariance matrices of groups, in the coordinates of the range of all samples.
 
     ``centring``: take variances around the mean of the group, or around the mean of all samples.
@@ -45,7 +42,7 @@ class GroupVariances:
     def __init__(self, X: ArrayLike, groups: ArrayLike, centring: Centring = "group") -> None:
         if centring not in ("group", "overall"):
             raise ProblemError(f"centring must be 'group' or 'overall', got {centring!r}")
-        scatter = geometry.from_data(X, groups)
+        scatter = ClassScatter.from_samples(X, groups)
         self.basis, self.labels = scatter.basis, scatter.labels
         exponent = 2 * (math.frexp(scatter.scale)[1] - 1)
         if abs(exponent) > LARGEST_EXPONENT:
@@ -88,43 +85,7 @@ class GroupVariances:
         return np.array([float(np.sum((f @ A) ** 2)) for f in self.factors])
 
 
-class LeastKept:
-    """The least over the groups of the variance that is kept, less an offset: what refinement raises.
-
-    ``offsets``: what is taken off the variance of each.
-    """
-
-    def __init__(self, groups: GroupVariances, offsets: FloatArray) -> None:
-        self._groups, self._offsets = groups, offsets
-
-    @cached_property
-    def _size(self) -> float:
-        return float(np.max(self._groups.most(self._groups.k), initial=0.0)) or 1.0
-
-    def value(self, A: FloatArray) -> float:
-        """The least."""
-        return float(np.min(self._groups.kept(A) - self._offsets))
-
-    def smoothed(self, A: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
-        """Minus the smoothed least, relative to the whole variance, and its gradient."""
-        values, shares = soft_maximum((self._offsets - self._groups.kept(A)) / self._size, sharpness)
-        G = np.zeros(A.shape)
-        for share, f in zip(shares, self._groups.factors, strict=True):
-            G -= (2.0 * share / self._size) * (f.T @ (f @ A))
-        return values, G
-
-    def units(self) -> FloatArray:
-        """Coordinates as they are."""
-        return np.eye(self._groups.k)
-
-    def guess(self, r: int) -> FloatArray:
-        """Principal directions of all groups, each counting the same."""
-        total = sum(f.T @ f for f in self._groups.factors)
-        _, vec = eigh(symmetrize(np.asarray(total)))
-        return np.asarray(vec[:, ::-1][:, :r])
-
-
-class Whitened:
+class WhitenedMeans:
     """Class means, whitened, in the coordinates of what they span.
 
     ``shrinkage``: shrink the scatter within the classes towards a multiple of the identity, by this share.
@@ -136,7 +97,7 @@ class Whitened:
         share = 0.0 if shrinkage is None else finite_number(shrinkage, "shrinkage")
         if not 0.0 <= share <= 1.0:
             raise ProblemError(f"shrinkage must be a number between 0 and 1, or None; got {shrinkage!r}")
-        scatter = geometry.from_data(X, y, scatter="sum")
+        scatter = ClassScatter.from_samples(X, y, scatter="sum")
         if share == 0.0 and scatter.within_rank() < scatter.k:
             raise ProblemError(
                 f"the scatter within the classes has rank {scatter.within_rank()} of {scatter.k}, so it "
@@ -210,7 +171,7 @@ class FairPcaProblems(Family):
     @classmethod
     def build(cls, options: FairOptions) -> FantopeMaxMin:
         """Build the family on a named data set."""
-        groups = GroupVariances(*options.samples(), options.centring)
+        groups = GroupCovariances(*options.samples(), options.centring)
         return groups.family(options.n_components, options.aim)
 
     @classmethod
@@ -228,7 +189,7 @@ class MaxMinDistanceProblems(Family):
     @classmethod
     def build(cls, options: DistanceOptions) -> FantopeMaxMin:
         """Build the family on a named data set."""
-        return Whitened(*options.samples(), options.shrinkage).family(options.n_components)
+        return WhitenedMeans(*options.samples(), options.shrinkage).family(options.n_components)
 
     @classmethod
     def seeded(cls, options: DistanceOptions) -> bool:

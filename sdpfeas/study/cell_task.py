@@ -17,7 +17,7 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bisection import bisect
 from sdpfeas.drivers.isolation import ask_plainly, find_backend
 from sdpfeas.errors import in_words
-from sdpfeas.families.base import ParametricFamily
+from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.sets import PSD, SpectralBox
 from sdpfeas.study.dropin_process import ForeignFamily

@@ -17,7 +17,7 @@ from typing import Any
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.drivers.isolation import source_of
 from sdpfeas.errors import CardError, SdpfeasError
-from sdpfeas.families.base import ParametricFamily
+from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.families.problem_cards import ProblemMember, find_problem
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.problem_file import pack_problem, unpack_problem

@@ -13,8 +13,8 @@ import numpy as np
 from sdpfeas.claims import Claim, Stop, Verdict, claimed_verdict, pack_claim, unpack_claim
 from sdpfeas.drivers.bracket import relative_gap
 from sdpfeas.errors import ClaimError, in_words
-from sdpfeas.families.base import ParametricFamily
 from sdpfeas.families.bracket_file import SavedBracket, pack_bracket
+from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.io.result_files import SavedResult, pack_result, package_versions
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation

@@ -210,7 +210,7 @@ def test_bounds_are_proved_when_the_gap_is_worth_it(iris: WLDA) -> None:
     bracket = Bracket(iris, 1e-3, 0.0)
     watch = Watch(bracket, 5.0)
     point, y = iris.initial_points()[1], iris.initial_multipliers()[0]
-    away = abs(iris.estimate(point) - 5.0) / 5.0
+    away = abs(iris.estimate_delta(point) - 5.0) / 5.0
     assert not watch(sf.Progress(1, 0.0, point, y, gap=away))
     assert bracket.lower == -np.inf
     watch(sf.Progress(2, 0.0, point, y, gap=0.1 * away**2 / GAP_PER_MARGIN))

@@ -17,7 +17,7 @@ from sdpfeas.backends.dispatch import ask
 from sdpfeas.backends.inquiry import FREE, Listener
 from sdpfeas.deadline import Deadline
 from sdpfeas.families import planted
-from sdpfeas.families.graphs import Theta
+from sdpfeas.families.level_set import Theta
 from sdpfeas.verifier import numeric, proof_attempts
 
 ROOT = Path(__file__).parents[2]

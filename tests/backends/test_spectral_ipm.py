@@ -16,7 +16,7 @@ from sdpfeas.backends.ipm.structured_cones import NesterovToddCone, centred_pair
 from sdpfeas.backends.ipm.structured_embedding import AGGRESSIVE_STEPS, StructuredEmbedding
 from sdpfeas.backends.ipm.transformed_rows import pairwise_gram, transform_rows, weighted_gram
 from sdpfeas.families import planted
-from sdpfeas.families.wlda.pricing import balanced_weights
+from sdpfeas.families.worst_case_ratio import balanced_weights
 from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
@@ -266,7 +266,7 @@ def blobs(classes: int, features: int) -> sf.families.WLDA:
 
 
 def test_a_suggested_start_is_centred_and_stationary() -> None:
-    program = blobs(5, 12).homogenized()
+    program = blobs(5, 12).conic_program()
     assert program.start is not None
     cost = tuple(-c for c in program.objective)
     embedding = StructuredEmbedding(program.problem, cost, program.scale, program.start)
@@ -278,7 +278,7 @@ def test_a_suggested_start_is_centred_and_stationary() -> None:
 
 
 def test_a_suggested_start_saves_iterations() -> None:
-    program = blobs(6, 60).homogenized()
+    program = blobs(6, 60).conic_program()
     plain = ConicProgram(program.problem, program.objective, program.scale)
     close = sf.Inquiry(program.problem, listener=lambda at: at.gap <= 1e-6)
     again = sf.Inquiry(program.problem, listener=lambda at: at.gap <= 1e-6)
@@ -288,7 +288,7 @@ def test_a_suggested_start_saves_iterations() -> None:
 
 
 def test_a_start_that_makes_no_sense_does_no_harm() -> None:
-    program = blobs(4, 8).homogenized()
+    program = blobs(4, 8).conic_program()
     point, y = program.start
     nonsense = ConicProgram(
         program.problem, program.objective, program.scale, (point, np.full_like(y, np.nan))
@@ -357,7 +357,7 @@ def test_where_a_suggested_start_ends_short_a_cold_one_goes_on(monkeypatch) -> N
     fail_at(monkeypatch, bold=False, step=2)
     found = sf.one_shot(family, "spectral-ipm", tol=1e-6)
     assert found.converged
-    program = replace(family.homogenized(), start=None)
+    program = replace(family.conic_program(), start=None)
     inquiry = sf.Inquiry(program.problem, listener=lambda at: at.gap <= 1e-7)
     cold = SpectralIpm().maximise(program, inquiry)
     assert found.history[0].iterations > 2

@@ -23,8 +23,8 @@ from benchmarks.paper.competitors import (
 )
 from sdpfeas.datasets import prepared
 from sdpfeas.errors import BackendError
-from sdpfeas.estimators.criterion import Criterion
-from sdpfeas.families.wlda import geometry
+from sdpfeas.estimators.projection_refinement import Criterion
+from sdpfeas.families.class_scatter import ClassScatter
 
 ALL = [ZhangSDP, ZhangSOCP, OrthogonalLDA, LMNN]
 
@@ -44,7 +44,7 @@ def blobs(seed=0, classes=3, features=4, samples=8):
 
 
 def ratio(model, X, y):
-    criterion = Criterion(geometry.from_data(X, y))
+    criterion = Criterion(ClassScatter.from_samples(X, y))
     return criterion.ratio(criterion.basis.T @ model.components_.T)
 
 

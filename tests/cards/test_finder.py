@@ -15,7 +15,7 @@ from sdpfeas.cards.finder import PROBLEMS as PROBLEM_FINDER
 from sdpfeas.cards.finder import SOLVERS as SOLVER_FINDER
 from sdpfeas.cards.finder import shipped_cards
 from sdpfeas.errors import BackendError, CardError
-from sdpfeas.families.base import find_family
+from sdpfeas.families.parametric_family import find_family
 from sdpfeas.families.problem_cards import find_problem
 
 #: Leaves a mark when it is run.

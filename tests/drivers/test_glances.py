@@ -22,7 +22,7 @@ def watch_of(family, tol: float = 1e-6, delta: float | None = None) -> Watch:
 
 
 def embedding_of(family) -> StructuredEmbedding:
-    program = family.homogenized()
+    program = family.conic_program()
     return StructuredEmbedding(
         program.problem, tuple(-c for c in program.objective), program.scale, program.start
     )
@@ -45,11 +45,11 @@ def test_a_look_ahead_is_nearer_to_the_end_than_the_next_step(family) -> None:
         embedding.step(lambda _: bool(ahead.append(embedding.ahead())))
     point, y = ahead[-1]
     errors = [
-        abs(family.root(family.mend(family.program_multipliers(found))).delta / known.upper - 1.0)
-        for found in (y, embedding.multipliers())
+        abs(family.root(family.normalise_multipliers(z)).delta / known.upper - 1.0)
+        for z in map(family.program_multipliers, (y, embedding.multipliers()))
     ]
     assert errors[0] < 0.2 * errors[1]
-    assert family.estimate(family.settled(family.program_point(point))) == pytest.approx(
+    assert family.estimate_delta(family.checked_projection(family.program_point(point))) == pytest.approx(
         known.lower, rel=1e-4
     )
 
@@ -78,7 +78,7 @@ def test_glances_are_for_one_program_without_equations(family) -> None:
 @pytest.mark.parametrize("spoilt", ["nothing", "nan", "poor"])
 def test_a_glance_at_nonsense_proves_nothing_and_costs_no_proof(family, spoilt, monkeypatch) -> None:
     monkeypatch.setattr(type(family), "prove_lower", lambda *_: pytest.fail("a proof was begun"))
-    program = family.homogenized()
+    program = family.conic_program()
     point, y = program.start
     y = {"nothing": 0.0 * y, "nan": np.full_like(y, np.nan), "poor": y}[spoilt]
     watch = watch_of(family)

@@ -18,7 +18,7 @@ from sdpfeas.backends.facial.exposing_vectors import Table, deepest, make_table
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import LimitError
 from sdpfeas.families import planted
-from sdpfeas.families.graphs import Theta
+from sdpfeas.families.level_set import Theta
 from sdpfeas.numerics import cost_estimate
 from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.linalg import eigh

@@ -20,7 +20,7 @@ from sdpfeas.backends.inquiry import Progress
 from sdpfeas.cli import main
 from sdpfeas.drivers import perturbed_programs as programs
 from sdpfeas.drivers.bracket import Bracket
-from sdpfeas.families.bounds import Bound
+from sdpfeas.families.threshold_bounds import Bound
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import BlockSet

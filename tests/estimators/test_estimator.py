@@ -25,9 +25,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sdpfeas.datasets import prepared
 from sdpfeas.errors import ProblemError
 from sdpfeas.estimators import WorstCaseLDA
-from sdpfeas.estimators.criterion import Criterion
-from sdpfeas.families.refinement import refine_projection
-from sdpfeas.families.wlda import geometry
+from sdpfeas.estimators.projection_refinement import Criterion, refine_projection
+from sdpfeas.families.class_scatter import ClassScatter
 
 
 def blobs(seed=0, classes=3, features=4, samples=8):
@@ -168,7 +167,7 @@ def test_refinement_closes_the_gap_where_rounding_leaves_one():
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(2, 8))
 def test_refinement_from_anywhere(seed, classes, features):
     X, y = blobs(seed, classes, features)
-    criterion = Criterion(geometry.from_data(X, y))
+    criterion = Criterion(ClassScatter.from_samples(X, y))
     r = min(2, features - 1)
     A, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((features, r)))
     better = refine_projection(criterion, A)

@@ -22,9 +22,10 @@ from wlda_data import blobs
 from sdpfeas.drivers.bracket import BisectionResult
 from sdpfeas.errors import ProblemError
 from sdpfeas.estimators import FairPCA, MaxMinDistance, WorstCaseLDA
+from sdpfeas.estimators.projection_refinement import MinVarianceObjective
 from sdpfeas.families import FantopeMaxMin
 from sdpfeas.families.problem_cards import find_problem
-from sdpfeas.families.projection_problems import GroupVariances, LeastKept
+from sdpfeas.families.projection_problems import GroupCovariances
 
 
 @parametrize_with_checks([FairPCA(), MaxMinDistance(shrinkage=0.1)])
@@ -119,8 +120,8 @@ def test_fair_pca_of_wide_data() -> None:
 
 def test_the_gradient_of_refinement() -> None:
     X, y = blobs(2, classes=3, features=5)
-    groups = GroupVariances(X, y)
-    objective = LeastKept(groups, groups.most(2))
+    groups = GroupCovariances(X, y)
+    objective = MinVarianceObjective(groups, groups.most(2))
     rng = np.random.default_rng(0)
     A, D = rng.standard_normal((2, 5, 2))
     _, G = objective.smoothed(A, 10.0)

@@ -10,7 +10,7 @@ import pytest
 import sdpfeas as sf
 from sdpfeas.estimators import WorstCaseLDA
 from sdpfeas.families import WLDA
-from sdpfeas.families.wlda.geometry import affinely_independent
+from sdpfeas.families.class_scatter import affinely_independent
 
 MEANS = np.array([[0.0, 0.0], [1.0, 0.0]])
 

@@ -21,9 +21,9 @@ from sdpfeas.claims import Claim, Verdict
 from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.errors import CardError, OptionError, ProblemError
 from sdpfeas.families import LevelSet, MaxCut, ParametricFamily, Planted, Theta, find_family
-from sdpfeas.families.base import line_of
-from sdpfeas.families.bounds import certificate_root
+from sdpfeas.families.parametric_family import line_of
 from sdpfeas.families.planted import BOUNDS, MATRIX_STORAGE, PlantedOptions
+from sdpfeas.families.threshold_bounds import certificate_root
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.verifier.outcome import Proof
 
@@ -83,11 +83,15 @@ class Skewed(ParametricFamily):
         )
         self.handed = handed
 
-    def settle(self, point):
-        return (self.handed["settle"],) if "settle" in self.handed else super().settle(point)
+    def project_point(self, point):
+        return (
+            (self.handed["project_point"],)
+            if "project_point" in self.handed
+            else super().project_point(point)
+        )
 
-    def place(self, point, delta):
-        return (self.handed["place"],) if "place" in self.handed else point
+    def point_at(self, point, delta):
+        return (self.handed["point_at"],) if "point_at" in self.handed else point
 
 
 @pytest.mark.parametrize("power", [-1073, -600, 0, 600, 1023])
@@ -126,7 +130,7 @@ def test_bounds_that_move_beyond_the_largest_number():
     assert family.lower_bound((np.array([1e305]),)) <= 1e5
 
 
-@pytest.mark.parametrize("hook", ["settle", "place"])
+@pytest.mark.parametrize("hook", ["project_point", "point_at"])
 @pytest.mark.parametrize("block", [sf.PSD(2), sf.SpectralBox(2, 0.0, 3.0)], ids=["psd", "box"])
 def test_bounds_do_not_trust_the_hooks_of_a_family(block, hook):
     good = np.array([[1.0, 0.9], [0.9, 1.0]])
@@ -155,7 +159,7 @@ def test_a_matrix_with_overflowing_pivots_bounds_nothing():
         lower_slope=[1.0, 0.0],
         monotone="by design",
     )
-    family.settle = lambda point: point
+    family.project_point = lambda point: point
     assert family.lower_bound((corner,)) <= 2.0
 
 

@@ -11,8 +11,8 @@ from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
 from sdpfeas.claims import Claim, Verdict
 from sdpfeas.families import WLDA, FantopeMaxMin
 from sdpfeas.families import fantope as fantopes
-from sdpfeas.families.subspaces import davidson_pairs, lifted
-from sdpfeas.families.wlda import family as wldas
+from sdpfeas.families import wlda as wldas
+from sdpfeas.families.subspace_restriction import davidson_pairs, lifted
 from sdpfeas.problem.rows import LowRank, PairwiseDifference, low_rank
 
 
@@ -41,14 +41,14 @@ def assert_proven(family: sf.families.ParametricFamily, found: sf.BisectionResul
 def both(family: sf.families.ParametricFamily, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bracket with subspaces and without: one program each, and the same threshold."""
     programs: list[int] = []
-    whole = type(family).homogenized
-    monkeypatch.setattr(type(family), "homogenized", lambda self: programs.append(1) or whole(self))
-    assert family.subspaces() is not None
+    whole = type(family).conic_program
+    monkeypatch.setattr(type(family), "conic_program", lambda self: programs.append(1) or whole(self))
+    assert family.subspace_restriction() is not None
     found = sf.bisect(family, tol=1e-6)
     assert not programs, "the program of the whole was not needed"
     assert_proven(family, found)
     assert found.solves == 1
-    monkeypatch.setattr(type(family), "subspaces", lambda self: None)
+    monkeypatch.setattr(type(family), "subspace_restriction", lambda self: None)
     other = sf.bisect(family, tol=1e-6)
     assert programs
     assert found.lower <= other.upper
@@ -161,9 +161,9 @@ def test_a_lifted_matrix_is_inside() -> None:
 
 def test_few_dimensions_and_many_directions_stay_whole() -> None:
     X, y = samples(0, 4, 30, 100)
-    assert WLDA.from_data(X, y).subspaces() is None
-    assert FantopeMaxMin(np.eye(300)[None], 200).subspaces() is None
-    assert FantopeMaxMin(np.eye(300)[None], 2.5).subspaces() is None
+    assert WLDA.from_data(X, y).subspace_restriction() is None
+    assert FantopeMaxMin(np.eye(300)[None], 200).subspace_restriction() is None
+    assert FantopeMaxMin(np.eye(300)[None], 2.5).subspace_restriction() is None
 
 
 @pytest.mark.slow

@@ -13,8 +13,9 @@ import sdpfeas as sf
 from sdpfeas.backends.ipm.structured_embedding import NEW_ROW_MULTIPLIER_SHARE, StructuredEmbedding
 from sdpfeas.claims import Claim, Verdict
 from sdpfeas.families import WLDA
-from sdpfeas.families.active_rows import Part, WorkingRows
-from sdpfeas.families.wlda import one_shot as programs
+from sdpfeas.families import worst_case_ratio as programs
+from sdpfeas.families.active_rows import ActiveRows, Part
+from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.rows import PairwiseDifference, pairwise
 
 
@@ -52,15 +53,15 @@ def test_some_rows_give_the_bracket_of_all(seed: int, c: int, d: int, r: int) ->
 def test_rows_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "FEW_PAIRS", 1)
     sizes, violated = [], []
-    extended = WorkingRows.extended
+    extended = ActiveRows.extended
 
-    def watched(self: WorkingRows, point, y, gap):  # type: ignore[no-untyped-def]
+    def watched(self: ActiveRows, point, y, gap):  # type: ignore[no-untyped-def]
         violated.append(float(np.min(self._parts[0].slack(point))))
         found = extended(self, point, y, gap)
         sizes.append(self._parts[0].chosen.size)
         return found
 
-    monkeypatch.setattr(WorkingRows, "extended", watched)
+    monkeypatch.setattr(ActiveRows, "extended", watched)
     family = WLDA.from_data(*classes(0, 40, 12), 4)
     found = sf.bisect(family, tol=1e-6)
     assert_proven(family, found)
@@ -86,7 +87,7 @@ def test_backends_that_know_nothing_of_it_are_asked_again(monkeypatch: pytest.Mo
 
 def test_a_carried_iterate_is_the_same_iterate() -> None:
     family = WLDA.from_data(*classes(1, 8, 5), 2)
-    program = family.homogenized()
+    program = family.conic_program()
     cost = tuple(-c for c in program.objective)
     embedding = StructuredEmbedding(program.problem, cost, program.scale, program.start)
     for _ in range(3):
@@ -125,9 +126,9 @@ def test_choosing_rows() -> None:
     def pose(chosen):  # type: ignore[no-untyped-def]
         m = chosen[0].size
         problem = sf.FeasibilityProblem([sf.Nonneg(1)], [np.ones((m, 1))], np.zeros(m), np.full(m, np.inf))
-        return sf.problem.program.ConicProgram(problem, (np.ones(1),))
+        return ConicProgram(problem, (np.ones(1),))
 
-    rows = WorkingRows([Part(lambda point: slacks, np.array([1, 4]), 5)], pose)
+    rows = ActiveRows([Part(lambda point: slacks, np.array([1, 4]), 5)], pose)
     more = rows.extended((np.ones(1),), np.array([1.0, 0.0]), 0.01)
     assert more is not None
     assert more.kept.tolist() == [0, -1]  # row 1 stays, row 2 is new, row 4 is gone

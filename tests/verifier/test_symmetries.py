@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import planted
 import pytest
-from planted import Planted
+from planted import PlantedProblem
 
 import sdpfeas as sf
 from sdpfeas.families.planted import feasible_lmis, infeasible_lmis
@@ -45,7 +45,9 @@ def lines(rows, block: BlockSet) -> np.ndarray:
     return np.array([block.symmetrize(rows.adjoint(unit)) for unit in np.eye(rows.m)])
 
 
-def seen_otherwise(rng: np.random.Generator, item: Planted, block: BlockSet, factor: float) -> Planted:
+def seen_otherwise(
+    rng: np.random.Generator, item: PlantedProblem, block: BlockSet, factor: float
+) -> PlantedProblem:
     """The problem in another basis, rows in other units, and the variable in others where it is a cone."""
     matrix, problem = turn(rng, block), item.problem
     own = 1.0 / factor if block.cone else 1.0
@@ -56,7 +58,9 @@ def seen_otherwise(rng: np.random.Generator, item: Planted, block: BlockSet, fac
         problem.sets, [rows * (units / own).reshape(shape)], problem.lower * units, problem.upper * units
     )
     point = None if item.point is None else (own * turned(block, matrix, item.point[0]),)
-    return Planted(made, item.feasible, point, None if item.certificate is None else item.certificate / units)
+    return PlantedProblem(
+        made, item.feasible, point, None if item.certificate is None else item.certificate / units
+    )
 
 
 @pytest.mark.parametrize("truth", [True, False])

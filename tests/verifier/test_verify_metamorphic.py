@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import planted
 import pytest
-from planted import Planted
+from planted import PlantedProblem
 
 import sdpfeas as sf
 
@@ -24,7 +24,7 @@ def modes(k: int) -> tuple[dict[str, bool], ...]:
     return MODES[:2] if k % 2 == 0 else MODES[2:]
 
 
-def cases(mix: str) -> Iterator[Planted]:
+def cases(mix: str) -> Iterator[PlantedProblem]:
     rng = np.random.default_rng([11, list(MIXES).index(mix)])
     for storage in ("dense", "combined"):
         for edge in (False, True):
@@ -32,7 +32,7 @@ def cases(mix: str) -> Iterator[Planted]:
         yield planted.infeasible(rng, MIXES[mix], storage=storage)
 
 
-def claims(rng: np.random.Generator, case: Planted) -> Iterator[sf.Claim]:
+def claims(rng: np.random.Generator, case: PlantedProblem) -> Iterator[sf.Claim]:
     """The planted evidence, nearly that, and far from it."""
     for size in (0.0, 1e-9, 1e-6, 1e-2, 3.0):
         if case.point is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import planted
 import pytest
-from planted import Planted
+from planted import PlantedProblem
 
 import sdpfeas as sf
 
@@ -18,7 +18,7 @@ HALVES = pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.s
 NOISE = (1e-9, 1e-6)
 
 
-def cases(mix: str, scale: int, *, edge: bool = False, truth: bool = True) -> list[Planted]:
+def cases(mix: str, scale: int, *, edge: bool = False, truth: bool = True) -> list[PlantedProblem]:
     """Every storage kind with every kind of bounds."""
     rng = np.random.default_rng([1, MIXES.index(mix), scale, edge, truth])
     out = []
@@ -32,12 +32,14 @@ def cases(mix: str, scale: int, *, edge: bool = False, truth: bool = True) -> li
             else:
                 case = planted.infeasible(rng, sets, storage=storage, bounds=bounds)
             out.append(
-                Planted(case.problem, case.feasible, case.point, case.certificate, f"{storage} {bounds}")
+                PlantedProblem(
+                    case.problem, case.feasible, case.point, case.certificate, f"{storage} {bounds}"
+                )
             )
     return out
 
 
-def noisy(rng: np.random.Generator, case: Planted, size: float) -> sf.Claim:
+def noisy(rng: np.random.Generator, case: PlantedProblem, size: float) -> sf.Claim:
     if case.certificate is not None:
         return sf.Claim(certificate=case.certificate * (1.0 + size * rng.normal(size=case.problem.m)))
     assert case.point is not None

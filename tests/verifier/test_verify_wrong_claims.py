@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import planted
 import pytest
-from planted import Planted
+from planted import PlantedProblem
 
 import sdpfeas as sf
 from sdpfeas.problem.sets import BlockSet
@@ -35,7 +35,7 @@ class Wrong:
     what: str
 
 
-def problems(rng: np.random.Generator, sets: list[BlockSet]) -> Iterator[Planted]:
+def problems(rng: np.random.Generator, sets: list[BlockSet]) -> Iterator[PlantedProblem]:
     """Feasible and infeasible in turn; integer, degenerate and floating-point."""
     turn = 0
     while True:
@@ -55,11 +55,11 @@ def problems(rng: np.random.Generator, sets: list[BlockSet]) -> Iterator[Planted
             factors = 2.0 ** rng.integers(-40, 40, size=found.problem.m)
             scaled = planted.rescaled_rows(found.problem, factors)
             y = None if found.certificate is None else found.certificate / factors
-            found = Planted(scaled, found.feasible, found.point, y)
+            found = PlantedProblem(scaled, found.feasible, found.point, y)
         yield found
 
 
-def wrong_points(rng: np.random.Generator, case: Planted) -> Iterator[Wrong]:
+def wrong_points(rng: np.random.Generator, case: PlantedProblem) -> Iterator[Wrong]:
     """Points that are not feasible."""
     sets = case.problem.sets
     base = case.point if case.point is not None else tuple(planted.interior(rng, b) for b in sets)
@@ -97,7 +97,7 @@ def wrong_points(rng: np.random.Generator, case: Planted) -> Iterator[Wrong]:
     yield Wrong(sf.Claim(point=tuple(spoiled)), True, f"holds {bad}")
 
 
-def wrong_certificates(rng: np.random.Generator, case: Planted) -> Iterator[Wrong]:
+def wrong_certificates(rng: np.random.Generator, case: PlantedProblem) -> Iterator[Wrong]:
     """Multipliers that do not rule out every point (or, on an infeasible problem, may not)."""
     m = case.problem.m
     far = case.feasible
@@ -130,7 +130,7 @@ def wrong_certificates(rng: np.random.Generator, case: Planted) -> Iterator[Wron
     yield Wrong(sf.Claim(certificate=spoiled), True, "not finite")
 
 
-def wrong_claims(rng: np.random.Generator, case: Planted) -> Iterator[Wrong]:
+def wrong_claims(rng: np.random.Generator, case: PlantedProblem) -> Iterator[Wrong]:
     points = list(wrong_points(rng, case))
     certificates = list(wrong_certificates(rng, case))
     yield from points
@@ -170,7 +170,7 @@ def _outside(rng: np.random.Generator, block: BlockSet, x: np.ndarray, size: flo
     return _mirrored(x + (floor - step - lam[0]) * np.outer(vec[:, 0], vec[:, 0]))
 
 
-def _past_a_row(rng: np.random.Generator, case: Planted, base: tuple[np.ndarray, ...]) -> Wrong | None:
+def _past_a_row(rng: np.random.Generator, case: PlantedProblem, base: tuple[np.ndarray, ...]) -> Wrong | None:
     """Move along the gradient of one row until it is violated by a millionth of its size or more."""
     problem = case.problem
     rows = np.flatnonzero((problem.norms > 0.0) & (np.isfinite(problem.lower) | np.isfinite(problem.upper)))
@@ -228,7 +228,7 @@ def _least_gradient(problem: sf.FeasibilityProblem, y: np.ndarray) -> np.ndarray
     return np.where((np.sign(v) == np.sign(y)) | (y == 0.0), v, 0.0)
 
 
-def judge(case: Planted, wrong: Wrong, *, repair: bool) -> sf.Check:
+def judge(case: PlantedProblem, wrong: Wrong, *, repair: bool) -> sf.Check:
     check = sf.verify(case.problem, wrong.claim, rigorous=True, repair=repair)
     about = f"{wrong.what}, repair={repair}: {check.explain()}"
     assert check.verdict is not case.lie, about

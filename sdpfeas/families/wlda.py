@@ -27,17 +27,24 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.datasets import prepared
 from sdpfeas.errors import ProblemError
-from sdpfeas.families.active_rows import WorkingRows
-from sdpfeas.families.base import Known, ParametricFamily, column
-from sdpfeas.families.bounds import EXACT, Root
+from sdpfeas.families.active_rows import ActiveRows
+from sdpfeas.families.class_scatter import (
+    JUDGED,
+    Analysis,
+    ClassScatter,
+    Scatter,
+    always_scattered,
+    analyse,
+    pair_rows,
+    pairs_of,
+    scale_caveat,
+    unbounded,
+)
 from sdpfeas.families.fantope import FantopeMaxMin
-from sdpfeas.families.subspaces import LARGE, MANY
-from sdpfeas.families.wlda import geometry
-from sdpfeas.families.wlda.degenerate import Analysis, analyse, scale_caveat, unbounded
-from sdpfeas.families.wlda.geometry import JUDGED, ClassScatter, always_scattered, pair_rows, pairs_of
-from sdpfeas.families.wlda.one_shot import one_program
-from sdpfeas.families.wlda.pricing import Pricing
-from sdpfeas.families.wlda.subspace import RatioSubspaces
+from sdpfeas.families.parametric_family import Known, ParametricFamily, column
+from sdpfeas.families.subspace_restriction import LARGE, MANY
+from sdpfeas.families.threshold_bounds import EXACT, Root
+from sdpfeas.families.worst_case_ratio import Pricing, RatioRestriction, one_program
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.numerics.rounding import UNIT
 from sdpfeas.problem.objective import ConicProgram
@@ -349,7 +356,7 @@ class WLDA(ParametricFamily):
         self.caveat = scale_caveat(core)
         self._pairs = pair_rows(core, compared)
         self._means = core.means
-        self._working: WorkingRows | None = None
+        self._working: ActiveRows | None = None
         self._pair_index = np.concatenate([pairs_of(group) for group in compared])
         self._scatters = core.scatter_rows()
         box = SpectralBox(core.k, trace=trace)
@@ -373,7 +380,7 @@ class WLDA(ParametricFamily):
         n_components: int | None = None,
         *,
         formulation: Formulation = "compact",
-        scatter: geometry.Scatter = "mean",
+        scatter: Scatter = "mean",
         shrinkage: float | str | None = None,
         weights: FloatArray | None = None,
     ) -> WLDA:
@@ -405,7 +412,7 @@ class WLDA(ParametricFamily):
         """
         if scatter not in ("mean", "sum"):
             raise ProblemError(f"scatter must be 'mean' or 'sum', got {scatter!r}")
-        classes = geometry.from_data(X, y, scatter=scatter, shrinkage=shrinkage, weights=weights)
+        classes = ClassScatter.from_samples(X, y, scatter=scatter, shrinkage=shrinkage, weights=weights)
         return cls(classes, n_components, formulation)
 
     @classmethod
@@ -433,7 +440,7 @@ class WLDA(ParametricFamily):
         labels : sequence, optional
             The class labels.
         """
-        return cls(geometry.from_scatter(means, covariances, labels=labels), r, formulation)
+        return cls(ClassScatter.from_moments(means, covariances, labels=labels), r, formulation)
 
     @classmethod
     def build(cls, options: WldaOptions) -> WLDA:
@@ -547,7 +554,7 @@ class WLDA(ParametricFamily):
             Shape (features, features), for instance ``W @ W.T``.
         """
         matrix = self.basis.T @ np.asarray(z, dtype=np.float64) @ self.basis
-        return self.settle((self._coordinates.from_range(symmetrize(matrix)),))
+        return self.project_point((self._coordinates.from_range(symmetrize(matrix)),))
 
     # ------------------------------------------------------------ ratios
 
@@ -561,7 +568,7 @@ class WLDA(ParametricFamily):
         k = int(np.argmax(self._scatters.apply(point[0])))
         return Worst(self.ratio(point), (self.labels[i], self.labels[j]), self.labels[k])
 
-    def settle(self, point: Point) -> Point:
+    def project_point(self, point: Point) -> Point:
         """Move Z into the box; t is chosen anew for every ratio."""
         z, box = point[0], self._box
         traced = abs(float(np.trace(z)) - box.rank) <= 1e-13 * box.n
@@ -570,11 +577,11 @@ class WLDA(ParametricFamily):
             z = box.project(z)
         return self.point(z)
 
-    def estimate(self, point: Point) -> float:
+    def estimate_delta(self, point: Point) -> float:
         """Return the ratio a point attains, up to rounding."""
         return self.ratio(point)
 
-    def reach(self, point: Point) -> float:
+    def largest_delta(self, point: Point) -> float:
         """Return the ratio a point provably attains, up to the rounding of one division."""
         least, most = self._enclosure.bounds(point[0])
         if math.isnan(least):
@@ -583,7 +590,7 @@ class WLDA(ParametricFamily):
             return 0.0
         return least / most if most > 0.0 else math.inf
 
-    def place(self, point: Point, delta: float) -> Point:
+    def point_at(self, point: Point, delta: float) -> Point:
         """Choose t in the middle between what the scatters provably need and the means allow."""
         if self.formulation == "paper":
             return point
@@ -608,7 +615,7 @@ class WLDA(ParametricFamily):
         start = 0.0 if near is None or not math.isfinite(near) else max(near, 0.0)
         return self._pricing.root(self.weights(y), start, accuracy)
 
-    def weigh(self, y: FloatArray, delta: float) -> FloatArray:
+    def multipliers_at(self, y: FloatArray, delta: float) -> FloatArray:
         """Scale the weights of the classes so that t has no positive coefficient."""
         if self.formulation == "paper":
             return y
@@ -639,7 +646,7 @@ class WLDA(ParametricFamily):
 
     # ------------------------------------------------------------ one program
 
-    def homogenized(self) -> ConicProgram:
+    def conic_program(self) -> ConicProgram:
         """``max t`` subject to ``<S_ij, Z'> >= t``, ``<S_k, Z'> <= s`` and ``Z'`` in tau times the box.
 
         The optimal value is ``s·delta*``; ``s``, a power of two, is chosen such that tau is near one. It may
@@ -651,12 +658,12 @@ class WLDA(ParametricFamily):
         )
         return program
 
-    def subspaces(self) -> RatioSubspaces | None:
+    def subspace_restriction(self) -> RatioRestriction | None:
         """Return ratios on subspaces, where there are many dimensions and few directions."""
         if self._box.n < max(LARGE, MANY * self._box.rank):
             return None
         rows = self._box, self._pairs, self._scatters
-        return RatioSubspaces(*rows, self._means, self._pair_index, self.point, self.multipliers)
+        return RatioRestriction(*rows, self._means, self._pair_index, self.point, self.multipliers)
 
     def program_point(self, point: Point) -> Point:
         """Divide by tau."""

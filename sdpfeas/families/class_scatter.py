@@ -382,115 +382,115 @@ class ClassScatter:
                 groups[groups == groups[i]] = groups[j]
         return groups
 
+    @classmethod
+    def from_samples(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        scatter: Scatter = "mean",
+        shrinkage: float | str | None = None,
+        weights: FloatArray | None = None,
+    ) -> ClassScatter:
+        """Compute class means and scatters of labelled samples.
 
-def from_data(
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    scatter: Scatter = "mean",
-    shrinkage: float | str | None = None,
-    weights: FloatArray | None = None,
-) -> ClassScatter:
-    """Class means and scatters of labelled samples.
+        Constant features (values within ``8·eps`` of the largest) are left out, and so are directions in
+        which the samples, every feature scaled to norm one, spread by at most ``RANK_TOLERANCE`` of the
+        largest spread. Every bound refers to the remaining subspace. ``scatter`` chooses whether the scatter
+        of a class is divided by its number of samples. ``shrinkage`` replaces it by a convex combination
+        with a multiple of the identity: with this share, or with that of Ledoit and Wolf.
+        """
+        raw, index, labels = _checked_data(X, y)
+        weighted = weights is not None
+        if weighted and shrinkage == "auto":
+            raise ProblemError("shrinkage='auto' counts samples, so it goes with no weights; give a share")
+        weights = np.ones(index.size) if weights is None else _checked_weights(weights, index.size)
+        scale = _power(max(float(np.max(raw)), -float(np.min(raw))))
+        low, high = raw.min(axis=0) * scale, raw.max(axis=0) * scale
+        # Rounding of the mean would make a constant feature look like a tiny one.
+        varies = high - low > 8.0 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
+        if not varies.any():
+            raise ProblemError("every feature is constant: there is nothing to discriminate by")
+        # Samples may fill most of the memory: from here on they are changed in place.
+        data = raw[:, varies]
+        data *= scale
+        data -= data.mean(axis=0)
+        further = _power(max(float(np.max(data)), -float(np.min(data))))
+        data *= further
+        basis = np.eye(varies.size)[:, varies]
+        span, rank = row_space(data, column_sizes(data))
+        if rank < data.shape[1]:
+            data, basis = data @ span, basis @ span
+        del span
+        counts = np.bincount(index, weights)
+        parts = [(data[index == g], weights[index == g]) for g in range(labels.size)]
+        means = np.array([np.average(p, axis=0, weights=w if weighted else None) for p, w in parts])
+        del parts
+        order = np.argsort(index, kind="stable")
+        data = np.ascontiguousarray(data[order])
+        data -= means[index[order]]
+        if weighted:
+            data *= np.sqrt(weights[order])[:, None]
+        if shrinkage is None and scatter == "mean":
+            data /= np.sqrt(counts)[index[order], None]
+        data += 0.0  # no negative zeros
+        data = sealed(data)
+        factors = tuple(np.split(data, np.cumsum(np.bincount(index))[:-1]))
+        factors = tuple(f[:0] if f.shape[0] == 1 else f for f in factors)
+        covariances = None
+        if shrinkage is not None:
+            covariances = _shrunk(factors, counts, shrinkage)
+            if scatter == "sum":
+                covariances = covariances * counts[:, None, None]
+            factors = tuple(_factor(s) for s in covariances)
+        out = ClassScatter(means, factors, covariances, basis, scale * further, labels)
+        proper = not weighted and shrinkage is None  # of samples with weights nothing exact is known
+        independent = proper and rank == index.size - 1 and affinely_independent(raw * scale)
+        same = out.equal_means()
+        equal = not weighted and np.unique(same).size < same.size
+        coincident = equal_exactly(raw, index, same) if equal else None
+        still = None
+        if shrinkage is None and rank == basis.shape[1] == int(varies.sum()):
+            given = (raw[index == g][:, varies] for g in range(labels.size))
+            still = np.all([(part == part[0]).all(axis=0) for part in given], axis=0)
+        return replace(out, independent=independent, coincident=coincident, still=still)
 
-    Features whose values differ by no more than ``8·eps`` times the largest of them count as constant and are
-    left out, and so are directions in which the samples, features scaled to size one, spread by no more than
-    1e-10 of the largest spread: what is built, and every bound proved of it, is about the rest.
-
-    ``y``: one label a sample; at least two different ones. ``scatter``: divide the scatter of a class by
-    its number of samples, or do not. ``shrinkage``: shrink every scatter towards a multiple of the identity
-    of the range: by this share, or by that of Ledoit and Wolf. ``weights``: how often every sample counts,
-    a positive number.
-    """
-    raw, index, labels = _checked_data(X, y)
-    weighted = weights is not None
-    if weighted and shrinkage == "auto":
-        raise ProblemError("shrinkage='auto' counts samples, so it goes with no weights; give a share")
-    weights = np.ones(index.size) if weights is None else _checked_weights(weights, index.size)
-    scale = _power(max(float(np.max(raw)), -float(np.min(raw))))
-    low, high = raw.min(axis=0) * scale, raw.max(axis=0) * scale
-    # Rounding of the mean would make a constant feature look like a tiny one.
-    varies = high - low > 8.0 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
-    if not varies.any():
-        raise ProblemError("every feature is constant: there is nothing to discriminate by")
-    # Samples may fill most of the memory: from here on they are changed in place.
-    data = raw[:, varies]
-    data *= scale
-    data -= data.mean(axis=0)
-    further = _power(max(float(np.max(data)), -float(np.min(data))))
-    data *= further
-    basis = np.eye(varies.size)[:, varies]
-    span, rank = row_space(data, column_sizes(data))
-    if rank < data.shape[1]:
-        data, basis = data @ span, basis @ span
-    del span
-    counts = np.bincount(index, weights)
-    parts = [(data[index == g], weights[index == g]) for g in range(labels.size)]
-    means = np.array([np.average(p, axis=0, weights=w if weighted else None) for p, w in parts])
-    del parts
-    order = np.argsort(index, kind="stable")
-    data = np.ascontiguousarray(data[order])
-    data -= means[index[order]]
-    if weighted:
-        data *= np.sqrt(weights[order])[:, None]
-    if shrinkage is None and scatter == "mean":
-        data /= np.sqrt(counts)[index[order], None]
-    data += 0.0  # no negative zeros
-    data = sealed(data)
-    factors = tuple(np.split(data, np.cumsum(np.bincount(index))[:-1]))
-    factors = tuple(f[:0] if f.shape[0] == 1 else f for f in factors)
-    covariances = None
-    if shrinkage is not None:
-        covariances = _shrunk(factors, counts, shrinkage)
-        if scatter == "sum":
-            covariances = covariances * counts[:, None, None]
-        factors = tuple(_factor(s) for s in covariances)
-    out = ClassScatter(means, factors, covariances, basis, scale * further, labels)
-    proper = not weighted and shrinkage is None  # of samples with weights nothing exact is known
-    independent = proper and rank == index.size - 1 and affinely_independent(raw * scale)
-    same = out.equal_means()
-    equal = not weighted and np.unique(same).size < same.size
-    coincident = equal_exactly(raw, index, same) if equal else None
-    still = None
-    if shrinkage is None and rank == basis.shape[1] == int(varies.sum()):
-        given = (raw[index == g][:, varies] for g in range(labels.size))
-        still = np.all([(part == part[0]).all(axis=0) for part in given], axis=0)
-    return replace(out, independent=independent, coincident=coincident, still=still)
-
-
-def from_scatter(means: ArrayLike, covariances: ArrayLike, *, labels: Any = None) -> ClassScatter:
-    """Class means and scatters that are given as such.
-
-    ``covariances``: shape (classes, features, features), each symmetric positive semidefinite. ``labels``:
-    the class labels; default 0, 1, ...
-    """
-    centres = _real(means, "means", 2)
-    scatters = _real(covariances, "covariances", 3)
-    c, d = centres.shape
-    if c < 2:
-        raise ProblemError(f"discriminant analysis needs at least two classes, got {c}")
-    if scatters.shape != (c, d, d):
-        raise ProblemError(f"covariances must have shape {(c, d, d)} for these means, got {scatters.shape}")
-    still = np.asarray(~scatters.any(axis=(0, 1)))
-    mirrored = np.swapaxes(scatters, 1, 2)
-    require_symmetric(*(np.abs(m).max(axis=(1, 2)) for m in (scatters - mirrored, scatters)))
-    scatters = symmetrize(scatters)
-    named = np.arange(c) if labels is None else np.asarray(labels)
-    if named.shape != (c,):
-        raise ProblemError(f"labels must have {c} entries, got shape {named.shape}")
-    coincident = np.array([int(np.argmax((centres == mean).all(axis=1))) for mean in centres])
-    centres = centres - centres.mean(axis=0)
-    largest = max(float(np.max(np.abs(centres))), float(np.sqrt(np.max(np.abs(scatters)))))
-    scale = _power(largest)
-    centres, scatters = centres * scale, scatters * scale * scale
-    factors = tuple(_factor(s) for s in scatters)
-    stack = np.concatenate([*factors, centres])
-    if not stack.any():
-        raise ProblemError("all means are equal and all scatters zero: there is nothing to discriminate by")
-    span, rank = row_space(stack, column_sizes(stack))
-    basis = np.eye(d)
-    out = ClassScatter(centres, factors, scatters, basis, scale, named, coincident=coincident, still=still)
-    return out if rank == d else out.rotated(span)
+    @classmethod
+    def from_moments(cls, means: ArrayLike, covariances: ArrayLike, *, labels: Any = None) -> ClassScatter:
+        """Take class means and scatters as given; ``covariances`` has shape (classes, features, features)."""
+        centres = _real(means, "means", 2)
+        scatters = _real(covariances, "covariances", 3)
+        c, d = centres.shape
+        if c < 2:
+            raise ProblemError(f"discriminant analysis needs at least two classes, got {c}")
+        if scatters.shape != (c, d, d):
+            raise ProblemError(
+                f"covariances must have shape {(c, d, d)} for these means, got {scatters.shape}"
+            )
+        still = np.asarray(~scatters.any(axis=(0, 1)))
+        mirrored = np.swapaxes(scatters, 1, 2)
+        require_symmetric(*(np.abs(m).max(axis=(1, 2)) for m in (scatters - mirrored, scatters)))
+        scatters = symmetrize(scatters)
+        named = np.arange(c) if labels is None else np.asarray(labels)
+        if named.shape != (c,):
+            raise ProblemError(f"labels must have {c} entries, got shape {named.shape}")
+        coincident = np.array([int(np.argmax((centres == mean).all(axis=1))) for mean in centres])
+        centres = centres - centres.mean(axis=0)
+        largest = max(float(np.max(np.abs(centres))), float(np.sqrt(np.max(np.abs(scatters)))))
+        scale = _power(largest)
+        centres, scatters = centres * scale, scatters * scale * scale
+        factors = tuple(_factor(s) for s in scatters)
+        stack = np.concatenate([*factors, centres])
+        if not stack.any():
+            raise ProblemError(
+                "all means are equal and all scatters zero: there is nothing to discriminate by"
+            )
+        span, rank = row_space(stack, column_sizes(stack))
+        basis = np.eye(d)
+        out = ClassScatter(
+            centres, factors, scatters, basis, scale, named, coincident=coincident, still=still
+        )
+        return out if rank == d else out.rotated(span)
 
 
 def _factor(scatter: FloatArray) -> FloatArray:
@@ -575,3 +575,130 @@ def _power(size: float) -> float:
     if size == 0.0:
         return 1.0
     return float(2.0 ** np.clip(-np.floor(np.log2(size)), -1000, 1000))
+
+
+# ------------------------------------------------------------
+# What class scatters give away before any solve: equal means, and directions without scatter.
+#
+# Both make ratios trivial (see :mod:`~sdpfeas.families.class_scatter`). Here they are found, put into words,
+# and taken out of the way.
+
+#: Coordinates whose sizes differ by more than this are worth a word: proofs work with 1e16, and squares.
+WIDE = 1e8
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Class scatters ready to be posed, and what was found out about them.
+
+    ``scatter``: all of them; equal means are exactly equal, and scatters exactly zero on ``null``.
+    ``core``: what the problems are posed on. ``compared``: groups of classes; those within a group are
+    compared. ``groups``: the groups that were asked for. ``same``: for every class the first one with its
+    mean. ``null_dim``: dimension of the common null space of the scatters. ``null``: that null space, where
+    it holds all directions asked for. ``separated``: whether all means provably differ on that null space.
+    ``vacuous``: whether it makes every ratio feasible, though none is attained.
+    """
+
+    scatter: ClassScatter
+    core: ClassScatter
+    trace: int
+    compared: list[np.ndarray]
+    groups: list[np.ndarray]
+    same: np.ndarray
+    null_dim: int
+    null: NullSpace | None = None
+    vacuous: bool = False
+    notes: tuple[str, ...] = ()
+    separated: bool = False
+
+    @cached_property
+    def coincide(self) -> bool:
+        """Whether means that are compared are equal."""
+        return any(np.unique(self.same[group]).size < group.size for group in self.groups)
+
+    @cached_property
+    def coincide_exactly(self) -> bool:
+        """Whether means that are compared are provably equal, to the last bit."""
+        same = self.scatter.coincident
+        return same is not None and any(np.unique(same[group]).size < group.size for group in self.groups)
+
+    def alike(self) -> list[np.ndarray]:
+        """Classes with the same mean, group by group."""
+        return [group for group in split(np.arange(self.same.size), self.same) if group.size > 1]
+
+    def distinct(self) -> list[np.ndarray]:
+        """The groups with one class of every mean, as far as there are two left to compare."""
+        kept = [np.array([part[0] for part in split(group, self.same[group])]) for group in self.groups]
+        return [group for group in kept if group.size > 1]
+
+
+def analyse(scatter: ClassScatter, r: int, groups: list[np.ndarray]) -> Analysis:
+    """Find equal means and the common null space of the scatters, and choose what to pose.
+
+    ``scatter``: means and scatters, on the range of the total scatter. ``groups``: which classes to compare
+    with each other.
+    """
+    notes: tuple[str, ...] = ()
+    if scatter.k < scatter.basis.shape[0]:
+        notes += (f"the total scatter has rank {scatter.k} of {scatter.basis.shape[0]} features",)
+    same = scatter.equal_means()
+    if any(np.unique(same[group]).size < group.size for group in groups):
+        notes += ("two classes have the same mean",)
+    if np.unique(same).size < scatter.c:
+        scatter = scatter.merged_means(same)
+    null_dim = scatter.k - scatter.within_rank()
+    plain = Analysis(scatter, scatter, r, groups, groups, same, null_dim, notes=notes)
+    if null_dim < r:
+        return plain
+    found = _split_null(plain, r)
+    # About the data as they were given, before anything was rounded to zero.
+    exactly = found.null is not None and separated_exactly(plain.scatter, r, groups, RANK_TOLERANCE)
+    return replace(found, separated=exactly)
+
+
+def _split_null(found: Analysis, r: int) -> Analysis:
+    """Rotate the common null space to the end, and leave it out if it only makes ratios vacuous."""
+    q, inside = found.null_dim, found.scatter.within_rank()
+    turned = found.scatter.rotated(found.scatter.null_basis()).without_last(q)
+    alike = turned.equal_means(start=inside)
+    stuck = [part for group in found.groups for part in split(group, alike[group]) if part.size > 1]
+    same, groups = found.same, found.groups
+    if not stuck:
+        note = f"the class scatters share a null space of dimension {q}, in which all means differ"
+        null = NullSpace(turned, inside, [])
+        return Analysis(turned, turned, r, groups, groups, same, q, null, notes=(*found.notes, note))
+    if inside == 0:
+        return Analysis(turned, turned, r, groups, groups, same, q, notes=found.notes)
+    note = (
+        f"the class scatters share a null space of dimension {q}, on which some means agree: every "
+        "ratio is feasible there, as 0 >= delta·0, but none is attained"
+    )
+    null = NullSpace(turned, inside, stuck)
+    core = turned.rotated(np.eye(turned.k)[:, :inside])
+    return Analysis(turned, core, 1, stuck, groups, same, q, null, True, (*found.notes, note))
+
+
+def unbounded(found: Analysis, r: int) -> str:
+    """Say why the ratio is unbounded, and whether that is proved.
+
+    ``found``: what was found out about the data.
+    """
+    return (
+        f"the class scatters share a null space of dimension {found.null_dim} >= r = {r} on which all class "
+        f"means differ: the ratio is unbounded{'' if found.separated else JUDGED}"
+    )
+
+
+def scale_caveat(scatter: ClassScatter) -> str:
+    """Say so where coordinates differ in size by more than proofs can bridge; else nothing.
+
+    ``scatter``: what the problems are posed on.
+    """
+    powers = scatter.feature_powers()
+    spread = float(np.max(powers) / np.min(powers))
+    if spread <= WIDE:
+        return ""
+    return (
+        f"features differ in size by {math.log10(spread):.0f} orders of magnitude, more than proofs bridge: "
+        "bounds may stay loose, and the upper one infinite; scale the features"
+    )

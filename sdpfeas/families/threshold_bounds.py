@@ -24,7 +24,7 @@ from sdpfeas.verifier.repair import repaired_certificates, repaired_points
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
 
 if TYPE_CHECKING:
-    from sdpfeas.families.base import ParametricFamily
+    from sdpfeas.families.parametric_family import ParametricFamily
 
 #: Relative error of a root that only rounding explains.
 EXACT = 4.0 * UNIT
@@ -182,10 +182,10 @@ def prove_lower(family: ParametricFamily, point: Point, above: float) -> Bound |
 
     ``above``: bounds that are no higher are not worth a proof: minus infinity is one without.
     """
-    point = family.settled(point)
-    if family.estimate(point) <= above:
+    point = family.checked_projection(point)
+    if family.estimate_delta(point) <= above:
         return Bound(-math.inf, point)
-    best = family.reach(point)
+    best = family.largest_delta(point)
     missed = _missed(family, point, best)
     found = _prove_lower_near(family, point, best) if missed <= Tolerances().snap else None
     return found or (_prove_repaired(family, point, best) if missed <= REPAIRABLE else None)
@@ -200,7 +200,7 @@ def prove_upper(
     ``push``: how far, relative to its size, the bound may be moved outwards for a cheaper proof. ``below``:
     bounds that are no lower are not worth a proof: infinity is one without.
     """
-    y = family.mend(y)
+    y = family.normalise_multipliers(y)
     # Newton's last step leaves an error far below its length, so the push makes up for it.
     root = family.root(y, near, max(push, EXACT))
     if not math.isfinite(root.delta):
@@ -216,7 +216,7 @@ def _prove_lower_near(family: ParametricFamily, point: Point, best: float) -> Bo
 
     def prove(push: float) -> Bound | None:
         delta = float(best - push * scale)
-        placed = family.placed(point, delta)
+        placed = family.checked_point_at(point, delta)
         return Bound(delta, placed) if _holds(family, placed, delta) else None
 
     return _least(prove, [p for p in PUSHES if best - p * scale >= family.bracket[0]])
@@ -242,9 +242,9 @@ def _prove_repaired(family: ParametricFamily, point: Point, best: float) -> Boun
             problem = family.rounded_at(delta, 1)
         except ProblemError:
             continue
-        for candidate, _ in repaired_points(problem, family.placed(point, delta)):
+        for candidate, _ in repaired_points(problem, family.checked_point_at(point, delta)):
             if prove_point(problem, candidate, Tolerances()).proven:
-                better = _prove_lower_near(family, candidate, family.reach(candidate))
+                better = _prove_lower_near(family, candidate, family.largest_delta(candidate))
                 return better if better is not None else Bound(delta, candidate)
     return None
 
@@ -255,7 +255,7 @@ def _missed(family: ParametricFamily, point: Point, delta: float) -> float:
     if not equal.any() or not math.isfinite(delta):
         return 0.0
     problem = family.at(delta)
-    placed = family.placed(point, delta)
+    placed = family.checked_point_at(point, delta)
     size = np.max([np.linalg.norm(x) for x in placed]) * problem.norms + np.abs(problem.lower)
     off = np.abs(problem.apply(placed) - problem.lower)
     return float(np.max(off[equal] / np.maximum(size[equal], 1e-300)))
@@ -263,7 +263,7 @@ def _missed(family: ParametricFamily, point: Point, delta: float) -> float:
 
 def _prove_upper_near(family: ParametricFamily, y: FloatArray, root: Root, push: float) -> Bound | None:
     def prove(step: float) -> Bound | None:
-        z = family.weighed(y, root.delta + step)
+        z = family.checked_multipliers_at(y, root.delta + step)
         return Bound(root.delta + step, z) if _rules_out(family, z, root.delta + step) else None
 
     scale = max(abs(root.delta), 1e-6 * family.unit)
@@ -284,7 +284,8 @@ def _prove_upper_near(family: ParametricFamily, y: FloatArray, root: Root, push:
             problem = family.rounded_at(delta, -1)
         except ProblemError:
             continue
-        for candidate, _ in repaired_certificates(problem, family.weighed(y, delta), Tolerances()):
+        adapted = family.checked_multipliers_at(y, delta)
+        for candidate, _ in repaired_certificates(problem, adapted, Tolerances()):
             if prove_certificate(problem, candidate, Tolerances()).proven:
                 return Bound(delta, candidate)
     return None

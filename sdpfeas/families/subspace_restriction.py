@@ -20,8 +20,6 @@ from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows.base import frozen
 
-__all__ = ["LARGE", "MANY", "SPARE", "Subspaces", "davidson_pairs", "lifted", "spanned"]
-
 #: From this side on, with at least this many times as many dimensions as directions, subspaces are worth it.
 LARGE, MANY = 250, 6
 
@@ -42,7 +40,7 @@ INWARDS, FURTHER_INWARDS = 1e-12, 1e-15
 USED = 1e-4
 
 
-class Subspaces(ABC):
+class SubspaceRestriction(ABC):
     """What a search in subspaces asks of a family.
 
     ``r``: number of directions that points consist of. ``basis``: where the last search ended, for the next

@@ -2,7 +2,7 @@
 
 A parametric family is linear in a scalar ``delta``, and feasible for every ``delta`` up to a threshold
 ``delta*`` (it says why). Every point then proves a lower bound of ``delta*`` and every vector of multipliers
-an upper bound, whoever computed them and however well (:mod:`~sdpfeas.families.bounds`).
+an upper bound, whoever computed them and however well (:mod:`~sdpfeas.families.threshold_bounds`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from sdpfeas.cards.finder import PROBLEMS, is_path
 from sdpfeas.cards.loader import dropin_file, load_class
 from sdpfeas.cards.options import NoOptions, parse_options
 from sdpfeas.errors import CardError, ProblemError
-from sdpfeas.families.bounds import EXACT, Bound, Root, certificate_root, prove_lower, prove_upper
-from sdpfeas.families.subspaces import Subspaces
+from sdpfeas.families.subspace_restriction import SubspaceRestriction
+from sdpfeas.families.threshold_bounds import EXACT, Bound, Root, certificate_root, prove_lower, prove_upper
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import ConicProgram
@@ -433,9 +433,9 @@ class ParametricFamily(Family):
         """Multipliers to take first upper bounds from."""
         return []
 
-    def estimate(self, point: Point) -> float:
-        """Return about what :meth:`reach` returns, for less; never much below it."""
-        return self.reach(point)
+    def estimate_delta(self, point: Point) -> float:
+        """Return about what :meth:`largest_delta` returns, for less; never much below it."""
+        return self.largest_delta(point)
 
     def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
         """Points that multipliers suggest; none in general."""
@@ -494,14 +494,14 @@ class ParametricFamily(Family):
             except np.linalg.LinAlgError:
                 return None
 
-    def settle(self, point: Point) -> Point:
+    def project_point(self, point: Point) -> Point:
         """Move the blocks of a point onto their sets."""
         return tuple(
             block.project(x) if block.distance(x) > 0.0 else x
             for block, x in zip(self.sets, point, strict=True)
         )
 
-    def reach(self, point: Point) -> float:
+    def largest_delta(self, point: Point) -> float:
         """Return the largest ``delta`` whose inequality rows hold at a point, in plain arithmetic."""
         fixed = row_values(self._rows, point, self.m)
         slope = row_values(self._slopes, point, self.m)
@@ -517,17 +517,17 @@ class ParametricFamily(Family):
             best = min(best, float(np.min(room[binding] / loss[binding], initial=math.inf)))
         return best
 
-    def place(self, point: Point, delta: float) -> Point:
+    def point_at(self, point: Point, delta: float) -> Point:
         """Adapt the parts of a point that depend on ``delta``; as it is in general."""
         return point
 
-    def settled(self, point: Point) -> Point:
-        """What :meth:`settle` returns as a point of the family: of its shape, and exactly symmetric."""
-        return self._template.point(self.settle(point))
+    def checked_projection(self, point: Point) -> Point:
+        """Return :meth:`project_point` with shapes checked and matrices symmetrised."""
+        return self._template.point(self.project_point(point))
 
-    def placed(self, point: Point, delta: float) -> Point:
-        """What :meth:`place` returns as a point of the family: of its shape, and exactly symmetric."""
-        return self._template.point(self.place(point, delta))
+    def checked_point_at(self, point: Point, delta: float) -> Point:
+        """Return :meth:`point_at` with shapes checked and matrices symmetrised."""
+        return self._template.point(self.point_at(point, delta))
 
     # ------------------------------------------------------------ upper bounds
 
@@ -568,7 +568,7 @@ class ParametricFamily(Family):
             except np.linalg.LinAlgError:
                 return None
 
-    def mend(self, y: FloatArray) -> FloatArray:
+    def normalise_multipliers(self, y: FloatArray) -> FloatArray:
         """Scale multipliers to size one and set those of a forbidden sign to zero."""
         y = y * 2.0 ** -np.floor(np.log2(np.max(np.abs(y))))
         return np.where(sign_violation(self._template, y) > 0.0, 0.0, y)
@@ -593,30 +593,30 @@ class ParametricFamily(Family):
         start = self._start if math.isfinite(self.bracket[0]) or near is None else near
         return certificate_root(self.sets, fixed, slope, beta, beta_slope, start, self.unit, accuracy)
 
-    def weigh(self, y: FloatArray, delta: float) -> FloatArray:
+    def multipliers_at(self, y: FloatArray, delta: float) -> FloatArray:
         """Adapt the multipliers that depend on ``delta``; as they are in general."""
         return y
 
-    def weighed(self, y: FloatArray, delta: float) -> FloatArray:
-        """What :meth:`weigh` returns as multipliers of the family: one number per row."""
-        return self._template.multipliers(self.weigh(y, delta))
+    def checked_multipliers_at(self, y: FloatArray, delta: float) -> FloatArray:
+        """Return :meth:`multipliers_at` with its shape checked."""
+        return self._template.multipliers(self.multipliers_at(y, delta))
 
     # ------------------------------------------------------------ one program instead of a search
 
-    def homogenized(self) -> ConicProgram | None:
+    def conic_program(self) -> ConicProgram | None:
         """Return a program whose optimal value is ``delta*`` up to a factor; None if there is none."""
         return None
 
-    def subspaces(self) -> Subspaces | None:
+    def subspace_restriction(self) -> SubspaceRestriction | None:
         """Return what a search in subspaces needs, where dimensions are many; None if it does not pay."""
         return None
 
     def program_point(self, point: Point) -> Point:
-        """Map a point of :meth:`homogenized` to one of the family."""
+        """Map a point of :meth:`conic_program` to one of the family."""
         return point
 
     def program_multipliers(self, y: FloatArray) -> FloatArray:
-        """Map multipliers of :meth:`homogenized` to those of the family's rows."""
+        """Map multipliers of :meth:`conic_program` to those of the family's rows."""
         return y
 
     def describe(self) -> Mapping[str, Any]:

@@ -1,1 +1,0 @@
-"""WLDA as a parametric family: geometry of the data, formulations, bounds, degenerate cases."""
