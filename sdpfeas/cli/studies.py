@@ -35,11 +35,11 @@ class Format(StrEnum):
     md = "md"
 
 
-#: Verdicts in the table of a comparison: the sign, the same in ASCII, and its colour.
+#: Verdicts in the table of a comparison: the symbol of the report in Rich markup, one in ASCII, the colour.
 MARKS = {
     "feasible": ("✓", "+", "green"),
     "infeasible": ("✕", "-", "blue"),
-    "bracket": ("↔", "=", "green"),
+    "bracket": (r"\[ ]", r"\[ ]", "green"),
     "undecided": ("?", "?", "yellow"),
 }
 
