@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import sdpfeas as sf
 from sdpfeas.backends import inquiry as inquiries
+from sdpfeas.backends import scs as scs_backend
 from sdpfeas.backends.base import ALL_SETS
 from sdpfeas.backends.facial.exposing_vectors import Table, deepest, make_table
 from sdpfeas.deadline import Deadline
@@ -159,6 +160,32 @@ def test_rows_on_a_face_are_not_written_out_where_the_cone_solver_has_no_room(
     table = make_table(Faces.whole(integral_rows(rows, "stored")))
     with pytest.raises(LimitError, match="an auxiliary problem"):
         deepest(table, Deadline(None))
+
+
+def test_scs_takes_as_many_iterations_as_two_of_them_show_to_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks at its clock in every 25th only: gpp500-1 of SDPLIB took 13.5 s for a limit of 5 s."""
+    import scs
+
+    asked, real = [], scs.SCS
+
+    class Slow:
+        def __init__(self, *given: Any, max_iters: int, **settings: Any) -> None:
+            self.solver = real(*given, max_iters=max_iters, **settings)
+            asked.append(max_iters)
+
+        def solve(self) -> Any:
+            found = self.solver.solve()
+            time.sleep(0.04 * found["info"]["iter"])
+            found["info"]["solve_time"] += 40.0 * found["info"]["iter"]
+            return found
+
+    monkeypatch.setattr(scs, "SCS", Slow)
+    monkeypatch.setattr(scs_backend, "seconds", lambda *_: 0.04)
+    begin = time.perf_counter()
+    sf.solve(planted.feasible(np.random.default_rng(0), [sf.PSD(10)], rows=20).problem, "scs", time_limit=1.0)
+    assert time.perf_counter() - begin < allowed(1.0)
+    assert asked[0] == scs_backend.TRIAL_ITERATIONS
+    assert all(count < 25 for count in asked)
 
 
 @pytest.mark.usefixtures("little_memory")
@@ -403,6 +430,31 @@ def test_limits_hold_on_matrix_inequalities(n: int, tmp_path: Path) -> None:
 def test_limits_hold_on_sdplib(name: str, data_dir: Path) -> None:
     for side in ("lmi", "primal"):
         hold(sf.read_sdpa(data_dir / "sdplib" / f"{name}.dat-s", side=side))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["primal", "lmi"])
+def test_limits_hold_on_a_graph_partition(side: Any, tmp_path: Path) -> None:
+    """As gpp500-1 of SDPLIB: one long row, over which SCS's ordering takes seconds. In processor time."""
+    problem = sf.read_sdpa(sdplib_like.partition(tmp_path / "partition.dat-s"), side=side)
+    for name in ("scs", "auto"):
+        sf.solve(box(4), name)
+        for limit in (1.0, 5.0):
+            begin = time.process_time()
+            result = sf.solve(problem, name, time_limit=limit)
+            assert time.process_time() - begin < allowed(limit), (name, result.reason)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["primal", "lmi"])
+def test_optimum_keeps_its_limit_on_a_theta_number_of_1000_vertices(side: Any, tmp_path: Path) -> None:
+    """As thetaG51 of SDPLIB. In processor time."""
+    problem, objective = sf.read_problem(sdplib_like.theta(tmp_path / "theta.dat-s"), side)
+    assert objective is not None
+    for limit in (1.0, 5.0):
+        begin = time.process_time()
+        found = sf.optimum(problem, objective, time_limit=limit)
+        assert time.process_time() - begin < allowed(limit), found.reason
 
 
 @pytest.mark.slow
