@@ -21,9 +21,9 @@ def proven_bracket(family, tol=1e-3, rounds=15):
         bracket.offer_point(point)
     for y in family.initial_multipliers():
         bracket.offer_multipliers(y)
-        bracket.recover(y)
+        bracket.offer_recovered_points(y)
     for _ in range(rounds):
-        bracket.fresh = True
+        bracket.has_new_evidence = True
         bracket.refine()
     assert bracket.lower <= bracket.upper
     return bracket

@@ -410,11 +410,11 @@ class ParameterBracket(BisectionResult):
         """The bracket and how it came about, in one line."""
         proven = "proven" if self.proven else "not proven"
         return (
-            f"ParameterBracket: {self._ends()} "
+            f"ParameterBracket: {self._title()} "
             f"({proven}, {self.solves} solve(s), {self.time:.3g} s): {self.reason}"
         )
 
-    def _ends(self) -> str:
+    def _title(self) -> str:
         ends = (self.lower, self.upper) if self.feasible == "lower" else (self.upper, self.lower)
         return f"{self.name} = {ends[0]:.8g} is feasible, {ends[1]:.8g} is not"
 

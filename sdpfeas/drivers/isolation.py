@@ -1,4 +1,7 @@
-"""Run a backend in a process of its own, so that a hang, a crash or a leak costs one answer."""
+"""Run a backend in a child process, so that a hang, a crash or a memory leak costs one result only.
+
+:func:`run_isolated` is what ``solve(..., isolate=True)`` calls; :func:`answer` runs in the child.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,16 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.trials.trial import End, Limits, Trial
 from sdpfeas.trials.workers import run_once, run_shared
 
-#: Seconds a child may take to start, to import and to take the problem.
-START_LIMIT = 60.0
+#: Most seconds for a child to start, to import the backend and to unpickle the problem.
+START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a child is asked.
+    """A solve for a child process.
 
-    ``source``: where the class of the backend is found again; see :func:`source_of`. ``time_limit``:
-    seconds, from when the question was asked. ``rigorous``: whether only a rigorous or exact proof counts.
-    ``asked``: when, on the clock that all processes share. ``reading``: which numbers of the problem the
-    verdict is about. ``named``: whether ``source`` is what a user calls a solver instead: a path or a name.
+    ``source`` locates the class of the backend (:func:`source_of`), or is a name or path as a user writes it
+    if ``named``. ``time_limit`` counts from ``asked``, a time on the monotonic clock of all processes.
     """
 
     source: str
@@ -62,27 +63,23 @@ def run_isolated(
 ) -> tuple[Claim, dict[str, Any]]:
     """Run a solver in a child process; return its claim, and its name, version and options.
 
-    ``solver``: the solver, whose class is found again in the child, or what names one that only the child
-    may import. ``options``: options besides those of the solver. ``time_limit``: seconds. The start of the
-    child counts, but at least half of them are left to the backend. ``rigorous``: whether only a rigorous
-    or exact proof counts. ``reading``: which numbers of the problem the verdict is about. ``memory_limit``:
-    bytes that the child and all it starts may hold.
-
-    Raises ``BackendError``: if the backend cannot be found or made in the child.
+    ``solver`` is a name or path if only the child may import its code. The time limit includes the start of
+    the child, but at least half of it is left to the backend. ``memory_limit`` is in bytes. Raises
+    ``BackendError`` if the child cannot find or make the backend.
     """
     named = isinstance(solver, str)
     source = solver if isinstance(solver, str) else source_of(solver.kind)
     given = {**({} if isinstance(solver, str) else solver.options), **options}
     now = time.monotonic()
     question = Question(source, given, problem, time_limit, warm_start, rigorous, now, reading, named)
-    limits = Limits(memory=memory_limit, threads=None, setup=START_LIMIT)
+    limits = Limits(memory=memory_limit, threads=None, setup=START_SECONDS)
     trial = Trial("sdpfeas.drivers.isolation:answer", pickle.dumps(question), limits, source)
-    # Our own backends leave a process as they found it; what a stranger's does is over with the answer.
+    # The library's own backends leave a process reusable; for others the child ends with the result.
     run = run_shared(trial) if source.startswith("sdpfeas.") else run_once(trial)
     if run.log:
-        print(run.log, end="", file=sys.stderr)  # standard output is for answers
+        print(run.log, end="", file=sys.stderr)  # standard output is for results
     if run.end is End.ERROR and run.facts is None:
-        raise BackendError(f"backend {source!r} cannot be asked in a child process: {run.detail}")
+        raise BackendError(f"backend {source!r} cannot run in a child process: {run.detail}")
     about = run.facts or {}
     if run.end is End.DONE:
         return unpack_claim(run.value), about
@@ -92,9 +89,9 @@ def run_isolated(
 
 
 def answer(question: Question, start: Callable[..., None]) -> dict[str, Any]:
-    """Answer a question: the target of the trial that is an isolated solve."""
+    """Solve in the child process: the target of the trial."""
     if question.named:
-        backend = _available(find_solver(question.source).make(**question.options))
+        backend = make_available(find_solver(question.source), question.options)
     else:
         backend = find_backend(question.source, question.options)
     about = {
@@ -118,25 +115,24 @@ def answer(question: Question, start: Callable[..., None]) -> dict[str, Any]:
     return ask_plainly(backend, question.problem, inquiry)
 
 
-def _available(backend: FeasibilityBackend) -> FeasibilityBackend:
-    fine, why = backend.available()
-    if not fine:
-        raise BackendError(f"backend {backend.name!r} is not available: {why}")
+def make_available(solver: Solver, options: Mapping[str, Any]) -> FeasibilityBackend:
+    """Make a backend; raise ``BackendError`` if it cannot run here."""
+    backend = solver.make(**options)
+    available, reason = backend.available()
+    if not available:
+        raise BackendError(f"backend {backend.name!r} is not available: {reason}")
     return backend
 
 
 def ask_plainly(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> dict[str, Any]:
-    """Ask a backend; return its claim as plain data, for :func:`unpack_claim`.
-
-    ``inquiry``: what it is asked besides the problem.
-    """
+    """Run a backend; return its claim as plain data, for :func:`unpack_claim`."""
     return pack_claim(ask(backend, problem, inquiry))
 
 
 def source_of(kind: type[FeasibilityBackend]) -> str:
-    """Where another process finds a class again: its module, or the file of a drop-in, and its name.
+    """Locate a class for another process: its module or drop-in file, and its name.
 
-    Raises ``BackendError``: if no other process can find it.
+    Raises ``BackendError`` if no other process can import it.
     """
     module = sys.modules.get(kind.__module__)
     try:
@@ -145,14 +141,14 @@ def source_of(kind: type[FeasibilityBackend]) -> str:
         found = None
     if found is not kind or module is None or kind.__module__ == "__main__":
         raise BackendError(
-            f"class {kind.__qualname__} of {kind.__module__} cannot be found again in a child process: "
+            f"class {kind.__qualname__} of {kind.__module__} cannot be imported in a child process: "
             "define it at the top of a module that can be imported, or in a drop-in file"
         )
     return f"{dropin_file(kind) or kind.__module__}:{kind.__qualname__}"
 
 
 def find_backend(source: str, options: Mapping[str, Any]) -> FeasibilityBackend:
-    """Find the class of a backend again, import what it needs, and make it."""
+    """Import the class of a backend and the packages it requires, and make it."""
     place, _, name = source.rpartition(":")
     module = load_module(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     backend: FeasibilityBackend = attrgetter(name)(module)(**options)

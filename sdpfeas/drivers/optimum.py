@@ -28,8 +28,8 @@ from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.registry import Solver
 from sdpfeas.claims import Verdict
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.bisection import bisect
-from sdpfeas.drivers.bracket import Search, relative_gap
+from sdpfeas.drivers.bisection import run_bisection
+from sdpfeas.drivers.bracket import CLOSED, Search, relative_gap
 from sdpfeas.drivers.perturbed_programs import Programs
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import BackendError, LimitError, ProblemError
@@ -157,9 +157,6 @@ def _columns(problem: FeasibilityProblem) -> list[Any]:
         out.append(parts[0] if len(parts) == 1 else Stacked(parts))
     return out
 
-
-#: What is said where there is nothing left to do.
-CLOSED = "the bracket is as narrow as asked for"
 
 #: More rows than are looked at densely must hold no more entries than this to be looked at.
 FEW_ENTRIES = 100_000
@@ -514,7 +511,7 @@ def _bracketed(
 
     if not search.backend.maximises:
         raise BackendError(f"backend {search.backend.name!r} takes no objective")
-    with search.working():
+    with search.running():
         if isinstance(family, LmiLevels):
             return search, Programs(search, family.dual, family.dual_terms, again, family.evidence).run()
         return search, Programs(search, inner, terms, again).run()
@@ -532,19 +529,23 @@ def _by_levels(search: Search, reason: str) -> str:
     bracket = search.bracket
     if math.isfinite(bracket.lower) and math.isfinite(bracket.upper):
         return reason
-    left = search.deadline.limit
-    found = bisect(
+    inner = Search(
         search.family,
         search.solver,
-        tol=bracket.tol,
-        absolute_tol=bracket.floor,
-        time_limit=left,
-        lower=bracket.lower if math.isfinite(bracket.lower) else None,
-        upper=bracket.upper if math.isfinite(bracket.upper) else None,
+        bracket.tol,
+        bracket.absolute_tol,
+        search.deadline.limit,
+        None,
+        {},
     )
+    inner.start_from(
+        bracket.lower if math.isfinite(bracket.lower) else None,
+        bracket.upper if math.isfinite(bracket.upper) else None,
+        proven=True,
+    )
+    found = run_bisection(inner)
     if found.point is not None and found.lower > bracket.lower:
         bracket.lower, bracket.point = found.lower, found.point
     if found.certificate is not None and found.upper < bracket.upper:
         bracket.upper, bracket.certificate = found.upper, found.certificate
-    # The ends that the bisection was given are proved.
-    return found.cause
+    return found.reason

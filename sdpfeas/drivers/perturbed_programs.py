@@ -22,7 +22,7 @@ from sdpfeas.backends.inquiry import Inquiry, Progress
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.claims import Claim, Stop, Verdict
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.bracket import Bracket, Search, Watch
+from sdpfeas.drivers.bracket import WIDE, BoundListener, Bracket, Search
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.numerics.cost_estimate import limited
@@ -248,7 +248,7 @@ Candidates = tuple[Point | None, FloatArray | None]
 Evidence = Callable[[Point | None, FloatArray | None], Candidates]
 
 
-class LookingBack(Watch):
+class LookingBack(BoundListener):
     """A watch on a program whose evidence has to be made into that of the family.
 
     Earlier iterates of an interior-point method lie deeper inside than later ones. Where what it ends with
@@ -401,7 +401,7 @@ class Programs:
             return "closed"
         if not (math.isfinite(bracket.lower) and math.isfinite(bracket.upper)):
             return f"there may be no interior ({claim.stop})"
-        return f"{claim.stop}; the bracket is wider than asked for"
+        return f"{claim.stop}; {WIDE}"
 
     def _backends(self) -> list[FeasibilityBackend]:
         """Who is asked for moved programs: where the choice is free, another one after the first."""
@@ -505,7 +505,7 @@ class Programs:
         with np.errstate(all="ignore"):
             parts = [c * x for c, x in zip(self._terms, point, strict=True)]
             value, size = (sum(float(np.sum(part)) for part in each) for each in (parts, map(np.abs, parts)))
-            return value, max(bracket.tol * max(abs(value), ZERO * size), bracket.floor)
+            return value, max(bracket.tol * max(abs(value), ZERO * size), bracket.absolute_tol)
 
     def _ends(self, value: float) -> tuple[float, float]:
         """How far below a value of the program points are proved, and how far above it multipliers."""

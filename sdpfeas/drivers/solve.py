@@ -1,4 +1,4 @@
-"""``solve``: ask a backend, and take the verdict that was granted on what it found."""
+"""``solve``: decide one feasibility problem with a backend, and verify what the backend found."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sdpfeas.backends.inquiry import Callback, Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cards.loader import ForeignCode, own_code_only
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.isolation import run_isolated
-from sdpfeas.errors import BackendError, ClaimError, OptionError
+from sdpfeas.drivers.isolation import make_available, run_isolated
+from sdpfeas.errors import ClaimError, OptionError
 from sdpfeas.files import parse_size
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -21,7 +21,7 @@ from sdpfeas.verifier.results import Result
 
 
 class Evidence(Protocol):
-    """Anything that carries a point and multipliers: a Result, a Claim, a Check, a WarmStart."""
+    """An object with a point and dual multipliers: a Result, a Claim, a Check or a WarmStart."""
 
     @property
     def point(self) -> Any:
@@ -46,31 +46,35 @@ def solve(
     memory_limit: int | str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Answer a feasibility problem, with proof.
+    """Decide a feasibility problem or a cvxpy model, with proof.
+
+    The backend only claims; the verdict is granted by the verifier on the data as given. For a
+    ``cvxpy.Problem`` the constraints are decided and the objective is ignored. Values and dual values are set
+    on its variables and constraints, and the result also knows them by name.
 
     Parameters
     ----------
-    problem : FeasibilityProblem
+    problem : FeasibilityProblem or cvxpy.Problem
         The problem.
     solver : str, Path, type or Solver
-        Which backend to ask: its name, a card, a drop-in file, or a class.
+        The backend: its name, a solver card, a drop-in file, or a class.
     time_limit : float, optional
-        Seconds for everything, the proofs included. What is estimated to take longer than what is left is
-        not begun, and the reason says so.
+        Seconds for everything, proofs included. Work that is estimated to take longer than the time left is
+        not started, and the reason names it.
     warm_start : Result, Claim, Check or WarmStart, optional
-        Where to start from; ignored by backends that cannot.
+        Where to start from; ignored by backends without warm starts.
     callback : callable, optional
-        Called now and then with a :class:`Progress`; returning True stops the backend.
+        Called during the solve with a :class:`Progress`; returning True stops the backend.
     rigorous : bool
         Refuse a numeric verdict: only a rigorous or exact proof counts.
     reading : {"stored", "written"}
-        Whether the numbers of the problem stand for themselves, or for the decimals and fractions they were
+        The data that the verdict is about: binary64 data as given, or the decimals and fractions they were
         rounded from; see ``docs/verdicts.md``.
     isolate : bool
-        Run the backend in a child process: the time limit is then hard, and a crash costs nothing. The
-        first one takes about a second to start; for the library's own backends it is kept for a while.
+        Run the backend in a child process, so that the time limit is hard and a crash is survived. The first
+        child takes about a second to start; it is reused for the library's own backends.
     memory_limit : int or str, optional
-        With ``isolate``, bytes (or a size such as ``"4G"``) that the child and all it starts may hold.
+        With ``isolate``, bytes (or a size such as ``"4G"``) for the child and its descendants.
     options : mapping, optional
         Options of the backend.
 
@@ -84,22 +88,40 @@ def solve(
     BackendError
         If the solver cannot be found or cannot run here.
     OptionError
-        If an option is unknown or ill-typed.
+        If an option is unknown or of the wrong type.
+
+    Examples
+    --------
+    A positive semidefinite matrix of trace one has no off-diagonal entry of 0.6.
+
+    >>> import numpy as np, sdpfeas as sf
+    >>> builder = sf.ProblemBuilder()
+    >>> builder.block("X", sf.PSD(2))
+    >>> builder.row("trace", {"X": np.eye(2)}, equal=1.0)
+    >>> builder.row("corner", {"X": [[0, 0.5], [0.5, 0]]}, lower=0.6)
+    >>> result = sf.solve(builder.build(), rigorous=True)
+    >>> print(result.verdict)
+    infeasible
+
+    The same as a cvxpy model, with a corner that is possible:
+
+    >>> import cvxpy as cp
+    >>> X = cp.Variable((2, 2), PSD=True)
+    >>> model = cp.Problem(cp.Minimize(0), [cp.trace(X) == 1, X[0, 1] >= 0.4])
+    >>> print(sf.solve(model).verdict)
+    feasible
+    >>> bool(X.value[0, 1] >= 0.4)
+    True
     """
     if not isinstance(problem, FeasibilityProblem):
         raise ClaimError(f"solve needs a FeasibilityProblem, got {type(problem).__name__}")
     chosen_options = backend_options(options)
-    chosen: Solver | str = _found(solver, isolate)
-    backend = None
-    if isinstance(chosen, Solver):
-        backend = chosen.make(**chosen_options)
-        fine, why = backend.available()
-        if not fine:
-            raise BackendError(f"backend {backend.name!r} is not available: {why}")
+    chosen = _find_solver(solver, isolate)
+    backend = chosen if isinstance(chosen, str) else make_available(chosen, chosen_options)
     if isolate and callback is not None:
-        raise OptionError("a callback cannot reach into a child process: drop callback or isolate")
+        raise OptionError("a callback cannot be called from a child process: drop callback or isolate")
     if memory_limit is not None and not isolate:
-        raise OptionError("memory_limit needs isolate=True: only a child process can be held to it")
+        raise OptionError("memory_limit needs isolate=True: it is enforced on a child process only")
     memory = parse_size(memory_limit, "memory_limit") if isinstance(memory_limit, str) else memory_limit
     deadline = Deadline(time_limit)
     start = None
@@ -112,7 +134,7 @@ def solve(
         inquiry = Inquiry(
             problem, deadline=deadline, start=start, rigorous=rigorous, reading=reading, listener=callback
         )
-        if backend is None or isolate:
+        if isinstance(backend, str) or isolate:
             claim, about = run_isolated(
                 chosen, chosen_options, problem, time_limit, start,
                 rigorous=rigorous, reading=reading, memory_limit=memory,
@@ -122,20 +144,26 @@ def solve(
         solve_time = deadline.elapsed
         check = inquiry.settle(claim)
     wall_time = deadline.elapsed
+    if not isinstance(backend, str):
+        about = {
+            "backend": backend.name,
+            "version": backend.version(),
+            "options": backend.option_values(),
+        }
     return Result(
         check=check,
         claim=claim,
-        backend=str(about.get("backend", chosen)) if backend is None else backend.name,
-        version=str(about.get("version", "")) if backend is None else backend.version(),
-        options=dict(about.get("options", chosen_options)) if backend is None else backend.option_values(),
+        backend=str(about.get("backend", chosen)),
+        version=str(about.get("version", "")),
+        options=dict(about.get("options", chosen_options)),
         wall_time=wall_time,
         solve_time=solve_time,
         overshoot=0.0 if time_limit is None else max(wall_time - time_limit, 0.0),
     )
 
 
-def _found(solver: str | Path | type[FeasibilityBackend] | Solver, isolate: bool) -> Solver | str:
-    """The solver; the name of one whose code is not the library's where only a child process may run that."""
+def _find_solver(solver: str | Path | type[FeasibilityBackend] | Solver, isolate: bool) -> Solver | str:
+    """Find a solver; return its name if its code is not the library's and only a child may import it."""
     if not (isolate and isinstance(solver, (str, Path))):
         return find_solver(solver)
     try:
@@ -146,7 +174,7 @@ def _found(solver: str | Path | type[FeasibilityBackend] | Solver, isolate: bool
 
 
 def backend_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Check that ``options=`` is a mapping, and copy it."""
+    """Copy ``options=``; raise an error unless it is a mapping."""
     if options is not None and not isinstance(options, Mapping):
         raise OptionError(f"options must be a mapping of names to values, got {type(options).__name__}")
     return dict(options or {})

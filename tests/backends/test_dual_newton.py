@@ -12,7 +12,7 @@ from sdpfeas.backends.dual import dual_lbfgs
 from sdpfeas.backends.dual.ascent import Newton, curvature, solve_quadratic_model, suits, uniform_multipliers
 from sdpfeas.backends.dual.dual_function import DualFunction, Units
 from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs
-from sdpfeas.drivers.bracket import GAP_PER_MARGIN, Bracket, Watch
+from sdpfeas.drivers.bracket import GAP_PER_MARGIN, BoundListener, Bracket
 from sdpfeas.families import WLDA, planted
 from sdpfeas.problem.sets import BlockSet
 
@@ -208,11 +208,11 @@ def test_few_solves_and_steps_close_a_bracket(iris: WLDA, tol: float) -> None:
 
 def test_bounds_are_proved_when_the_gap_is_worth_it(iris: WLDA) -> None:
     bracket = Bracket(iris, 1e-3, 0.0)
-    watch = Watch(bracket, 5.0)
+    watch = BoundListener(bracket, 5.0)
     point, y = iris.initial_points()[1], iris.initial_multipliers()[0]
     away = abs(iris.estimate_delta(point) - 5.0) / 5.0
     assert not watch(sf.Progress(1, 0.0, point, y, gap=away))
     assert bracket.lower == -np.inf
     watch(sf.Progress(2, 0.0, point, y, gap=0.1 * away**2 / GAP_PER_MARGIN))
-    assert watch.told
+    assert watch.gap_reported
     assert np.isfinite([bracket.lower, bracket.upper]).all()

@@ -5,7 +5,7 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.backends.ipm.structured_embedding import StructuredEmbedding
-from sdpfeas.drivers.bracket import Bracket, Watch
+from sdpfeas.drivers.bracket import BoundListener, Bracket
 
 
 @pytest.fixture(scope="module")
@@ -15,8 +15,8 @@ def family() -> sf.families.WLDA:
     return sf.families.WLDA.from_data(rng.normal(size=(4, 9))[y] + rng.normal(size=(80, 9)), y)
 
 
-def watch_of(family, tol: float = 1e-6, delta: float | None = None) -> Watch:
-    return Watch(
+def watch_of(family, tol: float = 1e-6, delta: float | None = None) -> BoundListener:
+    return BoundListener(
         Bracket(family, tol, 0.0, *family.bracket), delta, family.program_point, family.program_multipliers
     )
 
@@ -56,7 +56,7 @@ def test_a_look_ahead_is_nearer_to_the_end_than_the_next_step(family) -> None:
 
 def test_glances_spare_steps_and_prove_the_same(family, monkeypatch) -> None:
     quick = sf.bisect(family, "auto", tol=1e-6)
-    monkeypatch.setattr(Watch, "awaits", lambda self, gap: False)
+    monkeypatch.setattr(BoundListener, "awaits", lambda self, gap: False)
     slow = sf.bisect(family, "auto", tol=1e-6)
     assert quick.converged
     assert quick.proven
@@ -72,7 +72,7 @@ def test_glances_are_for_one_program_without_equations(family) -> None:
     assert not watch_of(family).awaits(1e-3)
     assert not watch_of(family, delta=1.0).awaits(1e-12)
     problem = sf.families.LevelSet([sf.PSD(2)], [np.eye(2)[None]], [np.eye(2)[None]], [1.0], [1.0])
-    assert not Watch(Bracket(problem, 1e-6, 0.0), None).awaits(1e-12)
+    assert not BoundListener(Bracket(problem, 1e-6, 0.0), None).awaits(1e-12)
 
 
 @pytest.mark.parametrize("spoilt", ["nothing", "nan", "poor"])

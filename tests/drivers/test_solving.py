@@ -179,7 +179,7 @@ def test_isolation_of_a_class_that_nobody_finds() -> None:
 
         name = "inside"
 
-    with pytest.raises(sf.BackendError, match="cannot be found again in a child process"):
+    with pytest.raises(sf.BackendError, match="cannot be imported in a child process"):
         sf.solve(PROBLEM, Inside, isolate=True)
 
 
@@ -189,7 +189,7 @@ def test_isolation_of_a_class_of_the_main_module(tmp_path) -> None:
     found = subprocess.run(
         [sys.executable], input=script, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
-    assert "class Mine of __main__ cannot be found again in a child process" in found.stderr
+    assert "class Mine of __main__ cannot be imported in a child process" in found.stderr
 
 
 def test_isolation_runs_nothing_of_the_current_folder(tmp_path, monkeypatch) -> None:

@@ -132,7 +132,7 @@ def test_questions_about_the_least_of_linear_functions(monkeypatch: pytest.Monke
 def test_where_questions_on_subspaces_do_not_do_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = samples(0, 4, 30, 100)
     family, sides = WLDA.from_data(X, y, 2), asked_sides(monkeypatch)
-    monkeypatch.setattr("sdpfeas.drivers.bisection.ROUNDS", 1)
+    monkeypatch.setattr("sdpfeas.drivers.bisection.MAX_ROUNDS", 1)
     assert_proven(family, sf.bisect(family, "spectral-ipm", tol=1e-4))
     assert max(sides) == 30
     late = sf.bisect(family, "spectral-ipm", tol=1e-6, time_limit=1e-3)
@@ -143,7 +143,7 @@ def test_where_questions_on_subspaces_do_not_do_the_whole_does(monkeypatch: pyte
 def test_where_subspaces_do_not_do_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = samples(0, 4, 30, 100)
     family = WLDA.from_data(X, y, 2)
-    monkeypatch.setattr("sdpfeas.drivers.bisection.ROUNDS", 1)
+    monkeypatch.setattr("sdpfeas.drivers.bisection.MAX_ROUNDS", 1)
     assert_proven(family, sf.bisect(family, tol=1e-6))
     assert_proven(family, sf.one_shot(family, tol=1e-6))
     late = sf.bisect(family, tol=1e-6, time_limit=1e-3)
