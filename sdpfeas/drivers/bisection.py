@@ -48,8 +48,6 @@ from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.outcome import Proof
 
-Mode = Literal["certified", "paper"]
-
 #: Where in the bracket to solve, as shares of its width: the next one after each solve without progress.
 BRACKET_SHARES = (0.5, 0.8, 0.2, 0.95, 0.05)
 
@@ -83,7 +81,7 @@ def bisect(
     tol: float = 1e-3,
     lower: float | None = None,
     upper: float | None = None,
-    mode: Mode = "certified",
+    mode: Literal["certified", "paper"] = "certified",
     time_limit: float | None = None,
     callback: Callable[[Step], Any] | None = None,
     *,
@@ -168,7 +166,7 @@ def bisect(
     return run_bisection(search, mode)
 
 
-def run_bisection(search: Search, mode: Mode = "certified") -> BisectionResult:
+def run_bisection(search: Search, mode: Literal["certified", "paper"] = "certified") -> BisectionResult:
     """Bracket the threshold from the state of a search."""
     with search.running():
         try:
