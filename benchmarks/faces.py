@@ -1,9 +1,10 @@
-"""What solvers say about problems without interior, beside what is proved: the table of docs/faces.md.
+"""Compare solver statuses with proven verdicts on problems without strictly feasible point.
 
-Run as ``python benchmarks/faces.py FOLDER [SOLVER ...] [--every K] [--limit SECONDS]`` with a folder of Liu
-and Pataki's SeDuMi files. Every file (or every K-th of a kind) is asked, and two feasible twins of each weak
-one: the bounds are those of a point on its smallest face, made of integers or of floats. Solvers that are not
-installed are left out. All of them answer a problem one after the other, in processor time.
+The table is in docs/facial-reduction.md. Run as ``python benchmarks/faces.py FOLDER [SOLVER ...] [--every K]
+[--limit SECONDS]`` with a folder of Liu and Pataki's SeDuMi files. Every file (or every K-th of a class) is
+solved, and two feasible counterparts of each weakly infeasible one, whose bounds come from an integer or a
+floating-point matrix on the smallest face. Solvers that are not installed are skipped. All solvers run on a
+problem one after the other; times are processor times.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The documentation site; `make docs` builds it into site/ and takes warnings for errors."""
+"""Sphinx configuration. `make docs` builds the site into site/ and treats warnings as errors."""
 
 import sdpfeas
 
@@ -14,7 +14,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["README.md", "gallery/*"]
+exclude_patterns = ["gallery/*"]
 nitpicky = False
 
 html_theme = "furo"
@@ -25,7 +25,7 @@ myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_typehints = "none"  # the docstrings state the types
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 
@@ -43,11 +43,11 @@ sphinx_gallery_conf = {
 
 
 def _keep_colons(app, what, name, obj, options, lines):
-    """Keep Napoleon from taking the words before a colon for the type of a property."""
+    """Replace the first colon of a property, which Napoleon would parse as the end of a type."""
     if what == "property" and lines:
         lines[0] = lines[0].replace(": ", " – ", 1)
 
 
 def setup(app):
-    """Run before Napoleon, whose priority is 500."""
+    """Register the filter with a priority before that of Napoleon (500)."""
     app.connect("autodoc-process-docstring", _keep_colons, priority=400)

@@ -1,4 +1,4 @@
-"""Every command on the pages and in ``--help``, and every example about studies, is tried as it stands."""
+"""Commands on the pages and in ``--help`` run, links lead to files, and the modules that pages name exist."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ from sdpfeas.cli.app import app
 from sdpfeas.io.tables import read_samples
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("studies.md", "cli.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+#: Files that readers would write themselves.
+EXAMPLES = {("backend.md", "solvers/my_solver.py")}
 
 #: What the slow tests only parse: it takes hours or public data.
 ELSEWHERE = {"board", "data"}
@@ -102,6 +105,25 @@ def test_links_lead_somewhere() -> None:
             assert made or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_modules_named_on_the_pages_exist() -> None:
+    """Paths such as ``backends/auto.py`` are relative to the package or to the repository."""
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+    named = {
+        (page.name, path)
+        for page in pages
+        for path in re.findall(r"`([a-z_]+/[\w/]+\.py)`", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) >= 50
+    absent = {
+        each for each in named if not any((base / each[1]).exists() for base in (ROOT, ROOT / "sdpfeas"))
+    }
+    assert absent <= EXAMPLES, absent - EXAMPLES
+    architecture = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    for folder, entries in re.findall(r"^\| `(\w+/)` \| (.*) \|$", architecture, re.MULTILINE):
+        for name in re.findall(r"`([\w/]+(?:\.py|/))`", entries):
+            assert any((ROOT / "sdpfeas" / each / name).exists() for each in (folder, ".")), f"{folder}{name}"
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with what the page takes for granted."""
@@ -172,7 +194,9 @@ def test_commands_of_other_pages_and_of_the_help_run(folder: Path) -> None:
     samples = read_samples(folder / "data.csv", "kind")
     np.savez(folder / "data.npz", X=samples.X, y=samples.y)
     assert attempt(["sdpfeas", "new", "backend", "mine"], folder).returncode == 0
-    pages = [page.read_text(encoding="utf-8") for page in PAGES if page.stem not in ("board", "studies")]
+    pages = [
+        page.read_text(encoding="utf-8") for page in PAGES if page.stem not in ("board", "studies", "cli")
+    ]
     lines = [each for page in pages for each in commands(page)]
     lines += [(words, 0) for words in helped(typer.main.get_command(app))]
     ran = 0

@@ -1,4 +1,4 @@
-"""The walk through one solve that docs/architecture.md describes is the one that is taken."""
+"""The files that docs/architecture.md lists for one solve are entered in that order."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PACKAGE = ROOT / "sdpfeas"
 
 
 def documented() -> list[str]:
-    """The stations of the page, in their order."""
+    """Files listed in the table of the page, in order."""
     page = (ROOT / "docs" / "architecture.md").read_text()
-    section = page.split("## One solve, station by station")[1].split("\n## ")[0]
+    section = page.split("## One solve, step by step")[1].split("\n## ")[0]
     return re.findall(r"^\| `([\w/]+\.py)` \|", section, flags=re.MULTILINE)
 
 

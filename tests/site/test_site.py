@@ -1,4 +1,4 @@
-"""What the pages show runs as it stands, and the check of the built site can fail."""
+"""Examples on the pages run and print what the pages show; the check of the built site detects errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from look import look
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 README = DOCS.parent / "README.md"
 PAGES = sorted(DOCS.rglob("*.md"))
-RUN = [README, *(page for page in PAGES if page.stem != "studies")]  # those run in tests/test_docs.py
+RUN = [README, *(page for page in PAGES if page.stem != "studies")]  # that one runs in tests/test_docs.py
 
 
 def snippets(page: Path, language: str = "python") -> list[str]:
@@ -41,14 +41,14 @@ def test_snippets_run(
 
 def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "index.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"^([a-z/]+)$", index, re.MULTILINE))
-    pages = {p.relative_to(DOCS).with_suffix("").as_posix() for p in PAGES}
-    assert pages - {"README", "index"} <= listed
-    assert pages - {"README", "index"} <= set(re.findall(r"\(([a-z/]+)\.md\)", index))  # and in its table
+    listed = set(re.findall(r"^([a-z/-]+)$", index, re.MULTILINE))
+    pages = {p.relative_to(DOCS).with_suffix("").as_posix() for p in PAGES} - {"index"}
+    assert pages <= listed
+    assert pages <= set(re.findall(r"\(([a-z/-]+)\.md\)", index))  # and in its tables
 
 
 def test_first_pages_show_what_they_print() -> None:
-    for name in ("start", "howto/state", "howto/conflict", "howto/verify"):
+    for name in ("start", "facial-reduction", "howto/state", "howto/conflict", "howto/verify"):
         assert snippets(DOCS / f"{name}.md", "text"), name
 
 
