@@ -177,7 +177,7 @@ def scaled_twin(problem: FeasibilityProblem, factors: np.ndarray) -> Feasibility
     """Return the problem with every row in other units."""
     return FeasibilityProblem(
         problem.sets,
-        [None if rows is None else rows.scaled(factors) for rows in problem.rows],
+        [rows.scaled(factors) for rows in problem.rows],
         problem.lower * factors,
         problem.upper * factors,
     )

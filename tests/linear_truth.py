@@ -17,10 +17,7 @@ def entries(problem: sf.FeasibilityProblem) -> list[list[Fraction]]:
     """All rows over all entries of the blocks: vectors, or matrices of side one."""
     out = []
     for i in range(problem.m):
-        parts = [
-            [Fraction(0)] * block.n if rows is None else rows.exact_row(i).ravel().tolist()
-            for block, rows in zip(problem.sets, problem.rows, strict=True)
-        ]
+        parts = [rows.exact_row(i).ravel().tolist() for rows in problem.rows]
         out.append([entry for part in parts for entry in part])
     return out
 

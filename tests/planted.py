@@ -254,7 +254,7 @@ def exactly_feasible(problem: sf.FeasibilityProblem, point: Sequence[np.ndarray]
     for i in range(problem.m):
         value = Fraction(0)
         for rows, x in zip(problem.rows, parts, strict=True):
-            if rows is not None:
+            if not rows.empty:
                 value += sum((rows.exact_row(i) * x).ravel(), Fraction(0))
         low, high = float(problem.lower[i]), float(problem.upper[i])
         if np.isfinite(low) and value < Fraction(low):
@@ -279,7 +279,7 @@ def exactly_certified(problem: sf.FeasibilityProblem, y: np.ndarray) -> bool | N
                 return False
             beta += w * Fraction(bound)
     for block, rows in zip(problem.sets, problem.rows, strict=True):
-        if rows is None:
+        if rows.empty:
             continue
         g = sum((w * rows.exact_row(i) for i, w in enumerate(weights)), Fraction(0) * rows.exact_row(0))
         if isinstance(block, sf.PSD) and not exactly_psd(-g):
@@ -566,7 +566,7 @@ def rescaled_rows(problem: sf.FeasibilityProblem, factors: np.ndarray) -> sf.Fea
     """Every row and its bounds times a positive factor."""
     return sf.FeasibilityProblem(
         problem.sets,
-        [None if r is None else r.scaled(factors) for r in problem.rows],
+        [r.scaled(factors) for r in problem.rows],
         problem.lower * factors,
         problem.upper * factors,
         problem.row_names,
@@ -588,7 +588,7 @@ def rotated(problem: sf.FeasibilityProblem, turns: Sequence[np.ndarray | None]) 
     """Every matrix block in the coordinates of an orthogonal matrix (None: as it is); dense rows."""
     blocks: list[Any] = []
     for rows, turn in zip(problem.rows, turns, strict=True):
-        if rows is None or turn is None:
+        if rows.empty or turn is None:
             blocks.append(rows)
             continue
         full = np.array([rows.adjoint(unit) for unit in np.eye(problem.m)])

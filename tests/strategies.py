@@ -245,7 +245,7 @@ def problems(
 
 def everywhere(problem: sf.FeasibilityProblem, visit: Callable[[Rows], None]) -> None:
     """Visit all rows of a problem, those they are made of included."""
-    pending = [rows for rows in problem.rows if rows is not None]
+    pending = list(problem.rows)
     while pending:
         rows = pending.pop()
         visit(rows)

@@ -225,6 +225,10 @@ class Block:
         return self.low * g.trace() + width * sum(map(lambda v, share: v * share, diagonal, picked))
 
 
+#: A row that is zero on a block: no positions, no values.
+NO_ENTRIES = (np.zeros(0, dtype=int), zeros(0))
+
+
 def expand(rows: Any, width: int, read: Read = rational) -> Iterator[Row]:
     """Every row on one block, from what its storage kind stores."""
     _, arrays, children = rows.state()
@@ -244,7 +248,9 @@ def expand(rows: Any, width: int, read: Read = rational) -> Iterator[Row]:
         for a, b in pairwise(arrays["indptr"].tolist()):
             yield arrays["indices"][a:b], each(read, arrays["data"][a:b])
 
-    if rows.kind == "dense":
+    if rows.kind == "none":
+        yield from [NO_ENTRIES] * rows.m
+    elif rows.kind == "dense":
         yield from ((np.flatnonzero(row), each(read, row[row != 0.0])) for row in arrays["array"])
     elif rows.kind == "sparse":
         yield from sparse()
@@ -266,8 +272,8 @@ def expand(rows: Any, width: int, read: Read = rational) -> Iterator[Row]:
 
 
 def lined(rows: Any, count: int, width: int, read: Read) -> list[Row]:
-    """The same as a list of so many, empty ones where nothing is stored."""
-    lines = [(np.zeros(0, dtype=int), zeros(0))] * count if rows is None else list(expand(rows, width, read))
+    """Every row on one block, ``count`` of them, as a list."""
+    lines = list(expand(rows, width, read))
     if len(lines) != count:
         raise NotProved("there is another number of rows stored than there should be")
     return lines
@@ -275,7 +281,7 @@ def lined(rows: Any, count: int, width: int, read: Read) -> list[Row]:
 
 def held(rows: Any, width: int) -> int:
     """How many numbers the rows on one block come to."""
-    if rows is None:
+    if rows.kind == "none":
         return 0
     return rows.state()[1]["data"].size if rows.kind == "sparse" else rows.m * width
 
@@ -329,7 +335,7 @@ class Question:
         self.bounds = [tuple(read(v) if math.isfinite(v) else None for v in pair) for pair in ends]
         parts = list[Lines]()
         for block, rows, width in zip(self.sets, problem.rows, widths, strict=True):
-            lines = lined(rows, self.m, width, read) + lined(None, traces, width, read)
+            lines = lined(rows, self.m, width, read) + [NO_ENTRIES] * traces
             if block.trace is not None:
                 lines[len(self.bounds)] = (np.arange(0, width, block.n + 1), zeros(block.n) + 1)
                 self.bounds.append((block.trace, block.trace))

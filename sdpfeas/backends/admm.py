@@ -39,7 +39,7 @@ from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
-from sdpfeas.problem.rows import Rows, Sparse, Stacked
+from sdpfeas.problem.rows import NoRows, Rows, Sparse, Stacked
 from sdpfeas.problem.rows.matrix_view import vector_columns
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import FreeColumns
@@ -179,21 +179,21 @@ class Space:
     def _plain_gram(self) -> FloatArray:
         total = np.zeros((self.problem.m, self.problem.m))
         for rows, scale in zip(self.problem.rows, self.scales, strict=True):
-            if rows is not None:
+            if not rows.empty:
                 total += scale**2 * rows.gram()
         return total
 
     @property
     def gram_work(self) -> Work:
         """What ``gram`` takes."""
-        parts = (rows.gram_work for rows in self.problem.rows if rows is not None)
+        parts = (rows.gram_work for rows in self.problem.rows)
         return reduce(Work.plus, parts, Work(numbers=8.0 * float(self.problem.m) ** 2))
 
     def _along(self) -> FloatArray:
         """Column with which widening the cones changes ``AA'``: it is subtracted, times itself."""
         total = np.zeros(self.problem.m)
         for block, rows, scale in zip(self.problem.sets, self.problem.rows, self.scales, strict=True):
-            if block.cone and rows is not None:
+            if block.cone and not rows.empty:
                 total += scale * rows.apply(block.identity())
         return np.sqrt(self._kappa * (2.0 - self._kappa * self._side)) * total
 
@@ -212,7 +212,7 @@ class Space:
         parts = [
             (rows, scale, int(np.prod(rows.shape)))
             for rows, scale in zip(problem.rows, self.scales, strict=True)
-            if rows is not None
+            if not rows.empty
         ]
         count = 1 + sum(size for rows, _, size in parts if not _disjoint(rows))
         if 2 * count > problem.m:
@@ -455,10 +455,9 @@ class Equations:
         right = np.append(problem.lower[index], list(traces.values()))
         rows = [
             _with_traces(
-                None if rows is None else rows.select(index),
+                rows.select(index),
                 block,
                 list(traces).index(b) if b in traces else None,
-                index.size,
                 len(traces),
             )
             for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
@@ -478,16 +477,17 @@ class Equations:
         return tuple(symmetrize(x) if x.ndim == 2 else x for x in space.point(flat))
 
 
-def _with_traces(rows: Rows | None, block: BlockSet, own: int | None, m: int, traces: int) -> Rows | None:
+def _with_traces(rows: Rows, block: BlockSet, own: int | None, traces: int) -> Rows:
     """Rows of one block, followed by a row for every prescribed trace; its own is the ``own``-th of these."""
-    if traces == 0 or (rows is None and own is None):
+    if traces == 0:
         return rows
+    if rows.empty and own is None:
+        return NoRows(rows.m + traces, block.n, block.matrix)
     width = block.entries
-    head = Sparse(sp.csr_array((m, width)), block.n, block.matrix) if rows is None else rows
     tail = sp.lil_array((traces, width))
     if own is not None:
         tail[own, :] = block.identity().reshape(1, -1)
-    return Stacked([head, Sparse(tail.tocsr(), block.n, block.matrix)])
+    return Stacked([rows, Sparse(tail.tocsr(), block.n, block.matrix)])
 
 
 class Cleaner:
@@ -498,7 +498,7 @@ class Cleaner:
         parts = [
             sp.csr_array(vector_columns(rows))
             for block, rows in zip(problem.sets, problem.rows, strict=True)
-            if block.free and rows is not None
+            if block.free and not rows.empty
         ]
         self._columns = sp.hstack(parts, format="csr") if parts else None
         if self._columns is not None:
@@ -583,7 +583,7 @@ def looks_strict(problem: FeasibilityProblem, y: FloatArray) -> bool:
     """Whether the two sides of a certificate differ in the right direction."""
     gap = float(np.sum(problem.beta_terms(y)))
     for block, rows in zip(problem.sets, problem.rows, strict=True):
-        if rows is None or block.free:
+        if rows.empty or block.free:
             continue
         gap -= block.support(rows.adjoint(y))
     return gap > 0.0
@@ -593,8 +593,7 @@ def term_sizes(problem: FeasibilityProblem, point: Point) -> FloatArray:
     """Size of what the blocks add to every row."""
     total = np.zeros(problem.m)
     for rows, x in zip(problem.rows, point, strict=True):
-        if rows is not None:
-            total += np.abs(rows.apply(x))
+        total += np.abs(rows.apply(x))
     return total
 
 

@@ -439,11 +439,11 @@ def proof_work(problem: FeasibilityProblem) -> Work:
     total = problem.work.times(4.0).plus(Work(products=4.0 * cubes, cubes=cubes))
     equations = int(np.count_nonzero(problem.equality))
     if 0 < equations <= MAX_DENSE_ROWS:
-        parts = (rows.gram_work for rows in problem.rows if rows is not None)
+        parts = (rows.gram_work for rows in problem.rows)
         gram = reduce(Work.plus, parts, Work()).times((equations / problem.m) ** 2)
         total = total.plus(gram).plus(Work(products=float(equations) ** 3, cubes=0.5 * float(equations) ** 3))
     elif equations:
         # A sparse factor, where there is one: much more than the rows themselves, and less than a dense one.
-        stored = sum(rows.entries for rows in problem.rows if rows is not None)
+        stored = sum(rows.entries for rows in problem.rows)
         total = total.plus(Work(numbers=200.0 * min(stored, float(equations) ** 2)))
     return total

@@ -107,7 +107,7 @@ def describe_problem(problem: FeasibilityProblem) -> dict[str, Any]:
     equal = int(problem.equality.sum())
     return {
         "blocks": [
-            {"name": problem.block_name(b), **block.spec(), "rows": None if rows is None else rows.kind}
+            {"name": problem.block_name(b), **block.spec(), "rows": None if rows.empty else rows.kind}
             for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
         ],
         "rows": problem.m,

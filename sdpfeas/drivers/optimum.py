@@ -46,7 +46,7 @@ from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.presolve import join_split
 from sdpfeas.problem.reductions.redundant_rows import MAX_ROWS, Independent, independent_rows
 from sdpfeas.problem.reductions.split import Part, split_parts
-from sdpfeas.problem.rows import Sparse, Stacked
+from sdpfeas.problem.rows import Stacked
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.verifier.exact.vertices import exact_vertex, is_tiny_polyhedron
 from sdpfeas.verifier.outcome import Tolerances
@@ -148,12 +148,7 @@ def _columns(problem: FeasibilityProblem) -> list[Any]:
     """For every LMI its coefficients, one row for every unknown."""
     out = []
     for lmi in problem.lmis:
-        parts = [
-            Sparse(sp.csr_array((block.n, lmi.set.entries)), lmi.set.n, lmi.set.matrix)
-            if part is None
-            else part
-            for part, block in zip(lmi.coefficients, problem.sets, strict=True)
-        ]
+        parts = lmi.coefficients
         out.append(parts[0] if len(parts) == 1 else Stacked(parts))
     return out
 
@@ -480,7 +475,7 @@ def _constant(problem: FeasibilityProblem, begun: Deadline, solver: Any) -> Opti
 
 def _independent(problem: FeasibilityProblem, wanted: bool, begun: Deadline) -> Independent:
     """Without rows that follow from others, where that is quickly seen: they would leave nothing provable."""
-    entries = sum(rows.entries for rows in problem.rows if rows is not None)
+    entries = sum(rows.entries for rows in problem.rows)
     if wanted and (problem.m <= MAX_ROWS or entries <= FEW_ENTRIES):
         with limited(begun), suppress(LimitError):
             return independent_rows(problem)

@@ -197,8 +197,8 @@ class FantopeMaxMin(ParametricFamily):
         if not 0.0 < trace <= side:
             raise ProblemError(f"r must be positive and at most {side}, the side of the matrices; got {r!r}")
         self._box = SpectralBox(side, trace=trace)
-        rows = as_rows(matrices, self._box)
-        if rows is None or rows.m == 0:
+        rows = as_rows(matrices, self._box, 0)
+        if rows.m == 0:
             raise ProblemError("a minimum needs at least one matrix")
         self._terms = rows
         self._last: tuple[FloatArray, Maximiser] | None = None

@@ -16,7 +16,7 @@ from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.numerics.linalg import FloatArray, eigvalsh
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.rows import Dense, LowRank, Rows, Sparse, Stacked, as_rows
+from sdpfeas.problem.rows import Dense, LowRank, NoRows, Rows, Sparse, Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet, SpectralBox
 from sdpfeas.problem.validation import float_array
 
@@ -54,17 +54,14 @@ class LevelSet(ParametricFamily):
         block_names: Sequence[str] | None = None,
     ) -> None:
         low, high = float_array(lower, "lower"), float_array(upper, "upper")
-        self._objective = [as_rows(entry, block) for entry, block in zip(objective, sets, strict=True)]
-        self._constraints = [as_rows(entry, block) for entry, block in zip(rows, sets, strict=True)]
+        m = low.size
+        self._objective = [as_rows(entry, block, 1) for entry, block in zip(objective, sets, strict=True)]
+        self._constraints = [as_rows(entry, block, m) for entry, block in zip(rows, sets, strict=True)]
         self._bounds = low, high
         self._block_names = block_names
-        m = low.size
         super().__init__(
             sets,
-            [
-                _stacked(goal, part, block, m)
-                for goal, part, block in zip(self._objective, self._constraints, sets, strict=True)
-            ],
+            [_stacked(goal, part) for goal, part in zip(self._objective, self._constraints, strict=True)],
             [None] * len(sets),
             np.concatenate([[0.0], low]),
             np.concatenate([[np.inf], high]),
@@ -81,10 +78,7 @@ class LevelSet(ParametricFamily):
         problem = FeasibilityProblem(
             self.sets, self._constraints, *self._bounds, block_names=self._block_names
         )
-        objective = tuple(
-            np.zeros(block.shape) if goal is None else goal.adjoint(np.ones(1))
-            for goal, block in zip(self._objective, self.sets, strict=True)
-        )
+        objective = tuple(goal.adjoint(np.ones(1)) for goal in self._objective)
         return ConicProgram(problem, objective)
 
     def program_multipliers(self, y: FloatArray) -> FloatArray:
@@ -96,25 +90,17 @@ class LevelSet(ParametricFamily):
         return point
 
 
-def _stacked(goal: Rows | None, part: Rows | None, block: BlockSet, m: int) -> Rows | None:
-    if goal is None and part is None:
-        return None
-    first = _nothing(1, block) if goal is None else goal
-    if m == 0:
-        return first
-    rest = _nothing(m, block) if part is None else part
+def _stacked(first: Rows, rest: Rows) -> Rows:
+    m, n, matrix = first.m + rest.m, first.n, first.matrix
+    if first.empty and rest.empty:
+        return NoRows(m, n, matrix)
     if not (isinstance(first, Sparse) and isinstance(rest, Sparse)):
-        return Stacked([first, rest])
+        return Stacked([first, rest]) if rest.m else first
     # Many problems have thousands of blocks, and sp.vstack takes its time.
     a, b = first.array, rest.array
     ends = np.concatenate([a.indptr, a.indptr[-1] + b.indptr[1:]])
     both = (np.concatenate([a.data, b.data]), np.concatenate([a.indices, b.indices]), ends)
-    return Sparse.sound(sp.csr_array(both, shape=(m + 1, block.entries)), block.n, block.matrix)
-
-
-def _nothing(m: int, block: BlockSet) -> Sparse:
-    """Rows of zeros."""
-    return Sparse.sound(sp.csr_array((m, block.entries)), block.n, block.matrix)
+    return Sparse.sound(sp.csr_array(both, shape=(m, a.shape[1])), n, matrix)
 
 
 # ------------------------------------------------------------

@@ -79,13 +79,13 @@ class Line:
         return Sparse.sound(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
 
 
-def line_of(fixed: Rows | None, slope: Rows | None) -> Line | None:
+def line_of(fixed: Rows, slope: Rows) -> Line | None:
     """Rows that move without rounding, or None."""
-    if not isinstance(slope, Sparse) or slope.matrix or not isinstance(fixed, Sparse | None):
+    if not isinstance(slope, Sparse) or slope.matrix or not isinstance(fixed, Sparse):
         return None
     if not np.all(np.frexp(np.abs(slope.array.data))[0] == 0.5):  # powers of two only
         return None
-    if fixed is None:
+    if fixed.empty:
         return Line(np.zeros(slope.array.nnz), np.array(slope.array.data), slope.array)
     marks = [sp.csr_array((np.ones(a.nnz), a.indices, a.indptr), a.shape) for a in (fixed.array, slope.array)]
     # One entry for each of either; what is in both would be three.
@@ -101,21 +101,14 @@ def line_of(fixed: Rows | None, slope: Rows | None) -> Line | None:
     return Line(data[1.0], data[2.0], pattern)
 
 
-def row_values(rows: Sequence[Rows | None], point: Point, m: int) -> FloatArray:
+def row_values(rows: Sequence[Rows], point: Point, m: int) -> FloatArray:
     """Values of all rows at a point."""
-    out = np.zeros(m)
-    for part, x in zip(rows, point, strict=True):
-        if part is not None:
-            out += part.apply(x)
-    return out
+    return sum((part.apply(x) for part, x in zip(rows, point, strict=True)), np.zeros(m))
 
 
-def adjoints(rows: Sequence[Rows | None], sets: Sequence[BlockSet], y: FloatArray) -> Point:
+def adjoints(rows: Sequence[Rows], y: FloatArray) -> Point:
     """``A*y``, block by block."""
-    return tuple(
-        np.zeros(block.shape) if part is None else part.adjoint(y)
-        for part, block in zip(rows, sets, strict=True)
-    )
+    return tuple(part.adjoint(y) for part in rows)
 
 
 def column(start: int, stop: int, m: int, value: float = 1.0) -> Sparse:
@@ -317,12 +310,13 @@ class ParametricFamily(Family):
                 "the bound of an equality row must not depend on delta; "
                 "put delta on a block that another row fixes at 1"
             )
-        self._rows = [as_rows(entry, block) for entry, block in zip(rows, sets, strict=True)]
-        self._slopes = [as_rows(entry, block) for entry, block in zip(slopes, sets, strict=True)]
+        m = self._lower.size
+        self._rows = [as_rows(entry, block, m) for entry, block in zip(rows, sets, strict=True)]
+        self._slopes = [as_rows(entry, block, m) for entry, block in zip(slopes, sets, strict=True)]
         self._names = (row_names, block_names)
         #: Both maps of a block that has both, one after the other, so that they are stored once.
         self._both = [
-            Stacked([a, b]) if a is not None and b is not None else None
+            None if a.empty or b.empty else Stacked([a, b])
             for a, b in zip(self._rows, self._slopes, strict=True)
         ]
 
@@ -385,9 +379,9 @@ class ParametricFamily(Family):
         high = moved(self._upper, self._upper_slope, delta, -inward)
         return FeasibilityProblem(self.sets, rows, low, high, *self._names)
 
-    def _combined(self, b: int, delta: float) -> Rows | None:
+    def _combined(self, b: int, delta: float) -> Rows:
         fixed, slope, both = self._rows[b], self._slopes[b], self._both[b]
-        if slope is None or delta == 0.0:
+        if slope.empty or delta == 0.0:
             return fixed
         line = self._lines[b]
         if line is not None and line.exact_at(delta):
@@ -585,8 +579,8 @@ class ParametricFamily(Family):
         accuracy : float
             Relative error that is good enough; the root is then a little too low.
         """
-        fixed = adjoints(self._rows, self.sets, y)
-        slope = adjoints(self._slopes, self.sets, y)
+        fixed = adjoints(self._rows, y)
+        slope = adjoints(self._slopes, y)
         up, down = y > 0.0, y < 0.0
         beta = float(self._lower[up] @ y[up] + self._upper[down] @ y[down])
         beta_slope = float(self._lower_slope[up] @ y[up] + self._upper_slope[down] @ y[down])

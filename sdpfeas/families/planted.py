@@ -17,7 +17,7 @@ from sdpfeas.numerics.integer_matrices import identity, integral, kernel, soluti
 from sdpfeas.numerics.linalg import FloatArray, random_orthogonal, spectral_matrix, symmetrize
 from sdpfeas.problem.lmi import LMI, mirrored
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
+from sdpfeas.problem.rows import Combined, Dense, LowRank, NoRows, PairwiseDifference, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
 
 # ------------------------------------------------------------
@@ -191,12 +191,11 @@ def storage_for(block: BlockSet, storage: str) -> str:
     return storage if block.matrix or storage in VECTOR_STORAGE else "sparse"
 
 
-def values(problem_rows: Sequence[Rows | None], point: Sequence[FloatArray], m: int) -> FloatArray:
+def values(problem_rows: Sequence[Rows], point: Sequence[FloatArray], m: int) -> FloatArray:
     """Row values of a point before there is a problem."""
     total = np.zeros(m)
     for rows, x in zip(problem_rows, point, strict=True):
-        if rows is not None:
-            total += rows.apply(x)
+        total += rows.apply(x)
     return total
 
 
@@ -367,9 +366,9 @@ def _coefficients(rng: Generator, block: BlockSet, target: BlockSet, storage: st
 
 def _rows(
     rng: Generator, sets: Sequence[BlockSet], m: int, bounds: str, storage: str
-) -> tuple[list[Rows | None], np.ndarray]:
+) -> tuple[list[Rows], np.ndarray]:
     if m == 0:
-        return [None] * len(sets), np.zeros(0, dtype="<U2")
+        return [NoRows(0, block.n, block.matrix) for block in sets], np.zeros(0, dtype="<U2")
     return [random_rows(rng, b, m, storage_for(b, storage)) for b in sets], row_kinds(rng, bounds, m, m)
 
 
@@ -388,7 +387,7 @@ def feasible_lmis(
     parts, kind = _rows(rng, sets, rows, bounds, storage)
     value = np.zeros(rows)
     for part, x in zip(parts, point, strict=True):
-        value += 0.0 if part is None else part.stable_apply(x)
+        value += part.stable_apply(x)
     slack = np.where(kind == "=", 0.0, margin * rng.uniform(1.0, 3.0, rows) * (1.0 + np.abs(value)))
     lower = np.where(kind == "<", -np.inf, value - slack)
     upper = np.where(kind == ">", np.inf, value + slack)
@@ -426,7 +425,7 @@ def infeasible_lmis(
     goals = [polar_member(rng, block) for block in sets]
     table = [[_coefficients(rng, block, target, storage) for block in sets] for target in targets]
     for b, (block, part) in enumerate(zip(sets, parts, strict=True)):
-        missing = goals[b] - (0.0 if part is None else part.adjoint(y))
+        missing = goals[b] - part.adjoint(y)
         missing = missing - sum(c[b].apply(w).reshape(block.shape) for c, w in zip(table, own, strict=True))
         table[-1][b] = _shifted(table[-1][b], own[-1], mirrored(missing, block).reshape(-1))
     constants = [target.symmetrize(rng.normal(size=target.shape)) for target in targets]

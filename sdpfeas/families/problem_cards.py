@@ -163,11 +163,12 @@ class ProblemCard:
         times = self.bounds_denominator
         if times is None:
             return problem
-        rows = [None if part is None else times * matrix_of(part) for part in problem.rows]
-        held = [part.data for part in rows if part is not None]
+        rows = [times * matrix_of(part) for part in problem.rows]
+        held = [part.data for part in rows]
         if problem.lmis or any(np.any(v != np.rint(v)) or np.any(np.abs(v) > 2.0**53) for v in held):
             raise CardError(f"{self.source}: bounds_denominator is for rows of integers, without LMIs")
         bounds = np.rint(times * problem.lower), np.rint(times * problem.upper)
+        rows = [old if old.empty else new for old, new in zip(problem.rows, rows, strict=True)]
         return FeasibilityProblem(problem.sets, rows, *bounds, problem.row_names, problem.block_names)
 
 

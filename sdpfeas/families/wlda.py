@@ -495,7 +495,7 @@ class WLDA(ParametricFamily):
 
     # ------------------------------------------------------------ problems
 
-    def _combined(self, b: int, delta: float) -> Rows | None:
+    def _combined(self, b: int, delta: float) -> Rows:
         if self.formulation == "compact":
             return super()._combined(b, delta)
         return paper_rows(self._base, self._pairs.m, delta)

@@ -416,7 +416,7 @@ def write_cbf(
     out += _section("OBJACOORD", [np.column_stack([np.flatnonzero(flat), flat[flat != 0.0]])])
     if goal.offset:
         out += ["OBJBCOORD", repr(float(goal.offset)), ""]
-    parts = {b: as_sparse(problem.rows[b], problem.sets[b], problem.m)[source] for b in (*vectors, *matrices)}
+    parts = {b: as_sparse(problem.rows[b])[source] for b in (*vectors, *matrices)}
     out += _section("FCOORD", [_lower(parts[b], j, sides[j]) for j, b in enumerate(matrices)])
     if vectors:
         whole = sp.coo_array(sp.hstack([parts[b] for b in vectors]))

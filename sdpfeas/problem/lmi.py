@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -68,7 +69,7 @@ class LMI:
 
     set: BlockSet
     constant: FloatArray
-    coefficients: tuple[Rows | None, ...]
+    coefficients: tuple[Rows, ...]
     name: str | None = None
 
     def __init__(
@@ -97,7 +98,7 @@ class LMI:
         entries = listed(given, f"{where}: coefficients must be a list with one entry per block")
         put(self, "coefficients", tuple(self._part(b, e, where) for b, e in enumerate(entries)))
 
-    def _part(self, b: int, entry: Any, where: str) -> Rows | None:
+    def _part(self, b: int, entry: Any, where: str) -> Rows:
         try:
             if not (entry is None or isinstance(entry, Rows) or sp.issparse(entry)):
                 array = float_array(self.set.coordinates(entry), "coefficients")
@@ -105,11 +106,11 @@ class LMI:
                 entry = (
                     array.reshape(-1, *array.shape[2:]) if array.ndim == 2 + len(self.set.shape) else array
                 )
-            rows = as_rows(entry, self.set)
-            if rows is not None:
-                rows.require_representable()
-                if rows.value_range[1] > 1.0 and np.max(rows.norms_upper, initial=0.0) > LARGEST:
-                    raise ProblemError("coefficients are too large for floating point")
+            # The number of entries of an untouched block is not known before the LMI is part of a problem.
+            rows = as_rows(entry, self.set, 0)
+            rows.require_representable()
+            if rows.value_range[1] > 1.0 and np.max(rows.norms_upper, initial=0.0) > LARGEST:
+                raise ProblemError("coefficients are too large for floating point")
         except RowError as error:
             raise ProblemError(f"{where}, block {b}, entry {error.row}: {error.detail}") from None
         except ProblemError as error:
@@ -123,21 +124,20 @@ class LMI:
     @cached_property
     def work(self) -> Work:
         """What ``value`` takes, or ``adjoint``."""
-        parts = (rows.work for rows in self.coefficients if rows is not None)
+        parts = (rows.work for rows in self.coefficients)
         return reduce(Work.plus, parts, Work(numbers=float(self.set.entries)))
 
     @cached_property
     def norm(self) -> float:
         """Frobenius norm of all coefficients, about."""
-        parts = [float(np.linalg.norm(rows.norms_upper)) for rows in self.coefficients if rows is not None]
+        parts = [float(np.linalg.norm(rows.norms_upper)) for rows in self.coefficients]
         return float(np.linalg.norm(parts or [0.0]))
 
     def value(self, point: Iterable[FloatArray]) -> FloatArray:
         """``F(X)`` at a point."""
         total = np.array(self.constant)
         for rows, x in zip(self.coefficients, point, strict=True):
-            if rows is not None:
-                total += rows.adjoint(x.reshape(-1))
+            total += rows.adjoint(x.reshape(-1))
         return total
 
     def enclose(self, point: Iterable[FloatArray]) -> tuple[FloatArray, FloatArray]:
@@ -145,7 +145,7 @@ class LMI:
         total, radius = np.array(self.constant), np.zeros(self.set.shape)
         size, terms = np.abs(total), (total != 0.0).astype(np.int64)
         for rows, x in zip(self.coefficients, point, strict=True):
-            if rows is not None:
+            if not rows.empty:
                 value, error = rows.enclose_adjoint(x.reshape(-1))
                 total += value
                 size += np.abs(value)
@@ -156,17 +156,27 @@ class LMI:
         added = np.where(terms > 1, product_up(gamma(k), inflate(size, k)), 0.0)
         return total, sum_up(radius, added)
 
-    def adjoint(self, y: FloatArray, sets: Sequence[BlockSet]) -> tuple[FloatArray | None, ...]:
-        """``B*Y`` on every block; None where the LMI does not touch it."""
+    def adjoint(self, y: FloatArray, sets: Sequence[BlockSet]) -> tuple[FloatArray, ...]:
+        """``B*Y`` on every block; zero where the LMI does not touch it."""
         return tuple(
-            None if rows is None else mirrored(rows.apply(y), block)
+            np.zeros(block.shape) if rows.empty else mirrored(rows.apply(y), block)
             for rows, block in zip(self.coefficients, sets, strict=True)
         )
+
+    def on_blocks(self, sets: Sequence[BlockSet]) -> LMI:
+        """Return the LMI of a problem with these sets: coefficients of untouched blocks get their sizes."""
+        pairs = list(zip(self.coefficients, sets, strict=True))
+        if not any(rows.empty and rows.m != block.entries for rows, block in pairs):
+            return self
+        parts = tuple(as_rows(None, self.set, block.entries) if rows.empty else rows for rows, block in pairs)
+        placed = copy.copy(self)
+        object.__setattr__(placed, "coefficients", parts)
+        return placed
 
     def __repr__(self) -> str:
         """Name, set, and how many blocks take part."""
         name = "" if self.name is None else f"{visible(self.name)}: "
-        kinds = [rows.kind for rows in self.coefficients if rows is not None]
+        kinds = [rows.kind for rows in self.coefficients if not rows.empty]
         return f"LMI {name}{self.set.described()}, {', '.join(kinds) or 'no'} coefficients"
 
 
@@ -213,7 +223,7 @@ def checked_lmis(
                 "give one per set, None where the block takes no part"
             )
         for block, rows, called in zip(sets, lmi.coefficients, block_names, strict=True):
-            if rows is None:
+            if rows.empty:
                 continue
             if rows.m != block.entries:
                 raise ProblemError(
@@ -225,7 +235,7 @@ def checked_lmis(
                     f"LMI {name}, block {called}: the coefficients of mirrored entries differ; "
                     "pass (B_pq + B_qp) / 2 for both"
                 )
-    return out
+    return tuple(lmi.on_blocks(sets) for lmi in out)
 
 
 def require_no_lmis(problem: Any, what: str) -> None:

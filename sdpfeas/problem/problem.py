@@ -61,8 +61,8 @@ def _hash_array(digest: Any, array: np.ndarray) -> None:
     digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
 
 
-def _hash_rows(digest: Any, rows: Rows | None) -> None:
-    if rows is None:
+def _hash_rows(digest: Any, rows: Rows) -> None:
+    if rows.empty:
         digest.update(b"none")
         return
     numbers, arrays, children = rows.state()
@@ -109,7 +109,7 @@ class FeasibilityProblem:
     """
 
     sets: tuple[BlockSet, ...]
-    rows: tuple[Rows | None, ...]
+    rows: tuple[Rows, ...]
     lower: FloatArray
     upper: FloatArray
     row_names: tuple[str, ...] | None
@@ -155,14 +155,13 @@ class FeasibilityProblem:
         shown = [self.block_name(b) for b in range(len(self.sets))]
         put(self, "lmis", checked_lmis(lmis, self.sets, shown, self.row_names))
 
-    def _checked_rows(self, b: int, entry: Any, m: int) -> Rows | None:
+    def _checked_rows(self, b: int, entry: Any, m: int) -> Rows:
         try:
-            rows = as_rows(entry, self.sets[b])
+            rows = as_rows(entry, self.sets[b], m)
             # First of all, since what comes next takes memory for every row.
-            if rows is not None and rows.m != m:
+            if rows.m != m:
                 raise ProblemError(f"{rows.m} rows, but lower and upper have {m} entries")
-            if rows is not None:
-                rows.require_representable()
+            rows.require_representable()
         except RowError as error:
             row = self.row_name(error.row) if error.row < m else error.row
             raise ProblemError(f"block {self.block_name(b)}, row {row}: {error.detail}") from None
@@ -223,30 +222,26 @@ class FeasibilityProblem:
     @cached_property
     def work(self) -> Work:
         """What ``apply`` takes, with the values of the LMIs, or ``adjoint``."""
-        parts = [rows.work for rows in self.rows if rows is not None]
+        parts = [rows.work for rows in self.rows]
         return reduce(Work.plus, [*parts, *(lmi.work for lmi in self.lmis)], Work())
 
     @cached_property
     def block_norms(self) -> FloatArray:
         """Frobenius norm of every row on every block, shape (blocks, m)."""
         need("the norms of the rows", *self._norm_work)
-        out = np.array([np.zeros(self.m) if r is None else r.norms() for r in self.rows])
-        out = out.reshape(len(self.sets), self.m)
+        out = np.array([rows.norms() for rows in self.rows]).reshape(len(self.sets), self.m)
         return np.asarray(sealed(out))
 
     @cached_property
     def upper_norms(self) -> FloatArray:
         """Proven upper bounds of ``block_norms``."""
         need("the norms of the rows", *self._norm_work)
-        out = np.zeros((len(self.sets), self.m))
-        for b, rows in enumerate(self.rows):
-            if rows is not None:
-                out[b] = rows.norms_upper
+        out = np.array([rows.norms_upper for rows in self.rows]).reshape(len(self.sets), self.m)
         return np.asarray(sealed(out))
 
     @property
     def _norm_work(self) -> Work:
-        return reduce(Work.plus, (rows.norm_work for rows in self.rows if rows is not None), Work())
+        return reduce(Work.plus, (rows.norm_work for rows in self.rows), Work())
 
     def row_name(self, i: int) -> str:
         """Name of row ``i``, fit to be shown; its index where rows have no names."""
@@ -308,28 +303,24 @@ class FeasibilityProblem:
         """Row values ``A(X)``."""
         total = np.zeros(self.m)
         for rows, x in zip(self.rows, point, strict=True):
-            if rows is not None:
-                total += rows.apply(x)
+            total += rows.apply(x)
         return total
 
     def stable_apply(self, point: Point) -> FloatArray:
         """Row values ``A(X)`` by the routes with the small error bounds, where accuracy comes first."""
         total = np.zeros(self.m)
         for rows, x in zip(self.rows, point, strict=True):
-            if rows is not None:
-                total += rows.stable_apply(x)
+            total += rows.stable_apply(x)
         return total
 
     def adjoint(self, y: FloatArray) -> Point:
         """Weighted sum of the rows, ``A*y``, and of the coefficients of the LMIs, one array per block."""
         y, own = self.split(y)
-        out = [
-            np.zeros(block.shape) if rows is None else rows.adjoint(y)
-            for block, rows in zip(self.sets, self.rows, strict=True)
-        ]
+        out = [rows.adjoint(y) for rows in self.rows]
         for lmi, values in zip(self.lmis, own, strict=True):
             for b, part in enumerate(lmi.adjoint(values, self.sets)):
-                out[b] = out[b] if part is None else out[b] + part
+                if not lmi.coefficients[b].empty:
+                    out[b] = out[b] + part
         return tuple(out)
 
     def beta_terms(self, y: FloatArray) -> FloatArray:
@@ -373,7 +364,7 @@ class FeasibilityProblem:
         """Return the problem with only the rows of the given indices, or those a mask marks."""
         index = row_index(index, self.m)
         names = None if self.row_names is None else [self.row_names[i] for i in index]
-        rows = [None if r is None or index.size == 0 else r.select(index) for r in self.rows]
+        rows = [rows.select(index) if index.size else None for rows in self.rows]
         return FeasibilityProblem(
             self.sets, rows, self.lower[index], self.upper[index], names, self.block_names, self.lmis
         )
@@ -414,7 +405,7 @@ class FeasibilityProblem:
         head = f"FeasibilityProblem: {len(self.sets)} block(s), {self.m} row(s)"
         lines = [f"{head} ({equal} equality, {self.m - equal} inequality)"]
         for b, (block, rows) in enumerate(zip(self.sets, self.rows, strict=True)):
-            touch = "no rows" if rows is None else f"{rows.kind} rows"
+            touch = "no rows" if rows.empty else f"{rows.kind} rows"
             if b == SHOWN_BLOCKS:
                 lines.append(f"  … and {len(self.sets) - b} more")
                 break

@@ -94,8 +94,8 @@ def _unpack_lmi(spec: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray]
     return LMI(block, arrays[f"{prefix}.constant"], parts, spec["name"])
 
 
-def _pack(rows: Rows | None, prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, Any] | None:
-    if rows is None:
+def _pack(rows: Rows, prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, Any] | None:
+    if rows.empty:
         return None
     numbers, own, children = rows.state()
     for name, array in own.items():

@@ -123,7 +123,7 @@ def _sets(problem: FeasibilityProblem, y: FloatArray) -> list[Conflict]:
             size = float(np.linalg.norm(part / top))
             terms = float(np.abs(rows) @ (problem.block_norms[b] / top))
             for lmi, multiplier in zip(problem.lmis, own, strict=True):
-                if lmi.coefficients[b] is not None:
+                if not lmi.coefficients[b].empty:
                     terms += float(np.linalg.norm(multiplier)) * (lmi.norm / top)
             if not block.free and size > CANCELLED * terms:
                 found.append(Conflict(None, problem.block_name(b), -scale * part, size, "set", b))

@@ -243,7 +243,7 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
     touched = [
         (b, rows.select(index))
         for b, rows in enumerate(problem.rows)
-        if rows is not None and np.any(problem.block_norms[b][index] > 0.0)
+        if not rows.empty and np.any(problem.block_norms[b][index] > 0.0)
     ]
     movable = []
     for b, rows in touched:
@@ -297,7 +297,7 @@ class FreeColumns:
         self._parts = [
             rows
             for block, rows in zip(problem.sets, problem.rows, strict=True)
-            if block.free and rows is not None
+            if block.free and not rows.empty
         ]
         enclosed = [rows.enclose_adjoint(y) for rows in self._parts]
         #: Upper bounds of |A*y| on the free entries.
@@ -412,6 +412,5 @@ class FreeColumns:
         The others provably stay as they are: no row touches them whose multiplier may move.
         """
         rows = self._problem.rows[b]
-        assert rows is not None
         # Not ``> 0``: what is not a number proves nothing.
         return rows.magnitude_adjoint_upper(self.weight) != 0.0

@@ -85,7 +85,7 @@ def fits_balls(problem: FeasibilityProblem) -> bool:
         return False
     # Boxes, and shadows of matrices, are left out.
     kinds = all(block.free or (block.cone and (block.matrix or block.entrywise)) for block in problem.sets)
-    stored = all(rows is None or only_stored(rows) for rows in problem.rows)
+    stored = all(only_stored(rows) for rows in problem.rows)
     return kinds and stored and _products(problem) <= MOST_PRODUCTS
 
 
@@ -112,8 +112,7 @@ class Precise:
         with many_bits():
             lines: list[list[Any]] = [[] for _ in range(program.problem.m + 1)]
             for b, (rows, root) in enumerate(zip(program.problem.rows, roots, strict=True)):
-                size = program.problem.sets[b].entries
-                written = np.zeros((program.problem.m, size)) if rows is None else matrix_of(rows).toarray()
+                written = matrix_of(rows).toarray()
                 both = np.vstack([written, program.objective[b].reshape(1, -1)])
                 for line, part in zip(lines, _seen(both, root), strict=True):
                     line.extend(part)

@@ -31,7 +31,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, si
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.redundant_rows import screen
 from sdpfeas.problem.reductions.row_scaling import power_of_two
-from sdpfeas.problem.rows import Dense, Rows
+from sdpfeas.problem.rows import Dense, NoRows, Rows
 from sdpfeas.problem.rows.matrix_view import dense_columns, vector_columns
 from sdpfeas.problem.sets import BlockSet, Free
 from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
@@ -102,7 +102,7 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
     own_rows = [
         (b, rows)
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
-        if block.free and rows is not None
+        if block.free and not rows.empty
     ]
     count = sum(problem.sets[b].n for b, _ in own_rows)
     if not 0 < problem.m * count <= MAX_DENSE_ROWS**2:
@@ -129,7 +129,7 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
         own = np.flatnonzero(keep[start : start + part.shape[1]])
         start += part.shape[1]
         sets[b] = Free(max(own.size, 1))
-        rows_out[b] = Dense(part[:, own]) if own.size else None
+        rows_out[b] = Dense(part[:, own]) if own.size else NoRows(problem.m, 1, matrix=False)
     return FeasibilityProblem(sets, rows_out, problem.lower, problem.upper)
 
 
@@ -158,7 +158,7 @@ def check_point(
                 share = apart / size if size > 0.0 else math.inf
                 return refuse(f"block {problem.block_name(b)} is outside its set by {share:.3g} of its size")
             drift += apart * problem.upper_norms[b]
-        if rows is not None:
+        if not rows.empty:
             part = rows.stable_apply(x)
             value += part
             noise += gamma(rows.depths[0]) * _norm(x) * problem.upper_norms[b]
@@ -240,8 +240,7 @@ def _rounding(problem: FeasibilityProblem, point: Point, index: np.ndarray) -> F
     out = np.zeros(index.size)
     if index.size:
         for rows, x in zip(problem.rows, point, strict=True):
-            if rows is not None:
-                out += rows.select(index).enclose_apply(x)[1]
+            out += rows.select(index).enclose_apply(x)[1]
     return out
 
 
@@ -290,7 +289,7 @@ def _cancelled(
     slight = _slight(tolerances)
     equal = problem.equality[index]
     for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
-        if rows is None:
+        if rows.empty:
             continue
         reach = problem.upper_norms[b][index] * _size(block, x)
         if block.bounded:
@@ -342,7 +341,7 @@ def check_certificate(
         if not outcome.proven and all(
             _excess(block, rows, y) <= tolerances.rounding
             for block, rows in zip(problem.sets, problem.rows, strict=True)
-            if block.free and rows is not None
+            if block.free and not rows.empty
         ):
             reduced = without_redundant_columns(problem)
             if reduced is not None:
@@ -352,7 +351,7 @@ def check_certificate(
     gap, scale, noise = float(np.sum(terms)), float(np.sum(np.abs(terms))), terms.size * TINY
     most = tolerances.residual * _decisive_size(problem, y, terms)
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        if rows is None:
+        if rows.empty:
             continue
         g = rows.stable_adjoint(y)
         if not np.isfinite(g).all():
@@ -392,7 +391,7 @@ def _decisive_size(problem: FeasibilityProblem, y: FloatArray, terms: FloatArray
 def _has_unbounded_psd(problem: FeasibilityProblem) -> bool:
     # A PSD block of side one is a non-negative number: no weak infeasibility there.
     return any(
-        block.cone and not block.polyhedral and rows is not None
+        block.cone and not block.polyhedral and not rows.empty
         for block, rows in zip(problem.sets, problem.rows, strict=True)
     )
 

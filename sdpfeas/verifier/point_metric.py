@@ -502,7 +502,7 @@ class MetricSystem:
             return out
         for part in self.parts:
             rows = problem.rows[part.block]
-            if rows is not None and np.any(problem.upper_norms[part.block][index] > 0.0):
+            if not rows.empty and np.any(problem.upper_norms[part.block][index] > 0.0):
                 out[index] = sum_up(out[index], part.written(rows.select(index)).norms)
         return out
 
@@ -529,7 +529,7 @@ def metric_system(problem: FeasibilityProblem, point: Point) -> MetricSystem | N
     touched = {
         b: rows
         for b, rows in enumerate(problem.rows)
-        if rows is not None and index.size and np.any(problem.block_norms[b][index] > 0.0)
+        if not rows.empty and index.size and np.any(problem.block_norms[b][index] > 0.0)
     }
     sides = np.array([_side(problem.sets[b]) or 0 for b in touched], dtype=np.float64)
     width = sum(problem.sets[b].n for b in touched if problem.sets[b].entrywise) + float(np.sum(sides**2))

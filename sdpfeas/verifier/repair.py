@@ -115,7 +115,7 @@ def _plain_system(problem: FeasibilityProblem, point: Point) -> CorrectionSystem
         return None
     parts = []
     for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
-        if rows is None or not np.any(problem.block_norms[b][index] > 0.0):
+        if rows.empty or not np.any(problem.block_norms[b][index] > 0.0):
             continue
         size = float(np.max(np.abs(x), initial=0.0))
         size = size if size > 0.0 else 1.0
@@ -220,7 +220,7 @@ def _fit_vectors(
     vectors = {
         b: rows
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
-        if block.entrywise and rows is not None
+        if block.entrywise and not rows.empty
     }
     blocks = list(vectors)
     columns = sum(problem.sets[b].n for b in blocks)
@@ -376,7 +376,7 @@ def _box_supports(problem: FeasibilityProblem, y: FloatArray) -> float:
     return sum(
         block.support(rows.adjoint(y))
         for block, rows in zip(problem.sets, problem.rows, strict=True)
-        if block.bounded and rows is not None
+        if block.bounded and not rows.empty
     )
 
 
@@ -384,7 +384,7 @@ def _trim_nonneg(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | Non
     """Shrink the multipliers behind positive entries of ``A*y`` on Nonneg blocks until these vanish."""
     changed = False
     for block, rows in zip(problem.sets, problem.rows, strict=True):
-        if not (block.entrywise and block.cone) or rows is None:
+        if not (block.entrywise and block.cone) or rows.empty:
             continue
         near = np.flatnonzero(rows.adjoint(y) > -1e-13 * (np.abs(y) @ np.asarray(rows.norms())))
         if near.size == 0:
@@ -416,7 +416,7 @@ def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
     parts = [
         (block, rows)
         for block, rows in zip(problem.sets, problem.rows, strict=True)
-        if rows is not None and not block.bounded
+        if not rows.empty and not block.bounded
     ]
     if all(block.entrywise for block, _ in parts):
         return None
@@ -467,7 +467,7 @@ def _shift(problem: FeasibilityProblem, y: FloatArray, w: FloatArray, push: floa
     """Return ``y - s·w`` with the least ``s`` that makes ``A*y`` negative by more than rounding."""
     step = 0.0
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        if rows is None or not block.cone:
+        if rows.empty or not block.cone:
             continue
         top = float(np.max(block.spectrum(rows.adjoint(y))))
         bottom = float(np.min(block.spectrum(rows.adjoint(w))))

@@ -92,7 +92,7 @@ def enclose_rows(problem: FeasibilityProblem, point: Point) -> tuple[FloatArray,
     """Row values with proven radii, and the size of the terms that add up to them."""
     total, radius, size = (np.zeros(problem.m) for _ in range(3))
     for rows, x in zip(problem.rows, point, strict=True):
-        if rows is not None:
+        if not rows.empty:
             value, error = rows.enclose_apply(x)
             total += value
             size += np.abs(value)
@@ -124,7 +124,7 @@ def _prove_with(
     for b, apart in system.starts(point).items():
         rows = problem.rows[b]
         moved[b] = norm_upper(apart)
-        drift = drift if rows is None else sum_up(drift, rows.magnitude_apply_upper(apart))
+        drift = drift if rows.empty else sum_up(drift, rows.magnitude_apply_upper(apart))
     local = 0.0
     if equal.any():
         off = np.abs(value[equal] - problem.lower[equal])
@@ -203,7 +203,7 @@ def prove_certificate(
     beta = sum_lower(terms, float(sum_up(slip, lost)))
     support_total, scale = 0.0, float(np.sum(np.abs(terms)))
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        if rows is None or block.free:
+        if rows.empty or block.free:
             continue
         g, error = rows.enclose_adjoint(y)
         if not (np.isfinite(g).all() and np.isfinite(error).all()):

@@ -42,7 +42,7 @@ def lmi_slip(lmi: LMI, moved: list[float | FloatArray]) -> float:
     """
     total = 0.0
     for rows, step in zip(lmi.coefficients, moved, strict=True):
-        if rows is not None and np.any(step):
+        if not rows.empty and np.any(step):
             total = float(sum_up(total, norm_upper(product_up(rows.norms_upper, step))))
     return total
 
@@ -70,11 +70,11 @@ class LmiMultipliers:
         """``A*y + B*Y`` on one block, with a proven radius for every entry."""
         block, rows = self.problem.sets[b], self.problem.rows[b]
         parts: list[Enclosed] = []
-        if rows is not None and self.rows.any():
+        if not rows.empty and self.rows.any():
             parts.append(rows.enclose_adjoint(self.rows))
         for lmi, own in zip(self.problem.lmis, self.own, strict=True):
             coefficients = lmi.coefficients[b]
-            if coefficients is not None and own.any():
+            if not coefficients.empty and own.any():
                 value, error = coefficients.enclose_apply(own)
                 parts.append((mirrored(value, block), mirrored(error, block)))
         total, radius, size = (np.zeros(block.shape) for _ in range(3))
@@ -106,10 +106,10 @@ class LmiMultipliers:
         """Coefficients of the rows on the free entries, one line each; None if they cannot be had exactly."""
         parts = []
         for b in self._free:
-            rows, width = self.problem.rows[b], self.problem.sets[b].n
-            if rows is not None and not only_stored(rows):
+            rows = self.problem.rows[b]
+            if not only_stored(rows):
                 return None
-            parts.append(sp.csr_array((self.problem.m, width)) if rows is None else vector_columns(rows))
+            parts.append(vector_columns(rows))
         if all(sp.issparse(part) for part in parts):
             return sp.csr_array(sp.hstack(parts, format="csr").T)
         return np.hstack([dense_columns(part) for part in parts]).T
@@ -127,11 +127,7 @@ class LmiMultipliers:
 
     def _coefficients(self, lmi: LMI) -> Rows:
         """Those of all free entries, one row for each."""
-        parts: list[Rows] = []
-        for b in self._free:
-            rows, block = lmi.coefficients[b], self.problem.sets[b]
-            empty = sp.csr_array((block.n, lmi.set.entries))
-            parts.append(Sparse(empty, lmi.set.n, lmi.set.matrix) if rows is None else rows)
+        parts = [lmi.coefficients[b] for b in self._free]
         return parts[0] if len(parts) == 1 else Stacked(parts)
 
     def _movable(self, weights: list[float | FloatArray | None]) -> tuple[list[Movable], np.ndarray]:
@@ -311,12 +307,12 @@ def _block_slip(
     block, rows = problem.sets[b], problem.rows[b]
     moves = np.zeros(block.shape, dtype=bool)
     slips = []
-    if rows is not None and moved.any():
+    if not rows.empty and moved.any():
         slips.append(norm_upper(product_up(moved, problem.upper_norms[b])))
         moves |= rows.magnitude_adjoint_upper(moved) != 0.0
     for j, lmi in enumerate(problem.lmis):
         coefficients = lmi.coefficients[b]
-        if j in parts and coefficients is not None:
+        if j in parts and not coefficients.empty:
             slips.append(float(product_up(norm_upper(coefficients.norms_upper), parts[j].reach)))
             moves |= coefficients.norms_upper.reshape(block.shape) != 0.0
     return (float(product_up(local, sum_up(0.0, *slips))) if local else 0.0), moves

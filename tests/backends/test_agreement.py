@@ -65,7 +65,7 @@ def rotated(problem: sf.FeasibilityProblem, rng: np.random.Generator) -> sf.Feas
     """Return the problem in another orthonormal basis of every matrix block."""
     rows = []
     for block, old in zip(problem.sets, problem.rows, strict=True):
-        if old is None or not block.matrix:
+        if old.empty or not block.matrix:
             rows.append(old)
             continue
         turn = random_orthogonal(rng, block.n)

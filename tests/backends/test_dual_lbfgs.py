@@ -166,7 +166,7 @@ def test_iris_next_to_its_optimal_ratio(share: float, truth: str) -> None:
 def test_badly_scaled_rows_are_no_obstacle() -> None:
     problem = wlda(0.99 * IRIS_DELTA)
     factors = 10.0 ** np.linspace(-4, 4, problem.m)
-    rows = [None if r is None else r.scaled(factors) for r in problem.rows]
+    rows = [r.scaled(factors) for r in problem.rows]
     twin = sf.FeasibilityProblem(problem.sets, rows, problem.lower * factors, problem.upper)
     assert sf.solve(twin, DualLbfgs).verdict is sf.Verdict.FEASIBLE
 

@@ -247,7 +247,7 @@ def test_scaled_rows_do_not_move_a_verdict(power) -> None:
             question.problem,
             2.0 ** (power * np.arange(question.problem.m) / question.problem.m // 1),
         )
-        rows = [None if r is None else r.scaled(s) for r in problem.rows]
+        rows = [r.scaled(s) for r in problem.rows]
         scaled = sf.FeasibilityProblem(problem.sets, rows, problem.lower * s, problem.upper * s)
         assert sf.solve(scaled, "spectral-ipm", time_limit=20).verdict is question.truth
 

@@ -293,7 +293,7 @@ ROWS = {
     "select fractional": (lambda: PairwiseDifference(EYE).select([0.0]), "must be integers"),
     "select mask": (lambda: Dense(EYE).select([True]), "mask over 2 rows"),
     "rows for another block": (
-        lambda: as_rows(Dense(EYE), sf.PSD(2)),
+        lambda: as_rows(Dense(EYE), sf.PSD(2), 1),
         r"PSD\(2\) has members of shape \(2, 2\)",
     ),
     "unknown kind": (lambda: rows_from_state("magic", {}, {}, []), "unknown kind of rows 'magic'"),

@@ -384,13 +384,14 @@ def test_nothing_is_densified():
 def test_as_rows_reads_every_form():
     block = sf.PSD(2)
     eye = np.eye(2)
-    assert as_rows(None, block) is None
-    assert as_rows([eye], block).kind == "dense"
-    assert as_rows(sp.coo_matrix(eye.reshape(1, 4)), block).kind == "sparse"
+    assert as_rows(None, block, 3).empty
+    assert as_rows(None, block, 3).m == 3
+    assert as_rows([eye], block, 1).kind == "dense"
+    assert as_rows(sp.coo_matrix(eye.reshape(1, 4)), block, 1).kind == "sparse"
     low = LowRank(eye)
-    assert as_rows(low, block) is low
-    assert as_rows(sp.csr_array(eye), sf.Free(2)).shape == (2,)
-    assert as_rows(np.ones((3, 2), dtype=np.int8), sf.Nonneg(2)).m == 3
+    assert as_rows(low, block, 2) is low
+    assert as_rows(sp.csr_array(eye), sf.Free(2), 2).shape == (2,)
+    assert as_rows(np.ones((3, 2), dtype=np.int8), sf.Nonneg(2), 3).m == 3
 
 
 def test_stacked_select_keeps_parts():
@@ -398,3 +399,33 @@ def test_stacked_select_keeps_parts():
     assert rows.select([0, 2]).kind == "stacked"
     assert rows.select([1]).kind == "low-rank"
     assert rows.select([2, 0]).kind == "combined"
+
+
+@pytest.mark.parametrize(("block", "shape"), [(sf.PSD(3), (3, 3)), (sf.Nonneg(3), (3,))])
+def test_a_block_that_no_row_touches_has_zero_rows(block, shape):
+    problem = sf.FeasibilityProblem([sf.Free(1), block], [np.ones((4, 1)), None], np.zeros(4), np.ones(4))
+    rows = problem.rows[1]
+    x, y = np.ones(shape), np.ones(4)
+    assert rows.empty
+    assert not problem.rows[0].empty
+    for product in (rows.apply, rows.stable_apply, rows.magnitude_apply, rows.magnitude_apply_upper):
+        assert np.array_equal(product(x), np.zeros(4))
+    for product in (rows.adjoint, rows.stable_adjoint, rows.magnitude_adjoint, rows.magnitude_adjoint_upper):
+        assert np.array_equal(product(y), np.zeros(shape))
+    assert not np.any(rows.enclose_apply(x))
+    assert not np.any(rows.enclose_adjoint(y))
+    assert not np.any(rows.norms())
+    assert not np.any(rows.norms_upper)
+    assert not np.any(rows.gram())
+    assert rows.entries == 0.0
+    assert rows.exact_terms(1) == {}
+    assert rows.select([1, 2]).m == 2
+    assert rows.scaled(y).empty
+    assert pickle.loads(pickle.dumps(rows)).shape == shape
+    # Composed rows store zeros, since files know no empty part.
+    assert [part.kind for part in Stacked([rows, rows.select([0])]).parts] == ["sparse", "sparse"]
+    assert Combined(np.eye(4), rows).base.kind == "sparse"
+    # What was written before zero rows had a type of their own is the same problem.
+    assert sf.FeasibilityProblem(problem.sets, problem.rows, problem.lower, problem.upper) == problem
+    given = sf.FeasibilityProblem([block], [None], [], [])
+    assert given.rows[0].m == 0

@@ -21,7 +21,7 @@ def in_pairs(problem: sf.FeasibilityProblem, rng: np.random.Generator) -> sf.Fea
     low, high = problem.lower[index], problem.upper[index]
     low[m:], high[equal] = -INF, INF
     low, high = low * factors, high * factors
-    rows = [None if r is None else r.select(index).scaled(factors) for r in problem.rows]
+    rows = [r.select(index).scaled(factors) for r in problem.rows]
     return sf.FeasibilityProblem(problem.sets, rows, np.minimum(low, high), np.maximum(low, high))
 
 

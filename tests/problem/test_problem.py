@@ -576,7 +576,7 @@ def test_builder_builds_what_it_was_told():
     assert p.upper.tolist() == [1.0, 2.0, 5.0, np.inf]
     x = np.array([[1.0, 2.0], [2.0, 5.0]])
     assert p.apply((x, np.array([1.0, 10.0]), np.zeros(1))).tolist() == [6.0, 2.0 + 1 - 20, 30.0, 0.0]
-    assert p.rows[2] is None
+    assert p.rows[2].empty
     assert isinstance(p.rows[0], Sparse)
 
 

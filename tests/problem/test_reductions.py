@@ -139,7 +139,7 @@ def test_the_margin_is_that_of_the_rows(seed: int) -> None:
     point = item.point if truth else tuple(block.interior_point() for block in item.problem.sets)
     forth = form.start_point(point)
     assert form.point(forth) == point
-    value = sum(rows.apply(x) for rows, x in zip(item.problem.rows, point, strict=True) if rows is not None)
+    value = sum(rows.apply(x) for rows, x in zip(item.problem.rows, point, strict=True))
     left = np.minimum(value - item.problem.lower, item.problem.upper - value) / item.problem.norms
     # With the largest margin a point has, every row holds and one of them just so.
     assert forth[-1][0] == pytest.approx(max(left.min() + SHIFT, 0.0))

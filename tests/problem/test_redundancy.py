@@ -39,10 +39,7 @@ def table_of(problem: sf.FeasibilityProblem) -> tuple[list[list[Fraction]], list
     """Equality rows written out, and identities where a trace is known; the same with their bounds."""
     left = []
     for i in np.flatnonzero(problem.equality):
-        parts = [
-            np.full(block.entries, Fraction(0)) if rows is None else rows.exact_row(int(i)).reshape(-1)
-            for block, rows in zip(problem.sets, problem.rows, strict=True)
-        ]
+        parts = [rows.exact_row(int(i)).reshape(-1) for rows in problem.rows]
         left.append(list(np.concatenate(parts)))
     right = [Fraction(v) for v in problem.lower[problem.equality]]
     for b, block in enumerate(problem.sets):
@@ -147,7 +144,7 @@ def test_the_last_bit_counts_at_every_scale(power: int) -> None:
 def doubled(problem: sf.FeasibilityProblem, mix: np.ndarray, off: float = 0.0) -> sf.FeasibilityProblem:
     """The problem, and combinations of its rows besides."""
     whole = sp.csr_array(np.vstack([np.eye(problem.m), mix]))
-    rows = [None if r is None else Combined(whole, r) for r in problem.rows]
+    rows = [r if r.empty else Combined(whole, r) for r in problem.rows]
     bounds = np.concatenate([problem.lower, mix @ problem.lower + off])
     return sf.FeasibilityProblem(problem.sets, rows, bounds, bounds)
 

@@ -12,7 +12,7 @@ from strategies import SEEDS, examples
 
 import sdpfeas as sf
 from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
-from sdpfeas.problem.rows import Dense
+from sdpfeas.problem.rows import Dense, NoRows
 from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.rigorous_lmis import LmiMultipliers, lmi_slip, prove_lmi_certificate
 
@@ -85,10 +85,7 @@ def turned(problem: sf.FeasibilityProblem, seed: int) -> sf.FeasibilityProblem:
         def seen(a, turn=turn, unit=unit, block=lmi.set):
             return unit * (a if turn is None else block.symmetrize(turn.T @ a @ turn))
 
-        parts = [
-            [seen(rows.adjoint(e)) for e in np.eye(rows.m)] if rows is not None else None
-            for rows in lmi.coefficients
-        ]
+        parts = [[seen(rows.adjoint(e)) for e in np.eye(rows.m)] for rows in lmi.coefficients]
         lmis.append(sf.LMI(lmi.set, seen(lmi.constant), [np.array(p) for p in parts], lmi.name))
     return sf.FeasibilityProblem(problem.sets, problem.rows, problem.lower, problem.upper, lmis=lmis)
 
@@ -343,7 +340,7 @@ def test_what_a_correction_does_to_constants_counts(power):
 
 
 def test_steps_of_a_block_move_an_lmi_by_their_coefficients():
-    lmi = SimpleNamespace(coefficients=(None, Dense(np.array([[3.0, 4.0], [0.0, 2.0]]))))
+    lmi = SimpleNamespace(coefficients=(NoRows(1, 2, False), Dense(np.array([[3.0, 4.0], [0.0, 2.0]]))))
     assert lmi_slip(lmi, [1.0, 0.0]) == 0.0
     for step, truth in ((np.array([1.0, 0.0]), 5.0), (np.array([0.0, 1.0]), 2.0), (2.0, 2.0 * 29.0**0.5)):
         assert truth <= lmi_slip(lmi, [1.0, step]) <= truth * (1.0 + 1e-12)

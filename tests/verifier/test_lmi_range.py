@@ -27,7 +27,7 @@ def as_lmis(rng: np.random.Generator, problem: sf.FeasibilityProblem):
         parts = []
         for block, rows in zip(problem.sets, problem.rows, strict=True):
             values = None
-            if rows is not None:
+            if not rows.empty:
                 own = np.array([float(v) for v in rows.exact_row(int(i)).reshape(-1)])
                 exact = all(a == b for a, b in zip(own, rows.exact_row(int(i)).reshape(-1), strict=True))
                 if not (exact and np.isfinite(own).all()):
@@ -57,7 +57,7 @@ def as_lmis(rng: np.random.Generator, problem: sf.FeasibilityProblem):
             origin += [(i, s) for _, s in made]
         else:
             kept.append(i)
-    rows = [None if r is None or not kept else r.select(np.array(kept)) for r in problem.rows]
+    rows = [r.select(np.array(kept)) if kept else None for r in problem.rows]
     made_problem = sf.FeasibilityProblem(
         problem.sets, rows, problem.lower[kept], problem.upper[kept], lmis=lmis
     )

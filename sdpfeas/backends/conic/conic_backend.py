@@ -119,11 +119,8 @@ class PosedProblem:
         """The scaled rows on all columns, and what they are where the variables are zero."""
         problem, parts, offset = self.problem, [], np.zeros(self.problem.m)
         tau = np.zeros(problem.m)
-        for b, place in self._columns.items():
+        for b in self._columns:
             rows, block = problem.rows[b], problem.sets[b]
-            if rows is None:
-                parts.append(sp.csr_array((problem.m, place.stop - place.start)))
-                continue
             part = matrix_of(rows)
             parts.append(
                 self._units[b] * (part @ svec_map(block.n, self._triangle) if block.matrix else part)

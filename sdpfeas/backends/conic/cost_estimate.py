@@ -65,7 +65,7 @@ def affordable(cost: Cost, name: str, deadline: Deadline) -> Deadline:
 
 def need_program(problem: FeasibilityProblem) -> None:
     """Refuse to write a problem out as a cone program if that takes too long or too much memory."""
-    entries = sum(rows.entries for rows in problem.rows if rows is not None)
+    entries = sum(rows.entries for rows in problem.rows)
     places = problem.m + sum(float(np.prod(block.shape)) for block in problem.sets)
     need("the cone program", numbers=40.0 * entries + 300.0 * places, memory=60.0 * entries + 200.0 * places)
 

@@ -208,7 +208,7 @@ def suits(problem: FeasibilityProblem) -> bool:
     full = [
         leaf.m * math.prod(leaf.shape)
         for rows in problem.rows
-        if rows is not None
+        if not rows.empty
         for leaf in rows.leaves()
         if isinstance(leaf, (Dense, Sparse))
     ]
@@ -224,7 +224,7 @@ def uniform_multipliers(function: DualFunction) -> FloatArray:
     columns = [
         function.factor[:, None] * dense_columns(vector_columns(rows))[function.row]
         for rows in problem.rows
-        if rows is not None and not rows.matrix and rows.n <= MOST_COLUMNS
+        if not rows.empty and not rows.matrix and rows.n <= MOST_COLUMNS
     ]
     if columns:
         table = np.concatenate(columns, axis=1)
@@ -303,7 +303,7 @@ def curvature(function: DualFunction, found: Evaluation, chosen: np.ndarray) -> 
     need("a step of Newton's method", *_curvature_work(function.problem, index.size))
     gram = np.zeros((index.size, index.size))
     for b, (block, rows) in enumerate(zip(function.sets, function.problem.rows, strict=True)):
-        if rows is None:
+        if rows.empty:
             continue
         shifted, projected = found.spectra[b] + function.centres[b], found.projected[b]
         vec, unit = found.vectors[b], function.units.blocks[b]
@@ -324,7 +324,7 @@ def _curvature_work(problem: FeasibilityProblem, size: int) -> Work:
     """What the curvature takes, and a factorisation of it, at the most."""
     total = Work(products=float(size) ** 3, numbers=8.0 * float(size) ** 2)
     for rows in problem.rows:
-        if rows is not None and rows.matrix:
+        if not rows.empty and rows.matrix:
             full = sum(leaf.m for leaf in rows.leaves() if isinstance(leaf, (Dense, Sparse)))
             spread = Work(products=0.5 * (float(size) * rows.n) ** 2, numbers=2.0 * rows.m * rows.n**2)
             total = total.plus(spread).plus(Work(products=2.0 * full * float(rows.n) ** 3))

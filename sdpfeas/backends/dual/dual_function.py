@@ -67,10 +67,7 @@ class Units:
         """Sizes of the terms at a point; what is far from its final size is thus found out on the way."""
         radii = np.array([_radius(block) for block in problem.sets])
         parts = np.array(
-            [
-                np.zeros(problem.m) if rows is None else np.abs(rows.apply(x))
-                for rows, x in zip(problem.rows, point, strict=True)
-            ]
+            [np.abs(rows.apply(x)) for rows, x in zip(problem.rows, point, strict=True)]
         ).reshape(len(problem.sets), problem.m)
         return cls._from_parts(problem, parts, radii, largest_bound(problem) + parts.sum(axis=0))
 
@@ -224,7 +221,7 @@ class DualFunction:
         largest = max(range(len(point)), key=lambda b: point[b].size)
         total, rest = largest_bound(problem), np.array(rows)
         for b, (part, x) in enumerate(zip(problem.rows, point, strict=True)):
-            if part is not None and b != largest:
+            if not part.empty and b != largest:
                 value = part.apply(x)
                 total = total + np.abs(value)
                 rest -= value
@@ -275,7 +272,7 @@ class DualFunction:
         spectra: list[FloatArray] = []
         vectors: list[Frame] = []
         for block, rows, unit in zip(self.problem.sets, self.problem.rows, self.units.blocks, strict=True):
-            g = np.zeros(block.shape) if rows is None else unit * rows.adjoint(y)
+            g = unit * rows.adjoint(y)
             lam, frame = block.decompose(g)
             spectra.append(lam)
             vectors.append(frame)

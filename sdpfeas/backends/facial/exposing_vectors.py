@@ -271,7 +271,7 @@ def _signs(problem: FeasibilityProblem) -> dict[float, np.ndarray]:
     """Rows that may be non-positive with a multiplier of a sign, as far as their diagonals tell."""
     able = {sign: np.ones(problem.m, dtype=bool) for sign in (1.0, -1.0)}
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        if rows is not None and (block.free or not block.cone):
+        if not rows.empty and (block.free or not block.cone):
             # Such a block has no face to expose: a row must leave it alone.
             for fine in able.values():
                 fine[problem.upper_norms[b] > 0.0] = False

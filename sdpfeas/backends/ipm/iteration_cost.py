@@ -22,7 +22,7 @@ def stored_as_entries(problem: FeasibilityProblem) -> bool:
     stored = all(
         isinstance(leaf, (Dense, Sparse))
         for rows in problem.rows
-        if rows is not None and rows.matrix
+        if not rows.empty and rows.matrix
         for leaf in rows.leaves()
     )
     sets = (*problem.sets, *(lmi.set for lmi in problem.lmis))
@@ -44,7 +44,7 @@ def rows_work(problem: FeasibilityProblem) -> Work:
     for b, block in enumerate(problem.sets):
         if not block.free:
             parts = (problem.rows[b], *(lmi.coefficients[b] for lmi in problem.lmis))
-            entries = sum(rows.entries for rows in parts if rows is not None)
+            entries = sum(rows.entries for rows in parts)
             cones.append((block, entries, min(m, entries)))
     return _pair_work(m, float(_free(problem)), cones)
 
@@ -56,11 +56,11 @@ def unknowns_work(problem: FeasibilityProblem) -> Work:
         (block, float(block.entries), float(block.dimension)) for block in problem.sets if not block.free
     ]
     for lmi in problem.lmis:
-        entries = sum(rows.entries for rows in lmi.coefficients if rows is not None)
+        entries = sum(rows.entries for rows in lmi.coefficients)
         cones.append((lmi.set, entries, min(m, entries)))
     equations = float(np.count_nonzero(problem.equality))
     share = 1.0 - equations / max(problem.m, 1)
-    bounds = share * sum(rows.entries for rows in problem.rows if rows is not None)
+    bounds = share * sum(rows.entries for rows in problem.rows)
     if bounds:
         cones.append((Nonneg(problem.m), bounds, m))
     return _pair_work(m, equations, cones)
@@ -92,7 +92,7 @@ def structured_work(problem: FeasibilityProblem) -> Work:
         n = float(block.n)
         cones = n**3 * (1.0 if isinstance(block, PSD) else 2.0)
         total = total.plus(Work(products=PRODUCTS * cones, cubes=DECOMPOSITIONS * cones))
-        if rows is None:
+        if rows.empty:
             continue
         leaves = sorted(rows.leaves(), key=lambda leaf: leaf.m if isinstance(leaf, PairwiseDifference) else 0)
         if leaves and isinstance(leaves[-1], PairwiseDifference):
@@ -113,7 +113,7 @@ def newton_memory(problem: FeasibilityProblem) -> float:
     full = sum(
         float(leaf.m) * leaf.n**2
         for rows in problem.rows
-        if rows is not None and rows.matrix
+        if not rows.empty and rows.matrix
         for leaf in rows.leaves()
         if isinstance(leaf, (Dense, Sparse))
     )

@@ -53,16 +53,15 @@ class PrimalForm(ProblemForm):
 
     def __init__(self, problem: FeasibilityProblem, objective: Point | None = None) -> None:
         self.problem = problem
-        entries = sum(rows.entries for rows in problem.rows if rows is not None)
+        entries = sum(rows.entries for rows in problem.rows)
         need("the rows in standard form", numbers=40.0 * entries, memory=120.0 * entries)
         m = problem.m
         ranged = np.flatnonzero(~problem.equality & np.isfinite(problem.lower) & np.isfinite(problem.upper))
         total = m + ranged.size
-        parts = [None if rows is None else _taller(matrix_of(rows), total) for rows in problem.rows]
         self._factors = power_of_two(np.append(problem.norms, np.ones(ranged.size)))
         cones, self._blocks, free, self._free = [], [], [], []
-        for b, (block, part) in enumerate(zip(problem.sets, parts, strict=True)):
-            own = sp.csr_array((total, block.entries)) if part is None else scaled_rows(self._factors, part)
+        for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+            own = scaled_rows(self._factors, _taller(matrix_of(rows), total))
             if block.free:
                 self._free.append(b)
                 free.append(own)
@@ -165,7 +164,7 @@ class DualForm(ProblemForm):
     def __init__(self, problem: FeasibilityProblem, objective: Point | None = None) -> None:
         self.problem = problem
         stored = [rows for lmi in problem.lmis for rows in lmi.coefficients]
-        entries = sum(rows.entries for rows in (*stored, *problem.rows) if rows is not None)
+        entries = sum(rows.entries for rows in (*stored, *problem.rows))
         need("the unknowns in standard form", numbers=60.0 * entries, memory=160.0 * entries)
         self._counts = [block.dimension for block in problem.sets]
         self._folds = [_fold(block) for block in problem.sets]
@@ -234,27 +233,17 @@ class DualForm(ProblemForm):
     def _stacked(self, coefficients: Any, block: BlockSet) -> Any:
         """Values of a map into a set at all unknowns, one a row."""
         parts = []
-        for rows, count, fold, own in zip(
-            coefficients, self._counts, self._folds, self.problem.sets, strict=True
-        ):
-            if rows is None:
-                parts.append(sp.csr_array((count, block.entries)))
-            else:
-                found = matrix_of(rows)
-                parts.append(fold @ found if own.matrix else found)
+        for rows, fold, own in zip(coefficients, self._folds, self.problem.sets, strict=True):
+            found = matrix_of(rows)
+            parts.append(fold @ found if own.matrix else found)
         return sp.csr_array(parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr"))
 
     def _rows(self, total: int) -> Any:
         """The rows of the problem as columns, over all unknowns."""
         parts = []
-        for rows, count, fold, block in zip(
-            self.problem.rows, self._counts, self._folds, self.problem.sets, strict=True
-        ):
-            if rows is None:
-                parts.append(sp.csr_array((count, self.problem.m)))
-            else:
-                found = sp.csr_array(matrix_of(rows).T)
-                parts.append(fold @ found if block.matrix else found)
+        for rows, fold, block in zip(self.problem.rows, self._folds, self.problem.sets, strict=True):
+            found = sp.csr_array(matrix_of(rows).T)
+            parts.append(fold @ found if block.matrix else found)
         return sp.csr_array(sp.vstack(parts, format="csr")) if self.problem.m else sp.csr_array((total, 0))
 
     def near_point(self, core: SparseEmbedding) -> Point | None:

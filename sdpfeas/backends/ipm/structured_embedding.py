@@ -116,7 +116,7 @@ class StructuredIterate:
         self.blocks: list[Block] = []
         self.index: list[Index] = []
         self._place: dict[int, Block] = {}
-        free: list[tuple[int, Rows | None]] = []
+        free: list[tuple[int, Rows]] = []
         for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
             active, own = self._rows_of(b, block, rows)
             made: Block
@@ -145,26 +145,23 @@ class StructuredIterate:
             self._free_slices[b] = slice(start, start + n)
             start += n
             part = np.zeros((self.m, n))
-            if rows is not None:
-                dense = vector_columns(rows)
-                dense = dense.toarray() if sp.issparse(dense) else np.asarray(dense)
-                part[: problem.m] = dense * self._factors[:, None]
+            dense = vector_columns(rows)
+            dense = dense.toarray() if sp.issparse(dense) else np.asarray(dense)
+            part[: problem.m] = dense * self._factors[:, None]
             columns.append(part)
         self.free_columns = np.hstack(columns) if columns else np.zeros((self.m, 0))
         self.free_cost = np.concatenate([cost[b] for b, _ in free]) if free else np.zeros(0)
         self.x_free = np.zeros(start)
         self.has_size = self._scale_block is not None
 
-    def _rows_of(self, b: int, block: BlockSet, rows: Rows | None) -> tuple[np.ndarray, Rows | None]:
+    def _rows_of(self, b: int, block: BlockSet, rows: Rows) -> tuple[np.ndarray, Rows | None]:
         """Scaled rows that touch a block, its trace row last, and their indices."""
         parts: list[Rows] = []
-        active = np.zeros(0, dtype=np.int64)
-        if rows is not None:
-            active = np.flatnonzero(self.problem.block_norms[b] > 0.0)
-            if active.size == rows.m:
-                parts.append(rows.scaled(self._factors) if np.any(self._factors != 1.0) else rows)
-            elif active.size:
-                parts.append(rows.select(active).scaled(self._factors[active]))
+        active = np.flatnonzero(self.problem.block_norms[b] > 0.0)
+        if active.size == rows.m and not rows.empty:
+            parts.append(rows.scaled(self._factors) if np.any(self._factors != 1.0) else rows)
+        elif active.size:
+            parts.append(rows.select(active).scaled(self._factors[active]))
         if b in self._traced:
             eye = np.arange(block.n) * (block.n + 1)
             row = sp.csr_array((np.ones(block.n), eye, np.array([0, block.n])), (1, block.n**2))

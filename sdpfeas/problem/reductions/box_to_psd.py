@@ -19,7 +19,7 @@ from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.numerics.rounding import UNIT, symmetric_norm_upper
 from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.rows import Rows, Sparse, Stacked
+from sdpfeas.problem.rows import NoRows, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet
 from sdpfeas.problem.sets.spectral_box import nearest_between
 
@@ -69,7 +69,7 @@ class Lift(Reduction):
         out[: self.original.m] = y
         for b, _, start in self._boxes:
             box, rows = self.original.sets[b], self.original.rows[b]
-            if rows is None:
+            if rows.empty:
                 continue
             gradient, error = rows.enclose_adjoint(y)
             i, j = np.triu_indices(box.n)
@@ -118,7 +118,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
     low_extra: list[FloatArray] = []
     names = None if problem.row_names is None else list(problem.row_names)
     sets: list[BlockSet] = []
-    rows: list[Rows | None] = []
+    rows: list[Rows] = []
     block_names: list[str] = []
     where: list[tuple[int, int, int]] = []
     start = problem.m
@@ -131,13 +131,14 @@ def lift(problem: FeasibilityProblem) -> Lift:
             rows.append(_padded(old, block, problem.m, total))
             block_names.append(name)
             continue
-        if old is not None and block.lower != 0.0:
+        if not old.empty and block.lower != 0.0:
             shift += block.lower * old.apply(np.eye(block.n))
         entries, width = _entry_rows(block.n), block.n**2
+        untouched = NoRows(problem.m, block.n, True)
         last = sp.csr_array(np.eye(block.n).reshape(1, width))
         with_trace = [entries] if block.trace is None else [entries, last]
         no_trace = [entries] if block.trace is None else [entries, sp.csr_array((1, width))]
-        for parts, original in ((with_trace, old), (no_trace, None)):
+        for parts, original in ((with_trace, old), (no_trace, untouched)):
             sets.append(PSD(block.n))
             rows.append(_padded(original, block, problem.m, total, start, sp.vstack(parts)))
         where.append((b, len(sets) - 2, start))
@@ -192,18 +193,17 @@ def _entry_rows(n: int) -> Any:
 
 
 def _padded(
-    old: Rows | None,
+    old: Rows,
     block: BlockSet,
     m: int,
     total: int,
     start: int = 0,
     own: Any = None,
-) -> Rows | None:
+) -> Rows:
     """Return the old rows, then zeros, with the block's own rows from ``start`` on."""
-    if old is None and own is None:
-        return None
     width = block.entries
-    head = Sparse(sp.csr_array((m, width)), block.n, block.matrix) if old is None else old
+    if old.empty and own is None:
+        return NoRows(total, block.n, block.matrix)
     tail = sp.csr_array((total - m, width))
     if own is not None:
         before = sp.csr_array((start - m, width))
@@ -211,4 +211,4 @@ def _padded(
         tail = sp.vstack([before, own, after])
     if m == 0:
         return Sparse(tail, block.n, block.matrix)
-    return Stacked([head, Sparse(tail, block.n, block.matrix)])
+    return Stacked([old, Sparse(tail, block.n, block.matrix)])

@@ -70,11 +70,14 @@ def cast_shadows(problem: FeasibilityProblem, taken: Collection[type[BlockSet]])
         if side is None:
             continue
         maps[b] = block.shadow_map()
-        count = 0.0 if old is None else old.entries
-        need("semidefinite matrices for other cones", numbers=40.0 * side * count, memory=40.0 * side * count)
+        need(
+            "semidefinite matrices for other cones",
+            numbers=40.0 * side * old.entries,
+            memory=40.0 * side * old.entries,
+        )
         sets[b] = PSD(side)
-        if old is not None:
-            rows[b] = Sparse(sp.csr_array(as_sparse(old, block, problem.m) @ maps[b].T), side)
+        if not old.empty:
+            rows[b] = Sparse(sp.csr_array(as_sparse(old) @ maps[b].T), side)
     if not maps:
         return Shadows(problem, problem, {})
     made = type(problem)(sets, rows, problem.lower, problem.upper, problem.row_names, problem.block_names)

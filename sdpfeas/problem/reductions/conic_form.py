@@ -124,10 +124,7 @@ def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> Con
     plain = shadows.problem
     columns = [_columns(block, triangle) for block in plain.sets]
     width = sum(block.dimension for block in plain.sets)
-    flat = [
-        sp.csr_array((plain.m, block.dimension)) if rows is None else matrix_of(rows) @ own
-        for block, rows, own in zip(plain.sets, plain.rows, columns, strict=True)
-    ]
+    flat = [matrix_of(rows) @ own for rows, own in zip(plain.rows, columns, strict=True)]
     rows = sp.csr_array(sp.hstack(flat, format="csr"))
     equal = np.flatnonzero(plain.equality)
     high = np.flatnonzero(~plain.equality & np.isfinite(plain.upper))
@@ -151,10 +148,8 @@ def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> Con
     for lmi in plain.lmis:
         own = _columns(lmi.set, triangle)
         parts = [
-            sp.csr_array((lmi.set.dimension, block.dimension))
-            if coefficients is None
-            else (matrix_of(coefficients) @ own).T @ inner
-            for coefficients, block, inner in zip(lmi.coefficients, plain.sets, columns, strict=True)
+            (matrix_of(coefficients) @ own).T @ inner
+            for coefficients, inner in zip(lmi.coefficients, columns, strict=True)
         ]
         value, eye = sp.csr_array(sp.hstack(parts, format="csr")), own.T @ np.ravel(lmi.set.identity())
         if len(lmi.set.slacks) != 1:

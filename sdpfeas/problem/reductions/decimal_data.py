@@ -9,7 +9,7 @@ is said.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -71,17 +71,21 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
     if reading == Reading.STORED:
         return ReadAs(problem, problem, np.ones(problem.multiplier_count), "")
     read = Noting(READERS[reading])
-    stored = sum(rows.entries for rows in _parts(problem))
+    stored = sum(
+        rows.entries
+        for parts in (problem.rows, *(lmi.coefficients for lmi in problem.lmis))
+        for rows in parts
+    )
     need_integers("the numbers as " + reading, 4.0 * (stored + problem.m))
     for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)):
         for name, value in block.spec().items():
             if isinstance(value, float) and math.isfinite(value) and read(value) != Fraction(value):
                 raise ProblemError(f"{name} of {block.described()}, {read.example}, is no double")
-    parts = [None if rows is None else _read(rows, read) for rows in problem.rows]
+    parts = [_read(rows, read) for rows in problem.rows]
     ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
     numbers = [[v for v in bounds if v is not None] for bounds in zip(*ends, strict=True)]
     for part in parts:
-        for i, v in () if part is None else zip(part.owners, part.values, strict=True):
+        for i, v in zip(part.owners, part.values, strict=True):
             numbers[i].append(v)
     factors = [_whole(own, f"row {problem.row_name(i)}")[0] for i, own in enumerate(numbers)]
     lower, upper = np.array(problem.lower), np.array(problem.upper)
@@ -90,7 +94,7 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
             if (bound := end[i]) is not None:
                 read.note(float(array[i]), bound)
                 array[i] = float(bound * factor)
-    rows = [None if part is None else part.times(factors) for part in parts]
+    rows = [part.times(factors) for part in parts]
     lmis, scales = [], [np.array(factors, dtype=np.float64)]
     for j, lmi in enumerate(problem.lmis):
         read_lmi, factor = _lmi(lmi, j, read)
@@ -141,13 +145,6 @@ class Noting:
             self.example = f"{value} for {found}"
 
 
-def _parts(problem: FeasibilityProblem) -> Iterator[Rows]:
-    """All rows, and the coefficients of the LMIs."""
-    for part in (*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)):
-        if part is not None:
-            yield part
-
-
 @dataclass(frozen=True)
 class _Read:
     """What rows on one block stand for: the numbers that are not zero, row by row, with their places."""
@@ -159,6 +156,8 @@ class _Read:
 
     def times(self, factors: Sequence[Fraction]) -> Any:
         """The rows, each times its factor, as doubles."""
+        if self.rows.empty:
+            return self.rows
         data = [float(v * factors[i]) for i, v in zip(self.owners, self.values, strict=True)]
         shape = (self.rows.m, math.prod(self.rows.shape))
         csr = sp.csr_array((np.array(data, dtype=np.float64), (self.owners, self.places)), shape)
@@ -212,9 +211,9 @@ def _double(value: Fraction) -> float | None:
 def _lmi(lmi: LMI, j: int, read: Read) -> tuple[LMI, Fraction]:
     """An LMI times a number that makes doubles of it, and that."""
     constant = [read(v) for v in lmi.constant.reshape(-1).tolist()]
-    parts = [None if rows is None else _read(rows, read) for rows in lmi.coefficients]
-    values = constant + [v for part in parts if part is not None for v in part.values]
+    parts = [_read(rows, read) for rows in lmi.coefficients]
+    values = constant + [v for part in parts for v in part.values]
     factor, whole = _whole(values, f"LMI {j if lmi.name is None else lmi.name}")
-    made = [None if part is None else part.times([factor] * part.rows.m) for part in parts]
+    made = [part.times([factor] * part.rows.m) for part in parts]
     fixed = np.array(whole[: len(constant)]).reshape(lmi.set.shape)
     return LMI(lmi.set, fixed, made, lmi.name), factor

@@ -239,7 +239,7 @@ class Faces:
         width = math.prod(_shape(self.problem.sets[b], self.sizes[b]))
         need_integers("the rows on a face", 2.0 * self.problem.m * width)
         out = np.zeros((self.problem.m, width), dtype=object)
-        if self.problem.rows[b] is not None:
+        if not self.problem.rows[b].empty:
             for i in range(self.problem.m):
                 out[i] = self.row(b, i).reshape(-1)
         return out

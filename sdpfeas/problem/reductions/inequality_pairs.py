@@ -111,7 +111,7 @@ class _Rows:
         problem = self._problem
         chosen = [problem.lmis[j] for j in self.used]
         rows = [
-            stacked_rows(part, block, problem.m, [lmi_rows(lmi, b, block) for lmi in chosen])
+            stacked_rows(part, block, [lmi_rows(lmi, b, block) for lmi in chosen])
             for b, (block, part) in enumerate(zip(problem.sets, problem.rows, strict=True))
         ]
         right = [-lmi.constant[lmi_entries(lmi.set)] for lmi in chosen]
@@ -193,7 +193,7 @@ def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]
     ]
     left = float(MOST_ENTRIES)
     for group in _groups(problem):
-        left -= sum(part.entries // part.m for part in problem.rows if part is not None) * len(group)
+        left -= sum(part.entries // part.m for part in problem.rows if not part.empty) * len(group)
         if left < 0:
             break
         need("a look for pairs of rows", numbers=NUMBERS * (MOST_ENTRIES - left))
@@ -202,7 +202,7 @@ def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]
             terms = [
                 ((b, k), v)
                 for b, part in enumerate(problem.rows)
-                if part is not None
+                if not part.empty
                 for k, v in sorted(part.exact_terms(i).items())
             ]
             if terms:
@@ -281,7 +281,7 @@ def _groups(problem: FeasibilityProblem) -> Iterator[list[int]]:
 
 def _is_exact(lmi: LMI) -> bool:
     """Whether the coefficients are stored as they are."""
-    return all(part is None or isinstance(part, (Dense, Sparse)) for part in lmi.coefficients)
+    return all(isinstance(part, (Dense, Sparse)) for part in lmi.coefficients)
 
 
 def _opposite(lmis: tuple[LMI, ...]) -> Iterator[tuple[int, int, float]]:
@@ -293,12 +293,12 @@ def _opposite(lmis: tuple[LMI, ...]) -> Iterator[tuple[int, int, float]]:
     waiting: dict[Any, list[int]] = {}
     for j, lmi in candidates if len(candidates) > 1 else ():
         parts = [sp.csr_array(lmi.constant.reshape(1, -1))]
-        parts += [sp.csr_array(matrix_of(part)) for part in lmi.coefficients if part is not None]
+        parts += [sp.csr_array(matrix_of(part)) for part in lmi.coefficients if not part.empty]
         whole = sp.csr_array(sp.vstack(parts, format="csr"))
         whole.sum_duplicates()
         whole.eliminate_zeros()
         if 0 < whole.nnz <= MOST_ENTRIES:
-            where = tuple(part is not None for part in lmi.coefficients)
+            where = tuple(not part.empty for part in lmi.coefficients)
             # Only LMIs with the same pattern of entries can be multiples of each other.
             pattern = lmi.set, where, whole.indptr.tobytes(), whole.indices.tobytes()
             waiting.setdefault(pattern, []).append(j)

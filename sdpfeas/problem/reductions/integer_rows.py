@@ -51,7 +51,7 @@ class IntegralRows:
 
     def __init__(self, problem: FeasibilityProblem, reading: Reading) -> None:
         self.problem, self.reading = problem, reading
-        stored = sum(rows.entries for rows in problem.rows if rows is not None)
+        stored = sum(rows.entries for rows in problem.rows)
         need_integers("the rows in integers", 40.0 * (stored + problem.m))
         #: Whether all numbers are small integers, which every reading takes as they are.
         self.whole = self._take_whole()
@@ -63,13 +63,10 @@ class IntegralRows:
     def _take_whole(self) -> bool:
         """Take rows and bounds that are integers, and small, as they are; False if one is not."""
         problem, blocks = self.problem, list[Any]()
-        for block, rows in zip(problem.sets, problem.rows, strict=True):
-            if isinstance(rows, (Dense, Sparse)):
-                blocks.append(sp.csr_array(matrix_of(rows), copy=True))
-            elif rows is None:
-                blocks.append(sp.csr_array((problem.m, math.prod(block.shape))))
-            else:
+        for rows in problem.rows:
+            if not isinstance(rows, (Dense, Sparse)):
                 return False
+            blocks.append(sp.csr_array(matrix_of(rows), copy=True))
         ends = [np.where(np.isfinite(end), end, 0.0) for end in (problem.lower, problem.upper)]
         for numbers in (*(block.data for block in blocks), *ends):
             if np.any(np.abs(numbers) > WORD) or np.any(numbers != np.rint(numbers)):
@@ -193,12 +190,12 @@ def read_bounds(values: np.ndarray, read: Callable[[float], Fraction]) -> list[F
 
 
 def _fractions(
-    rows: Rows | None, read: Callable[[float], Fraction], m: int
+    rows: Rows, read: Callable[[float], Fraction], m: int
 ) -> list[tuple[np.ndarray, list[Fraction]]]:
     """Positions and values of every row on one block."""
     # Of many blocks a row touches few: one object stands for all that it does not touch.
     nothing: tuple[np.ndarray, list[Fraction]] = (np.zeros(0, dtype=np.int64), [])
-    if rows is None:
+    if rows.empty:
         return [nothing] * m
     arrays = rows.state()[1]
     if rows.kind == "sparse":

@@ -18,7 +18,7 @@ from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.box_to_psd import distinct
-from sdpfeas.problem.rows import Rows, Sparse, Stacked
+from sdpfeas.problem.rows import NoRows, Rows, Sparse, Stacked
 from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import BlockSet
 
@@ -75,15 +75,15 @@ def with_slacks(problem: FeasibilityProblem) -> Slack:
     lmis = problem.lmis
     if not lmis:
         return Slack(problem, problem)
-    stored = sum(rows.entries for lmi in lmis for rows in lmi.coefficients if rows is not None)
+    stored = sum(rows.entries for lmi in lmis for rows in lmi.coefficients)
     counts = [lmi_entries(lmi.set)[0].size for lmi in lmis]
     # The rows of every slack have an end for each row of the problem.
     cells = stored + sum(lmi.set.entries for lmi in lmis) + len(lmis) * (BLOCK + 0.1 * sum(counts))
     need("slacks for the LMIs", numbers=100.0 * cells, memory=100.0 * cells)
-    rows: list[Rows | None] = []
+    rows: list[Rows] = []
     for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
         parts = [lmi_rows(lmi, b, block) for lmi in lmis]
-        rows.append(stacked_rows(old, block, problem.m, parts))
+        rows.append(stacked_rows(old, block, parts))
     total = problem.m + sum(counts)
     for lmi, start in zip(lmis, np.cumsum([problem.m, *counts[:-1]]), strict=True):
         rows.append(_own(lmi.set, int(start), total))
@@ -129,8 +129,6 @@ def times_stored(block: BlockSet) -> FloatArray:
 def lmi_rows(lmi: LMI, b: int, block: BlockSet) -> Any:
     """Rows on a block that give the entries of ``B(X)``."""
     rows = lmi.coefficients[b]
-    if rows is None:
-        return _nothing(lmi_entries(lmi.set)[0].size, block)
     place = np.ravel_multi_index(lmi_entries(lmi.set), lmi.set.shape)
     return sp.csr_array(matrix_of(rows).T)[place]
 
@@ -150,18 +148,11 @@ def _own(block: BlockSet, start: int, total: int) -> Rows:
     return Sparse(sp.csr_array((np.full(2 * k.size, -0.5), index), shape=shape), block.n)
 
 
-def _nothing(count: int, block: BlockSet) -> Any:
-    return sp.csr_array((count, block.entries))
-
-
-def stacked_rows(old: Rows | None, block: BlockSet, m: int, parts: list[Any]) -> Rows | None:
-    """The old rows with those of all LMIs below; None if there are none."""
+def stacked_rows(old: Rows, block: BlockSet, parts: list[Any]) -> Rows:
+    """The old rows with those of all LMIs below."""
     new = sp.csr_array(sp.vstack(parts, format="csr"))
-    if old is None and new.nnz == 0:
-        return None
-    if old is None or m == 0:
-        return Sparse(sp.vstack([_nothing(m, block), new]), block.n, block.matrix)
-    tail = Sparse(new, block.n, block.matrix)
-    if isinstance(old, Sparse):
-        return Sparse(sp.vstack([old.array, new]), block.n, block.matrix)
-    return Stacked([old, tail])
+    if old.empty and new.nnz == 0:
+        return NoRows(old.m + new.shape[0], block.n, block.matrix)
+    if isinstance(old, Sparse) or old.m == 0:
+        return Sparse(sp.vstack([matrix_of(old), new]), block.n, block.matrix)
+    return Stacked([old, Sparse(new, block.n, block.matrix)])

@@ -42,9 +42,7 @@ class MarginForm(Reduction):
 
     def start_point(self, point: Point) -> Point:
         """The point with the largest margin that it has, or with none if it misses too much."""
-        value = sum(
-            rows.apply(x) for rows, x in zip(self.original.rows, point, strict=True) if rows is not None
-        )
+        value = self.original.apply(point)
         left = np.minimum(value - self.original.lower, self.original.upper - value) / self.original.norms
         return (*point, np.array([max(float(np.min(left)) + SHIFT, 0.0)]))
 

@@ -60,7 +60,7 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
     shift = np.zeros(problem.m)
     norms = np.zeros(problem.m)
     for b, rows in enumerate(problem.rows):
-        if rows is None:
+        if rows.empty:
             continue
         if b in blocks:
             norms = np.maximum(norms, problem.block_norms[b])
@@ -83,7 +83,7 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
         return Presolved(problem, problem, None, keep, blocks, fixed)
     left = [problem.rows[b] for b in blocks]
     if keep.size < problem.m:
-        left = [None if r is None else r.select(keep) for r in left]
+        left = [r.select(keep) for r in left]
     smaller = FeasibilityProblem([problem.sets[b] for b in blocks], left, lower[keep], upper[keep])
     return Presolved(problem, smaller, None, keep, blocks, fixed)
 
@@ -157,8 +157,13 @@ def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
     kept: list[np.ndarray | None] = [None] * len(problem.sets)
     pairs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
-        if isinstance(block, Nonneg) and isinstance(rows, (Dense, Sparse)) and not problem.lmis:
-            first, second = _pairs(as_sparse(rows, block, problem.m).tocsc(), objective[b])
+        if (
+            isinstance(block, Nonneg)
+            and isinstance(rows, (Dense, Sparse))
+            and not rows.empty
+            and not problem.lmis
+        ):
+            first, second = _pairs(as_sparse(rows).tocsc(), objective[b])
             if first.size:
                 pairs[b] = first, second
                 kept[b] = np.setdiff1d(np.arange(block.n), np.concatenate([first, second]))
@@ -182,7 +187,7 @@ def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
 
 
 def _columns(problem: FeasibilityProblem, b: int, chosen: np.ndarray) -> Sparse:
-    whole = as_sparse(problem.rows[b], problem.sets[b], problem.m)
+    whole = as_sparse(problem.rows[b])
     return Sparse(whole[:, chosen].tocsr(), chosen.size, False)
 
 

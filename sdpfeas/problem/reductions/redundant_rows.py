@@ -177,7 +177,7 @@ def screen(problem: FeasibilityProblem) -> Screen | None:
     both = [
         (block, *rows.select(index).units())
         for block, rows in zip(problem.sets, problem.rows, strict=True)
-        if rows is not None
+        if not rows.empty
     ]
     exponents = np.max([power for _, _, power in both], axis=0, initial=EMPTY)
     exponents = np.where(exponents == EMPTY, 0, exponents)
@@ -255,7 +255,7 @@ class _Integers:
     @cached_property
     def _entries(self) -> float:
         """Entries of a row, on average."""
-        return float(sum(r.entries / r.m for r in self._problem.rows if r is not None))
+        return float(sum(r.entries / r.m for r in self._problem.rows if not r.empty))
 
     @cached_property
     def _blocks(self) -> list[list[int]]:
@@ -265,7 +265,7 @@ class _Integers:
             if isinstance(rows, Sparse):
                 places = np.flatnonzero(np.diff(rows.array.indptr)).tolist()
             else:
-                places = [] if rows is None else list(range(rows.m))
+                places = list(range(rows.m))
             for i in places:
                 found[i].append(b)
         return found
@@ -274,8 +274,7 @@ class _Integers:
         """Entries of a row that are not zero, by block, times a power of two; and its exponent."""
         if i not in self._read:
             need("a look for redundant rows", numbers=NUMBERS * self._entries)
-            rows = self._problem.rows
-            parts = {b: r.exact_terms(i) for b in self._blocks[i] if (r := rows[b]) is not None}
+            parts = {b: self._problem.rows[b].exact_terms(i) for b in self._blocks[i]}
             values = [v for part in parts.values() for v in part.values()]
             bits = max((v.denominator.bit_length() - 1 for v in values), default=0)
             whole = {

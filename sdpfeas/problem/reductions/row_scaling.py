@@ -67,7 +67,7 @@ def power_of_two(sizes: FloatArray, most: int = EXPONENTS[0]) -> FloatArray:
 def _exact_factors(problem: FeasibilityProblem) -> FloatArray:
     """Powers of two by which every number of the problem can be multiplied without rounding."""
     bounds = np.concatenate([problem.lower, problem.upper])
-    ranges = [rows.value_range for rows in problem.rows if rows is not None]
+    ranges = [rows.value_range for rows in problem.rows]
     ranges.append(value_range(bounds[np.isfinite(bounds)]))
     smallest, largest = min(r[0] for r in ranges), max(r[1] for r in ranges)
     for most in EXPONENTS:
@@ -85,7 +85,7 @@ def scale_rows(problem: FeasibilityProblem) -> Scaling:
     Returns: the scaled problem; points are the same, certificates are mapped exactly.
     """
     factors = _exact_factors(problem)
-    rows = [None if r is None else r.scaled(factors) for r in problem.rows]
+    rows = [r.scaled(factors) for r in problem.rows]
     scaled = type(problem)(
         problem.sets,
         rows,

@@ -125,11 +125,11 @@ def has_faces(problem: FeasibilityProblem, reading: Reading = Reading.STORED) ->
     parts = [rows for lmi in problem.lmis for rows in lmi.coefficients]
     pairs = list(zip(problem.sets, problem.rows, strict=True))
     parts += [rows for block, rows in pairs if type(block) not in KNOWN or problem.lmis]
-    if not all(rows is None or rows.kind in PLAIN for rows in parts):
+    if not all(rows.empty or rows.kind in PLAIN for rows in parts):
         return False
     mixed = [rows for block, rows in pairs if type(block) is HermitianPSD]
     # Of the LMIs, it is their slacks that would be mixed: minus ones.
-    return all(rows is None or _exact_halves(rows) for rows in mixed)
+    return all(_exact_halves(rows) for rows in mixed)
 
 
 def _exact_halves(rows: Rows) -> bool:
@@ -147,8 +147,8 @@ def _exact_halves(rows: Rows) -> bool:
     return True
 
 
-def _sparse(rows: Rows, block: BlockSet, m: int) -> Rows:
-    return Sparse(as_sparse(rows, block, m), block.n, block.matrix)
+def _sparse(rows: Rows) -> Rows:
+    return rows if isinstance(rows, Sparse) else Sparse(as_sparse(rows), rows.n, rows.matrix)
 
 
 def rows_only(problem: FeasibilityProblem) -> RowsOnly:
@@ -163,8 +163,7 @@ def rows_only(problem: FeasibilityProblem) -> RowsOnly:
         plain = problem
         if problem.lmis:
             # Rows of one kind, so that those of the LMIs are stored with them.
-            pairs = zip(problem.sets, problem.rows, strict=True)
-            rows = [r if r is None else _sparse(r, block, problem.m) for block, r in pairs]
+            rows = [_sparse(part) for part in problem.rows]
             names = problem.row_names, problem.block_names
             plain = FeasibilityProblem(problem.sets, rows, problem.lower, problem.upper, *names, problem.lmis)
         slack = with_slacks(plain)

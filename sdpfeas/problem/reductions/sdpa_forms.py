@@ -151,9 +151,9 @@ class SdpaData:
 # ---------------------------------------------------------------- the primal side
 
 
-def _upper(rows: Rows | None, block: BlockSet, m: int) -> Entries:
+def _upper(rows: Rows, block: BlockSet) -> Entries:
     """Entries of the rows on or above the diagonal."""
-    coo = as_sparse(rows, block, m).tocoo()
+    coo = as_sparse(rows).tocoo()
     which, place = coo.coords
     i, j = np.divmod(place, block.n) if block.matrix else (place, place)
     keep = i <= j
@@ -186,7 +186,7 @@ def primal_data(problem: FeasibilityProblem) -> SdpaData:
         )
     if problem.m == 0:
         raise ProblemError("an SDPA file needs at least one row")
-    parts = [_upper(rows, s, problem.m) for s, rows in zip(problem.sets, problem.rows, strict=True)]
+    parts = [_upper(rows, s) for s, rows in zip(problem.sets, problem.rows, strict=True)]
     block_of = np.concatenate([np.full(part[0].size, b) for b, part in enumerate(parts)])
     which, row, column, value = (np.concatenate([part[k] for part in parts]) for k in range(4))
     return _ordered(_sizes(problem.sets), problem.lower, which + 1, block_of, row, column, value)
@@ -271,10 +271,10 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
     sets: list[BlockSet] = []
     rows: list[Rows | None] = []
     for block, old in zip(problem.sets, problem.rows, strict=True):
-        part = None if old is None or m == 0 else old.select(index)
+        part = None if old.empty or m == 0 else old.select(index)
         sets.append(Nonneg(2 * block.n) if block.free else block)
         if part is not None and block.free:
-            columns = as_sparse(part, block, m)
+            columns = as_sparse(part)
             part = Sparse(sp.hstack([columns, -columns]), 2 * block.n, matrix=False)
         rows.append(None if part is None else _padded(part, extra))
     open_rows = np.flatnonzero(~((low & high) & (lower == upper)))
@@ -376,7 +376,7 @@ def lmi_form(problem: FeasibilityProblem) -> LmiForm:
         raise ProblemError(f"row {problem.row_name(i)} is an inequality; an LMI has equality rows only")
     slack = [b for b in range(len(problem.sets)) if b not in free]
     block, row, column, coefficient = _slack_entries(problem, slack)
-    columns = sp.hstack([as_sparse(problem.rows[b], problem.sets[b], problem.m) for b in free], format="coo")
+    columns = sp.hstack([as_sparse(problem.rows[b]) for b in free], format="coo")
     entry, k = columns.coords
     constant = -problem.lower / coefficient
     kept = np.flatnonzero(constant)
@@ -402,7 +402,7 @@ def _slack_entries(problem: FeasibilityProblem, slack: list[int]) -> Entries:
         own = problem.sets[b]
         if not isinstance(own, (PSD, Nonneg)):
             raise ProblemError(f"block {problem.block_name(b)} is a {own.kind}; lift() the problem first")
-        which, i, j, value = _upper(problem.rows[b], own, m)
+        which, i, j, value = _upper(problem.rows[b], own)
         entries = own.dimension
         if which.size != entries or np.unique(i * own.n + j).size != entries:
             raise ProblemError(

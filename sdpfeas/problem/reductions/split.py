@@ -21,7 +21,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.rows import Dense, Rows, Sparse, as_sparse
+from sdpfeas.problem.rows import Dense, NoRows, Rows, Sparse, as_sparse
 from sdpfeas.problem.rows.base import stored_rows
 from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 
@@ -54,16 +54,18 @@ class Cut:
             out[np.ix_(place, place) if part.ndim == 2 else (place, place)] = part
         return out
 
-    def rows(self, rows: Rows | None) -> list[Rows | None]:
+    def rows(self, rows: Rows) -> list[Rows]:
         """Rows on every part."""
-        if rows is None or (len(self.sets) == 1 and self.sets[0] is self.old):
-            return [rows] * len(self.sets)
+        if len(self.sets) == 1 and self.sets[0] is self.old:
+            return [rows]
+        if rows.empty:
+            return [NoRows(rows.m, block.n, block.matrix) for block in self.sets]
         csr = _stored(rows)
         owner, local = np.empty(self.old.n, dtype=np.int64), np.empty(self.old.n, dtype=np.int64)
         for k, place in enumerate(self.places):
             owner[place], local[place] = k, np.arange(place.size)
         row, (i, j) = stored_rows(csr), np.divmod(csr.indices, self.old.n)
-        out = list[Rows | None]()
+        out = list[Rows]()
         for k, block in enumerate(self.sets):
             own = np.flatnonzero(owner[i] == k)
             column = local[i[own]] * block.n + local[j[own]] if block.matrix else local[i[own]]
@@ -116,7 +118,7 @@ def in_components(problem: FeasibilityProblem) -> Components | None:
 
 
 def _components(problem: FeasibilityProblem) -> Components | None:
-    touched = [any(lmi.coefficients[b] is not None for lmi in problem.lmis) for b in range(len(problem.sets))]
+    touched = [any(not lmi.coefficients[b].empty for lmi in problem.lmis) for b in range(len(problem.sets))]
     blocks = tuple(
         _whole(block) if used else _cut(block, [rows])
         for block, rows, used in zip(problem.sets, problem.rows, touched, strict=True)
@@ -144,12 +146,11 @@ def _whole(block: BlockSet) -> Cut:
     return Cut(block, (block,), (np.arange(block.n),))
 
 
-def _cut(block: BlockSet, rows: Sequence[Rows | None], constant: FloatArray | None = None) -> Cut:
+def _cut(block: BlockSet, rows: Sequence[Rows], constant: FloatArray | None = None) -> Cut:
     """Cut a block where neither rows nor a constant connect it."""
-    given = [own for own in rows if own is not None]
-    if type(block) is not PSD or block.n < LEAST_SIDE or not all(isinstance(own, Sparse) for own in given):
+    if type(block) is not PSD or block.n < LEAST_SIDE or not all(isinstance(own, Sparse) for own in rows):
         return _whole(block)
-    stored = [_stored(own) for own in given]
+    stored = [_stored(own) for own in rows]
     # One matrix with more entries than two parts have connects all.
     if any(np.max(np.diff(csr.indptr), initial=0) > (block.n - 1) ** 2 + 1 for csr in stored):
         return _whole(block)
@@ -227,14 +228,13 @@ def split_parts(problem: FeasibilityProblem, objective: Point) -> list[Part]:
     stays whole.
     """
     rows = [*problem.rows, *(part for lmi in problem.lmis for part in lmi.coefficients)]
-    if sum(part.entries for part in rows if part is not None) > MOST_ENTRIES:
+    if sum(part.entries for part in rows) > MOST_ENTRIES:
         return []
     units, count = _units(problem)
     hits = [_used(problem, problem.rows, problem.m, units)]
     for lmi in problem.lmis:
         touched = [
-            np.zeros(0, dtype=np.int64) if part is None else own[np.flatnonzero(part.norms())]
-            for part, own in zip(lmi.coefficients, units, strict=True)
+            own[np.flatnonzero(part.norms())] for part, own in zip(lmi.coefficients, units, strict=True)
         ]
         columns = np.unique(np.concatenate(touched))
         hits.append(sp.csr_array((np.ones(columns.size), columns, [0, columns.size]), shape=(1, count)))
@@ -272,14 +272,14 @@ def _is_separable(block: BlockSet) -> bool:
     return block.entrywise and block.trace is None and (block.free or block.cone)
 
 
-def _used(problem: FeasibilityProblem, rows: Sequence[Rows | None], m: int, units: list[np.ndarray]) -> Any:
+def _used(problem: FeasibilityProblem, rows: Sequence[Rows], m: int, units: list[np.ndarray]) -> Any:
     """Which rows use which units."""
     lines, columns = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for b, (part, own) in enumerate(zip(rows, units, strict=True)):
-        if part is None or not m:
+        if part.empty or not m:
             continue
         if isinstance(part, (Dense, Sparse)):
-            stored = as_sparse(part, problem.sets[b], m).tocoo()
+            stored = as_sparse(part).tocoo()
             hit = stored.data != 0.0
             lines.append(stored.row[hit])
             columns.append(own[stored.col[hit]])
@@ -317,7 +317,7 @@ def _part(
         rows.append(_rows_of_part(problem.rows[b], problem, b, index, None if whole else inside))
         for parts, j in zip(coefficients, chosen, strict=True):
             own_part = problem.lmis[j].coefficients[b]
-            parts.append(own_part if own_part is None or whole else own_part.select(inside))
+            parts.append(own_part if whole else own_part.select(inside))
     lmis = [
         LMI(problem.lmis[j].set, problem.lmis[j].constant, parts, problem.lmis[j].name)
         for parts, j in zip(coefficients, chosen, strict=True)
@@ -331,11 +331,11 @@ def _part(
 
 
 def _rows_of_part(
-    rows: Rows | None, problem: FeasibilityProblem, b: int, index: np.ndarray, inside: np.ndarray | None
+    rows: Rows, problem: FeasibilityProblem, b: int, index: np.ndarray, inside: np.ndarray | None
 ) -> Any:
-    if rows is None or index.size == 0:
+    if rows.empty or index.size == 0:
         return None
     if inside is None:
         return rows.select(index)
-    stored = as_sparse(rows, problem.sets[b], problem.m)[index][:, inside]
+    stored = as_sparse(rows)[index][:, inside]
     return Sparse(sp.csr_array(stored), inside.size, False)

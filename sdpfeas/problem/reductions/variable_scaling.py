@@ -55,13 +55,11 @@ class Equilibrated(Reduction):
 def equilibrate(problem: FeasibilityProblem) -> Equilibrated:
     """Choose units in which terms and bounds are alike; with LMIs, or many entries, a problem stays."""
     same = Equilibrated(problem, problem, tuple(np.ones(block.shape) for block in problem.sets))
-    kinds = all(rows is None or isinstance(rows, (Dense, Sparse)) for rows in problem.rows)
-    entries = sum(rows.entries for rows in problem.rows if rows is not None)
+    kinds = all(isinstance(rows, (Dense, Sparse)) for rows in problem.rows)
+    entries = sum(rows.entries for rows in problem.rows)
     if problem.lmis or not problem.m or not kinds or entries > MOST_ENTRIES:
         return same
-    stored = [
-        as_sparse(rows, block, problem.m) for rows, block in zip(problem.rows, problem.sets, strict=True)
-    ]
+    stored = [as_sparse(rows) for rows in problem.rows]
     exponents = _exponents(problem, stored)
     if exponents is None:
         return same

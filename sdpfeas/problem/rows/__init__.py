@@ -10,6 +10,7 @@ can be hashed and saved; each keeps its structure and none forms what structure 
 ``PairwiseDifference``    ``A_ij = (m_i - m_j)(m_i - m_j)'`` for all pairs i < j
 ``Stacked``               the rows of several kinds, one after the other
 ``Combined``              sparse linear combinations of the rows of another kind
+``NoRows``                zero rows, on a block that no row touches
 ========================  =====================================================================
 
 Beside ``apply`` and ``adjoint`` each kind gives *enclosures*: a value with a radius that provably covers
@@ -22,12 +23,13 @@ from sdpfeas.problem.rows.convert import as_rows, as_sparse, rows_from_state
 from sdpfeas.problem.rows.dense import Dense
 from sdpfeas.problem.rows.low_rank import LowRank
 from sdpfeas.problem.rows.pairwise import PairwiseDifference
-from sdpfeas.problem.rows.sparse import Sparse
+from sdpfeas.problem.rows.sparse import NoRows, Sparse
 
 __all__ = [
     "Combined",
     "Dense",
     "LowRank",
+    "NoRows",
     "PairwiseDifference",
     "Rows",
     "Sparse",

@@ -225,6 +225,8 @@ class Rows(ABC):
     n: int
     #: Whether the block is a matrix.
     matrix: bool
+    #: Whether no row touches the block; only ``NoRows`` is.
+    empty: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ from sdpfeas.problem.rows.base import (
     longest_row,
     stored_rows,
 )
+from sdpfeas.problem.rows.sparse import NoRows
 from sdpfeas.problem.validation import listed
 
 __all__ = ["Combined", "Stacked", "selection"]
@@ -46,7 +47,8 @@ class Stacked(Rows):
     kind = "stacked"
 
     def __init__(self, parts: Sequence[Rows]) -> None:
-        self.parts = tuple(listed(parts, "stacked rows must be a list of Rows"))
+        given = listed(parts, "stacked rows must be a list of Rows")
+        self.parts: tuple[Rows, ...] = tuple(p.stored() if isinstance(p, NoRows) else p for p in given)
         if not self.parts:
             raise ProblemError("stacked rows need at least one part")
         for k, part in enumerate(self.parts):
@@ -255,7 +257,7 @@ class Combined(Rows):
             raise ProblemError(
                 f"coefficients of combined rows have shape {csr.shape}, but the base has {base.m} rows"
             )
-        self._csr, self.base = frozen_csr(csr), base
+        self._csr, self.base = frozen_csr(csr), base.stored() if isinstance(base, NoRows) else base
         self.m, self.n, self.matrix = csr.shape[0], base.n, base.matrix
 
     @property

@@ -13,7 +13,7 @@ from sdpfeas.problem.rows.compose import Combined, Stacked
 from sdpfeas.problem.rows.dense import Dense
 from sdpfeas.problem.rows.low_rank import LowRank
 from sdpfeas.problem.rows.pairwise import PairwiseDifference
-from sdpfeas.problem.rows.sparse import Sparse
+from sdpfeas.problem.rows.sparse import NoRows, Sparse
 from sdpfeas.problem.sets import BlockSet
 
 __all__ = ["as_rows", "as_sparse", "rows_from_state"]
@@ -24,13 +24,10 @@ KINDS: dict[str, type[Rows]] = {
 }
 
 
-def as_rows(entry: Any, block: BlockSet) -> Rows | None:
-    """Turn what a user gives for one block into ``Rows``; ``None`` stays ``None``.
-
-    ``block``: the set of the block the rows act on.
-    """
-    if entry is None:
-        return None
+def as_rows(entry: Any, block: BlockSet, m: int) -> Rows:
+    """Convert the ``m`` rows that a user gives on a block; None stands for ``NoRows``."""
+    if entry is None or isinstance(entry, NoRows):
+        return NoRows(m, block.n, block.matrix)
     if isinstance(entry, Rows):
         rows = entry
     elif sp.issparse(entry):
@@ -45,15 +42,14 @@ def as_rows(entry: Any, block: BlockSet) -> Rows | None:
     return rows
 
 
-def as_sparse(rows: Rows | None, block: BlockSet, m: int) -> Any:
+def as_sparse(rows: Rows) -> Any:
     """All rows on a block as one sparse matrix, flattened; products are multiplied out, in floating point."""
-    if rows is None:
-        return sp.csr_array((m, block.entries))
     if isinstance(rows, Sparse):
         return rows.array
     if isinstance(rows, Dense):
-        return sp.csr_array(rows.array.reshape(m, -1))
-    return sp.vstack([sp.csr_array(rows.adjoint(unit).reshape(1, -1)) for unit in np.eye(m)], format="csr")
+        return sp.csr_array(rows.array.reshape(rows.m, -1))
+    units = np.eye(rows.m)
+    return sp.vstack([sp.csr_array(rows.adjoint(unit).reshape(1, -1)) for unit in units], format="csr")
 
 
 def rows_from_state(

@@ -29,7 +29,7 @@ from sdpfeas.problem.rows.base import (
 )
 from sdpfeas.problem.validation import RowError, require_exact_mean, require_symmetric
 
-__all__ = ["Sparse"]
+__all__ = ["NoRows", "Sparse"]
 
 
 class Sparse(Rows):
@@ -218,6 +218,91 @@ class Sparse(Rows):
         """Chained roundings in one entry of the stable products."""
         tallest = int(np.max(np.unique(self._csr.indices, return_counts=True)[1], initial=0))
         return longest_row(self._csr) + 2, tallest + 2
+
+
+class NoRows(Sparse):
+    """``m`` zero rows on a block: what a problem holds where no row touches the block.
+
+    Hashes and files record only that the block is untouched.
+    """
+
+    kind = "none"
+    empty = True
+
+    def __init__(self, m: int, n: int, matrix: bool) -> None:
+        self.m, self.n, self.matrix = m, n, matrix
+
+    @cached_property
+    def _csr(self) -> Any:
+        width = self.n * self.n if self.matrix else self.n
+        return frozen_csr(sp.csr_array((self.m, width)))
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """Range of no numbers."""
+        return np.inf, 0.0
+
+    @property
+    def entries(self) -> float:
+        """No numbers are stored."""
+        return 0.0
+
+    @property
+    def work(self) -> Work:
+        """No work."""
+        return Work()
+
+    norm_work = gram_work = work
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Return zero for every row."""
+        return np.zeros(self.m)
+
+    def adjoint(self, y: FloatArray) -> FloatArray:
+        """Return the zero of the block."""
+        return np.zeros(self.shape)
+
+    def magnitude_apply_upper(self, x: FloatArray) -> FloatArray:
+        """Return zero for every row."""
+        return np.zeros(self.m)
+
+    def magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
+        """Return the zero of the block."""
+        return np.zeros(self.shape)
+
+    def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return zero for every row, which is exact."""
+        return np.zeros(self.m), np.zeros(self.m)
+
+    def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the zero of the block, which is exact."""
+        return np.zeros(self.shape), np.zeros(self.shape)
+
+    def norms(self) -> FloatArray:
+        """Return zero for every row."""
+        return np.zeros(self.m)
+
+    _norms_upper = norms
+
+    def _select(self, index: np.ndarray) -> Rows:
+        return NoRows(index.size, self.n, self.matrix)
+
+    def scaled(self, factors: FloatArray) -> Rows:
+        """Return the same rows."""
+        return self
+
+    def stored(self) -> Sparse:
+        """Return zero rows that may be a part of composed rows, and are stored as such."""
+        return Sparse(self._csr, self.n, self.matrix)
+
+    def state(self) -> State:
+        """Return the sizes."""
+        return {"m": self.m, "n": self.n, "matrix": self.matrix}, {}, []
+
+    @classmethod
+    def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
+        """Build the rows again."""
+        return cls(int(numbers["m"]), int(numbers["n"]), bool(numbers["matrix"]))
 
 
 def _largest(rows: Any) -> FloatArray:

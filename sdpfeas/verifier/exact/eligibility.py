@@ -68,7 +68,7 @@ def has_round_rows(problem: FeasibilityProblem) -> bool:
     found = problem.__dict__.get("_has_round_rows")
     if found is None:
         parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
-        numbers = [a.reshape(-1) for rows in parts if rows is not None for a in _stored(rows)]
+        numbers = [a.reshape(-1) for rows in parts for a in _stored(rows)]
         sizes = np.unique(np.abs(np.concatenate([np.zeros(0), *numbers])))
         found = problem.__dict__["_has_round_rows"] = all(_is_short(v) for v in sizes.tolist())
     return bool(found)
@@ -97,8 +97,7 @@ def _numbers(problem: FeasibilityProblem) -> FloatArray:
         numbers.append(np.array([v for v in lmi.set.spec().values() if isinstance(v, float)]))
         parts += lmi.coefficients
     for rows in parts:
-        if rows is not None:
-            numbers += _stored(rows)
+        numbers += _stored(rows)
     return np.concatenate([a.reshape(-1) for a in numbers])
 
 

@@ -211,7 +211,7 @@ def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
     for b, (block, g) in enumerate(zip(problem.sets, problem.adjoint(y), strict=True)):
         size = float(np.abs(rows_part) @ problem.block_norms[b])
         for lmi, own in zip(problem.lmis, own_parts, strict=True):
-            size += 0.0 if lmi.coefficients[b] is None else float(np.linalg.norm(own)) * lmi.norm
+            size += 0.0 if lmi.coefficients[b].empty else float(np.linalg.norm(own)) * lmi.norm
         if not (np.isfinite(g).all() and math.isfinite(size)):
             return True
         lam = np.abs(g) if block.free else block.spectrum(g)

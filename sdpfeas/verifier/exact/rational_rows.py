@@ -24,7 +24,7 @@ class ExactLmi:
         self.constant = fractions(lmi.constant.reshape(-1), read)
         parts = []
         for block, rows in zip(problem.sets, lmi.coefficients, strict=True):
-            if rows is None:
+            if rows.empty:
                 parts.append(zeros((block.entries, lmi.set.entries)))
                 continue
             stacked = np.stack([rows.exact_row(i, read).reshape(-1) for i in range(rows.m)])
@@ -72,7 +72,7 @@ class ExactRows:
         parts = []
         for block, rows in zip(problem.sets, problem.rows, strict=True):
             width = math.prod(block.shape)
-            if rows is None or problem.m == 0:
+            if rows.empty or problem.m == 0:
                 parts.append(zeros((problem.m, width)))
                 continue
             parts.append(np.stack([rows.exact_row(i, self._read).reshape(-1) for i in range(problem.m)]))
