@@ -163,7 +163,7 @@ class LMI:
             for rows, block in zip(self.coefficients, sets, strict=True)
         )
 
-    def on_blocks(self, sets: Sequence[BlockSet]) -> LMI:
+    def _on_blocks(self, sets: Sequence[BlockSet]) -> LMI:
         """Return the LMI of a problem with these sets: coefficients of untouched blocks get their sizes."""
         pairs = list(zip(self.coefficients, sets, strict=True))
         if not any(rows.empty and rows.m != block.entries for rows, block in pairs):
@@ -235,7 +235,7 @@ def checked_lmis(
                     f"LMI {name}, block {called}: the coefficients of mirrored entries differ; "
                     "pass (B_pq + B_qp) / 2 for both"
                 )
-    return tuple(lmi.on_blocks(sets) for lmi in out)
+    return tuple(lmi._on_blocks(sets) for lmi in out)
 
 
 def require_no_lmis(problem: Any, what: str) -> None:
