@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.backends.inquiry import LARGE_POINT, NUMBERS_PER_COPY, Inquiry
 from sdpfeas.claims import Claim, Stop, Verdict, malformed_claim, read_claim
 from sdpfeas.errors import ClaimError, LimitError, OutOfTime, in_words, raised_where
-from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.numerics.cost_estimate import limited, need
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
@@ -92,6 +92,9 @@ def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqu
         fine, why = backend.accepts(problem)
         if not fine:
             return Claim(stop=Stop.UNSUPPORTED, raw_status=in_words(why))
+        entries = float(sum(block.entries for block in problem.sets))
+        if entries > LARGE_POINT:
+            need("a first point", numbers=NUMBERS_PER_COPY * entries)
         returned: Any = backend.solve(problem, inquiry)
     except LimitError:
         raise
