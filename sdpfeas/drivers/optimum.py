@@ -48,7 +48,7 @@ from sdpfeas.problem.reductions.redundant_rows import MAX_ROWS, Independent, ind
 from sdpfeas.problem.reductions.split import Part, split_parts
 from sdpfeas.problem.rows import Stacked
 from sdpfeas.problem.validation import finite_number
-from sdpfeas.verifier.exact.vertices import exact_vertex, is_tiny_polyhedron
+from sdpfeas.verifier.exact_simplex import exact_vertex, is_tiny_polyhedron
 from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.results import Result
 from sdpfeas.verifier.rigorous import prove_point

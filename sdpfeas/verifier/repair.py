@@ -23,7 +23,7 @@ from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS, CorrectionSystem, FreeColumns, Movable
 from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.point_metric import MetricSystem, metric_system, only_stored
-from sdpfeas.verifier.rigorous_lmis import LmiMultipliers
+from sdpfeas.verifier.rigorous import LmiMultipliers
 
 #: How far to pull a point towards the interior, from hardly to all the way.
 PULLS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 0.1, 0.5, 1.0)

@@ -14,7 +14,7 @@ import sdpfeas as sf
 from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
 from sdpfeas.problem.rows import Dense, NoRows
 from sdpfeas.verifier.outcome import Tolerances
-from sdpfeas.verifier.rigorous_lmis import LmiMultipliers, lmi_slip, prove_lmi_certificate
+from sdpfeas.verifier.rigorous import LmiMultipliers, lmi_slip, prove_lmi_certificate
 
 MIXES = {
     "free": [sf.Free(4)],

@@ -11,8 +11,7 @@ from auditing import audited
 
 import sdpfeas as sf
 from sdpfeas.numerics.rational import number, semidefinite_exact, to_fractions, to_rationals
-from sdpfeas.verifier.exact.proofs import _box_support, certificate_holds
-from sdpfeas.verifier.exact.rational_rows import ExactRows
+from sdpfeas.verifier.exact import ExactRows, _box_support, certificate_holds
 
 MIXES = planted.set_mixes()
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 import sdpfeas as sf
-from sdpfeas.verifier.exact.vertices import exact_vertex, is_tiny_polyhedron
+from sdpfeas.verifier.exact_simplex import exact_vertex, is_tiny_polyhedron
 
 
 @pytest.mark.parametrize("seed", range(60))

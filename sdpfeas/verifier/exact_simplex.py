@@ -13,8 +13,7 @@ import numpy as np
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.rational import eye, number, to_floats, to_fractions, to_rationals, zeros
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.verifier.exact.eligibility import small_enough
-from sdpfeas.verifier.exact.rational_rows import ExactRows, exact_rows
+from sdpfeas.verifier.exact import ExactRows, exact_rows, small_enough
 
 # ------------------------------------------------------------
 # The simplex method in rational arithmetic, for tiny linear programs.

@@ -1,7 +1,12 @@
-"""Rows that contradict each other whatever the sets are, found by elimination in rational arithmetic.
+"""Exact mode: proofs in rational arithmetic, for small problems.
 
-A point that misses its rows by the last digits only looks feasible to everybody. Where the rows are
-dependent, elimination says whether their bounds agree, to the last bit.
+A claim is rounded to small denominators (which repairs what was meant to be a round number), made to meet
+its equations exactly, and checked: matrices by the signs of their characteristic polynomials. Floating-point
+data are rationals too, so every small problem qualifies.
+
+``rows`` holds a problem in rational arithmetic, ``eligible`` decides which problems are worth it,
+``candidates`` lists what is tried in place of a claim, ``algebra`` corrects what misses equations, ``points``
+and ``multipliers`` hold the proofs, and ``contradiction`` finds rows that contradict each other.
 """
 
 from __future__ import annotations
@@ -10,17 +15,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.numerics.decimals import Reading
+from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.decimals import Reading, is_simple, written
 from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.numerics.rational import (
     echelon,
     eye,
     number,
+    rounded,
     semidefinite_exact,
     solve_exact,
     to_float,
@@ -29,13 +37,269 @@ from sdpfeas.numerics.rational import (
     to_rationals,
     zeros,
 )
+from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
+from sdpfeas.problem.rows import Rows
+from sdpfeas.problem.rows.base import Read, fractions
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.exact.eligibility import DENOMINATORS, SLIP, candidates, need_rationals, small_enough
-from sdpfeas.verifier.exact.rational_rows import ExactRows, exact_rows
 from sdpfeas.verifier.outcome import Outcome, refuse
-from sdpfeas.verifier.rigorous_lmis import lmi_margin
+from sdpfeas.verifier.rigorous import lmi_margin
+
+
+class ExactLmi:
+    """An LMI in rational arithmetic, over the stacked blocks."""
+
+    def __init__(self, problem: FeasibilityProblem, lmi: LMI, read: Read) -> None:
+        self.set = lmi.set
+        self.constant = fractions(lmi.constant.reshape(-1), read)
+        parts = []
+        for block, rows in zip(problem.sets, lmi.coefficients, strict=True):
+            if rows.empty:
+                parts.append(zeros((block.entries, lmi.set.entries)))
+                continue
+            stacked = np.stack([rows.exact_row(i, read).reshape(-1) for i in range(rows.m)])
+            # Mirrored entries have the same coefficients as stored, but maybe not as written.
+            turned = np.arange(rows.m).reshape(block.shape).T.reshape(-1)
+            parts.append((stacked + stacked[turned]) / 2)
+        #: One line for every entry of the blocks, one column for every entry of the value.
+        self.matrix = np.concatenate(parts)
+
+    def value(self, x: np.ndarray) -> np.ndarray:
+        """``F(X)`` for a point over the stacked blocks."""
+        return np.asarray((self.constant + self.matrix.T.dot(x)).reshape(self.set.shape))
+
+    @cached_property
+    def entries(self) -> np.ndarray:
+        """Places of the entries on and above the diagonal, or of all entries of a vector."""
+        n = self.set.n
+        return np.ravel_multi_index(np.triu_indices(n), (n, n)) if self.set.matrix else np.arange(n)
+
+    @cached_property
+    def mirror(self) -> np.ndarray:
+        """For every entry the place of its mirror image."""
+        return np.arange(self.set.entries).reshape(self.set.shape).T.reshape(-1)
+
+    @cached_property
+    def folded(self) -> np.ndarray:
+        """The matrix on these entries alone, mirrored ones added up."""
+        own = self.entries
+        paired = self.mirror[own] != own
+        folded = self.matrix[:, own]
+        folded[:, paired] = folded[:, paired] + self.matrix[:, self.mirror[own][paired]]
+        return folded
+
+
+#: What a double stands for, in each reading.
+READERS: dict[Reading, Read] = {Reading.STORED: number, Reading.WRITTEN: lambda value: number(written(value))}
+
+
+class ExactRows:
+    """All rows of a problem in rational arithmetic, as one matrix over the stacked blocks."""
+
+    def __init__(self, problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> None:
+        self.problem, self.reading = problem, reading
+        self._read = READERS[reading]
+        parts = []
+        for block, rows in zip(problem.sets, problem.rows, strict=True):
+            width = math.prod(block.shape)
+            if rows.empty or problem.m == 0:
+                parts.append(zeros((problem.m, width)))
+                continue
+            parts.append(np.stack([rows.exact_row(i, self._read).reshape(-1) for i in range(problem.m)]))
+        self.matrix = np.concatenate(parts, axis=1)
+        self.lmis = [ExactLmi(problem, lmi, self._read) for lmi in problem.lmis]
+        self.splits = np.cumsum([math.prod(block.shape) for block in problem.sets])[:-1]
+
+    def number(self, value: float) -> Any:
+        """Return what a stored number stands for, as a rational."""
+        return self._read(float(value))
+
+    def blocks(self, vector: np.ndarray) -> list[np.ndarray]:
+        """A vector over the stacked blocks, cut into these."""
+        pieces = np.split(vector, self.splits)
+        return [p.reshape(b.shape) for p, b in zip(pieces, self.problem.sets, strict=True)]
+
+    @cached_property
+    def equations(self) -> tuple[np.ndarray, np.ndarray]:
+        """Equality rows and prescribed traces, with their right-hand sides."""
+        return _equations(self)
+
+    @cached_property
+    def mirror(self) -> np.ndarray:
+        """For every entry the place of its mirror image; its own where it has none."""
+        out, start = [], 0
+        for block in self.problem.sets:
+            place = np.arange(start, start + math.prod(block.shape)).reshape(block.shape)
+            out.append(place.T.reshape(-1))
+            start += place.size
+        return np.concatenate(out)
+
+    @cached_property
+    def folded(self) -> tuple[np.ndarray, FloatArray, np.ndarray]:
+        """The equations on entries with one of each mirrored pair left, in floating point too, and which."""
+        folded = self.fold(self.equations[0])
+        return folded, to_floats(folded), self.own
+
+    @cached_property
+    def own(self) -> np.ndarray:
+        """Entries with one of each mirrored pair left."""
+        return np.flatnonzero(self.mirror >= np.arange(self.mirror.size))
+
+    def fold(self, matrix: np.ndarray) -> np.ndarray:
+        """Rows over all entries as rows over those with one of each mirrored pair left."""
+        paired = self.mirror[self.own] > self.own
+        folded = matrix[:, self.own]
+        folded[:, paired] = folded[:, paired] + matrix[:, self.mirror[self.own][paired]]
+        return folded
+
+
+def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
+    """Equality rows and prescribed traces, with their right-hand sides."""
+    problem = rows.problem
+    index = np.flatnonzero(problem.equality)
+    matrix = [rows.matrix[i] for i in index]
+    values = [rows.number(problem.lower[i]) for i in index]
+    for b, block in enumerate(problem.sets):
+        if block.trace is not None:
+            parts = [zeros((math.prod(s.shape),)) for s in problem.sets]
+            parts[b] = eye(block.n).reshape(-1)
+            matrix.append(np.concatenate(parts))
+            values.append(rows.number(block.trace))
+    width = rows.matrix.shape[1]
+    stacked = np.stack(matrix) if matrix else zeros((0, width))
+    return stacked, np.array(values, dtype=object)
+
+
+def exact_rows(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> ExactRows:
+    """Rational rows, made once: problems are immutable."""
+    key = f"_exact_rows_{reading}"
+    found = problem.__dict__.get(key)
+    if found is None:
+        found = problem.__dict__[key] = ExactRows(problem, reading)
+    return found
+
+
+#: Rational operations a proof may take; about a second.
+MAX_OPERATIONS = 200_000
+
+#: Floating-point numbers that can be written in the time of one rational operation.
+NUMBERS = 2000
+
+#: Numbers with no more bits than this stand for themselves.
+SHORT_BITS = 30
+
+#: Significant decimal digits of a number that somebody may have meant.
+ROUND_DIGITS = 9
+
+
+def small_enough(problem: FeasibilityProblem, times: float = 1.0) -> bool:
+    """Whether a problem is small enough for exact mode, or so many times larger at the most."""
+    return _operations(problem) <= times * MAX_OPERATIONS
+
+
+def need_rationals(problem: FeasibilityProblem) -> None:
+    """Refuse a proof in rational arithmetic for which there is no time."""
+    need("a proof in rational arithmetic", numbers=float(NUMBERS) * _operations(problem))
+
+
+def _operations(problem: FeasibilityProblem) -> int:
+    entries = sum(math.prod(block.shape) for block in problem.sets)
+    equations = int(problem.equality.sum())
+    cubes = sum(3 * block.side**3 for block in problem.sets)
+    total = problem.m * entries + equations**2 * (entries + equations) + cubes
+    free = sum(block.n for block in problem.sets if block.free)
+    for lmi in problem.lmis:
+        # Twice its terms, its factorisation, and what makes the multipliers fit the Free blocks.
+        total += 2 * entries * lmi.set.entries + 3 * lmi.set.side**3 + free**2 * lmi.set.dimension
+    return total + (free**3 if problem.lmis else 0)
+
+
+def is_round(problem: FeasibilityProblem) -> bool:
+    """Whether every number of a problem is a short decimal or a simple fraction, as if somebody meant it.
+
+    Of numbers that were themselves rounded, rational arithmetic can prove what the next bit would disprove:
+    a weakly infeasible problem in rotated coordinates is feasible or infeasible by chance.
+    """
+    found = problem.__dict__.get("_is_round")
+    if found is None:
+        sizes = np.unique(np.abs(_numbers(problem)))
+        found = problem.__dict__["_is_round"] = all(_is_short(v) for v in sizes.tolist())
+    return bool(found)
+
+
+def has_round_rows(problem: FeasibilityProblem) -> bool:
+    """Whether every coefficient of the rows and LMIs is such a number, whatever the bounds are."""
+    found = problem.__dict__.get("_has_round_rows")
+    if found is None:
+        parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
+        numbers = [a.reshape(-1) for rows in parts for a in _stored(rows)]
+        sizes = np.unique(np.abs(np.concatenate([np.zeros(0), *numbers])))
+        found = problem.__dict__["_has_round_rows"] = all(_is_short(v) for v in sizes.tolist())
+    return bool(found)
+
+
+def read_alike(problem: FeasibilityProblem) -> bool:
+    """Whether every number of a small problem is the same as stored and as written."""
+    found = problem.__dict__.get("_read_alike")
+    if found is None:
+        numbers = np.unique(np.abs(_numbers(problem)))
+        # Short binaries stand for themselves, and most problems hold little else.
+        mantissas = np.ldexp(np.frexp(numbers)[0], SHORT_BITS)
+        rest = numbers[mantissas != np.floor(mantissas)].tolist()
+        found = problem.__dict__["_read_alike"] = all(written(v) == Fraction(v) for v in rest)
+    return bool(found)
+
+
+def _numbers(problem: FeasibilityProblem) -> FloatArray:
+    """All finite numbers that a problem holds."""
+    bounds = np.concatenate([problem.lower, problem.upper])
+    numbers = [bounds[np.isfinite(bounds)]]
+    numbers.append(np.array([v for s in problem.sets for v in s.spec().values() if isinstance(v, float)]))
+    parts = list(problem.rows)
+    for lmi in problem.lmis:
+        numbers.append(lmi.constant)
+        numbers.append(np.array([v for v in lmi.set.spec().values() if isinstance(v, float)]))
+        parts += lmi.coefficients
+    for rows in parts:
+        numbers += _stored(rows)
+    return np.concatenate([a.reshape(-1) for a in numbers])
+
+
+def _is_short(value: float) -> bool:
+    """Whether a number is a simple fraction, or a short decimal whatever power of two it was scaled by."""
+    mantissa, _ = math.frexp(value)
+    return is_simple(value) or any(
+        float(f"{v:.{ROUND_DIGITS}g}") == v for v in (math.ldexp(mantissa, k) for k in (0, *range(-20, 40)))
+    )
+
+
+def _stored(rows: Rows) -> list[FloatArray]:
+    _, arrays, children = rows.state()
+    out = [a for a in arrays.values() if a.dtype.kind == "f"]
+    for child in children:
+        out += _stored(child)
+    return out
+
+
+# ------------------------------------------------------------
+# What is tried in place of a claim: rounder numbers, and at last its own.
+
+#: Denominators a claim is rounded to before it is taken as it is.
+DENOMINATORS = (1, 12, 1000, 10**6)
+
+#: What is violated by more than this, relative to its size, is not worth rational arithmetic.
+SLIP = 1e-9
+
+
+def candidates(
+    flat: FloatArray, as_it_is: np.ndarray, denominators: tuple[int, ...]
+) -> Iterator[tuple[np.ndarray, tuple[str, ...]]]:
+    """Numbers near the given ones, the roundest first, with what was done to them."""
+    for denominator in denominators:
+        yield rounded(flat, denominator), (f"rounded to denominators of at most {denominator}",)
+    yield as_it_is, ()
+
 
 # ------------------------------------------------------------
 # Short rational corrections that make equations hold.
