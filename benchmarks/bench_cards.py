@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import sdpfeas as sf
-from sdpfeas.backends.dispatch import ask
+from sdpfeas.backends.dispatch import dispatch
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
 from sdpfeas.study.dropin_process import ForeignFamily
@@ -33,7 +33,7 @@ def test_card(benchmark: Any, plan: Comparison, cell: ComparisonCell) -> None:
 
     def run() -> Any:
         if isinstance(problem, sf.FeasibilityProblem):
-            return ask(backend, problem, Inquiry(problem, deadline=Deadline(settings.time_limit)))
+            return dispatch(backend, problem, Inquiry(problem, deadline=Deadline(settings.time_limit)))
         return sf.bisect(problem, solver, tol=settings.tol, time_limit=settings.time_limit)
 
     begin = time.perf_counter()

@@ -16,7 +16,7 @@ from sdpfeas.errors import TruthError
 from sdpfeas.notebook import bars, closing, spectrum
 from sdpfeas.study.store import Store
 
-STORED = Path(__file__).parents[1] / "study" / "stored"
+STORED = Path(__file__).parent / "study" / "stored"
 
 
 def element(html: str) -> ET.Element:

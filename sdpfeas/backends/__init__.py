@@ -1,6 +1,6 @@
-"""Backends, one file or folder each; they are found through entry points, never imported from here.
+"""Backends: code that answers feasibility problems, one file or folder per method.
 
-Called, the package lists them: ``sf.backends()``.
+Backends are found by name through :mod:`sdpfeas.backends.registry`. ``sf.backends()`` lists them.
 """
 
 import sys
@@ -9,11 +9,11 @@ from types import ModuleType
 from sdpfeas.backends.registry import BackendInfo, backends
 
 
-class _Room(ModuleType):
-    """A package that is also the function of its name, so that neither hides the other."""
+class _CallablePackage(ModuleType):
+    """Package that can be called like the function of the same name, :func:`sdpfeas.backends`."""
 
     def __call__(self) -> dict[str, BackendInfo]:
         return backends()
 
 
-sys.modules[__name__].__class__ = _Room
+sys.modules[__name__].__class__ = _CallablePackage

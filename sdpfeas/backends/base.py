@@ -1,7 +1,7 @@
-"""The contract every backend keeps.
+"""Abstract base class of every backend.
 
-A backend is one class in one file. It says what it takes, it solves, and it hands in a claim; whether the
-claim holds is not for it to say.
+A backend declares which sets it accepts and returns a :class:`Claim`: a point, dual multipliers or both. The
+claim carries no authority. The verifier checks it and grants the verdict.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.sets import KINDS, PSD, BlockSet, Free, Nonneg, SpectralBox
 
-#: Every kind of set there is.
+#: All set types.
 ALL_SETS: frozenset[type[BlockSet]] = frozenset(KINDS.values())
-#: Those of real symmetric matrices and of single numbers.
+#: Set types of real symmetric matrices, and of vectors taken entry by entry.
 SPECTRAL_SETS: frozenset[type[BlockSet]] = frozenset({PSD, Nonneg, Free, SpectralBox})
-#: The sets that any backend has to take: all others are reduced to them.
+#: Set types that every backend accepts. All other sets are reduced to these.
 CONES: frozenset[type[BlockSet]] = frozenset({PSD, Nonneg, Free})
 
 
 class FeasibilityBackend(ABC):
-    """Answers feasibility problems; the base class of every backend.
+    """Abstract base class of every backend.
+
+    A subclass defines :meth:`solve` and, as class attributes, what it supports.
 
     Parameters
     ----------
@@ -39,25 +41,38 @@ class FeasibilityBackend(ABC):
     Attributes
     ----------
     name : str
-        The name it is asked for by.
+        Name under which the backend is found.
     sets : frozenset of type
-        The sets it takes as they are. Others are reduced to PSD blocks for it.
+        Set types accepted natively. Blocks in other sets are reduced to PSD blocks first.
     lmis : bool
-        Whether it takes LMIs as they are. Otherwise each becomes a slack and equality rows for it.
+        Whether LMIs are accepted natively. Otherwise each becomes a slack block and equality rows.
     warm_starts : bool
-        Whether it makes use of a warm start.
+        Whether ``inquiry.start`` is used.
     calls_back : bool
-        Whether it reports its progress while it runs.
+        Whether progress is reported while the backend runs.
     maximises : bool
-        Whether it takes a linear objective; see :meth:`maximise`.
+        Whether a linear objective is supported; see :meth:`maximise`.
     maximises_lmis : bool
-        Whether it takes LMIs as they are where there is an objective, too.
+        Whether LMIs are accepted natively together with an objective.
     requires : tuple of str
         Modules that must be installed.
     distribution : str
-        The installed package whose version is the backend's version.
+        Installed distribution whose version is the version of the backend.
     Options : type
-        The dataclass of its options.
+        Dataclass of the backend's options.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> class Identity(sf.FeasibilityBackend):
+    ...     name = "identity"
+    ...
+    ...     def solve(self, problem, inquiry):
+    ...         return sf.Claim(point=tuple(np.eye(block.n) for block in problem.sets))
+    >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [3.0])
+    >>> sf.solve(problem, Identity).verdict
+    <Verdict.FEASIBLE: 'feasible'>
     """
 
     name: ClassVar[str]
@@ -76,7 +91,7 @@ class FeasibilityBackend(ABC):
 
     @classmethod
     def available(cls) -> tuple[bool, str]:
-        """Whether the backend can run here, and if not why; imports nothing heavy."""
+        """Return whether the backend can run here and, if not, the reason. Imports nothing heavy."""
         missing = [module for module in cls.requires if find_spec(module) is None]
         if missing:
             extras = sorted({BROUGHT_BY[module] for module in missing if module in BROUGHT_BY})
@@ -86,11 +101,11 @@ class FeasibilityBackend(ABC):
 
     @classmethod
     def version(cls) -> str:
-        """Version of the solver behind the backend."""
+        """Return the version of the solver behind the backend."""
         return installed_version(cls.distribution) or "unknown"
 
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
-        """Whether the backend takes a problem, and if not why."""
+        """Return whether the backend accepts the problem and, if not, the reason."""
         for b, block in enumerate(problem.sets):
             if type(block) not in self.sets:
                 return False, f"backend {self.name!r} takes no {block.kind} (block {problem.block_name(b)})"
@@ -99,42 +114,42 @@ class FeasibilityBackend(ABC):
         return True, ""
 
     def option_values(self) -> dict[str, Any]:
-        """Options as plain data, defaults included."""
+        """Return all options with their values, defaults included."""
         return asdict(self.options)
 
     @abstractmethod
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        """Look for a point or a certificate.
+        """Search for a feasible point or an infeasibility certificate.
 
-        All a backend has to do is to return a claim by ``inquiry.deadline``. It may do more: begin at
-        ``inquiry.start``, ``inquiry.offer`` evidence that looks good enough for a proof and
-        ``inquiry.report`` how it gets on, and stop when either says so.
+        The only duty is to return a claim before ``inquiry.deadline`` expires. Optionally, a backend starts
+        from ``inquiry.start``, calls ``inquiry.offer`` with evidence that may already suffice for a proof,
+        calls ``inquiry.report`` with its progress, and stops as soon as either returns True.
 
         Parameters
         ----------
         problem : FeasibilityProblem
-            A problem made of the sets the backend takes.
+            Problem whose sets are all in ``sets``.
         inquiry : Inquiry
-            What is asked besides: deadline, start, what is wanted.
+            Deadline, starting point, goal, and the place to offer evidence.
 
         Returns
         -------
         Claim
-            What was found, the raw status, and why it stopped.
+            Evidence found, raw status of the solver, and the reason for stopping.
         """
 
     def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
-        """Maximise a linear objective; an optional capability.
+        """Maximise a linear objective ``<C, X>``. Optional capability.
 
-        The claim holds the best point and the multipliers of the rows. With these multipliers ``y`` (signs as
-        in a certificate) the optimal value is at most the support function of the sets at
-        ``objective + A*y`` less ``beta(y)``.
+        The claim holds the best point and dual multipliers ``y`` with the signs of a Farkas certificate.
+        By weak duality the optimal value is at most ``sigma_K(C + A*y) - beta(y)``, with ``sigma_K`` the
+        support function of the sets.
 
         Parameters
         ----------
         program : ConicProgram
             Problem and objective.
         inquiry : Inquiry
-            As in :meth:`solve`; there is nothing to prove, so nothing is offered.
+            As in :meth:`solve`. Nothing is offered: there is no feasibility verdict to prove.
         """
         raise BackendError(f"backend {self.name!r} takes no objective")

@@ -1,4 +1,7 @@
-"""Ask a backend: reduce the problem to what it takes, map its claim back, and survive whatever it does."""
+"""Run a backend on any problem: reduce unsupported sets, map the claim back, contain failures.
+
+Entry points: :func:`dispatch` for feasibility, :func:`dispatch_program` for a linear objective.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,19 @@ from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.outcome import Proof
 
 
-def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-    """Run a backend on a problem, reducing what it does not take, and map the claim back.
+def dispatch(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+    """Run a backend on a problem, reducing sets it does not accept, and map its claim back.
 
-    Whatever a backend raises becomes a claim that says so; only an interrupt passes through. If the backend
-    stopped because something it offered was granted, the claim holds that.
-
-    ``problem``: the problem in its own units. ``inquiry``: what it is asked besides the problem.
+    An exception raised by the backend becomes a claim with ``Stop.ERROR``; only an interrupt propagates. If a
+    verdict was granted during the run, the claim holds the evidence of that verdict.
     """
     try:
         with limited(inquiry.limit):
-            claim = _asked(backend, problem, inquiry)
+            claim = _reduce_and_run(backend, problem, inquiry)
     except LimitError as error:
         stop = Stop.TIME_LIMIT if isinstance(error, OutOfTime) else Stop.UNSUPPORTED
         claim = Claim(stop=stop, raw_status=str(error))
-    # Seen through a reduction, what was granted is about another problem than this one.
+    # Through a reduction, the granted check is about the original problem, not about this one.
     check = None if inquiry.reduced else inquiry.granted
     if check is not None and check.chain is not None:
         return replace(claim, point=check.point, certificate=None, chain=check.chain)
@@ -43,14 +44,13 @@ def ask(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqui
     return replace(claim, certificate=check.certificate)
 
 
-def ask_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inquiry) -> Claim:
-    """Let a backend maximise an objective: with slacks for LMIs, and without the sets that it does not
-    take."""
+def dispatch_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inquiry) -> Claim:
+    """Maximise an objective with a backend, after reducing LMIs and sets that it does not accept."""
     problem = program.problem
     foreign = any(type(block) not in backend.sets for block in _sets(problem))
     if problem.lmis and (foreign or not backend.maximises_lmis):
         slacks = problem.slack_form
-        return _back(ask_program(backend, program.with_slacks(), inquiry.through(slacks)), slacks)
+        return _back(dispatch_program(backend, program.with_slacks(), inquiry.through(slacks)), slacks)
     if all(type(block) in backend.sets for block in problem.sets):
         return backend.maximise(program, inquiry)
     shadows = cast_shadows(problem, backend.sets)
@@ -62,11 +62,11 @@ def ask_program(backend: FeasibilityBackend, program: ConicProgram, inquiry: Inq
     return _back(backend.maximise(reduced, inquiry.through(shadows)), shadows)
 
 
-def _asked(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+def _reduce_and_run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
     foreign = [block for block in _sets(problem) if type(block) not in backend.sets]
     if problem.lmis and (foreign or not backend.lmis):
         slacks = problem.slack_form
-        return _back(_asked(backend, slacks.problem, inquiry.through(slacks)), slacks)
+        return _back(_reduce_and_run(backend, slacks.problem, inquiry.through(slacks)), slacks)
     if not foreign:
         return _run(backend, problem, inquiry)
     reduction: Reduction = cast_shadows(problem, backend.sets)
@@ -76,11 +76,12 @@ def _asked(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: In
 
 
 def _sets(problem: FeasibilityProblem) -> list[BlockSet]:
-    """The sets of the blocks and of the LMIs."""
+    """Return the sets of all blocks and LMIs."""
     return [*problem.sets, *(lmi.set for lmi in problem.lmis)]
 
 
 def _back(claim: Claim, reduction: Reduction) -> Claim:
+    """Map a claim about the reduced problem back; a malformed one becomes an error."""
     try:
         return claim.back(reduction)
     except ClaimError as error:
@@ -88,6 +89,7 @@ def _back(claim: Claim, reduction: Reduction) -> Claim:
 
 
 def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+    """Call ``backend.solve`` and validate what it returns."""
     try:
         fine, why = backend.accepts(problem)
         if not fine:
@@ -98,7 +100,7 @@ def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqu
         returned: Any = backend.solve(problem, inquiry)
     except LimitError:
         raise
-    except Exception as error:  # noqa: BLE001 - a backend may raise anything; it costs this answer only
+    except Exception as error:  # noqa: BLE001 - foreign code may raise anything
         info = {"raised": raised_where(error)}
         return Claim(stop=Stop.ERROR, raw_status=in_words(error), info=info)
     return read_claim(returned)

@@ -1,10 +1,11 @@
-"""What a backend is asked besides the problem, and where it offers what it finds.
+"""The channel between a backend and the verifier while a solve runs.
 
-An inquiry holds the deadline, the start, what is wanted, and the attempts at a proof: a backend offers what
-its own cheap screens find promising, and is told whether to stop. Each piece of evidence is proved once. What
-was granted is kept, and whoever asked takes it from here.
+An :class:`Inquiry` holds the deadline, the starting point and the goal. A backend offers evidence that passes
+its own cheap screens and learns whether to stop. The verifier attempts a proof of each piece of evidence
+once, and the first granted verdict is kept.
 
-A view is the same inquiry for a part of the work: with a shorter deadline, or seen through a reduction.
+``within``, ``with_start`` and ``through`` return views: the same inquiry with a shorter deadline, another
+start, or seen through a reduction. All views share the proof attempts.
 """
 
 from __future__ import annotations
@@ -34,34 +35,34 @@ from sdpfeas.verifier.proof_attempts import Case, CertificateCase, PointCase, pr
 from sdpfeas.verifier.results import Check
 from sdpfeas.verifier.verifier import ChainCase, judge, malformed
 
-#: What is wanted of a backend: anything that can be proved, or the largest margin it can find, with its gap.
+#: Goal of a solve: any evidence that can be proved, or the largest margin together with its duality gap.
 Wanted = Literal["proof", "margin"]
 
-#: Most of the time that attempts at a proof may take while a backend runs, ...
-SHARE = 0.5
-#: ... and the seconds they may take in any case, so that small problems do not depend on the clock.
-FREE = 0.5
+#: Largest share of the elapsed time that proof attempts may take while a backend runs.
+PROOF_TIME_SHARE = 0.5
+#: Seconds of proof attempts that are always allowed, so that small problems do not depend on the clock.
+FREE_PROOF_SECONDS = 0.5
 
-#: Shares of the time that are kept for the last proof: what it is estimated to take, but between these.
-LEAST_RESERVE, MOST_RESERVE = 0.06, 0.4
+#: The time reserved for the final proof is its cost estimate, clipped to these shares of the time limit.
+LEAST_RESERVE_SHARE, MOST_RESERVE_SHARE = 0.06, 0.4
 
-#: Share of that reserve which a backend may use up to finish what it began.
-GRACE = 0.5
+#: Share of that reserve which a backend may use to finish a step it has begun.
+GRACE_SHARE = 0.5
 
-#: Seconds beyond the deadline that the last proof may take: one that is quick is always tried.
-LAST = 0.1
+#: Seconds beyond the deadline that the final proof may take, so that a quick one is always attempted.
+FINAL_PROOF_SECONDS = 0.1
 
-#: Entries from which a point is copied, symmetrised and hashed only if there is time for it, and that time
-#: per entry in floating-point numbers written; measured at side 7000.
+#: Entries from which a point is copied, symmetrised and hashed only if time allows, and the cost of that per
+#: entry in floating-point numbers written (measured at side 7000).
 LARGE_POINT, NUMBERS_PER_COPY = 10**6, 16.0
 
-#: How many pieces of evidence are remembered with what they came to.
-REMEMBERED = 8
+#: Number of most recent pieces of evidence whose proof attempts are cached.
+CACHED_CASES = 8
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told.
+    """State of a running backend, passed to callbacks.
 
     Attributes
     ----------
@@ -70,10 +71,16 @@ class Progress:
     elapsed : float
         Seconds so far.
     point, certificate : optional
-        The present candidates, in the units of the problem the user asked.
+        Current candidates, in the units of the user's problem.
     gap : float, optional
-        How far the backend believes to be from the optimum, relative to it; a hint when to look closely.
-        Where there is no objective, the optimum is the largest margin, relative to the size of the rows.
+        Estimate of the relative duality gap. Without an objective, the gap of the margin problem, relative
+        to the size of the rows.
+
+    Examples
+    --------
+    >>> import sdpfeas as sf
+    >>> sf.Progress(iteration=3, elapsed=0.1, gap=1e-4).iteration
+    3
     """
 
     iteration: int
@@ -83,60 +90,78 @@ class Progress:
     gap: float | None = None
 
 
-#: Called now and then; returning True stops the solve.
+#: Called with the progress of a backend; returning True stops the solve.
 Callback = Callable[[Progress], Any]
 
 
 class Listener:
-    """Hears of a backend's progress, and of what it offers before the verifier does."""
+    """Receives the progress of a backend, and its offers before the verifier does."""
 
     def __init__(self, callback: Callback | None = None) -> None:
         self._callback = callback
 
     def __call__(self, progress: Progress) -> bool:
-        """Take note of progress; True stops the backend."""
+        """Receive progress. Returning True stops the backend."""
         return self._callback is not None and bool(self._callback(progress))
 
     def offered(self, point: Point | None, multipliers: FloatArray | None, gap: float | None) -> bool:
-        """Take note of what is offered for a proof; True if nothing is left to prove."""
+        """Receive an offer. Returning True means that nothing is left to prove."""
         return False
 
-    def awaits(self, gap: float) -> bool:
-        """Whether a glance ahead is worth while, at candidates that should have about this gap."""
+    def wants_preview(self, gap: float) -> bool:
+        """Return whether a preview of candidates with about this gap is useful."""
         return False
 
-    def glanced(self, point: Point | None, multipliers: FloatArray | None) -> bool:
-        """Take note of where a backend believes to be going; True if nothing is left to prove."""
+    def previewed(self, point: Point | None, multipliers: FloatArray | None) -> bool:
+        """Receive predicted candidates. Returning True means that nothing is left to prove."""
         return False
 
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Where to start from: a point, multipliers, or both, of a problem of the same shape."""
+    """Starting point: a primal point, dual multipliers, or both, of a problem of the same shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> sf.WarmStart(point=(np.eye(2),)).certificate is None
+    True
+    """
 
     point: Point | None = None
     certificate: FloatArray | None = None
 
 
 class Inquiry:
-    """What a backend is asked besides the problem.
+    """Everything a backend is given besides the problem, and the place where it offers evidence.
 
     Parameters
     ----------
     problem : FeasibilityProblem
-        The problem the evidence is about.
+        Problem that the evidence is about.
     deadline : Deadline, optional
-        When all has to be done, proofs included. That of the inquiry itself is the backend's, and earlier.
+        Deadline of the whole solve, proofs included. The attribute ``deadline`` is that of the backend, and
+        earlier.
     start : WarmStart, optional
-        Where to start from, for backends that can.
+        Starting point, for backends that support one.
     wanted : {"proof", "margin"}
-        Whether a proof is enough, or the largest margin is looked for.
+        Whether any proof suffices, or the largest margin is sought.
     rigorous : bool
         Whether only a rigorous or exact proof counts.
     reading : {"stored", "written"}
-        Which numbers of the problem the verdict is about.
+        Whether the verdict is about the binary64 data or about the decimals they were rounded from.
     listener : Listener or callable, optional
-        Called now and then with a :class:`Progress`; returning True stops the backend.
+        Called with a :class:`Progress`; returning True stops the backend.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [3.0])
+    >>> inquiry = sf.Inquiry(problem)
+    >>> inquiry.offer(point=(np.eye(2),)), inquiry.granted.verdict
+    (True, <Verdict.FEASIBLE: 'feasible'>)
     """
 
     def __init__(
@@ -154,17 +179,17 @@ class Inquiry:
             raise OptionError(f"wanted must be 'proof' or 'margin', got {wanted!r}")
         whole = Deadline(None) if deadline is None else deadline
         reserve = _reserve(problem, whole)
-        #: When a backend has to stop.
+        #: Deadline of the backend.
         self.deadline = whole.within(whole.left - reserve)
-        self._grace = GRACE * reserve
+        self._grace = GRACE_SHARE * reserve
         self.start = WarmStart() if start is None else start
         self.wanted = wanted
-        self.listens = listener is not None
+        self.has_listener = listener is not None
         self._listener = listener if isinstance(listener, Listener) else Listener(listener)
-        self._proofs = _Proofs(problem, whole, rigorous, as_reading(reading))
+        self._proofs = _ProofAttempts(problem, whole, rigorous, as_reading(reading))
         self._reductions: tuple[Reduction, ...] = ()
 
-    # ------------------------------------------------------------ what a backend needs
+    # ------------------------------------------------------------ for backends
 
     def offer(
         self,
@@ -175,35 +200,36 @@ class Inquiry:
         chain: Chain | None = None,
         final: bool = False,
     ) -> bool:
-        """Offer evidence that looks good enough for a proof; True: stop.
+        """Offer evidence for a proof. Returns True if the backend should stop.
 
         Parameters
         ----------
         point : tuple of ndarray, optional
             One array per set.
         multipliers : ndarray, optional
-            One number per row.
+            Dual multipliers, one per row and then those of the LMIs.
         gap : float, optional
             As in :class:`Progress`.
         chain : Chain, optional
-            A chain, of the problem itself: it does not come back through a reduction.
+            Facial reduction certificate of the original problem. It is ignored through a reduction.
         final : bool
-            Nothing better is to come: a numeric verdict will do, unless only a rigorous proof counts.
+            Whether no better evidence will follow: then a numeric verdict is granted as a fallback, unless
+            ``rigorous`` was requested.
         """
-        if self.over:
+        if self.finished:
             return True
         try:
             if chain is not None and not self._reductions:
                 self._proofs.replay(chain, point)
-                return self.over
+                return self.finished
             point, multipliers = self._mapped(point, multipliers)
             with limited(self._proofs.deadline):
                 self._proofs.stopped = self._listener.offered(point, multipliers, gap)
-            if not self.over:
+            if not self.finished:
                 self._proofs.attempt(point, multipliers, final=final)
         except ClaimError:
-            pass  # of the wrong shape: worth nothing, like any other wrong evidence
-        return self.over
+            pass  # evidence of the wrong shape proves nothing
+        return self.finished
 
     def report(
         self,
@@ -212,47 +238,35 @@ class Inquiry:
         multipliers: FloatArray | None = None,
         gap: float | None = None,
     ) -> bool:
-        """Tell the listener how things stand, good enough for a proof or not; True: stop.
+        """Report progress to the listener. Returns True if the backend should stop.
 
         Parameters
         ----------
         iteration : int
             Iterations so far.
         point, multipliers, gap
-            The present candidates, as in :class:`Progress`.
+            Current candidates, as in :class:`Progress`.
         """
-        if self.listens and not self.over:
+        if self.has_listener and not self.finished:
             point, multipliers = self._mapped(point, multipliers)
             progress = Progress(iteration, self.deadline.elapsed, point, multipliers, gap)
             with limited(self._proofs.deadline):
                 self._proofs.stopped = self._listener(progress)
-        return self.over
+        return self.finished
 
-    def awaits(self, gap: float) -> bool:
-        """Whether the listener would have a glance ahead, at candidates of about this gap.
+    def wants_preview(self, gap: float) -> bool:
+        """Return whether the listener wants a preview of candidates with about this relative gap."""
+        return self.has_listener and not self.finished and self._listener.wants_preview(gap)
 
-        Parameters
-        ----------
-        gap : float
-            As in :class:`Progress`.
-        """
-        return self.listens and not self.over and self._listener.awaits(gap)
-
-    def glance(self, point: Point, multipliers: FloatArray) -> bool:
-        """Show the listener where the backend believes to be going; True: stop.
-
-        Parameters
-        ----------
-        point, multipliers
-            Candidates that the backend itself has not reached.
-        """
+    def preview(self, point: Point, multipliers: FloatArray) -> bool:
+        """Show the listener predicted candidates. Returns True if the backend should stop."""
         with limited(self._proofs.deadline):
-            self._proofs.stopped = self._listener.glanced(*self._mapped(point, multipliers))
-        return self.over
+            self._proofs.stopped = self._listener.previewed(*self._mapped(point, multipliers))
+        return self.finished
 
     @contextmanager
-    def closing(self) -> Iterator[None]:
-        """Take time from what is kept for the proof, to make evidence of what was found at last."""
+    def proof_time(self) -> Iterator[None]:
+        """Extend the time limit by the proof reserve, to turn the final iterate into evidence."""
         with limited(self._proofs.last):
             yield
 
@@ -264,35 +278,35 @@ class Inquiry:
             multipliers = None if multipliers is None else reduction.multipliers(multipliers)
         return point, multipliers
 
-    # ------------------------------------------------------------ what whoever asks needs
+    # ------------------------------------------------------------ for drivers
 
     @property
     def limit(self) -> Deadline:
-        """Until when work of the backend may last: a little longer than it may begin any."""
+        """Hard deadline of the backend: a step begun before ``deadline`` may run until here."""
         return self.deadline.later(self._grace)
 
     @property
     def reading(self) -> Reading:
-        """Which numbers the verdict is to be about."""
+        """Whether the verdict is about the binary64 data or about decimals."""
         return self._proofs.reading
 
     @property
     def reduced(self) -> bool:
-        """Whether a backend sees it through a reduction of the problem that evidence is about."""
+        """Whether this is a view through a reduction."""
         return bool(self._reductions)
 
     @property
     def granted(self) -> Check | None:
-        """The check that was granted on something offered; None so far."""
+        """Granted check, or None as long as there is none."""
         return self._proofs.granted
 
     @property
-    def over(self) -> bool:
-        """Whether nothing is left to do: a verdict is granted, or the listener said stop."""
+    def finished(self) -> bool:
+        """Whether a verdict was granted or the listener requested a stop."""
         return self._proofs.granted is not None or self._proofs.stopped
 
-    def settle(self, claim: Claim) -> Check:
-        """Return the check that was granted, or else that of the claim a backend ended with."""
+    def final_check(self, claim: Claim) -> Check:
+        """Return the granted check, or else the check of the final claim of a backend."""
         try:
             if claim.chain is not None:
                 self._proofs.replay(claim.chain, claim.point)
@@ -307,19 +321,19 @@ class Inquiry:
     # ------------------------------------------------------------ views
 
     def within(self, seconds: float | None) -> Inquiry:
-        """Return the same inquiry with a deadline no later than ``seconds`` from now."""
+        """Return a view whose deadline is at most ``seconds`` from now."""
         view = copy.copy(self)
         view.deadline = self.deadline.within(seconds)
         return view
 
-    def starting(self, start: WarmStart) -> Inquiry:
-        """Return the same inquiry with another start."""
+    def with_start(self, start: WarmStart) -> Inquiry:
+        """Return a view with another starting point."""
         view = copy.copy(self)
         view.start = start
         return view
 
     def through(self, reduction: Reduction) -> Inquiry:
-        """Return the same inquiry as it is seen by a backend that works on a reduction of the problem."""
+        """Return a view for a backend that works on the reduced problem."""
         view = copy.copy(self)
         view._reductions = (*self._reductions, reduction)
         point, y = self.start.point, self.start.certificate
@@ -330,18 +344,18 @@ class Inquiry:
         return view
 
 
-class _Proofs:
-    """The attempts at a proof that an inquiry and its views share."""
+class _ProofAttempts:
+    """Proof attempts, shared by an inquiry and its views."""
 
     def __init__(
         self, problem: FeasibilityProblem, deadline: Deadline, rigorous: bool, reading: Reading
     ) -> None:
         self.problem, self.deadline = problem, deadline
         self.rigorous, self.reading = rigorous, reading
-        self.last = deadline.later(LAST)
+        self.last = deadline.later(FINAL_PROOF_SECONDS)
         self.granted: Check | None = None
         self.latest = Check(problem, Verdict.UNDECIDED, None, None, "nothing was offered")
-        #: Whether the listener said stop.
+        #: Whether the listener requested a stop.
         self.stopped = False
         self.spent = 0.0
         self._refused = 0
@@ -349,11 +363,11 @@ class _Proofs:
         self._entries = float(sum(block.entries for block in problem.sets))
 
     def attempt(self, point: Point | None, multipliers: FloatArray | None, *, final: bool) -> None:
-        """Prove what is offered, if that is worth its time."""
+        """Attempt a proof, unless earlier attempts have used up their share of the time."""
         if self.granted is not None:
             return
-        dear = self.spent > max(FREE, SHARE * self.deadline.elapsed)
-        if dear and not final:
+        over_budget = self.spent > max(FREE_PROOF_SECONDS, PROOF_TIME_SHARE * self.deadline.elapsed)
+        if over_budget and not final:
             return
         begin = time.perf_counter()
         try:
@@ -365,7 +379,7 @@ class _Proofs:
             self.granted = self.latest
 
     def replay(self, chain: Chain, point: Point | None) -> None:
-        """Prove what a chain says, about the point on its last face if there is one."""
+        """Verify a facial reduction certificate, with the point on its last face if there is one."""
         if self.granted is not None:
             return
         begin = time.perf_counter()
@@ -380,7 +394,7 @@ class _Proofs:
     def _check(self, point: Point | None, multipliers: FloatArray | None, *, final: bool) -> Check:
         cases = self._find(point, multipliers)
         modes = proof_modes(self.problem, self.reading)
-        # Rational arithmetic is slow, and what it refuses once it will often refuse again.
+        # Exact arithmetic is slow and fails repeatedly: attempt it after 0, 1, 2, 4, 8, ... failures.
         if not final and self._refused & (self._refused - 1):
             modes = modes[:1]
         check = judge(self.problem, cases, modes, self.reading)
@@ -394,7 +408,7 @@ class _Proofs:
         return check
 
     def _find(self, point: Point | None, multipliers: FloatArray | None) -> list[Case[Any]]:
-        """Cases of both sides: those of evidence seen before, with what they came to."""
+        """Return the cases of point and multipliers, from the cache if the evidence was offered before."""
         out: list[Case[Any]] = []
         for kind, evidence in ((PointCase, point), (CertificateCase, multipliers)):
             if evidence is None:
@@ -406,34 +420,30 @@ class _Proofs:
             key = _digest(fresh)
             self._cases[key] = self._cases.pop(key, fresh)
             out.append(self._cases[key])
-        while len(self._cases) > REMEMBERED:
+        while len(self._cases) > CACHED_CASES:
             del self._cases[next(iter(self._cases))]
         return out
 
 
 def _reserve(problem: FeasibilityProblem, whole: Deadline) -> float:
-    """Seconds to keep for the last proof."""
+    """Return the seconds reserved for the final proof."""
     if whole.limit is None:
         return 0.0
     left = whole.left
-    wanted = CAUTION * seconds(proof_work(problem), 2.0 * LEAST_RESERVE * left)
-    return min(max(wanted, LEAST_RESERVE * left), MOST_RESERVE * left)
+    wanted = CAUTION * seconds(proof_work(problem), 2.0 * LEAST_RESERVE_SHARE * left)
+    return min(max(wanted, LEAST_RESERVE_SHARE * left), MOST_RESERVE_SHARE * left)
 
 
 def _digest(case: Case[Any]) -> bytes:
-    """Tell pieces of evidence apart."""
+    """Return a hash of the evidence of a case."""
     found = hashlib.blake2b(repr((type(case), case.preparation)).encode(), digest_size=16)
     for part in case.evidence if isinstance(case, PointCase) else [case.evidence]:
-        found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
+        found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return found.digest()
 
 
-# ------------------------------------------------------------
-# What a proof takes, so that time can be kept for it.
-
-
 def proof_work(problem: FeasibilityProblem) -> Work:
-    """What a typical proof takes: row values, definiteness of every block, and the equality rows."""
+    """Estimate the cost of a proof: row values, definiteness of the blocks, Gram matrix of the equations."""
     sides = [float(n) for n in problem.sides]
     cubes = sum(n**3 for n in sides)
     total = problem.work.times(4.0).plus(Work(products=4.0 * cubes, cubes=cubes))
@@ -443,7 +453,7 @@ def proof_work(problem: FeasibilityProblem) -> Work:
         gram = reduce(Work.plus, parts, Work()).times((equations / problem.m) ** 2)
         total = total.plus(gram).plus(Work(products=float(equations) ** 3, cubes=0.5 * float(equations) ** 3))
     elif equations:
-        # A sparse factor, where there is one: much more than the rows themselves, and less than a dense one.
+        # Guess of the fill-in of a sparse factor: between the entries of the rows and a dense factor.
         stored = sum(rows.entries for rows in problem.rows)
         total = total.plus(Work(numbers=200.0 * min(stored, float(equations) ** 2)))
     return total

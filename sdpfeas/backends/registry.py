@@ -1,8 +1,8 @@
-"""Finding backends by name, card or file.
+"""Find a solver by name, card or file.
 
-A solver is named by a path to a card (``.toml``) or a drop-in backend (``.py``), or by a name, looked up as
-:mod:`sdpfeas.cards.finder` says: what ships, the entry points of the group ``sdpfeas.backends``, then
-the card ``./solvers/NAME.toml``.
+A path names a solver card (``.toml``) or a drop-in backend (``.py``). A name is looked up in this order
+(:mod:`sdpfeas.cards.finder`): solvers that ship with the library, the entry-point group
+``sdpfeas.backends``, the card ``./solvers/NAME.toml``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["BackendInfo", "Solver", "backends", "describe", "find_solver"]
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """What is known about a registered backend without running it."""
+    """Availability and capabilities of a registered backend."""
 
     name: str
     available: bool
@@ -43,15 +43,21 @@ class Solver:
     Attributes
     ----------
     name : str
-        What it is called in tables.
+        Name shown in tables.
     kind : type
-        The backend class.
+        Backend class.
     options : mapping
         Options that differ from the defaults.
     source : str
-        The entry-point name or file the class came from; enough to find it again in another process.
+        Entry-point name or file of the class; sufficient to load it in another process.
     text : str
-        The text of the card, if it came from one.
+        Text of the card, if the solver is defined by one.
+
+    Examples
+    --------
+    >>> import sdpfeas as sf
+    >>> sf.find_solver("clarabel").make(tolerance=1e-9).name
+    'clarabel'
     """
 
     name: str
@@ -61,12 +67,19 @@ class Solver:
     text: str = ""
 
     def make(self, **options: Any) -> FeasibilityBackend:
-        """Build the backend; further options win over the card's."""
+        """Build the backend. ``options`` override those of the card."""
         return self.kind(**{**self.options, **options})
 
 
 def backends() -> dict[str, BackendInfo]:
-    """All registered backends: whether each can run here, and what it can do."""
+    """Return availability and capabilities of all registered backends, by name.
+
+    Examples
+    --------
+    >>> import sdpfeas as sf
+    >>> sf.backends()["clarabel"].available
+    True
+    """
     out = {}
     for name, entry in sorted(SOLVERS.registered().items()):
         try:
@@ -79,7 +92,7 @@ def backends() -> dict[str, BackendInfo]:
 
 
 def describe(kind: type[FeasibilityBackend]) -> BackendInfo:
-    """What a backend class says about itself."""
+    """Return availability and capabilities of a backend class."""
     fine, reason = kind.available()
     summary = (kind.__doc__ or "").strip().split("\n")[0]
     return BackendInfo(
@@ -95,19 +108,25 @@ def describe(kind: type[FeasibilityBackend]) -> BackendInfo:
 
 
 def find_solver(spec: str | Path | type[FeasibilityBackend] | Solver) -> Solver:
-    """Find a solver.
+    """Find a solver by name, path or backend class.
 
     Parameters
     ----------
     spec : str, Path, type or Solver
-        A path, a name, a backend class, or a solver (returned as it is).
+        Name, path of a card or drop-in file, backend class, or a solver (returned unchanged).
 
     Raises
     ------
     BackendError
-        If nothing of that name exists, or it cannot be loaded.
+        If no solver of that name exists, or it cannot be loaded.
     CardError
         If a card is malformed.
+
+    Examples
+    --------
+    >>> import sdpfeas as sf
+    >>> sf.find_solver("scs").kind.__name__
+    'Scs'
     """
     if isinstance(spec, Solver):
         return spec
@@ -121,7 +140,7 @@ def find_solver(spec: str | Path | type[FeasibilityBackend] | Solver) -> Solver:
 
 
 def _from_name(name: str, card: Path | None = None, seen: tuple[Path, ...] = ()) -> Solver:
-    """The solver of a name, maybe one that a card named by its path gives."""
+    """Look a name up; ``card`` is the card that refers to it, if any."""
     found = SOLVERS.find(name, card)
     if found is None:
         raise BackendError(f"no solver named {name!r}; {SOLVERS.hint(name)}")
@@ -134,7 +153,7 @@ def _from_path(path: Path, *, by_path: bool, seen: tuple[Path, ...] = ()) -> Sol
     if not path.is_file():
         raise BackendError(f"{path}: no such file")
     if path in seen:
-        raise CardError(f"{path}: the card stands for itself")
+        raise CardError(f"{path}: the card refers to itself")
     if path.suffix == ".py":
         kind = _load(path)
         return Solver(kind.name, kind, source=str(path.resolve()))

@@ -25,7 +25,7 @@ import numpy as np
 
 from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.dispatch import ask, ask_program
+from sdpfeas.backends.dispatch import dispatch, dispatch_program
 from sdpfeas.backends.inquiry import Callback, Inquiry, Progress, WarmStart
 from sdpfeas.backends.registry import Solver
 from sdpfeas.claims import Claim, Stop, Verdict, claimed_verdict
@@ -388,7 +388,7 @@ def _solve_at(search: Search, delta: float) -> Step:
     gap_reported = search.subspaces is not None and listener.decided
     if not gap_reported:
         iterations = claim.iterations or 0
-        claim = ask(search.backend, problem, inquiry)
+        claim = dispatch(search.backend, problem, inquiry)
         if claim.iterations is not None:
             claim = replace(claim, iterations=iterations + claim.iterations)
         gap_reported = listener.gap_reported
@@ -402,7 +402,7 @@ def _solve_at(search: Search, delta: float) -> Step:
     elif bracket.upper <= delta:
         verdict, proof = Verdict.INFEASIBLE, Proof.RIGOROUS
     elif not bracket.closed:
-        check = inquiry.settle(claim)
+        check = inquiry.final_check(claim)
         verdict, proof, reason = check.verdict, check.proof, f"{claim.stop}; {check.reason}"
         if claim.point is None and claim.certificate is None:
             reason = f"{claim.stop}: {claim.raw_status}"
@@ -435,7 +435,7 @@ def _midpoint_rule_on_claims(search: Search) -> BisectionResult:
         try:
             problem = search.family.at(delta)
             inquiry = Inquiry(problem, deadline=search.deadline, start=search.warm_start)
-            claim = search.without_malformed(ask(search.backend, problem, inquiry), delta)
+            claim = search.without_malformed(dispatch(search.backend, problem, inquiry), delta)
         except LimitError as error:
             reason = search.time_limit_reason(error)
             break
@@ -510,7 +510,7 @@ def _maximise(search: Search, program: ConicProgram) -> Claim:
         inquiry = Inquiry(program.problem, deadline=search.deadline, wanted="margin", listener=listener)
         try:
             with limited(inquiry.limit):
-                claim = ask_program(search.backend, program, inquiry)
+                claim = dispatch_program(search.backend, program, inquiry)
         except LimitError as error:
             claim = Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
         listener.finish(claim)
@@ -583,7 +583,7 @@ def _solve_on_subspace(
     if delta is not None:
         target_gap /= GAP_PER_MARGIN
         problem = subspaces.question(subspaces.basis, delta)
-        return ask(search.backend, problem, _margin_inquiry(search, problem, close_enough))
+        return dispatch(search.backend, problem, _margin_inquiry(search, problem, close_enough))
     program = subspaces.program(subspaces.basis)
     inquiry = _margin_inquiry(search, program.problem, close_enough)
     try:

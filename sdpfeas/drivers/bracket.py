@@ -346,11 +346,11 @@ class BoundListener(Listener):
         self._offer(self._mapped_point(point), self._mapped_multipliers(multipliers), recover=False)
         return self.decided
 
-    def awaits(self, gap: float) -> bool:
+    def wants_preview(self, gap: float) -> bool:
         """Whether extrapolated candidates of about this gap may close the bracket."""
         return gap <= self._extrapolation_gap
 
-    def glanced(self, point: Point | None, multipliers: FloatArray | None) -> bool:
+    def previewed(self, point: Point | None, multipliers: FloatArray | None) -> bool:
         """Prove bounds from extrapolated candidates if their estimated bounds close the bracket."""
         self._extrapolation_gap *= EXTRAPOLATION_BACKOFF
         bracket, y = self._bracket, self._mapped_multipliers(multipliers)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.dispatch import ask
+from sdpfeas.backends.dispatch import dispatch
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cards.loader import dropin_file, load_module
@@ -126,7 +126,7 @@ def make_available(solver: Solver, options: Mapping[str, Any]) -> FeasibilityBac
 
 def ask_plainly(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> dict[str, Any]:
     """Run a backend; return its claim as plain data, for :func:`unpack_claim`."""
-    return pack_claim(ask(backend, problem, inquiry))
+    return pack_claim(dispatch(backend, problem, inquiry))
 
 
 def source_of(kind: type[FeasibilityBackend]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.dispatch import ask_program
+from sdpfeas.backends.dispatch import dispatch_program
 from sdpfeas.backends.facial.backend import Facial, reduce
 from sdpfeas.backends.inquiry import Inquiry, Progress
 from sdpfeas.backends.registry import Solver, find_solver
@@ -107,7 +107,7 @@ class Sharpened:
         terms = tuple(c + apart * unit for c, unit in zip(self._program.objective, self._units, strict=True))
         inquiry = Inquiry(self._program.problem, deadline=deadline, wanted="margin")
         with limited(inquiry.limit):
-            return ask_program(backend, ConicProgram(self._program.problem, terms), inquiry)
+            return dispatch_program(backend, ConicProgram(self._program.problem, terms), inquiry)
 
     def value(self, inner: Point) -> float:
         """The objective at a point in the metric."""
@@ -284,11 +284,11 @@ class LookingBack(BoundListener):
         for end in () if missing else ("lower", "upper"):
             self._go_further(end, (claim.point, claim.certificate))
 
-    def awaits(self, gap: float) -> bool:
+    def wants_preview(self, gap: float) -> bool:
         """Never: where a backend is going lies on the boundary, and is pulled inside in the end."""
         return False
 
-    def glanced(self, point: Point | None, multipliers: FloatArray | None) -> bool:
+    def previewed(self, point: Point | None, multipliers: FloatArray | None) -> bool:
         """Take nothing from it, therefore."""
         return self.decided
 
@@ -557,7 +557,7 @@ class Programs:
         inquiry = Inquiry(problem, deadline=search.deadline, wanted="margin", listener=watch)
         try:
             with limited(inquiry.limit):
-                claim = ask_program(backend, ConicProgram(problem, terms), inquiry)
+                claim = dispatch_program(backend, ConicProgram(problem, terms), inquiry)
         except LimitError as error:
             claim = Claim(stop=Stop.TIME_LIMIT, raw_status=str(error))
         point = None if claim.point is None else back(claim.point)

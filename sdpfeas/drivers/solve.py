@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.backends.dispatch import ask
+from sdpfeas.backends.dispatch import dispatch
 from sdpfeas.backends.inquiry import Callback, Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cards.loader import ForeignCode, own_code_only
@@ -140,9 +140,9 @@ def solve(
                 rigorous=rigorous, reading=reading, memory_limit=memory,
             )  # fmt: skip
         else:
-            claim, about = ask(backend, problem, inquiry), {}
+            claim, about = dispatch(backend, problem, inquiry), {}
         solve_time = deadline.elapsed
-        check = inquiry.settle(claim)
+        check = inquiry.final_check(claim)
     wall_time = deadline.elapsed
     if not isinstance(backend, str):
         about = {

@@ -6,7 +6,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.backends.dispatch import ask
+from sdpfeas.backends.dispatch import dispatch
 from sdpfeas.backends.facial.backend import Facial
 from sdpfeas.backends.facial.search import search
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
@@ -170,8 +170,8 @@ def test_multipliers_that_expose_nothing_do_no_harm(start):
     problem = on_a_hidden_face(np.random.default_rng(2))
     y = {"random": np.random.default_rng(3).normal(size=problem.m), "nan": np.full(problem.m, np.nan)}
     inquiry = Inquiry(problem, deadline=Deadline(60), start=WarmStart(certificate=y[start]), rigorous=True)
-    claim = ask(Facial(), problem, inquiry)
-    assert inquiry.settle(claim).verdict is sf.Verdict.FEASIBLE
+    claim = dispatch(Facial(), problem, inquiry)
+    assert inquiry.final_check(claim).verdict is sf.Verdict.FEASIBLE
     assert "an auxiliary problem" in claim.raw_status
 
 

@@ -13,8 +13,8 @@ import pytest
 import sdpfeas as sf
 from sdpfeas.backends.auto import preferred
 from sdpfeas.backends.base import ALL_SETS
-from sdpfeas.backends.dispatch import ask
-from sdpfeas.backends.inquiry import FREE, Listener
+from sdpfeas.backends.dispatch import dispatch
+from sdpfeas.backends.inquiry import FREE_PROOF_SECONDS, Listener
 from sdpfeas.deadline import Deadline
 from sdpfeas.families import planted
 from sdpfeas.families.level_set import Theta
@@ -26,13 +26,14 @@ MIXES = planted.set_mixes()
 #: What a backend may know of the verifier: the words of a claim, and linear algebra that proves nothing.
 ALLOWED = {
     "sdpfeas.verifier.results",
+    "sdpfeas.verifier.outcome",
     "sdpfeas.verifier.equality_correction",
     # A chain is proved step by step as it is found.
     "sdpfeas.verifier.facial_reduction",
 }
 
 
-def plant(truth: bool, mix: str = "psd", seed: int = 0, **how: Any) -> planted.Planted:
+def plant(truth: bool, mix: str = "psd", seed: int = 0, **how: Any) -> planted.PlantedProblem:
     make = planted.feasible if truth else planted.infeasible
     return make(np.random.default_rng([seed, truth]), MIXES[mix], **how)
 
@@ -155,7 +156,7 @@ def test_what_is_granted_on_the_way_is_the_answer_whatever_comes_back() -> None:
     result = sf.solve(item.problem, scripted(lies_in_the_end))
     assert result.verdict is sf.Verdict.FEASIBLE
     assert result.stop is sf.Stop.ERROR
-    claim = ask(scripted(lies_in_the_end)(), item.problem, sf.Inquiry(item.problem))
+    claim = dispatch(scripted(lies_in_the_end)(), item.problem, sf.Inquiry(item.problem))
     assert sf.verify(item.problem, claim, rigorous=True).verdict is sf.Verdict.FEASIBLE
 
 
@@ -178,7 +179,7 @@ def test_junk_is_refused_not_raised(junk: Any) -> None:
         assert not inquiry.offer(point=junk, final=final)
         assert not inquiry.offer(multipliers=junk, final=final)
         assert inquiry.granted is None
-    assert sf.Inquiry(problem).settle(sf.Claim(point=junk)).verdict is sf.Verdict.UNDECIDED
+    assert sf.Inquiry(problem).final_check(sf.Claim(point=junk)).verdict is sf.Verdict.UNDECIDED
 
 
 def test_once_the_listener_says_stop_it_stays_so() -> None:
@@ -190,7 +191,7 @@ def test_once_the_listener_says_stop_it_stays_so() -> None:
 
     inquiry = sf.Inquiry(problem, listener=stop)
     assert inquiry.report(1)
-    assert inquiry.over
+    assert inquiry.finished
     assert inquiry.report(2)
     assert inquiry.offer(point=None)
     assert len(calls) == 1
@@ -222,7 +223,7 @@ def test_proofs_on_the_way_take_a_share_of_the_time(monkeypatch: pytest.MonkeyPa
 
     def slow(*_: Any) -> Any:
         tried.append(1)
-        time.sleep(1.2 * FREE)
+        time.sleep(1.2 * FREE_PROOF_SECONDS)
         return proof_attempts.refuse("slow")
 
     monkeypatch.setattr(proof_attempts, "prove_point", slow)
@@ -283,7 +284,7 @@ def test_what_is_wanted_reaches_a_backend_behind_another() -> None:
         return sf.Claim()
 
     problem = plant(True).problem
-    ask(scripted(note)(), problem, sf.Inquiry(problem, wanted="margin"))
+    dispatch(scripted(note)(), problem, sf.Inquiry(problem, wanted="margin"))
     assert wanted == ["margin"]
     with pytest.raises(sf.OptionError, match="wanted"):
         sf.Inquiry(problem, wanted="more")  # type: ignore[arg-type]

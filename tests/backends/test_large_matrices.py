@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.backends.auto import LARGEST_CONE, preferred
+from sdpfeas.backends.auto import CLARABEL_SIDE, preferred
 from sdpfeas.backends.ipm import sparse_embedding
 
 
@@ -53,7 +53,7 @@ def test_a_step_is_not_begun_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_clarabel_is_not_asked_first_about_what_it_cannot_hold() -> None:
-    assert preferred(cut_bound(LARGEST_CONE + 1))[0][0] == "spectral-ipm"
+    assert preferred(cut_bound(CLARABEL_SIDE + 1))[0][0] == "spectral-ipm"
     # Many rows on a smaller matrix are what it is asked first about.
     side, count = 120, 6000
     i, j = (index[:count] for index in np.triu_indices(side))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import scattered
 
 import sdpfeas as sf
-from sdpfeas.backends.dispatch import ask_program
+from sdpfeas.backends.dispatch import dispatch_program
 from sdpfeas.backends.ipm import schur_complement as schur_module
 from sdpfeas.backends.ipm import spectral_ipm as backend_module
 from sdpfeas.backends.ipm.schur_complement import SchurComplement, SparseNewtonSystem
@@ -560,7 +560,7 @@ def test_an_objective_over_lmis_needs_no_slacks() -> None:
         [sf.Free(1)], [None], [], [], lmis=[sf.LMI(sf.PSD(7), np.eye(7), [-f[None]])]
     )
     program = ConicProgram(problem, (np.ones(1),))
-    claim = ask_program(backend_module.SpectralIpm(), program, sf.Inquiry(problem))
+    claim = dispatch_program(backend_module.SpectralIpm(), program, sf.Inquiry(problem))
     expected = 1.0 / np.linalg.eigvalsh(f)[-1]
     assert claim.point[0][0] == pytest.approx(expected, rel=1e-6)
     _, (y,) = problem.split(claim.certificate)

@@ -122,5 +122,5 @@ def test_entry_points_come_before_cards_and_after_what_ships(monkeypatch: Any) -
 def test_cards_that_go_round() -> None:
     Path("solvers/a.toml").write_text('backend = "b"\n')
     Path("solvers/b.toml").write_text('backend = "a"\n')
-    with pytest.raises((CardError, BackendError), match="stands for itself"):
+    with pytest.raises((CardError, BackendError), match="refers to itself"):
         sf.find_solver("a")

@@ -302,7 +302,7 @@ class ConicBackend(FeasibilityBackend):
         need_program(program.problem)
         posed = PosedProblem(program.problem, self.triangle, program.objective, program.scale)
         answer = self._ask(posed.pair, inquiry.deadline)
-        with inquiry.closing():
+        with inquiry.proof_time():
             claim = posed.claim(answer)
         return claim if answer.z is None else replace(claim, certificate=posed.multipliers(answer.z))
 
@@ -342,7 +342,7 @@ class ConicBackend(FeasibilityBackend):
         else:
             answer = _claimed(posed.pair.without_margin(self._ask(posed.pair.with_margin(), deadline)))
         try:
-            with inquiry.closing():
+            with inquiry.proof_time():
                 claim = posed.claim(answer)
         except OutOfTime as error:
             return Claim(stop=Stop.TIME_LIMIT, raw_status=f"{answer.raw_status}; {error}")

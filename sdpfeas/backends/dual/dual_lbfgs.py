@@ -293,7 +293,7 @@ def _spectral(
         gap = function.margin_gap(found, point, value) if patient else None
         return inquiry.report(iterations, point, found.multipliers, gap)
 
-    ascent = Ascent(options, inquiry.deadline, inspect, report if inquiry.listens else None)
+    ascent = Ascent(options, inquiry.deadline, inspect, report if inquiry.has_listener else None)
     search = _rounds if options.margin else _plain
     try:
         try:
@@ -473,7 +473,7 @@ def _published(
         return view.report(iterations, found.point, found.multipliers)
 
     function = DualFunction(lifted, Units.plain(lifted), np.zeros(len(lifted.sets)))
-    ascent = Ascent(options, inquiry.deadline, inspect, report if inquiry.listens else None)
+    ascent = Ascent(options, inquiry.deadline, inspect, report if inquiry.has_listener else None)
     try:
         z = np.zeros(function.size)
         if start is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
-from sdpfeas.backends.dispatch import ask
+from sdpfeas.backends.dispatch import dispatch
 from sdpfeas.backends.facial.search import Found, search, stages
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
@@ -87,7 +87,7 @@ class Facial(FeasibilityBackend):
             if found.faces is asked and not (names or found.contradiction):
                 continue
             claim = self._after(posed, found, chain, inquiry, names)
-            if inquiry.over:
+            if inquiry.finished:
                 return claim
             asked = found.faces
         return self._with_hint(problem, claim, inquiry)
@@ -102,7 +102,7 @@ class Facial(FeasibilityBackend):
         if stored.scales == written.scales or not written.simple:
             return claim
         inner = Inquiry(problem, deadline=inquiry.deadline, rigorous=True, reading="written")
-        verdict = inner.settle(self.solve(problem, inner)).verdict
+        verdict = inner.final_check(self.solve(problem, inner)).verdict
         if verdict is Verdict.UNDECIDED:
             return claim
         hint = f"as decimals: {verdict.upper()}; pass reading='written'"
@@ -144,7 +144,7 @@ class Facial(FeasibilityBackend):
     def _whole(self, problem: FeasibilityProblem, found: Found, inquiry: Inquiry, names: list[str]) -> Claim:
         claim = Claim(raw_status=found.told, stop=Stop.STALLED)
         for name in names:
-            claim = ask(find_solver(name).make(), problem, inquiry)
+            claim = dispatch(find_solver(name).make(), problem, inquiry)
             if inquiry.offer(claim.point, claim.certificate):
                 break
         return claim
@@ -157,8 +157,8 @@ class Facial(FeasibilityBackend):
         for name in names:
             # An inquiry of its own: only a point on the face is evidence about the problem.
             inner = Inquiry(smaller, deadline=inquiry.deadline, rigorous=True)
-            answer = ask(find_solver(name).make(), smaller, inner)
-            check = inner.settle(answer)
+            answer = dispatch(find_solver(name).make(), smaller, inner)
+            check = inner.final_check(answer)
             point = answer.point if check.verdict is not Verdict.FEASIBLE else check.point
             said = f"{name}: {answer.raw_status or answer.stop}"
             yield said, answer.stop, None if point is None else smaller.point(point)

@@ -125,7 +125,7 @@ def search(posed: ProblemForm, inquiry: Inquiry, most: int) -> Claim:
                 claim = Claim(certificate=y)
                 return Stop.FINISHED
             next_certificate = AGAIN * core.mu
-        if inquiry.listens and core.mu <= due:
+        if inquiry.has_listener and core.mu <= due:
             due = AGAIN * core.mu
             if inquiry.report(core.iteration, *posed.present(core)):
                 return Stop.CALLBACK

@@ -175,7 +175,7 @@ class SpectralIpm(FeasibilityBackend):
         if plain:
             claim = self._maximise_sparse(program, inquiry)
             limits = (Stop.FINISHED, Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT)
-            satisfied = claim.info["gap"] < CLOSE and not inquiry.listens
+            satisfied = claim.info["gap"] < CLOSE and not inquiry.has_listener
             if claim.stop in limits or satisfied or not _worth_another_try(problem):
                 return claim
         # A suggested start only has to help. On badly scaled data it may end short of what the listener
@@ -185,7 +185,7 @@ class SpectralIpm(FeasibilityBackend):
             for start in starts:
                 program = program if program.pricing is None else program.pricing.program
                 claim = self._maximise(replace(program, start=start), inquiry, claim.iterations or 0)
-                satisfied = claim.stop is Stop.FINISHED and not inquiry.listens
+                satisfied = claim.stop is Stop.FINISHED and not inquiry.has_listener
                 if satisfied or claim.stop in (Stop.CALLBACK, Stop.TIME_LIMIT, Stop.ITERATION_LIMIT):
                     break
         return claim
@@ -201,7 +201,7 @@ class SpectralIpm(FeasibilityBackend):
         best = BestIterate()
         embedding: StructuredEmbedding
         merit = np.inf
-        gap = self.options.gap * (FINER if inquiry.listens else 1.0)
+        gap = self.options.gap * (FINER if inquiry.has_listener else 1.0)
 
         def visit() -> Stop | StructuredEmbedding | None:
             nonlocal embedding, best, merit
@@ -221,12 +221,12 @@ class SpectralIpm(FeasibilityBackend):
                 return Stop.FINISHED
             return Stop.STALLED if embedding.iteration >= best.iteration + PATIENCE else None
 
-        def glance(affine: float) -> bool:
+        def preview(affine: float) -> bool:
             # From experience, within a factor of ten.
-            if not inquiry.awaits(merit * (1.0 - affine) ** 3):
+            if not inquiry.wants_preview(merit * (1.0 - affine) ** 3):
                 return False
             found = embedding.ahead()
-            return found is not None and inquiry.glance(*found)
+            return found is not None and inquiry.preview(*found)
 
         try:
             cost = tuple(-c for c in program.objective)
@@ -236,7 +236,7 @@ class SpectralIpm(FeasibilityBackend):
             return Claim(stop=Stop.UNSUPPORTED, raw_status="no interior to start from", iterations=before)
         if not embedding.sane:
             return Claim(stop=Stop.NUMERICAL, raw_status="the start overflows", iterations=before)
-        stop = self._iterate(embedding, inquiry.deadline, visit, glance)
+        stop = self._iterate(embedding, inquiry.deadline, visit, preview)
         claim = self._claim(embedding, best.claim, stop)
         return replace(claim, iterations=before + embedding.iteration)
 

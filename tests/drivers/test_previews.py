@@ -56,7 +56,7 @@ def test_a_look_ahead_is_nearer_to_the_end_than_the_next_step(family) -> None:
 
 def test_glances_spare_steps_and_prove_the_same(family, monkeypatch) -> None:
     quick = sf.bisect(family, "auto", tol=1e-6)
-    monkeypatch.setattr(BoundListener, "awaits", lambda self, gap: False)
+    monkeypatch.setattr(BoundListener, "wants_preview", lambda self, gap: False)
     slow = sf.bisect(family, "auto", tol=1e-6)
     assert quick.converged
     assert quick.proven
@@ -68,11 +68,11 @@ def test_glances_spare_steps_and_prove_the_same(family, monkeypatch) -> None:
 
 
 def test_glances_are_for_one_program_without_equations(family) -> None:
-    assert watch_of(family).awaits(1e-6)
-    assert not watch_of(family).awaits(1e-3)
-    assert not watch_of(family, delta=1.0).awaits(1e-12)
+    assert watch_of(family).wants_preview(1e-6)
+    assert not watch_of(family).wants_preview(1e-3)
+    assert not watch_of(family, delta=1.0).wants_preview(1e-12)
     problem = sf.families.LevelSet([sf.PSD(2)], [np.eye(2)[None]], [np.eye(2)[None]], [1.0], [1.0])
-    assert not BoundListener(Bracket(problem, 1e-6, 0.0), None).awaits(1e-12)
+    assert not BoundListener(Bracket(problem, 1e-6, 0.0), None).wants_preview(1e-12)
 
 
 @pytest.mark.parametrize("spoilt", ["nothing", "nan", "poor"])
@@ -82,6 +82,6 @@ def test_a_glance_at_nonsense_proves_nothing_and_costs_no_proof(family, spoilt, 
     point, y = program.start
     y = {"nothing": 0.0 * y, "nan": np.full_like(y, np.nan), "poor": y}[spoilt]
     watch = watch_of(family)
-    assert not watch.glanced(point, y)
+    assert not watch.previewed(point, y)
     # After one in vain the next has to promise more.
-    assert not watch.awaits(5e-6)
+    assert not watch.wants_preview(5e-6)
