@@ -1,8 +1,7 @@
-"""Renders what was measured: ``python benchmarks/tables.py RESULTS -o docs/benchmarks.md``.
+"""Render benchmark results: ``python benchmarks/tables.py RESULTS -o docs/benchmarks.md``.
 
-Tables are Markdown, figures go into the folder ``figures`` beside the page. Of a run that was stopped it
-shows what is there, and says what is not. What stands between the two marks in the page is replaced;
-everything else in it is written by hand and stays.
+Tables are Markdown; figures go into the folder ``figures`` next to the page. An incomplete run is rendered
+with a list of the missing cells. Only the part of the page between the two markers is replaced.
 """
 
 from __future__ import annotations
@@ -122,24 +121,24 @@ def accuracy_tables(results: Results) -> str:
     ]
     everybody, shots = list(CONTESTANTS), ("one-shot", "clarabel", "scs-1e-4", "scs-1e-7")
     chapters = {
-        "Seconds in all": (everybody, _charged),
-        "Times as long as ours": (everybody, ratio),
-        "Relative distance from the truth": (everybody, accuracy),
+        "Total seconds": (everybody, _charged),
+        "Time relative to ours": (everybody, ratio),
+        "Relative error": (everybody, accuracy),
         "Value or bracket": (everybody, bracket),
-        "In eigendecompositions of that dimension": (everybody, _equivalents),
-        "Seconds to build + to compile + to solve": (shots, parts),
+        "In units of one eigendecomposition": (everybody, _equivalents),
+        "Seconds: build + compile + solve": (shots, parts),
     }
     text = [
         "; ".join(sizes) + ".",
         "",
-        "Every cell ran in a fresh process with one thread. Loading the data and importing is not counted;",
-        "building the family or the model, cvxpy's compile and the solve are: ratios are of that total.",
-        "What takes less than three seconds ran up to thirty times, and the fastest run counts;",
-        "what takes less than one, whoever it is, was measured so twice, some minutes apart.",
-        "`>`: killed at that limit and charged it, so ratios are lower bounds. `–`: not measured.",
-        "†: ended by itself, short of its goal. Seconds are of the processor, which other work hardly moves;",
-        "eigendecompositions are one `scipy.linalg.eigh` in the same process.",
-        "The truth is the middle of the narrower of our two certified brackets; one of them asks for 1e-8.",
+        "Every cell ran in a new process with one thread. Times include building the family or the model,",
+        "cvxpy's compilation and the solve, but not loading the data and imports; ratios are of this total.",
+        "Cells below three seconds ran up to thirty times, and the fastest run counts; cells below one",
+        "second were measured in this way twice, some minutes apart. `>`: killed at that limit, which is",
+        "charged, so ratios are lower bounds. `–`: not measured. †: the solver stopped before it reached",
+        "its tolerance. Seconds are processor seconds; the unit eigendecomposition is one",
+        "`scipy.linalg.eigh` in the same process. Errors are relative to the midpoint of the narrower of",
+        "our two certified brackets (1e-6 and 1e-8).",
     ]
     for title, (names, show) in chapters.items():
         text += ["", f"### {title}", "", _grid(results, problems, names, show)]
@@ -156,8 +155,8 @@ def scaling_tables(results: Results) -> str:
     """
     text: list[str] = []
     for title, problems, size, tail in (
-        ("In the dimension, 10 classes", ALL_DIMENSIONS, "dimension", SLOPE_FROM),
-        ("In the number of classes, d = 100", ALL_CLASSES, "classes", 0),
+        ("By dimension, 10 classes", ALL_DIMENSIONS, "dimension", SLOPE_FROM),
+        ("By number of classes, d = 100", ALL_CLASSES, "classes", 0),
     ):
         shown = _measured(results, problems)
         rows = []
@@ -186,7 +185,7 @@ def scaling_tables(results: Results) -> str:
 
 
 def _memory_tables(results: Results) -> str:
-    text = ["Most gigabytes resident; an idle process with everything imported holds about 0.09.", ""]
+    text = ["Peak resident memory in gigabytes; a process with all imports holds about 0.09.", ""]
     text.append(_grid(results, _measured(results, WLDA), CONTESTANTS, _gigabytes))
     names = [name for name in CONTESTANTS if name != "truth"]
     return "\n".join([*text, "", _grid(results, _measured(results, ALL_DIMENSIONS), names, _gigabytes)])
@@ -215,14 +214,15 @@ def profile_tables(results: Results) -> str:
                 )
                 spots.append(f"- {title} on {problem}: {named}")
     text = [
-        "Timed in a run of its own, in which every `a @ b` of the library is compiled to a timed call and",
-        "the BLAS and eigenvalue routines are wrapped. *Else* is the rest: element-wise work, `einsum`,",
-        "Cholesky factors, linear programs, the optimiser, Python.",
+        "Measured in separate runs, in which every `a @ b` of the library is compiled to a timed call, and",
+        "BLAS and eigenvalue routines are wrapped. *Else* is the rest: element-wise operations, `einsum`,",
+        "Cholesky factorisations, linear programs, the optimiser, Python.",
         "",
         *markdown_table(["", "problem", "seconds", "eigendecompositions", "products", "else"], rows),
     ]
     if spots:
-        text += ["", "Functions by their own share of the time under cProfile (calls):", "", *spots]
+        title = "Functions by their share of the time under cProfile, without callees (calls):"
+        text += ["", title, "", *spots]
     return "\n".join(text)
 
 
@@ -284,9 +284,9 @@ def _file_tables(lines: Lines) -> str:
     ]
     return "\n".join(
         [
-            "Is there a point at all? Asked of `auto` and of CSDP alternately, without the objective, in",
-            "processor seconds; least of three rounds (one where it takes over 5 s). The verdict of `auto`",
-            "is verified in that time, CSDP's word is not checked. In ratios 0.05 s is the least.",
+            "Feasibility problems, without the objective. `auto` and CSDP run alternately; the table shows",
+            "processor seconds, the smallest of three rounds (one round above 5 s). Times of `auto` include",
+            "the proof; the status of CSDP is not checked. Times below 0.05 s count as 0.05 s in ratios.",
             "",
             *markdown_table(["file", "side", "verdict", "auto", "CSDP", "ratio"], rows),
         ]
@@ -302,7 +302,10 @@ def _fair_table(lines: Lines) -> str:
         for line in found
     ]
     heads = ["bisect, auto, seconds", "proven gap", "multiplicative weights, seconds", "gap"]
-    words = "Synthetic, n = 500, 16 groups, r = 5, to 1e-3; the plain loop may take 20 times as long as ours."
+    words = (
+        "Synthetic, n = 500, 16 groups, r = 5, to 1e-3; multiplicative weights may take 20 times as long as "
+        "`auto`."
+    )
     return "\n".join([words, "", *markdown_table(heads, rows)])
 
 
@@ -320,19 +323,19 @@ def render(results: Results, lines: Lines, figures: Mapping[str, str] = MappingP
     """
     pictures = [f"![{title}]({place})\n\n*{title}.*" for place, title in figures.items()]
     words = (
-        "Dashed: power laws fitted to what finished. Arrows: used up a limit, charged as the cap. "
-        "Points that are missing were not measured, or lie beyond one that used up a limit."
+        "Dashed lines: power laws fitted to finished cells. Arrows: a limit was reached and is charged. "
+        "Missing points were not measured, or are beyond a cell that reached a limit."
     )
     sections = {
-        "In pictures": "\n\n".join([*pictures, words] if pictures else ["Nothing to draw yet."]),
+        "Figures": "\n\n".join([*pictures, words] if pictures else ["Nothing to draw yet."]),
         "Targets": _target_table(results, lines),
-        "Accuracy for accuracy": accuracy_tables(results),
+        "Times at equal accuracy": accuracy_tables(results),
         "Scaling": scaling_tables(results),
         "Memory": _memory_tables(results),
         "SDPLIB": _file_tables(lines),
         "Fair PCA": _fair_table(lines),
-        "Where the time goes": profile_tables(results),
-        "What is not there": _gaps(results),
+        "Profiles": profile_tables(results),
+        "Not measured": _gaps(results),
         "Machine": _machine(results),
     }
     return "\n\n".join(f"## {title}\n\n{body}" for title, body in sections.items()) + "\n"

@@ -1,7 +1,7 @@
-"""What verification buys: 500 planted problems of known truth, every backend, verdicts beside raw statuses.
+"""Truth table: run every backend on 500 planted problems with known answer.
 
-Run ``make truth``; it writes docs/truth.md. Problems come in every set kind and storage kind, with relative
-margins from 1e-3 to 0.3, so every one of them is well posed.
+``make truth`` writes docs/truth.md, with verified verdicts next to raw solver statuses. The problems cover
+every kind of set and of row storage. Their relative margins are between 1e-3 and 0.3, so all are well-posed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def plant(k: int) -> planted.Planted:
 
 
 def answer(job: tuple[int, str]) -> tuple[str, str, str, float, str]:
-    """Ask one backend one problem: verdict against the truth, raw status against the truth, seconds."""
+    """Run one backend on one problem; compare verdict and raw status with the known answer."""
     k, name = job
     item = plant(k)
     result = sf.solve(item.problem, name, time_limit=TIME_LIMIT)
@@ -52,13 +52,13 @@ def _against(item: planted.Planted, verdict: sf.Verdict | None) -> str:
 
 
 def table(rows: list[tuple[str, str, str, float, str]], count: int) -> str:
-    """Markdown: one line a backend."""
+    """Return the page as Markdown, with one line per backend."""
     lines = [
-        f"# {count} planted problems of known truth",
+        f"# Truth table: {count} planted problems with known answer",
         "",
-        "Made by `make truth`. *Verified* is what `sdpfeas.solve` grants; *raw* is what the same runs would",
-        "have said without the verifier. A wrong verdict must not happen; a wrong raw status may.",
-        "`facial` is asked directly here: it declines factors and too many numbers, or runs out of time.",
+        "Made by `make truth`. *Verified* is the verdict of `sdpfeas.solve`, *raw* the status of the solver",
+        "in the same runs. A wrong verdict is a bug; a wrong raw status is not. `facial` is called directly",
+        "here: it refuses rows in factored form and very large problems, or reaches its time limit.",
         "",
     ]
     head = ["backend", "verified right", "undecided", "wrong", "raw right", "raw undecided", "raw wrong"]

@@ -302,14 +302,14 @@ def test_a_wide_bracket_is_not_certified(recorded: Results) -> None:
 def test_tables_show_caps_as_lower_bounds(recorded: Results) -> None:
     text = render(Results(recorded.path), Lines(recorded.path.with_name(lab.LINES)))
     for title in (
-        "In pictures",
+        "Figures",
         "Targets",
         "SDPLIB",
-        "What is not there",
-        "Accuracy for accuracy",
+        "Not measured",
+        "Times at equal accuracy",
         "Scaling",
         "Memory",
-        "Where the time goes",
+        "Profiles",
         "Machine",
     ):
         assert f"\n## {title}\n" in f"\n{text}"
@@ -399,6 +399,6 @@ def test_what_is_written_by_hand_survives(recorded: Results) -> None:
     again = insert(by_hand, "new\n")
     assert "Why it is so." in again
     assert again.endswith("\nMore of it.\n")
-    assert "Accuracy for accuracy" not in again
+    assert "Times at equal accuracy" not in again
     with pytest.raises(ValueError, match="must hold"):
         insert(page.replace(END, ""), text)
