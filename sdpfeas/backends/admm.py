@@ -192,7 +192,7 @@ class Space:
     def _along(self) -> FloatArray:
         """Column with which widening the cones changes ``AA'``: it is subtracted, times itself."""
         total = np.zeros(self.problem.m)
-        for block, rows, scale in zip(self.problem.sets, self.problem.rows, self.scales, strict=True):
+        for (_, block, rows), scale in zip(self.problem.blocks(), self.scales, strict=True):
             if block.cone and not rows.empty:
                 total += scale * rows.apply(block.identity())
         return np.sqrt(self._kappa * (2.0 - self._kappa * self._side)) * total
@@ -447,7 +447,7 @@ class Equations:
     """Least-norm correction onto the equality rows and prescribed traces."""
 
     def __init__(self, problem: FeasibilityProblem, scales: FloatArray) -> None:
-        index = np.flatnonzero(problem.equality)
+        index = problem.equality_rows
         self._graph: Graph | None = None
         if index.size == 0:
             return
@@ -460,7 +460,7 @@ class Equations:
                 list(traces).index(b) if b in traces else None,
                 len(traces),
             )
-            for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
+            for b, block, rows in problem.blocks()
         ]
         equations = FeasibilityProblem(problem.sets, rows, right, right)
         # A large penalty makes the equations hold; repeating makes up for its not being infinite.
@@ -497,7 +497,7 @@ class Cleaner:
         self.problem = problem
         parts = [
             sp.csr_array(vector_columns(rows))
-            for block, rows in zip(problem.sets, problem.rows, strict=True)
+            for _, block, rows in problem.blocks()
             if block.free and not rows.empty
         ]
         self._columns = sp.hstack(parts, format="csr") if parts else None
@@ -582,7 +582,7 @@ def looks_inside(problem: FeasibilityProblem, point: Point) -> bool:
 def looks_strict(problem: FeasibilityProblem, y: FloatArray) -> bool:
     """Whether the two sides of a certificate differ in the right direction."""
     gap = float(np.sum(problem.beta_terms(y)))
-    for block, rows in zip(problem.sets, problem.rows, strict=True):
+    for _, block, rows in problem.blocks():
         if rows.empty or block.free:
             continue
         gap -= block.support(rows.adjoint(y))

@@ -108,7 +108,7 @@ def describe_problem(problem: FeasibilityProblem) -> dict[str, Any]:
     return {
         "blocks": [
             {"name": problem.block_name(b), **block.spec(), "rows": None if rows.empty else rows.kind}
-            for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
+            for b, block, rows in problem.blocks()
         ],
         "rows": problem.m,
         "equality_rows": equal,

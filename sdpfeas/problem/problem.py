@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, reduce
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -77,6 +77,17 @@ def _hash_rows(digest: Any, rows: Rows) -> None:
 #: Blocks that are listed where a problem is shown.
 SHOWN_BLOCKS = 12
 
+T = TypeVar("T")
+
+
+class Block(NamedTuple):
+    """One block of a problem: its position, its set, and the rows on it."""
+
+    position: int
+    set: BlockSet
+    rows: Rows
+
+
 #: A point: one array per set.
 Point = tuple[FloatArray, ...]
 
@@ -89,7 +100,8 @@ class FeasibilityProblem:
     Parameters
     ----------
     sets : sequence of BlockSet
-        One set per block: ``PSD``, ``Nonneg``, ``Free`` or ``SpectralBox``.
+        One set per block: ``PSD``, ``Nonneg``, ``Free``, ``SpectralBox``, ``SecondOrder`` or
+        ``HermitianPSD``.
     rows : sequence
         One entry per set: ``None`` (no row touches the block); an array of shape (m, n, n), or (m, n) for
         a vector block; a sparse (m, n²) matrix of full symmetric matrices, or (m, n); or one of
@@ -205,6 +217,70 @@ class FeasibilityProblem:
     def equality(self) -> np.ndarray:
         """Mask of the equality rows."""
         return np.asarray(sealed(self.lower == self.upper))
+
+    @cached_property
+    def equality_rows(self) -> np.ndarray:
+        """Indices of the equality rows."""
+        return np.asarray(sealed(self.equality_rows))
+
+    @cached_property
+    def inequality_rows(self) -> np.ndarray:
+        """Indices of the inequality rows, those without any finite bound included."""
+        return np.asarray(sealed(self.inequality_rows))
+
+    @cached_property
+    def lower_rows(self) -> np.ndarray:
+        """Indices of the inequality rows with a finite lower bound."""
+        return np.asarray(sealed(self.lower_rows))
+
+    @cached_property
+    def upper_rows(self) -> np.ndarray:
+        """Indices of the inequality rows with a finite upper bound."""
+        return np.asarray(sealed(self.upper_rows))
+
+    def blocks(self) -> Iterator[Block]:
+        """Iterate over the blocks: position, set and rows.
+
+        Yields
+        ------
+        Block
+            A named tuple ``(position, set, rows)``; ``rows.empty`` where no row touches the block.
+
+        Examples
+        --------
+        >>> import numpy as np, sdpfeas as sf
+        >>> problem = sf.FeasibilityProblem([sf.PSD(2), sf.Free(1)], [[np.eye(2)], None], [1.0], [2.0])
+        >>> [(b, block.kind, rows.empty) for b, block, rows in problem.blocks()]
+        [(0, 'PSD', False), (1, 'Free', True)]
+        """
+        return map(Block, range(len(self.sets)), self.sets, self.rows)
+
+    def cached(self, compute: Callable[..., T], *args: Hashable) -> T:
+        """Return ``compute(self, *args)``, computed once: problems are immutable.
+
+        Parameters
+        ----------
+        compute : callable
+            A function of a problem and ``args``, the same object in every call.
+        *args : hashable
+            Its further arguments.
+
+        Examples
+        --------
+        >>> import sdpfeas as sf
+        >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [None], [], [])
+        >>> problem.cached(sf.FeasibilityProblem.lift) is problem.cached(sf.FeasibilityProblem.lift)
+        True
+        """
+        key = (compute, *args)
+        if key not in self._memo:
+            self._memo[key] = compute(self, *args)
+        found: T = self._memo[key]
+        return found
+
+    @cached_property
+    def _memo(self) -> dict[Any, Any]:
+        return {}
 
     @cached_property
     def norms(self) -> FloatArray:
@@ -404,7 +480,7 @@ class FeasibilityProblem:
         equal = int(self.equality.sum())
         head = f"FeasibilityProblem: {len(self.sets)} block(s), {self.m} row(s)"
         lines = [f"{head} ({equal} equality, {self.m - equal} inequality)"]
-        for b, (block, rows) in enumerate(zip(self.sets, self.rows, strict=True)):
+        for b, block, rows in self.blocks():
             touch = "no rows" if rows.empty else f"{rows.kind} rows"
             if b == SHOWN_BLOCKS:
                 lines.append(f"  … and {len(self.sets) - b} more")

@@ -236,7 +236,7 @@ class CorrectionSystem:
 
 def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[CorrectionSystem]:
     """Ways to correct the equality rows of a problem near a point, the simplest first."""
-    index = np.flatnonzero(problem.equality)
+    index = problem.equality_rows
     if index.size == 0:
         yield CorrectionSystem([], 0)
         return
@@ -294,11 +294,7 @@ class FreeColumns:
     def __init__(self, problem: FeasibilityProblem, y: FloatArray) -> None:
         self._problem = problem
         self._y = y
-        self._parts = [
-            rows
-            for block, rows in zip(problem.sets, problem.rows, strict=True)
-            if block.free and not rows.empty
-        ]
+        self._parts = [rows for _, block, rows in problem.blocks() if block.free and not rows.empty]
         enclosed = [rows.enclose_adjoint(y) for rows in self._parts]
         #: Upper bounds of |A*y| on the free entries.
         self.residual = np.concatenate([inflate(np.abs(g) + e, 4) for g, e in enclosed] or [np.zeros(0)])

@@ -101,7 +101,7 @@ class ExactRows:
         self.problem, self.reading = problem, reading
         self._read = READERS[reading]
         parts = []
-        for block, rows in zip(problem.sets, problem.rows, strict=True):
+        for _, block, rows in problem.blocks():
             width = math.prod(block.shape)
             if rows.empty or problem.m == 0:
                 parts.append(zeros((problem.m, width)))
@@ -157,7 +157,7 @@ class ExactRows:
 def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
     """Equality rows and prescribed traces, with their right-hand sides."""
     problem = rows.problem
-    index = np.flatnonzero(problem.equality)
+    index = problem.equality_rows
     matrix = [rows.matrix[i] for i in index]
     values = [rows.number(problem.lower[i]) for i in index]
     for b, block in enumerate(problem.sets):
@@ -172,12 +172,8 @@ def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def exact_rows(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> ExactRows:
-    """Rational rows, made once: problems are immutable."""
-    key = f"_exact_rows_{reading}"
-    found = problem.__dict__.get(key)
-    if found is None:
-        found = problem.__dict__[key] = ExactRows(problem, reading)
-    return found
+    """Rational rows, made once."""
+    return problem.cached(ExactRows, reading)
 
 
 #: Rational operations a proof may take; about a second.
@@ -221,34 +217,37 @@ def is_round(problem: FeasibilityProblem) -> bool:
     Of numbers that were themselves rounded, rational arithmetic can prove what the next bit would disprove:
     a weakly infeasible problem in rotated coordinates is feasible or infeasible by chance.
     """
-    found = problem.__dict__.get("_is_round")
-    if found is None:
-        sizes = np.unique(np.abs(_numbers(problem)))
-        found = problem.__dict__["_is_round"] = all(_is_short(v) for v in sizes.tolist())
-    return bool(found)
+    return problem.cached(_is_round)
+
+
+def _is_round(problem: FeasibilityProblem) -> bool:
+    sizes = np.unique(np.abs(_numbers(problem)))
+    return all(_is_short(v) for v in sizes.tolist())
 
 
 def has_round_rows(problem: FeasibilityProblem) -> bool:
     """Whether every coefficient of the rows and LMIs is such a number, whatever the bounds are."""
-    found = problem.__dict__.get("_has_round_rows")
-    if found is None:
-        parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
-        numbers = [a.reshape(-1) for rows in parts for a in _stored(rows)]
-        sizes = np.unique(np.abs(np.concatenate([np.zeros(0), *numbers])))
-        found = problem.__dict__["_has_round_rows"] = all(_is_short(v) for v in sizes.tolist())
-    return bool(found)
+    return problem.cached(_has_round_rows)
+
+
+def _has_round_rows(problem: FeasibilityProblem) -> bool:
+    parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
+    numbers = [a.reshape(-1) for rows in parts for a in _stored(rows)]
+    sizes = np.unique(np.abs(np.concatenate([np.zeros(0), *numbers])))
+    return all(_is_short(v) for v in sizes.tolist())
 
 
 def read_alike(problem: FeasibilityProblem) -> bool:
     """Whether every number of a small problem is the same as stored and as written."""
-    found = problem.__dict__.get("_read_alike")
-    if found is None:
-        numbers = np.unique(np.abs(_numbers(problem)))
-        # Short binaries stand for themselves, and most problems hold little else.
-        mantissas = np.ldexp(np.frexp(numbers)[0], SHORT_BITS)
-        rest = numbers[mantissas != np.floor(mantissas)].tolist()
-        found = problem.__dict__["_read_alike"] = all(written(v) == Fraction(v) for v in rest)
-    return bool(found)
+    return problem.cached(_read_alike)
+
+
+def _read_alike(problem: FeasibilityProblem) -> bool:
+    numbers = np.unique(np.abs(_numbers(problem)))
+    # Short binaries stand for themselves, and most problems hold little else.
+    mantissas = np.ldexp(np.frexp(numbers)[0], SHORT_BITS)
+    rest = numbers[mantissas != np.floor(mantissas)].tolist()
+    return all(written(v) == Fraction(v) for v in rest)
 
 
 def _numbers(problem: FeasibilityProblem) -> FloatArray:
@@ -381,7 +380,7 @@ def _active(problem: FeasibilityProblem, point: Point) -> np.ndarray | None:
 def _dependences(rows: ExactRows, active: np.ndarray) -> Iterator[np.ndarray]:
     """Multipliers of rows that add up to nothing, or to multiples of the identity where a trace is known."""
     equations, _ = rows.equations
-    index = np.concatenate([np.flatnonzero(rows.problem.equality), active]).astype(np.int64)
+    index = np.concatenate([rows.problem.equality_rows, active]).astype(np.int64)
     traces = equations[index.size - active.size :]
     table = rows.fold(np.concatenate([traces, rows.matrix[index]]))
     # Every row is a combination of the independent ones before it, with these weights in its column.

@@ -99,11 +99,7 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
 
     A numeric judgement, up to rounding, like that on rows.
     """  # noqa: E501
-    own_rows = [
-        (b, rows)
-        for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
-        if block.free and not rows.empty
-    ]
+    own_rows = [(b, rows) for b, block, rows in problem.blocks() if block.free and not rows.empty]
     count = sum(problem.sets[b].n for b, _ in own_rows)
     if not 0 < problem.m * count <= MAX_DENSE_ROWS**2:
         return None
@@ -149,7 +145,7 @@ def check_point(
         return check_point(slacks.problem, slacks.start_point(point), tolerances, proof)
     value, excused = np.zeros(problem.m), _sizes_of_bounds(problem)
     drift, noise = np.zeros(problem.m), np.zeros(problem.m)
-    for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
+    for (b, block, rows), x in zip(problem.blocks(), point, strict=True):
         lam = block.spectrum(x)
         apart = _norm(lam - block.project_spectrum(lam))
         if apart != 0.0:  # or not a number
@@ -288,7 +284,7 @@ def _cancelled(
     out = np.zeros(problem.m)
     slight = _slight(tolerances)
     equal = problem.equality[index]
-    for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
+    for (b, block, rows), x in zip(problem.blocks(), point, strict=True):
         if rows.empty:
             continue
         reach = problem.upper_norms[b][index] * _size(block, x)
@@ -340,7 +336,7 @@ def check_certificate(
         outcome = prove_certificate(problem, y, tolerances) if proof is None else proof
         if not outcome.proven and all(
             _excess(block, rows, y) <= tolerances.rounding
-            for block, rows in zip(problem.sets, problem.rows, strict=True)
+            for _, block, rows in problem.blocks()
             if block.free and not rows.empty
         ):
             reduced = without_redundant_columns(problem)
@@ -350,7 +346,7 @@ def check_certificate(
     terms = problem.beta_terms(y)
     gap, scale, noise = float(np.sum(terms)), float(np.sum(np.abs(terms))), terms.size * TINY
     most = tolerances.residual * _decisive_size(problem, y, terms)
-    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+    for b, block, rows in problem.blocks():
         if rows.empty:
             continue
         g = rows.stable_adjoint(y)
@@ -390,10 +386,7 @@ def _decisive_size(problem: FeasibilityProblem, y: FloatArray, terms: FloatArray
 
 def _has_unbounded_psd(problem: FeasibilityProblem) -> bool:
     # A PSD block of side one is a non-negative number: no weak infeasibility there.
-    return any(
-        block.cone and not block.polyhedral and not rows.empty
-        for block, rows in zip(problem.sets, problem.rows, strict=True)
-    )
+    return any(block.cone and not block.polyhedral and not rows.empty for _, block, rows in problem.blocks())
 
 
 def _excess(block: BlockSet, rows: Rows, y: FloatArray) -> float:

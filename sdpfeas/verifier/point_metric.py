@@ -497,7 +497,7 @@ class MetricSystem:
 
     def drift_upper(self, problem: FeasibilityProblem) -> FloatArray:
         """Bound of how far a unit correction moves each row of the problem that is no equation."""
-        out, index = np.zeros(problem.m), np.flatnonzero(~problem.equality)
+        out, index = np.zeros(problem.m), problem.inequality_rows
         if index.size == 0:
             return out
         for part in self.parts:
@@ -525,7 +525,7 @@ class MetricSystem:
 
 def metric_system(problem: FeasibilityProblem, point: Point) -> MetricSystem | None:
     """Equality rows in the metric of a point; None if there are none, too many, or no block may move."""
-    index = np.flatnonzero(problem.equality)
+    index = problem.equality_rows
     touched = {
         b: rows
         for b, rows in enumerate(problem.rows)

@@ -110,11 +110,11 @@ def _into(block: BlockSet, x: FloatArray) -> FloatArray:
 
 def _plain_system(problem: FeasibilityProblem, point: Point) -> CorrectionSystem | None:
     """Correct all blocks in proportion to their size; nothing is proved about it."""
-    index = np.flatnonzero(problem.equality)
+    index = problem.equality_rows
     if index.size == 0:
         return None
     parts = []
-    for b, (block, rows, x) in enumerate(zip(problem.sets, problem.rows, point, strict=True)):
+    for (b, block, rows), x in zip(problem.blocks(), point, strict=True):
         if rows.empty or not np.any(problem.block_norms[b][index] > 0.0):
             continue
         size = float(np.max(np.abs(x), initial=0.0))
@@ -217,11 +217,7 @@ def _fit_vectors(
 
     Returns the point with its row values; None where there is nothing to choose or to gain.
     """
-    vectors = {
-        b: rows
-        for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True))
-        if block.entrywise and not rows.empty
-    }
+    vectors = {b: rows for b, block, rows in problem.blocks() if block.entrywise and not rows.empty}
     blocks = list(vectors)
     columns = sum(problem.sets[b].n for b in blocks)
     if not 0 < columns <= MAX_LP_COLUMNS or not np.isfinite(value).all():
@@ -375,7 +371,7 @@ def repaired_certificates(
 def _box_supports(problem: FeasibilityProblem, y: FloatArray) -> float:
     return sum(
         block.support(rows.adjoint(y))
-        for block, rows in zip(problem.sets, problem.rows, strict=True)
+        for _, block, rows in problem.blocks()
         if block.bounded and not rows.empty
     )
 
@@ -383,7 +379,7 @@ def _box_supports(problem: FeasibilityProblem, y: FloatArray) -> float:
 def _trim_nonneg(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | None:
     """Shrink the multipliers behind positive entries of ``A*y`` on Nonneg blocks until these vanish."""
     changed = False
-    for block, rows in zip(problem.sets, problem.rows, strict=True):
+    for _, block, rows in problem.blocks():
         if not (block.entrywise and block.cone) or rows.empty:
             continue
         near = np.flatnonzero(rows.adjoint(y) > -1e-13 * (np.abs(y) @ np.asarray(rows.norms())))
@@ -413,11 +409,7 @@ def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
     ``y - s·w`` may be formed for any ``s > 0``: where a row has no lower bound w is not negative, where it
     has no upper bound not positive. Such a w is a bound on the trace that the rows imply.
     """
-    parts = [
-        (block, rows)
-        for block, rows in zip(problem.sets, problem.rows, strict=True)
-        if not rows.empty and not block.bounded
-    ]
+    parts = [(block, rows) for _, block, rows in problem.blocks() if not rows.empty and not block.bounded]
     if all(block.entrywise for block, _ in parts):
         return None
     below, above = np.isfinite(problem.lower), np.isfinite(problem.upper)
@@ -466,7 +458,7 @@ def _is_definite(parts: list[tuple[BlockSet, Rows]], w: FloatArray) -> bool:
 def _shift(problem: FeasibilityProblem, y: FloatArray, w: FloatArray, push: float) -> FloatArray | None:
     """Return ``y - s·w`` with the least ``s`` that makes ``A*y`` negative by more than rounding."""
     step = 0.0
-    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+    for b, block, rows in problem.blocks():
         if rows.empty or not block.cone:
             continue
         top = float(np.max(block.spectrum(rows.adjoint(y))))

@@ -97,7 +97,7 @@ def _systems(
 ) -> Iterator[CorrectionSystem | MetricSystem]:
     """Ways to correct equality rows, the cheapest first."""
     yield from correction_systems(problem, point)
-    index = np.flatnonzero(problem.equality)
+    index = problem.equality_rows
     value, radius, size = (part[index] for part in enclosed)
     missed = np.abs(value - problem.lower[index]) > PLAUSIBLE * (size + np.abs(problem.lower[index])) + radius
     if missed.any():
@@ -227,7 +227,7 @@ def prove_certificate(
     slip = product_up(shift, free.bound_norm()) if shift else 0.0
     beta = sum_lower(terms, float(sum_up(slip, lost)))
     support_total, scale = 0.0, float(np.sum(np.abs(terms)))
-    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+    for b, block, rows in problem.blocks():
         if rows.empty or block.free:
             continue
         g, error = rows.enclose_adjoint(y)

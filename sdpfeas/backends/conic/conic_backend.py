@@ -84,10 +84,8 @@ class PosedProblem:
             start = self._columns[b].stop
         flat, positive = (sum(sets[b].n for b in kind) for kind in (free, nonneg))
         self._cones = Cones(flat, positive, *(tuple(sets[b].n for b in kind) for kind in (second, matrices)))
-        equal = self.problem.equality
-        self._equal = np.flatnonzero(equal)
-        self._low = np.flatnonzero(~equal & np.isfinite(self.problem.lower))
-        self._high = np.flatnonzero(~equal & np.isfinite(self.problem.upper))
+        self._equal = self.problem.equality_rows
+        self._low, self._high = self.problem.lower_rows, self.problem.upper_rows
 
     def _pose(self, objective: Point | None) -> ConePair:
         problem, equal, low, high = self.problem, self._equal, self._low, self._high

@@ -271,7 +271,7 @@ class DualFunction:
         """Eigenvalues and eigenvectors of ``A*y``, in units."""
         spectra: list[FloatArray] = []
         vectors: list[Frame] = []
-        for block, rows, unit in zip(self.problem.sets, self.problem.rows, self.units.blocks, strict=True):
+        for (_, block, rows), unit in zip(self.problem.blocks(), self.units.blocks, strict=True):
             g = unit * rows.adjoint(y)
             lam, frame = block.decompose(g)
             spectra.append(lam)

@@ -153,7 +153,7 @@ def _interval(problem: FeasibilityProblem, slope: FloatArray, rest: FloatArray) 
 
 def _numbers(problem: FeasibilityProblem) -> Iterator[tuple[int, FloatArray]]:
     """Blocks of one number that no equality row touches, with their coefficients."""
-    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+    for b, block, rows in problem.blocks():
         if not block.entrywise or block.n > 1 or rows.empty:
             continue
         if not np.any(problem.block_norms[b][problem.equality] > 0.0):

@@ -270,14 +270,14 @@ def promising(problem: FeasibilityProblem) -> bool:
 def _signs(problem: FeasibilityProblem) -> dict[float, np.ndarray]:
     """Rows that may be non-positive with a multiplier of a sign, as far as their diagonals tell."""
     able = {sign: np.ones(problem.m, dtype=bool) for sign in (1.0, -1.0)}
-    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+    for b, block, rows in problem.blocks():
         if not rows.empty and (block.free or not block.cone):
             # Such a block has no face to expose: a row must leave it alone.
             for fine in able.values():
                 fine[problem.upper_norms[b] > 0.0] = False
     if not any(fine.any() for fine in able.values()):
         return able
-    for block, rows in zip(problem.sets, problem.rows, strict=True):
+    for _, block, rows in problem.blocks():
         if not isinstance(rows, Sparse) or not block.cone:
             continue
         coo = rows.array.tocoo()

@@ -86,7 +86,7 @@ def structured_work(problem: FeasibilityProblem) -> Work:
     """What the structured method takes for the same."""
     m, free = float(problem.m), float(_free(problem))
     total = Work(products=m**3 / 3.0 + m * m * free + free**3 / 3.0, numbers=6.0 * m * m)
-    for block, rows in zip(problem.sets, problem.rows, strict=True):
+    for _, block, rows in problem.blocks():
         if not block.matrix:
             continue
         n = float(block.n)

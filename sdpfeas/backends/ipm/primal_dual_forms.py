@@ -56,11 +56,11 @@ class PrimalForm(ProblemForm):
         entries = sum(rows.entries for rows in problem.rows)
         need("the rows in standard form", numbers=40.0 * entries, memory=120.0 * entries)
         m = problem.m
-        ranged = np.flatnonzero(~problem.equality & np.isfinite(problem.lower) & np.isfinite(problem.upper))
+        ranged = np.intersect1d(problem.lower_rows, problem.upper_rows)
         total = m + ranged.size
         self._factors = power_of_two(np.append(problem.norms, np.ones(ranged.size)))
         cones, self._blocks, free, self._free = [], [], [], []
-        for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        for b, block, rows in problem.blocks():
             own = scaled_rows(self._factors, _taller(matrix_of(rows), total))
             if block.free:
                 self._free.append(b)
@@ -137,7 +137,7 @@ def _taller(rows: Any, total: int) -> Any:
 
 def _slacks(problem: FeasibilityProblem, ranged: np.ndarray) -> Any:
     """Columns of the slacks: ``A(X) - s = lower`` or ``A(X) + s = upper``, and ``s + t = upper - lower``."""
-    open_rows = np.flatnonzero(~problem.equality)
+    open_rows = problem.inequality_rows
     below = np.isfinite(problem.lower[open_rows])
     k, e = np.arange(open_rows.size), np.arange(ranged.size)
     row = np.concatenate([open_rows, problem.m + e, problem.m + e])

@@ -117,7 +117,7 @@ class StructuredIterate:
         self.index: list[Index] = []
         self._place: dict[int, Block] = {}
         free: list[tuple[int, Rows]] = []
-        for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+        for b, block, rows in problem.blocks():
             active, own = self._rows_of(b, block, rows)
             made: Block
             if block.free:

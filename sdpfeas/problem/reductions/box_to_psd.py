@@ -123,7 +123,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
     where: list[tuple[int, int, int]] = []
     start = problem.m
     taken = problem.block_names or ()
-    for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+    for b, block, old in problem.blocks():
         # Not as it is shown: names that differ could be shown alike.
         name = str(b) if problem.block_names is None else problem.block_names[b]
         if not block.bounded:

@@ -65,7 +65,7 @@ def cast_shadows(problem: FeasibilityProblem, taken: Collection[type[BlockSet]])
     """
     sets, rows = list(problem.sets), list(problem.rows)
     maps: dict[int, Any] = {}
-    for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+    for b, block, old in problem.blocks():
         side = None if type(block) in taken else block.shadow_of
         if side is None:
             continue

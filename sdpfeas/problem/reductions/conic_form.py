@@ -126,9 +126,9 @@ def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> Con
     width = sum(block.dimension for block in plain.sets)
     flat = [matrix_of(rows) @ own for rows, own in zip(plain.rows, columns, strict=True)]
     rows = sp.csr_array(sp.hstack(flat, format="csr"))
-    equal = np.flatnonzero(plain.equality)
-    high = np.flatnonzero(~plain.equality & np.isfinite(plain.upper))
-    low = np.flatnonzero(~plain.equality & np.isfinite(plain.lower))
+    equal = plain.equality_rows
+    high = plain.upper_rows
+    low = plain.lower_rows
     zero = [(rows[equal], plain.lower[equal])]
     cones: dict[str, list[tuple[Any, FloatArray]]] = {
         "nonneg": [(rows[high], plain.upper[high]), (-rows[low], -plain.lower[low])],

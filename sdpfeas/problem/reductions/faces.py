@@ -131,10 +131,6 @@ def divided(table: Any, own: np.ndarray) -> Any:
     return out
 
 
-#: Where rows keep the last problem on faces of theirs.
-KNOWN = "_known_reduction"
-
-
 class NotReduced(ProblemError):
     """The problem on a face cannot be made: no double can hold its numbers."""
 
@@ -286,11 +282,11 @@ class Faces:
         Raises ``NotReduced``: if it cannot be stored exactly.
         """
         # Made once: whoever comes to the same faces on another way needs the same problem.
-        known: _Known | None = self.rows.__dict__.get(KNOWN)
+        known: _Known | None = self.rows.last_reduction
         if known is None or not known.faces.same(self):
             copies = (None if basis is None else basis.copy() for basis in self.bases)
             known = _Known(replace(self, bases=tuple(copies)), reduce_to(self))
-            self.rows.__dict__[KNOWN] = known
+            self.rows.last_reduction = known
         return known.reduction
 
     def same(self, other: Faces) -> bool:

@@ -112,7 +112,7 @@ class _Rows:
         chosen = [problem.lmis[j] for j in self.used]
         rows = [
             stacked_rows(part, block, [lmi_rows(lmi, b, block) for lmi in chosen])
-            for b, (block, part) in enumerate(zip(problem.sets, problem.rows, strict=True))
+            for b, block, part in problem.blocks()
         ]
         right = [-lmi.constant[lmi_entries(lmi.set)] for lmi in chosen]
         equal = [np.full(size, j not in self._plain) for j, size in zip(self.used, self._sizes, strict=True)]
@@ -160,10 +160,7 @@ class _Rows:
 
 def meeting_pairs(problem: FeasibilityProblem) -> Pairs:
     """Put equations in place of pairs of inequalities that meet; made once."""
-    found = problem.__dict__.get("_meeting_pairs")
-    if found is None:
-        found = problem.__dict__["_meeting_pairs"] = _meeting_pairs(problem)
-    return found
+    return problem.cached(_meeting_pairs)
 
 
 def _meeting_pairs(problem: FeasibilityProblem) -> Pairs:

@@ -51,6 +51,8 @@ class IntegralRows:
 
     def __init__(self, problem: FeasibilityProblem, reading: Reading) -> None:
         self.problem, self.reading = problem, reading
+        #: The last problem on a face that was made of these rows, with the face.
+        self.last_reduction: Any = None
         stored = sum(rows.entries for rows in problem.rows)
         need_integers("the rows in integers", 40.0 * (stored + problem.m))
         #: Whether all numbers are small integers, which every reading takes as they are.
@@ -228,9 +230,5 @@ def _words(entries: list[Entries], block: BlockSet) -> Any | None:
 
 
 def integral_rows(problem: FeasibilityProblem, reading: Reading) -> IntegralRows:
-    """Rows in integers, made once: problems are immutable."""
-    key = f"_integral_rows_{reading}"
-    found = problem.__dict__.get(key)
-    if found is None:
-        found = problem.__dict__[key] = IntegralRows(problem, reading)
-    return found
+    """Rows in integers, made once."""
+    return problem.cached(IntegralRows, reading)

@@ -81,7 +81,7 @@ def with_slacks(problem: FeasibilityProblem) -> Slack:
     cells = stored + sum(lmi.set.entries for lmi in lmis) + len(lmis) * (BLOCK + 0.1 * sum(counts))
     need("slacks for the LMIs", numbers=100.0 * cells, memory=100.0 * cells)
     rows: list[Rows] = []
-    for b, (block, old) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+    for b, block, old in problem.blocks():
         parts = [lmi_rows(lmi, b, block) for lmi in lmis]
         rows.append(stacked_rows(old, block, parts))
     total = problem.m + sum(counts)

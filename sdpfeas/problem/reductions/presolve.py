@@ -156,7 +156,7 @@ def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
     """
     kept: list[np.ndarray | None] = [None] * len(problem.sets)
     pairs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+    for b, block, rows in problem.blocks():
         if (
             isinstance(block, Nonneg)
             and isinstance(rows, (Dense, Sparse))
@@ -171,7 +171,7 @@ def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
     if not pairs:
         return Joined(problem, problem, {}, {}, tuple(kept))
     sets, parts = list[BlockSet](), list[Any]()
-    for b, (block, rows) in enumerate(zip(problem.sets, problem.rows, strict=True)):
+    for b, block, rows in problem.blocks():
         own = kept[b]
         if own is None:
             sets.append(block)

@@ -100,10 +100,7 @@ class Independent(Reduction):
 
 def independent_rows(problem: FeasibilityProblem) -> Independent:
     """Drop the equality rows that follow from others; made once."""
-    found = problem.__dict__.get("_independent_rows")
-    if found is None:
-        found = problem.__dict__["_independent_rows"] = _independent_rows(problem)
-    return found
+    return problem.cached(_independent_rows)
 
 
 def _independent_rows(problem: FeasibilityProblem) -> Independent:
@@ -132,7 +129,7 @@ def _independent_rows(problem: FeasibilityProblem) -> Independent:
 
 def _found(problem: FeasibilityProblem, whole: _Integers) -> Iterator[Following]:
     """Rows that follow from others, checked: with the combination, and what is left of it as identities."""
-    index = np.flatnonzero(problem.equality)
+    index = problem.equality_rows
     if index.size > MAX_ROWS:
         yield from whole.eliminated(index.tolist())
         return
@@ -171,14 +168,10 @@ class Screen:
 
 def screen(problem: FeasibilityProblem) -> Screen | None:
     """Look for equality rows that follow from others, up to rounding; None where there is nothing to find."""
-    index = np.flatnonzero(problem.equality)
+    index = problem.equality_rows
     if not 1 <= index.size <= MAX_ROWS:
         return None
-    both = [
-        (block, *rows.select(index).units())
-        for block, rows in zip(problem.sets, problem.rows, strict=True)
-        if not rows.empty
-    ]
+    both = [(block, *rows.select(index).units()) for _, block, rows in problem.blocks() if not rows.empty]
     exponents = np.max([power for _, _, power in both], axis=0, initial=EMPTY)
     exponents = np.where(exponents == EMPTY, 0, exponents)
     parts = [(block, rows.scaled(np.ldexp(1.0, power - exponents))) for block, rows, power in both]

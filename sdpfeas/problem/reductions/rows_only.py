@@ -123,11 +123,10 @@ def has_faces(problem: FeasibilityProblem, reading: Reading = Reading.STORED) ->
         if any(math.isfinite(v) and written(v) != Fraction(v) for v in numbers):
             return False
     parts = [rows for lmi in problem.lmis for rows in lmi.coefficients]
-    pairs = list(zip(problem.sets, problem.rows, strict=True))
-    parts += [rows for block, rows in pairs if type(block) not in KNOWN or problem.lmis]
+    parts += [rows for _, block, rows in problem.blocks() if type(block) not in KNOWN or problem.lmis]
     if not all(rows.empty or rows.kind in PLAIN for rows in parts):
         return False
-    mixed = [rows for block, rows in pairs if type(block) is HermitianPSD]
+    mixed = [rows for _, block, rows in problem.blocks() if type(block) is HermitianPSD]
     # Of the LMIs, it is their slacks that would be mixed: minus ones.
     return all(_exact_halves(rows) for rows in mixed)
 
@@ -156,17 +155,17 @@ def rows_only(problem: FeasibilityProblem) -> RowsOnly:
 
     Raises ``ProblemError``: if it is no such problem.
     """
-    found = problem.__dict__.get("_rows_only")
-    if found is None:
-        if not has_faces(problem):
-            raise ProblemError("the problem cannot be posed in rows alone without rounding")
-        plain = problem
-        if problem.lmis:
-            # Rows of one kind, so that those of the LMIs are stored with them.
-            rows = [_sparse(part) for part in problem.rows]
-            names = problem.row_names, problem.block_names
-            plain = FeasibilityProblem(problem.sets, rows, problem.lower, problem.upper, *names, problem.lmis)
-        slack = with_slacks(plain)
-        found = RowsOnly(problem, slack, cast_shadows(slack.problem, KNOWN))
-        problem.__dict__["_rows_only"] = found
-    return found
+    return problem.cached(_rows_only)
+
+
+def _rows_only(problem: FeasibilityProblem) -> RowsOnly:
+    if not has_faces(problem):
+        raise ProblemError("the problem cannot be posed in rows alone without rounding")
+    plain = problem
+    if problem.lmis:
+        # Rows of one kind, so that those of the LMIs are stored with them.
+        rows = [_sparse(part) for part in problem.rows]
+        names = problem.row_names, problem.block_names
+        plain = FeasibilityProblem(problem.sets, rows, problem.lower, problem.upper, *names, problem.lmis)
+    slack = with_slacks(plain)
+    return RowsOnly(problem, slack, cast_shadows(slack.problem, KNOWN))

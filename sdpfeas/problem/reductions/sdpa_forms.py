@@ -186,7 +186,7 @@ def primal_data(problem: FeasibilityProblem) -> SdpaData:
         )
     if problem.m == 0:
         raise ProblemError("an SDPA file needs at least one row")
-    parts = [_upper(rows, s) for s, rows in zip(problem.sets, problem.rows, strict=True)]
+    parts = [_upper(rows, s) for _, s, rows in problem.blocks()]
     block_of = np.concatenate([np.full(part[0].size, b) for b, part in enumerate(parts)])
     which, row, column, value = (np.concatenate([part[k] for part in parts]) for k in range(4))
     return _ordered(_sizes(problem.sets), problem.lower, which + 1, block_of, row, column, value)
@@ -270,7 +270,7 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
     m, extra = index.size, ranged.size
     sets: list[BlockSet] = []
     rows: list[Rows | None] = []
-    for block, old in zip(problem.sets, problem.rows, strict=True):
+    for _, block, old in problem.blocks():
         part = None if old.empty or m == 0 else old.select(index)
         sets.append(Nonneg(2 * block.n) if block.free else block)
         if part is not None and block.free:

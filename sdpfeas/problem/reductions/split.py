@@ -110,18 +110,14 @@ def in_components(problem: FeasibilityProblem) -> Components | None:
     ``problem``: any problem. Blocks that LMIs use stay whole, and so does what is not stored as sparse
     entries.
     """
-    key = "_in_components"
-    if key not in problem.__dict__:
-        problem.__dict__[key] = _components(problem)
-    found: Components | None = problem.__dict__[key]
-    return found
+    return problem.cached(_components)
 
 
 def _components(problem: FeasibilityProblem) -> Components | None:
     touched = [any(not lmi.coefficients[b].empty for lmi in problem.lmis) for b in range(len(problem.sets))]
     blocks = tuple(
         _whole(block) if used else _cut(block, [rows])
-        for block, rows, used in zip(problem.sets, problem.rows, touched, strict=True)
+        for (_, block, rows), used in zip(problem.blocks(), touched, strict=True)
     )
     lmis = tuple(_cut(lmi.set, lmi.coefficients, lmi.constant) for lmi in problem.lmis)
     if all(len(cut.sets) == 1 and cut.sets[0] is cut.old for cut in (*blocks, *lmis)):
