@@ -5,7 +5,7 @@ import sdpfeas.backends.registry as _registry
 from . import families as families
 from .api import bisect as bisect, optimum as optimum, solve as solve, verify as verify
 from .backends.base import FeasibilityBackend as FeasibilityBackend
-from .backends.facial.backend import reduce as reduce
+from .backends.facial.facial_backend import reduce as reduce
 from .backends.inquiry import Inquiry as Inquiry, Progress as Progress, WarmStart as WarmStart
 from .backends.registry import Solver as Solver, find_solver as find_solver
 from .claims import Chain as Chain, Claim as Claim, Stop as Stop, Verdict as Verdict

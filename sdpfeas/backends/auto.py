@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dispatch import dispatch, dispatch_program
-from sdpfeas.backends.facial.backend import Facial
-from sdpfeas.backends.facial.exposing_vectors import promising
+from sdpfeas.backends.facial.exposing_vectors import has_exposing_row
+from sdpfeas.backends.facial.facial_backend import Facial
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.backends.ipm.iteration_cost import newton_work
 from sdpfeas.backends.registry import find_solver
@@ -132,7 +132,7 @@ class Auto(FeasibilityBackend):
             claimed = claimed_verdict(claim)
             info = {**claim.info, **NO_CLAIM} if claimed is None else {**claim.info, "claimed": claimed.value}
             last = replace(claim, raw_status="; ".join(tried), info={**info, "tried": list(tried)})
-            no_interior = no_interior or (curved and bool(claim.info.get("flat")))
+            no_interior = no_interior or (curved and bool(claim.info.get("no_interior")))
             deferred.append(claim)
             # Defer numeric verdicts until facial reduction has run: it may prove the point on a face.
             final = all(other != FACIAL for other, _ in queue[place + 1 :])
@@ -197,7 +197,7 @@ def preferred(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]
     sieve: dict[str, object] = {"sieve": True, "whole": False}
     queue = _by_structure(problem)
     facial = any(name == FACIAL for name, _ in queue)
-    return [(FACIAL, sieve), *queue] if facial and promising(problem) else queue
+    return [(FACIAL, sieve), *queue] if facial and has_exposing_row(problem) else queue
 
 
 def _by_structure(problem: FeasibilityProblem) -> list[tuple[str, dict[str, object]]]:
@@ -214,6 +214,6 @@ def _by_structure(problem: FeasibilityProblem) -> list[tuple[str, dict[str, obje
     sides = (block.n for block in (*asked.sets, *(lmi.set for lmi in asked.lmis)) if block.matrix)
     first = max(sides, default=0) > CLARABEL_SIDE or newton_work(asked).products <= DENSE_NEWTON_PRODUCTS
     faces: list[tuple[str, dict[str, object]]] = []
-    if Facial.takes(problem):
+    if Facial.supports(problem):
         faces = [(FACIAL, {"whole": False})]
     return ipm + faces + rest if first else [*rest[:1], *ipm, *faces, *rest[1:]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from sdpfeas.backends.conic.cone_program import Answer, StandardForm
 from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
-from sdpfeas.backends.conic.cost_estimate import (
+from sdpfeas.backends.conic.conic_cost import (
     Cost,
     affordable,
     clarabel_cost,

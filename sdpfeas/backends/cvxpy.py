@@ -11,7 +11,7 @@ from typing import Any
 
 from sdpfeas.backends.conic.cone_program import Answer, ConePair
 from sdpfeas.backends.conic.conic_backend import ConicBackend, Objective
-from sdpfeas.backends.conic.cost_estimate import clarabel_cost, interior_point_cost, splitting_cost
+from sdpfeas.backends.conic.conic_cost import clarabel_cost, interior_point_cost, splitting_cost
 from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy, require_solver
 from sdpfeas.deadline import Deadline
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sdpfeas.backends.conic.cone_program import Answer, StandardForm
 from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
-from sdpfeas.backends.conic.cost_estimate import Cost, affordable, splitting_cost
+from sdpfeas.backends.conic.conic_cost import Cost, affordable, splitting_cost
 from sdpfeas.backends.conic.raw_status import read_scs
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline

@@ -128,7 +128,7 @@ SOLVERS = Finder(
         "clarabel": "sdpfeas.backends.clarabel:Clarabel",
         "cvxpy": "sdpfeas.backends.cvxpy:Cvxpy",
         "dual-lbfgs": "sdpfeas.backends.dual.dual_lbfgs:DualLbfgs",
-        "facial": "sdpfeas.backends.facial.backend:Facial",
+        "facial": "sdpfeas.backends.facial.facial_backend:Facial",
         "scs": "sdpfeas.backends.scs:Scs",
         "spectral-ipm": "sdpfeas.backends.ipm.spectral_ipm:SpectralIpm",
     },

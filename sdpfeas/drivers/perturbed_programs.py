@@ -17,7 +17,7 @@ import numpy as np
 from sdpfeas.backends.auto import Auto
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.dispatch import dispatch_program
-from sdpfeas.backends.facial.backend import Facial, reduce
+from sdpfeas.backends.facial.facial_backend import Facial, reduce
 from sdpfeas.backends.inquiry import Inquiry, Progress
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.claims import Claim, Stop, Verdict
@@ -206,7 +206,7 @@ def program_on_face(
     problem: FeasibilityProblem, terms: Point, deadline: Deadline
 ) -> tuple[Reduction, ConicProgram] | None:
     """Return the program on the minimal face found and the way back; None if no smaller face was found."""
-    if deadline.expired or not Facial.takes(problem):
+    if deadline.expired or not Facial.supports(problem):
         return None
     left = deadline.limit
     with suppress(LimitError):

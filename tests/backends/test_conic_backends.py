@@ -14,10 +14,10 @@ import sdpfeas as sf
 from sdpfeas.backends import clarabel as clarabel_backend
 from sdpfeas.backends import scs as scs_backend
 from sdpfeas.backends.clarabel import Clarabel
-from sdpfeas.backends.conic import cost_estimate, cvxpy_model
+from sdpfeas.backends.conic import conic_cost, cvxpy_model
 from sdpfeas.backends.conic.cone_program import Cones, StandardForm
 from sdpfeas.backends.conic.conic_backend import PosedProblem
-from sdpfeas.backends.conic.cost_estimate import CLIQUES, SETUP, setup_cost
+from sdpfeas.backends.conic.conic_cost import CLIQUES, SETUP, setup_cost
 from sdpfeas.backends.conic.raw_status import CLARABEL_STOPS, read_scs
 from sdpfeas.backends.scs import Scs
 from sdpfeas.families import planted
@@ -265,7 +265,7 @@ def test_time_limits_are_obeyed_and_named(
     # The solver's own limit, for what was begun in spite of that.
     for module in (clarabel_backend, scs_backend, cvxpy_model):
         monkeypatch.setattr(module, "affordable", lambda cost, name, deadline: deadline)
-    monkeypatch.setattr(cost_estimate, "need", lambda *_, **__: None)
+    monkeypatch.setattr(conic_cost, "need", lambda *_, **__: None)
     result = sf.solve(hard(), name, time_limit=0.2, options={"mode": mode, **options})
     assert result.stop is sf.Stop.TIME_LIMIT
     assert any(w in result.raw_status for w in (word, "compiled", "compiler"))

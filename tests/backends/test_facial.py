@@ -7,8 +7,8 @@ import scipy.sparse as sp
 
 import sdpfeas as sf
 from sdpfeas.backends.dispatch import dispatch
-from sdpfeas.backends.facial.backend import Facial
-from sdpfeas.backends.facial.search import search
+from sdpfeas.backends.facial.facial_backend import Facial
+from sdpfeas.backends.facial.facial_search import search
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.deadline import Deadline
 from sdpfeas.families.planted import PlantedChainOptions, PlantedFaces
@@ -158,7 +158,7 @@ def test_the_multipliers_of_a_search_without_interior_expose_a_face(monkeypatch)
     def refuse(*_):
         raise AssertionError("a cone solver was asked for an exposing vector")
 
-    monkeypatch.setattr("sdpfeas.backends.facial.search.deepest", refuse)
+    monkeypatch.setattr("sdpfeas.backends.facial.facial_search.deepest", refuse)
     problem = on_a_hidden_face(np.random.default_rng(1))
     result = sf.solve(problem, "auto", time_limit=60)
     assert (result.verdict, result.proof) == (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)

@@ -475,7 +475,7 @@ def test_auto_ends_where_no_interior_is_in_sight() -> None:
     result = sf.solve(problem, "auto", time_limit=20)
     assert result.verdict is not sf.Verdict.INFEASIBLE
     if result.proof is None:
-        assert result.claim.info["flat"]
+        assert result.claim.info["no_interior"]
         assert len(result.claim.info["tried"]) == 1
 
 

@@ -41,7 +41,7 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 @pytest.mark.parametrize("seed", range(3))
 def test_points_without_interior_are_not_offered_on_the_way(offered: list[bool], seed: int) -> None:
     result = sf.solve(sunk(0.0, seed), "spectral-ipm")
-    assert result.claim.info["flat"]
+    assert result.claim.info["no_interior"]
     assert not offered
     assert result.verdict is not sf.Verdict.INFEASIBLE
 

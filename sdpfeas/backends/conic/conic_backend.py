@@ -19,7 +19,7 @@ from sdpfeas.backends.conic.cone_program import (
     StandardForm,
     ask_direct,
 )
-from sdpfeas.backends.conic.cost_estimate import Cost, need_program
+from sdpfeas.backends.conic.conic_cost import Cost, need_program
 from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.claims import Claim, Stop, Verdict

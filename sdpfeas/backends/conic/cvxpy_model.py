@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.backends.conic.cone_program import Answer, ConePair, Cones, StandardForm
-from sdpfeas.backends.conic.cost_estimate import Cost, affordable
+from sdpfeas.backends.conic.conic_cost import Cost, affordable
 from sdpfeas.backends.conic.raw_status import READERS, panic_answer
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline

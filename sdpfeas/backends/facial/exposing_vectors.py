@@ -251,7 +251,7 @@ SLIP = 1e-7
 FIRST_LOOK = 5e6
 
 
-def promising(problem: FeasibilityProblem) -> bool:
+def has_exposing_row(problem: FeasibilityProblem) -> bool:
     """Whether single rows look as if they exposed a face: semidefinite ones with a zero bound."""
     zero = np.flatnonzero((problem.lower == 0.0) | (problem.upper == 0.0))
     entries = sum(block.entries for block in problem.sets)

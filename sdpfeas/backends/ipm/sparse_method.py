@@ -144,7 +144,7 @@ def _claim(core: SparseEmbedding, claim: Claim, stop: Stop, words: str) -> Claim
     info: dict[str, Any] = {"tau": float(core.tau), "kappa": float(core.kappa), "mu": float(core.mu)}
     stuck = stop in (Stop.STALLED, Stop.NUMERICAL)
     if stuck and core.mu < SMALL * core.first_mu and core.spread > FLAT:
-        info["flat"] = True
+        info["no_interior"] = True
         words = words or f"{stop}: no interior in sight"
     return replace(claim, raw_status=words or str(stop), stop=stop, iterations=core.iteration, info=info)
 

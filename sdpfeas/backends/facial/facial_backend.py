@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dispatch import dispatch
-from sdpfeas.backends.facial.search import Found, search, stages
+from sdpfeas.backends.facial.facial_search import Found, search, stages
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.claims import Chain, Claim, Stop, Verdict
@@ -56,12 +56,12 @@ class Facial(FeasibilityBackend):
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
         """Whether the problem is small enough to be written out in integers."""
         fine, why = super().accepts(problem)
-        if fine and not self.takes(problem):
+        if fine and not self.supports(problem):
             return False, "too many numbers to look for faces of, or factors that would have to be rounded"
         return fine, why
 
     @staticmethod
-    def takes(problem: FeasibilityProblem) -> bool:
+    def supports(problem: FeasibilityProblem) -> bool:
         """Whether chains are about such a problem, and it is small enough to be written out in integers."""
         parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
         # In rows alone an LMI has a row for every entry, on a slack and on all blocks.
