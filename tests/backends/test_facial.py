@@ -197,8 +197,8 @@ def test_whether_there_are_faces_is_asked_once(monkeypatch):
     rng = np.random.default_rng(0)
     data = np.concatenate([3.0 * rng.normal(size=6) + rng.normal(size=(9, 6)) for _ in range(3)])
     problem = sf.families.WLDA.from_data(data, np.repeat(np.arange(3), 9)).at(0.1)
-    asked, takes = [], Facial.takes
-    monkeypatch.setattr(Facial, "takes", staticmethod(lambda given: asked.append(1) or takes(given)))
+    asked, supports = [], Facial.supports
+    monkeypatch.setattr(Facial, "supports", staticmethod(lambda given: asked.append(1) or supports(given)))
     assert sf.solve(problem, "auto").verdict == "feasible"
     assert len(asked) == 1
 
