@@ -162,6 +162,6 @@ def bracket_value(
         ends = f"{found.lower:.10g} <= {found.sense} <= {found.upper:.10g}"
         ends += "" if found.reading == "stored" else f", numbers as {found.reading}"
         out().print(f"[bold]{in_terminal(Path(spec).name)}[/]: {ends}")
-        out().print(f"both ends are proved; {in_terminal(found.reason)}")
+        out().print(f"{found.proved_ends}; {in_terminal(found.reason)}")
     if undecided is not None and not found.converged:
         raise typer.Exit(undecided)

@@ -1,1 +1,1 @@
-"""The drivers: ask a backend one question, or bracket the optimal value of a family by asking many."""
+"""Drivers: ``solve`` decides one problem; ``bisect``, ``one_shot`` and ``optimum`` bracket optimal values."""

@@ -65,12 +65,12 @@ WORTHWHILE_SHRINK_RATIO = 0.5
 #: times the share of their sum that two rows have as slack.
 GAP_PER_MARGIN = 4.0
 
-#: Extrapolated candidates are requested if their gap should be within this many tolerances; after each that
-#: closes nothing the limit is multiplied by the back-off. They are proved if the estimated bounds are within
-#: this share of the tolerance. The point is moved into the interior by a share of the tolerance, because
-#: proofs are cheapest there.
-EXTRAPOLATION_GAP_TOLERANCES, EXTRAPOLATION_BACKOFF = 10.0, 0.1
-EXTRAPOLATION_CLOSING_SHARE, INTERIOR_SHIFT_SHARE = 0.9, 1e-3
+#: Previews (extrapolated candidates) are requested if their gap should be within this many tolerances; after
+#: each that closes nothing the limit is multiplied by the back-off. They are proved if the estimated bounds
+#: are within this share of the tolerance. The point is moved into the interior by a share of the tolerance,
+#: because proofs are cheapest there.
+PREVIEW_GAP_TOLERANCES, PREVIEW_BACKOFF = 10.0, 0.1
+PREVIEW_CLOSING_SHARE, INTERIOR_SHIFT_SHARE = 0.9, 1e-3
 
 #: Points and multipliers kept for refinement.
 REFINEMENT_CANDIDATES = 12
@@ -309,9 +309,9 @@ class BoundListener(Listener):
         self._next_gap = self._latest_gap = math.inf
         self._worthwhile = False
         self._program_gap = bracket.tol if bracket.tol > 0.0 else math.inf
-        # At one value of delta an extrapolation decides nothing, and with equality rows it proves too little.
-        extrapolates = delta is None and not bracket.family.equality.any()
-        self._extrapolation_gap = EXTRAPOLATION_GAP_TOLERANCES * bracket.tol if extrapolates else 0.0
+        # At one value of delta a preview decides nothing, and with equality rows it proves too little.
+        previews = delta is None and not bracket.family.equality.any()
+        self._preview_gap = PREVIEW_GAP_TOLERANCES * bracket.tol if previews else 0.0
         self._skipped: deque[Progress] = deque(maxlen=SKIPPED_CANDIDATES)
 
     @property
@@ -347,15 +347,15 @@ class BoundListener(Listener):
         return self.decided
 
     def wants_preview(self, gap: float) -> bool:
-        """Whether extrapolated candidates of about this gap may close the bracket."""
-        return gap <= self._extrapolation_gap
+        """Whether a preview of about this gap may close the bracket."""
+        return gap <= self._preview_gap
 
     def previewed(self, point: Point | None, multipliers: FloatArray | None) -> bool:
-        """Prove bounds from extrapolated candidates if their estimated bounds close the bracket."""
-        self._extrapolation_gap *= EXTRAPOLATION_BACKOFF
+        """Prove bounds from a preview if its estimated bounds close the bracket."""
+        self._preview_gap *= PREVIEW_BACKOFF
         bracket, y = self._bracket, self._mapped_multipliers(multipliers)
         inner, ends = bracket.estimate(self._mapped_point(point), y)
-        if relative_gap(*ends) <= EXTRAPOLATION_CLOSING_SHARE * bracket.tol:
+        if relative_gap(*ends) <= PREVIEW_CLOSING_SHARE * bracket.tol:
             self._offer(inner, y, recover=False)
         return self.decided
 

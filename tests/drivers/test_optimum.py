@@ -133,7 +133,7 @@ def test_nothing_is_proved_where_there_is_nothing_to_prove() -> None:
     assert sf.optimum(free, [np.ones(2)], time_limit=1).upper == math.inf
     empty = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[1.0, 1.0]])], [-2.0], [-1.0])
     assert sf.optimum(empty, [np.ones(2)], time_limit=1).lower == -math.inf
-    with pytest.raises(sf.ProblemError, match="without rows"):
+    with pytest.raises(sf.ProblemError, match="needs a problem with at least one row or LMI"):
         sf.optimum(sf.FeasibilityProblem([sf.Nonneg(2)], [None], [], []), [np.ones(2)])
     with pytest.raises(sf.BackendError, match="takes no objective"):
         sf.optimum(free, [np.ones(2)], solver="admm")
@@ -442,7 +442,7 @@ def test_an_end_is_proved_by_the_latest_iterate_that_can(last: int, ends: tuple[
             return []
 
     bracket = Bracket(Family(), 1e-6, 1e-9, *ends)  # type: ignore[arg-type]
-    watch = programs.LookingBack(bracket, lambda point, y: (point, y))
+    watch = programs.BacktrackingListener(bracket, lambda point, y: (point, y))
     for k in range(9):
         watch(Progress(k, 0.0, (np.array([float(k)]),), np.ones(1), gap=1.0))
     watch.finish(sf.Claim())
@@ -457,7 +457,7 @@ def test_an_end_is_moved_towards_what_was_found_as_far_as_can_be_proved() -> Non
     bracket.offer_point((np.array([[0.5, 0.3], [0.3, 0.5]]),))
     bracket.offer_multipliers(np.array([1.0, -1.0, 0.0]))
     assert (bracket.lower, bracket.upper) == pytest.approx((0.5, 1.0))
-    watch = programs.LookingBack(bracket, lambda point, y: (point, y))
+    watch = programs.BacktrackingListener(bracket, lambda point, y: (point, y))
     beyond = (np.array([[0.96, 0.3], [0.3, 0.04]]),), np.array([1.0, -1.125, 0.6])
     watch.finish(sf.Claim(*beyond))
     assert 0.87 < bracket.lower <= 0.9 <= bracket.upper < 0.93
@@ -473,11 +473,11 @@ def test_candidates_that_are_malformed_prove_nothing_and_break_nothing() -> None
     def refuse(point: Any, y: Any) -> Any:
         raise sf.errors.ClaimError("malformed")
 
-    watch = programs.LookingBack(bracket, refuse)
-    watch._look_back("lower")
-    watch._passed.append(((np.ones(3),), np.ones(7)))
-    watch._look_back("upper")
-    watch._go_further("lower", ((np.ones(3),), np.ones(7)))
+    watch = programs.BacktrackingListener(bracket, refuse)
+    watch._offer_latest_provable("lower")
+    watch._iterates.append(((np.ones(3),), np.ones(7)))
+    watch._offer_latest_provable("upper")
+    watch._search_line("lower", ((np.ones(3),), np.ones(7)))
     assert (bracket.lower, bracket.upper) == before
 
 
@@ -552,6 +552,27 @@ def test_the_reason_names_the_end_that_is_open_and_doubts_no_proved_one(
     assert math.isfinite(found.lower) != math.isfinite(found.upper)
     assert found.reason.startswith(f"no {open_} bound could be proved: ")
     assert "not proved" not in found.reason
+    proved = "lower" if open_ == "upper" else "upper"
+    assert f"(only the {proved} end is proved, " in repr(found)
+
+
+@pytest.mark.parametrize(("sense", "proved"), [("max", "lower"), ("min", "upper")])
+def test_the_command_names_the_ends_that_are_proved(tmp_path: Path, capsys, sense: Any, proved: str) -> None:
+    problem = sf.FeasibilityProblem([sf.PSD(2)], [np.diag([1.0, 0.0])[None]], [1.0], [1.0])
+    sign = 1.0 if sense == "max" else -1.0
+    for name, corner in (("open", 1), ("closed", 0)):
+        goal = np.zeros((2, 2))
+        goal[corner, corner] = sign
+        sf.write_cbf(problem, tmp_path / f"{name}.cbf", sf.Objective((goal,), sense))
+        with pytest.raises(SystemExit):
+            main(["solve", str(tmp_path / f"{name}.cbf"), "--objective", "--time-limit", "5"])
+        said = " ".join(capsys.readouterr().out.split())
+        if name == "open":
+            missing = "upper" if proved == "lower" else "lower"
+            assert f"only the {proved} end is proved; no {missing} bound could be proved: " in said
+            assert "both ends" not in said
+        else:
+            assert "both ends are proved; the bracket is within the tolerance" in said
 
 
 def rows_of(*rows: tuple[list[float], float, float]) -> sf.FeasibilityProblem:

@@ -1,4 +1,4 @@
-"""A glance ahead saves steps, and disturbs none; what is seen is proved like anything else."""
+"""Previews, candidates extrapolated by the backend, save iterations, change no step, and are proved."""
 
 import numpy as np
 import pytest

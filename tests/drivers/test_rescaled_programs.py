@@ -1,4 +1,4 @@
-"""Programs whose points are too thin for floating-point numbers are seen from a deep point."""
+"""Programs with an interior too thin for binary64 are solved in rescaled coordinates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import sdpfeas as sf
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.perturbed_programs import sharpen
+from sdpfeas.drivers.perturbed_programs import rescale_program
 from sdpfeas.problem.objective import ConicProgram
 
 
@@ -24,17 +24,17 @@ def test_a_thin_program_has_its_best_point_proved(bits: int) -> None:
     goal[0, 2] = goal[2, 0] = 0.5 / apart
     goal[1, 2] = goal[2, 1] = -0.5 / apart
     program = ConicProgram(sf.FeasibilityProblem([sf.PSD(3)], [rows], right, right), (goal,))
-    seen = sharpen(program, iter([(np.eye(3),)]), find_solver("auto"), Deadline(60.0))
+    seen = rescale_program(program, iter([(np.eye(3),)]), find_solver("auto"), Deadline(60.0))
     assert seen is not None
-    claim = seen.ask(find_solver("spectral-ipm").make(), Deadline(60.0))
+    claim = seen.solve(find_solver("spectral-ipm").make(), Deadline(60.0))
     assert claim.point is not None
-    found = seen.proved(claim.point, 1e-8)
+    found = seen.prove(claim.point, 1e-8)
     assert found is not None
     assert 1.0 - 1e-6 <= found.value <= 1.0
-    assert seen.size(claim.point) > 0.0
+    assert seen.trace(claim.point) > 0.0
 
 
 def test_where_there_is_no_interior_nothing_is_seen() -> None:
     rows = np.stack([np.eye(2), np.diag([1.0, 0.0])])
     program = ConicProgram(sf.FeasibilityProblem([sf.PSD(2)], [rows], [1.0, 1.0], [1.0, 1.0]), (np.eye(2),))
-    assert sharpen(program, iter([(np.eye(2),)]), find_solver("spectral-ipm"), Deadline(10.0)) is None
+    assert rescale_program(program, iter([(np.eye(2),)]), find_solver("spectral-ipm"), Deadline(10.0)) is None

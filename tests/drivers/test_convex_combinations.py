@@ -1,4 +1,4 @@
-"""Points on the way to the interior: provable, and hardly worse than the boundary."""
+"""Convex combinations with a strictly feasible point are provable, and hardly worse than the boundary."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.drivers.perturbed_programs import pulled_point
+from sdpfeas.drivers.perturbed_programs import provable_combination
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.verifier.rigorous import prove_point
 
@@ -26,7 +26,7 @@ def test_a_point_on_the_boundary_becomes_provable(missed: float, size: float) ->
     program, (best,), deep = corner(size)
     off = best - missed * np.diag(np.arange(6.0))  # outside, and off its row
     assert not prove_point(program.problem, (off,)).proven
-    found = pulled_point(program, (off,), deep, 1e-9 * size)
+    found = provable_combination(program, (off,), deep, 1e-9 * size)
     assert found is not None
     assert prove_point(program.problem, found).proven
     value = float(np.vdot(program.objective[0], found[0]))
@@ -36,5 +36,5 @@ def test_a_point_on_the_boundary_becomes_provable(missed: float, size: float) ->
 
 def test_nothing_is_pulled_where_nothing_is_lost_or_known() -> None:
     program, best, deep = corner(1.0)
-    assert pulled_point(program, deep, best, 1e-9) is None  # the "deep" one is better
-    assert pulled_point(program, (np.full((6, 6), np.nan),), deep, 1e-9) is None
+    assert provable_combination(program, deep, best, 1e-9) is None  # the "deep" one is better
+    assert provable_combination(program, (np.full((6, 6), np.nan),), deep, 1e-9) is None
