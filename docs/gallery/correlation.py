@@ -1,9 +1,9 @@
 """
-A correlation matrix with missing entries
-=========================================
+Completing a correlation matrix
+===============================
 
-Some correlations were measured, others were not. Is there a correlation matrix with the measured ones, and
-how far can a missing one go?
+Some correlations are known, others are not. Is there a correlation matrix with the known entries, and which
+values can a missing entry take?
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ measured = {(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.7}
 
 
 def problem(missing):
-    """A 4 × 4 correlation matrix with the measured entries, and one missing entry of a given value."""
+    """Return the problem of a 4 × 4 correlation matrix with the known entries and a value of a missing one."""
     builder = sf.ProblemBuilder()
     builder.block("C", sf.PSD(4))
     for i in range(4):
@@ -30,7 +30,7 @@ def problem(missing):
 
 
 # %%
-# The entry (0, 2) is bounded by its neighbours: 0.9 and 0.8 leave it between 0.72 ± 0.26.
+# The known entries 0.9 and 0.8 restrict the entry (0, 2) to 0.72 ± 0.26.
 
 values = np.linspace(0.3, 1.0, 29)
 verdicts = [sf.solve(problem(float(v))).verdict for v in values]
@@ -47,6 +47,6 @@ fig.legend(loc="outside upper center", ncols=3, frameon=False)
 plt.show()
 
 # %%
-# Which measurements contradict a value of 0.3?
+# Which constraints contradict the value 0.3?
 
 print(sf.solve(problem(0.3)).explain(prune=True))

@@ -1,10 +1,10 @@
 """
-Faces, told apart at their worst
-================================
+Worst-case LDA of faces
+=======================
 
-Fifteen people, eleven pictures each: the Yale faces, 32 × 32 pixels. They are not part of this package. With
-``SDPFEAS_DATA`` set to a folder that has ``wlda/Yale_32x32.mat`` this page shows them; otherwise the
-pictures are made up: fifteen smooth patterns, each lit from eleven sides. The page says which it shows.
+The Yale faces have fifteen people with eleven images each, 32 × 32 pixels. They are not part of this package.
+If the folder ``SDPFEAS_DATA`` contains ``wlda/Yale_32x32.mat``, this example uses them; otherwise it generates
+fifteen smooth patterns with eleven illuminations each. The output says which.
 """
 
 import os
@@ -19,8 +19,8 @@ from sdpfeas.datasets import load_dataset
 from sdpfeas.estimators import WorstCaseLDA
 
 
-def made_up(people=15, pictures=11, side=32):
-    """Smooth patterns, lit from different sides, with noise."""
+def generated(people=15, pictures=11, side=32):
+    """Generate smooth patterns with random illumination and noise."""
     rng = np.random.default_rng(0)
     ramp = np.linspace(-1, 1, side)
     X, y = [], []
@@ -39,21 +39,21 @@ folder = os.environ.get("SDPFEAS_DATA")
 if folder and (Path(folder) / "wlda" / "Yale_32x32.mat").exists():
     faces = load_dataset("yale")
     X, y = faces.X, faces.y
-    print("pictures of the Yale faces")
+    print("images: Yale faces")
 else:
-    X, y = made_up()
-    print("made-up pictures: SDPFEAS_DATA has no Yale faces")
+    X, y = generated()
+    print("images: generated, since SDPFEAS_DATA contains no Yale faces")
 
 # %%
-# Project to as many dimensions as tell the two most similar people apart as well as possible.
+# Project to nine dimensions such that the two most similar people are separated as well as possible.
 
 Z = PCA(40, svd_solver="full").fit_transform(X)
 worst = WorstCaseLDA(n_components=9, tol=1e-4).fit(Z, y)
-print("proved bounds of the optimal ratio:", worst.delta_bounds_)
-print("hardest to tell apart:", *worst.worst_pair_)
+print("proven bounds of the optimal ratio:", worst.delta_bounds_)
+print("closest pair:", *worst.worst_pair_)
 
 # %%
-# The mean picture of some people, the hardest pair first, and the distances of all means in the projection.
+# Mean images of some people, the closest pair first, and the distances of all means in the projection.
 
 labels = list(dict.fromkeys([*worst.worst_pair_, *np.unique(y)]))[:6]
 fig = plt.figure(figsize=(9, 4.2), layout="constrained")
@@ -65,7 +65,7 @@ for ax, label in zip(left.subplots(2, 3).flat, labels, strict=True):
 means = np.array([worst.transform(Z[y == label]).mean(axis=0) for label in np.unique(y)])
 ax = right.subplots()
 shown = ax.imshow(np.linalg.norm(means[:, None] - means, axis=2))
-ax.set_title("distances of the means", fontsize="small")
+ax.set_title("distances of class means", fontsize="small")
 ax.set_xlabel("person")
 ax.set_ylabel("person")
 fig.colorbar(shown, ax=ax, shrink=0.8)

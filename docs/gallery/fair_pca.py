@@ -1,10 +1,9 @@
 """
-Principal components that are fair to every group
-=================================================
+Fair PCA
+========
 
-Ordinary principal components keep the variance of the crowd. A small group that varies in other directions
-pays for it. Fair principal components keep as much as they can of the variance of the group that keeps
-least.
+Principal components keep the variance of the majority. A small group that varies in other directions loses
+most of its variance. Fair PCA maximises the smallest variance that any group keeps.
 """
 
 import matplotlib.pyplot as plt
@@ -22,18 +21,18 @@ X = np.vstack([rng.normal(size=(n, 6)) * s for n, s in zip(sizes, spread, strict
 group = np.repeat(np.arange(3), sizes)
 
 fair = FairPCA(n_components=2, refine=True).fit(X, group)
-print("least variance that any group keeps:", fair.value_)
-print("no projection on two axes can do better than", fair.delta_bounds_[1])
+print("smallest variance that any group keeps:", fair.value_)
+print("proven upper bound for any two-dimensional projection:", fair.delta_bounds_[1])
 
 # %%
-# What each group keeps, by ordinary and by fair components.
+# The variance that each group keeps:
 
 plain = PCA(2, svd_solver="full").fit(X)
 kept = [np.var(plain.transform(X[group == g]), axis=0).sum() for g in range(3)]
 fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 places = np.arange(3)
-ax.bar(places - 0.2, kept, 0.4, label="principal components")
-ax.bar(places + 0.2, fair.variances_, 0.4, label="fair components")
+ax.bar(places - 0.2, kept, 0.4, label="PCA")
+ax.bar(places + 0.2, fair.variances_, 0.4, label="fair PCA")
 ax.set_xticks(places, [f"group of {n}" for n in sizes])
 ax.set_ylabel("variance kept")
 ax.legend()

@@ -1,10 +1,9 @@
 """
-One Lyapunov function for a switched system
-===========================================
+A common Lyapunov function of a switched system
+===============================================
 
-A system that may switch between ``x' = A_1 x`` and ``x' = A_2 x`` at will is stable if one quadratic
-function decays along both: ``P`` positive definite, ``A_i'P + PA_i`` negative definite. Each is a linear
-matrix inequality of its own.
+A system that switches arbitrarily between ``x' = A_1 x`` and ``x' = A_2 x`` is stable if one quadratic function
+decreases along both: ``P`` positive definite, ``A_i'P + PA_i`` negative definite. Each is an LMI.
 """
 
 import matplotlib.pyplot as plt
@@ -14,13 +13,13 @@ import sdpfeas as sf
 
 
 def systems(swirl):
-    """Two stable spirals, stretched in different directions."""
+    """Return two stable spirals with different axes."""
     first = np.array([[-0.3, 1.0], [-swirl, -0.3]])
     return first, np.array([[-0.3, swirl], [-1.0, -0.3]])
 
 
 def problem(swirl):
-    """Ask for a common Lyapunov function."""
+    """Return the problem of a common Lyapunov function."""
     builder = sf.ProblemBuilder()
     builder.block("P", sf.PSD(2))
     builder.row("size", {"P": np.eye(2)}, equal=1.0)
@@ -30,7 +29,7 @@ def problem(swirl):
 
 
 # %%
-# The more the spirals are stretched, the harder they are to reconcile.
+# More eccentric spirals have no common quadratic Lyapunov function.
 
 swirls = np.linspace(1.0, 2.5, 13)
 results = [sf.solve(problem(float(s))) for s in swirls]
@@ -38,7 +37,7 @@ for s, result in zip(swirls, results, strict=True):
     print(f"{s:5.3f}  {result.verdict} ({result.proof})")
 
 # %%
-# The level sets of the last function that was found, and the two flows that it has to tame.
+# Level sets of the last Lyapunov function found, and the two flows.
 
 swirl, good = [(s, r) for s, r in zip(swirls, results, strict=True) if r.verdict == sf.Verdict.FEASIBLE][-1]
 grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 21)] * 2))

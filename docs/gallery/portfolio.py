@@ -1,9 +1,10 @@
 """
-A portfolio that cannot be, explained
-=====================================
+Why a portfolio is infeasible
+=============================
 
-Four wishes, each of them modest: spend the budget, earn 6 %, risk no more than 9 %, and keep half out of
-shares. A solver says *infeasible*, or nothing. Which wishes contradict each other, and what would it take?
+Five constraints: invest the budget, earn 6 %, risk at most 9 %, at most half in shares and start-ups, at least
+5 % cash. A solver reports *infeasible*. Which constraints contradict each other, and by how much must they be
+relaxed?
 """
 
 import cvxpy as cp
@@ -21,41 +22,41 @@ factor = np.linalg.cholesky(np.outer(deviation, deviation) * together)
 weights = cp.Variable(5, nonneg=True, name="weights")
 
 
-def wishes(target):
-    """What the portfolio has to meet."""
+def constraints(target):
+    """Return the constraints for a target return."""
     return [
-        (cp.sum(weights) == 1).set_label("spend the budget"),
-        (earns @ weights >= target).set_label("earn enough"),
-        (cp.norm(factor.T @ weights) <= 0.09).set_label("risk little"),
-        (weights[3] + weights[4] <= 0.5).set_label("half out of shares"),
-        (weights[0] >= 0.05).set_label("keep some cash"),
+        (cp.sum(weights) == 1).set_label("budget"),
+        (earns @ weights >= target).set_label("return"),
+        (cp.norm(factor.T @ weights) <= 0.09).set_label("risk"),
+        (weights[3] + weights[4] <= 0.5).set_label("shares"),
+        (weights[0] >= 0.05).set_label("cash"),
     ]
 
 
-result = sf.solve(cp.Problem(cp.Minimize(0), wishes(0.06)))
+result = sf.solve(cp.Problem(cp.Minimize(0), constraints(0.06)))
 print(result.explain(prune=True))
 
 # %%
-# Two of the five are not to blame. The least that one of the others has to give:
+# Three of the five constraints contradict each other. The smallest relaxation of each of them:
 
 for advice in result.loosen():
     print(advice)
 
 # %%
-# How much can be earned at all? The bracket is proved at both ends.
+# The largest possible return; the bracket is proved at both ends.
 
 target = cp.Parameter(name="target")
-bracket = sf.bisect(cp.Problem(cp.Minimize(0), wishes(target)), target, tol=1e-5)
+bracket = sf.bisect(cp.Problem(cp.Minimize(0), constraints(target)), target, tol=1e-5)
 print(bracket)
 
 # %%
-# The portfolio that earns the most, and how each wish weighs in the proof that 6 % is too much.
+# The portfolio with the largest return, and the weights of the constraints in the certificate at 6 %.
 
-best = sf.solve(cp.Problem(cp.Minimize(0), wishes(bracket.lower)))
+best = sf.solve(cp.Problem(cp.Minimize(0), constraints(bracket.lower)))
 conflict = result.conflict()
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
 left.barh(names, weights.value)
-left.set_xlabel(f"weights; earns {earns @ weights.value:.2%}")
+left.set_xlabel(f"weights; return {earns @ weights.value:.2%}")
 right.barh([str(each.name) for each in conflict], [each.weight for each in conflict], color="tab:red")
-right.set_xlabel("share in the contradiction at 6 %")
+right.set_xlabel("weight in the certificate at 6 %")
 plt.show()

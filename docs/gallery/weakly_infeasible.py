@@ -1,10 +1,10 @@
 """
-A weakly infeasible problem taken apart
-=======================================
+A weakly infeasible problem
+===========================
 
-Some problems have no point, and no certificate of that either: there are matrices that miss the constraints
-by as little as you like, ever larger ones. Solvers call them solved. What proves that there is none is a
-*chain* of multipliers, each of which leaves a smaller face of the cone.
+A weakly infeasible problem has no feasible point and no Farkas certificate: there are matrices with arbitrarily
+small residuals and growing norm, and solvers report them as solutions. A facial reduction certificate proves
+infeasibility: multipliers that restrict the feasible set to smaller and smaller faces of the cone.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ builder.row("side", {"X": side}, equal=1.0)
 problem = builder.build()
 
 # %%
-# Positive semidefinite matrices that miss the rows by less and less, the larger they get.
+# Positive semidefinite matrices whose residuals decrease as their norm grows:
 
 sizes = 10.0 ** np.arange(0, 5)
 missed = []
@@ -34,11 +34,12 @@ for size in sizes:
 fig, ax = plt.subplots(figsize=(6, 2.8), layout="constrained")
 ax.loglog(sizes, missed, "o-")
 ax.set_xlabel("largest entry of X")
-ax.set_ylabel("largest row missed by")
+ax.set_ylabel("largest residual")
 plt.show()
 
 # %%
-# So a residual proves nothing. The chain does: a zero on the diagonal empties its row and column.
+# Small residuals prove nothing. The facial reduction certificate does: a zero on the diagonal of a positive
+# semidefinite matrix implies zeros in its row and column.
 
 result = sf.solve(problem, time_limit=20)
 print(result.explain())
