@@ -221,22 +221,22 @@ class FeasibilityProblem:
     @cached_property
     def equality_rows(self) -> np.ndarray:
         """Indices of the equality rows."""
-        return np.asarray(sealed(self.equality_rows))
+        return np.asarray(sealed(np.flatnonzero(self.equality)))
 
     @cached_property
     def inequality_rows(self) -> np.ndarray:
         """Indices of the inequality rows, those without any finite bound included."""
-        return np.asarray(sealed(self.inequality_rows))
+        return np.asarray(sealed(np.flatnonzero(~self.equality)))
 
     @cached_property
     def lower_rows(self) -> np.ndarray:
         """Indices of the inequality rows with a finite lower bound."""
-        return np.asarray(sealed(self.lower_rows))
+        return np.asarray(sealed(np.flatnonzero(~self.equality & np.isfinite(self.lower))))
 
     @cached_property
     def upper_rows(self) -> np.ndarray:
         """Indices of the inequality rows with a finite upper bound."""
-        return np.asarray(sealed(self.upper_rows))
+        return np.asarray(sealed(np.flatnonzero(~self.equality & np.isfinite(self.upper))))
 
     def blocks(self) -> Iterator[Block]:
         """Iterate over the blocks: position, set and rows.
