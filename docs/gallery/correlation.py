@@ -15,7 +15,7 @@ measured = {(0, 1): 0.9, (1, 2): 0.8, (2, 3): 0.7}
 
 
 def problem(missing):
-    """Return the problem of a 4 × 4 correlation matrix with the known entries and a value of a missing one."""
+    """Return the problem of a correlation matrix with the known entries and a value of a missing one."""
     builder = sf.ProblemBuilder()
     builder.block("C", sf.PSD(4))
     for i in range(4):

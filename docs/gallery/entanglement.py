@@ -2,8 +2,8 @@
 An entanglement witness from a certificate
 ==========================================
 
-A maximally entangled state of two qubits is mixed with noise: ``p·Φ + (1 - p)·I/4``. The partial transpose of a
-separable state is positive semidefinite (Peres; Horodecki). No state with ``p >= 0.4`` has such a partial
+A maximally entangled state of two qubits is mixed with noise: ``p·Φ + (1 - p)·I/4``. The partial transpose of
+a separable state is positive semidefinite (Peres; Horodecki). No state with ``p >= 0.4`` has such a partial
 transpose, and the infeasibility certificate is an observable that detects the entanglement.
 """
 
@@ -24,7 +24,7 @@ noise = np.eye(4) / 4
 
 
 def problem(p):
-    """Return the problem of a state with mixing at least ``p`` and positive semidefinite partial transpose."""
+    """Return the problem of a state with mixing at least ``p`` and semidefinite partial transpose."""
     builder = sf.ProblemBuilder()
     builder.block("p", sf.Nonneg(1))
     builder.lmi("partial transpose", noise, {"p": [partial_transpose(phi - noise)]})

@@ -3,8 +3,8 @@ Worst-case LDA of faces
 =======================
 
 The Yale faces have fifteen people with eleven images each, 32 × 32 pixels. They are not part of this package.
-If the folder ``SDPFEAS_DATA`` contains ``wlda/Yale_32x32.mat``, this example uses them; otherwise it generates
-fifteen smooth patterns with eleven illuminations each. The output says which.
+If the folder ``SDPFEAS_DATA`` contains ``wlda/Yale_32x32.mat``, this example uses them; otherwise it
+generates fifteen smooth patterns with eleven illuminations each. The output says which.
 """
 
 import os

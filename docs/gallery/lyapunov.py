@@ -2,8 +2,8 @@
 A common Lyapunov function of a switched system
 ===============================================
 
-A system that switches arbitrarily between ``x' = A_1 x`` and ``x' = A_2 x`` is stable if one quadratic function
-decreases along both: ``P`` positive definite, ``A_i'P + PA_i`` negative definite. Each is an LMI.
+A system that switches arbitrarily between ``x' = A_1 x`` and ``x' = A_2 x`` is stable if one quadratic
+function decreases along both: ``P`` positive definite, ``A_i'P + PA_i`` negative definite. Each is an LMI.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Why a portfolio is infeasible
 =============================
 
-Five constraints: invest the budget, earn 6 %, risk at most 9 %, at most half in shares and start-ups, at least
-5 % cash. A solver reports *infeasible*. Which constraints contradict each other, and by how much must they be
-relaxed?
+Five constraints: invest the budget, earn 6 %, risk at most 9 %, at most half in shares and start-ups, at
+least 5 % cash. A solver reports *infeasible*. Which constraints contradict each other, and by how much must
+they be relaxed?
 """
 
 import cvxpy as cp

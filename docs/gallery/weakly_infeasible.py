@@ -2,9 +2,9 @@
 A weakly infeasible problem
 ===========================
 
-A weakly infeasible problem has no feasible point and no Farkas certificate: there are matrices with arbitrarily
-small residuals and growing norm, and solvers report them as solutions. A facial reduction certificate proves
-infeasibility: multipliers that restrict the feasible set to smaller and smaller faces of the cone.
+A weakly infeasible problem has no feasible point and no Farkas certificate: there are matrices with
+arbitrarily small residuals and growing norm, and solvers report them as solutions. A facial reduction
+certificate proves infeasibility: multipliers that restrict the feasible set to smaller and smaller faces.
 """
 
 import matplotlib.pyplot as plt
