@@ -15,8 +15,8 @@ import sdpfeas as sf
 from sdpfeas.backends.dispatch import dispatch
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.deadline import Deadline
+from sdpfeas.study.comparison import Comparison, ComparisonCell
 from sdpfeas.study.dropin_process import ForeignFamily
-from sdpfeas.study.plan import Comparison, ComparisonCell
 from sdpfeas.verifier import decide
 
 #: Seconds to spend on the rounds of one benchmark, and how many there may be.

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sdpfeas.errors import SdpfeasError
-from sdpfeas.study.plan import Comparison, make_plan
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.cells import Settings
+from sdpfeas.study.comparison import Comparison, make_plan
 
 if TYPE_CHECKING:
     from laboratory import Laboratory

@@ -13,7 +13,7 @@ from contestants import CONTESTANTS, OWN, PROFILE
 from results import Contest, Results
 from wlda_problems import size_of
 
-from sdpfeas.study.environment import describe_environment
+from sdpfeas.study.runner import describe_environment
 from sdpfeas.trials.trial import End, Limits, Trial
 from sdpfeas.trials.workers import run_once
 

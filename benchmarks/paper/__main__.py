@@ -18,9 +18,9 @@ from sdpfeas.cli.progress import run_shown
 from sdpfeas.errors import MissingExtraError
 from sdpfeas.escaping import in_terminal
 from sdpfeas.extras import extra
+from sdpfeas.study.cells import Retry, Settings
 from sdpfeas.study.engines import LocalEngine
-from sdpfeas.study.environment import describe_environment
-from sdpfeas.study.settings import Retry, Settings
+from sdpfeas.study.runner import describe_environment
 from sdpfeas.study.store import Store
 
 if TYPE_CHECKING:

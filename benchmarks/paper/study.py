@@ -29,8 +29,7 @@ from sdpfeas import __version__
 from sdpfeas.datasets import DataError
 
 # Internals: the study has no public Python interface; `sdpfeas compare` is built from the same parts.
-from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, Settings, SolverRow, digest
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Run, Trial
 

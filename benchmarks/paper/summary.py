@@ -26,7 +26,7 @@ import sdpfeas as sf
 from benchmarks.paper.methods import EPSILON, TOLERANCE
 from benchmarks.paper.study import NOT_RUN, PaperPlan
 from benchmarks.paper.targets import Column, Target
-from sdpfeas.study.settings import FAILED  # internal: outcomes of cells that failed
+from sdpfeas.study.cells import FAILED  # internal: outcomes of cells that failed
 
 __all__ = [
     "Comparison",

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sdpfeas.backends.base import FeasibilityBackend
-from sdpfeas.cards.finder import SOLVERS, is_path
-from sdpfeas.cards.loader import load_class
+from sdpfeas.cards.finder import SOLVERS, is_path, load_class
 from sdpfeas.cards.toml import read_card
 from sdpfeas.errors import BackendError, CardError, OptionError, storable
 

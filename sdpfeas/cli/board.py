@@ -13,7 +13,7 @@ from sdpfeas.errors import OptionError
 from sdpfeas.escaping import in_terminal
 from sdpfeas.files import parse_size
 from sdpfeas.study.board.data_sets import PROBLEM_SETS
-from sdpfeas.study.settings import Retry, Settings
+from sdpfeas.study.cells import Retry, Settings
 
 __all__ = ["register"]
 

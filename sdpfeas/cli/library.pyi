@@ -56,8 +56,8 @@ from sdpfeas.study.engines import (
     JoblibEngine as JoblibEngine,
     LocalEngine as LocalEngine,
 )
-from sdpfeas.study.export import write_table as write_table
-from sdpfeas.study.plan import make_plan as make_plan
+from sdpfeas.study.store import write_table as write_table
+from sdpfeas.study.comparison import make_plan as make_plan
 from sdpfeas.study.report import render_html as render_html, render_markdown as render_markdown
 from sdpfeas.study.report.charts import write_figures as write_figures
 from sdpfeas.study.report.study_data import (

@@ -18,11 +18,10 @@ from rich.table import Table
 
 from sdpfeas.cli.console import err
 from sdpfeas.escaping import in_terminal
-from sdpfeas.study.cells import Cell, Plan, Record
+from sdpfeas.study.cells import FAILED, Cell, Plan, Record, Retry
 from sdpfeas.study.engines import Engine
 from sdpfeas.study.report.study_data import format_time
 from sdpfeas.study.runner import Runner
-from sdpfeas.study.settings import FAILED, Retry
 from sdpfeas.study.store import Store
 
 __all__ = ["StudyProgress", "run_shown"]

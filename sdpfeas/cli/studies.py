@@ -15,7 +15,7 @@ from sdpfeas.cli.console import AsJson, err, out, print_json, table
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.escaping import in_terminal
 from sdpfeas.files import parse_size, writing
-from sdpfeas.study.settings import FAILED, Clock, Retry, Settings
+from sdpfeas.study.cells import FAILED, Clock, Retry, Settings
 
 __all__ = ["register"]
 

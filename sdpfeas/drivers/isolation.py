@@ -19,7 +19,7 @@ from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.dispatch import dispatch
 from sdpfeas.backends.inquiry import Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
-from sdpfeas.cards.loader import dropin_file, load_module
+from sdpfeas.cards.finder import dropin_file, load_module
 from sdpfeas.claims import Claim, Stop, pack_claim, plain_info, unpack_claim
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError, in_words

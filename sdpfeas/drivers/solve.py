@@ -10,7 +10,7 @@ from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.dispatch import dispatch
 from sdpfeas.backends.inquiry import Callback, Inquiry, WarmStart
 from sdpfeas.backends.registry import Solver, find_solver
-from sdpfeas.cards.loader import ForeignCode, own_code_only
+from sdpfeas.cards.finder import ForeignCode, own_code_only
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.isolation import make_available, run_isolated
 from sdpfeas.errors import ClaimError, OptionError

@@ -21,8 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from sdpfeas.cards.finder import PROBLEMS, is_path
-from sdpfeas.cards.loader import dropin_file, load_class
+from sdpfeas.cards.finder import PROBLEMS, dropin_file, is_path, load_class
 from sdpfeas.cards.options import NoOptions, parse_options
 from sdpfeas.errors import CardError, ProblemError
 from sdpfeas.families.subspace_restriction import SubspaceRestriction

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from study_tools import write_backend, write_problems
 
-from sdpfeas.study.plan import make_plan
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.cells import Settings
+from sdpfeas.study.comparison import make_plan
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -29,9 +29,9 @@ from benchmarks.paper.summary import disagreements, summarise
 from benchmarks.paper.targets import Column, Target, find_targets
 from sdpfeas.claims import Claim, Stop, Verdict
 from sdpfeas.errors import OptionError
+from sdpfeas.study.cells import Settings
 from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.runner import Runner
-from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial
 from sdpfeas.trials.workers import Seat

@@ -20,7 +20,7 @@ from benchmarks.paper.summary import (
     summarise,
 )
 from benchmarks.paper.targets import Column, Target
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.cells import Settings
 
 COLUMN = Column("iris", "Iris", Task("iris"), 6)
 TARGET = Target("table1", "a test", ("lda", "sd-wlda", "wlda", "primal-scs"), (COLUMN,))

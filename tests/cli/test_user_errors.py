@@ -21,8 +21,8 @@ import sdpfeas.estimators
 from sdpfeas.cli import main
 from sdpfeas.errors import CardError
 from sdpfeas.io.result_files import load_result
-from sdpfeas.study.plan import make_plan
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.cells import Settings
+from sdpfeas.study.comparison import make_plan
 
 STORED = Path(__file__).parents[1] / "study" / "stored"
 

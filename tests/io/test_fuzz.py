@@ -25,9 +25,8 @@ from sdpfeas.io.sdpa import read_sdpa
 from sdpfeas.io.sedumi import read_sedumi
 from sdpfeas.io.tables import read_samples
 from sdpfeas.problem.sets import PSD, Nonneg
-from sdpfeas.study.export import write_table
 from sdpfeas.study.report import render_html, render_markdown
-from sdpfeas.study.store import Store
+from sdpfeas.study.store import Store, write_table
 from sdpfeas.verifier.verifier import decide
 
 STORED = Path(__file__).parents[1] / "study" / "stored"

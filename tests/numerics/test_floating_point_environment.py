@@ -12,10 +12,10 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.numerics import floating_point_environment
+from sdpfeas.study.cells import Settings
+from sdpfeas.study.comparison import make_plan
 from sdpfeas.study.engines import LocalEngine
-from sdpfeas.study.plan import make_plan
 from sdpfeas.study.runner import Runner
-from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 
 SPOIL = """

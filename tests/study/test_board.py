@@ -23,9 +23,8 @@ from sdpfeas.study.board.board_data import BoardData, Standing
 from sdpfeas.study.board.data_sets import PROBLEM_SETS, DataSet, Held, State
 from sdpfeas.study.board.problems import board_problems, slug
 from sdpfeas.study.board.site import write_site
-from sdpfeas.study.cells import Cell, ProblemRow, Record, SolverRow
-from sdpfeas.study.plan import Comparison
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.cells import Cell, ProblemRow, Record, Settings, SolverRow
+from sdpfeas.study.comparison import Comparison
 from sdpfeas.study.store import Store
 
 #: It says optimal to everything, and shows nothing for it.

@@ -11,19 +11,19 @@ from study_tools import trace_problem
 
 import sdpfeas as sf
 from sdpfeas.backends.registry import find_solver
-from sdpfeas.cards.loader import ForeignCode, own_code_only
-from sdpfeas.study import judging
+from sdpfeas.cards.finder import ForeignCode, own_code_only
+from sdpfeas.study import cell_verification
+from sdpfeas.study.cells import Settings
+from sdpfeas.study.comparison import make_plan
 from sdpfeas.study.engines import LocalEngine
-from sdpfeas.study.plan import make_plan
 from sdpfeas.study.runner import Runner
-from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 
 #: Replaces whatever grants verdicts, wherever it is imported.
 ATTACK = """
 import sys
 import numpy as np
-import sdpfeas.study.judging, sdpfeas.verifier, sdpfeas.verifier.verifier, sdpfeas.study.plan
+import sdpfeas.study.cell_verification, sdpfeas.verifier, sdpfeas.verifier.verifier, sdpfeas.study.comparison
 from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, PSD
 from sdpfeas.families import Family, ParametricFamily
 from sdpfeas.verifier.results import Check, Proof, Verdict
@@ -35,7 +35,7 @@ def lie(problem, claim, **options):
     return Check(problem, Verdict.FEASIBLE, Proof.EXACT, 1.0, "so there", point=point)
 
 def attack():
-    for module in (sdpfeas.study.judging, sdpfeas.verifier, sdpfeas.verifier.verifier):
+    for module in (sdpfeas.study.cell_verification, sdpfeas.verifier, sdpfeas.verifier.verifier):
         module.decide = module.verify = lie
 """
 
@@ -90,10 +90,10 @@ def _cells(folder: Path, solvers: list[str], problems: list[str]) -> list[dict[s
 
 @pytest.fixture(autouse=True)
 def unharmed():
-    before = judging.decide, sf.verify
+    before = cell_verification.decide, sf.verify
     modules = set(sys.modules)
     yield
-    assert (judging.decide, sf.verify) == before
+    assert (cell_verification.decide, sf.verify) == before
     assert not hasattr(sys, "sdpfeas_was_attacked")
     assert not [name for name in set(sys.modules) - modules if name.startswith("_sdpfeas_dropin_")]
 

@@ -16,14 +16,13 @@ from study_tools import trace_problem, write_backend
 
 import sdpfeas as sf
 from sdpfeas.claims import plain_info, read_claim
+from sdpfeas.study.cell_verification import judge
+from sdpfeas.study.cells import Settings
+from sdpfeas.study.comparison import make_plan
 from sdpfeas.study.engines import LocalEngine
-from sdpfeas.study.export import write_table
-from sdpfeas.study.judging import judge
-from sdpfeas.study.plan import make_plan
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.runner import Runner
-from sdpfeas.study.settings import Settings
-from sdpfeas.study.store import Store
+from sdpfeas.study.store import Store, write_table
 from sdpfeas.trials.trial import End, Run
 
 #: Expressions with ``good``, a point that is right, and ``y``, multipliers of the right shape.

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdpfeas.study.cells import Cell, ProblemRow, Record, SolverRow
-from sdpfeas.study.plan import Comparison
+from sdpfeas.study.cells import Cell, Clock, ProblemRow, Record, Settings, SolverRow
+from sdpfeas.study.comparison import Comparison
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.report.charts import Axis
 from sdpfeas.study.report.study_data import StudyData, format_time, headlines
-from sdpfeas.study.settings import Clock, Settings
 from sdpfeas.study.stats import (
     fit_power_law,
     natural_shift,

@@ -16,9 +16,9 @@ import pytest
 from study_tools import start, write_backend, write_problems
 
 from sdpfeas.errors import FileFormatError, OptionError
-from sdpfeas.study.plan import make_plan
+from sdpfeas.study.cells import Settings
+from sdpfeas.study.comparison import make_plan
 from sdpfeas.study.runner import Runner
-from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 
 distributed = pytest.importorskip("distributed", reason="the extra [dask] is not installed")

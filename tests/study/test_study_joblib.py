@@ -14,12 +14,12 @@ import pytest
 from study_tools import marked, new_mark, start, write_backend, write_problems
 
 from sdpfeas.errors import OptionError
+from sdpfeas.study.cells import Settings
+from sdpfeas.study.comparison import make_plan
 from sdpfeas.study.engines import JoblibEngine
-from sdpfeas.study.plan import make_plan
 from sdpfeas.study.runner import Runner
-from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
-from sdpfeas.trials import worker
+from sdpfeas.trials import worker_main
 
 joblib = pytest.importorskip("joblib", reason="joblib is not installed")
 
@@ -34,7 +34,7 @@ def workers() -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if worker.__file__ in " ".join(child.cmdline()):
+            if worker_main.__file__ in " ".join(child.cmdline()):
                 found.append(child)
     return found
 
@@ -132,7 +132,7 @@ def test_an_interrupt_ends_everything_at_once(tmp_path: Path) -> None:
     process = start([*asked, "-o", tmp_path / "s.db", "--engine", "joblib", "--jobs", "2"], mark)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not any(
-        worker.__file__ in child.cmdline() for child in marked(mark)
+        worker_main.__file__ in child.cmdline() for child in marked(mark)
     ):
         time.sleep(0.1)
     time.sleep(2.0)
@@ -165,7 +165,7 @@ def test_workers_of_joblib_end_with_a_killed_runner(tmp_path: Path, backend: str
         [*asked, "-o", tmp_path / "s.db", "--engine", "joblib", "--joblib-backend", backend], mark
     )
     deadline = time.monotonic() + 60
-    while sum(worker.__file__ in child.cmdline() for child in marked(mark)) < 2:  # with its reaper
+    while sum(worker_main.__file__ in child.cmdline() for child in marked(mark)) < 2:  # with its reaper
         assert time.monotonic() < deadline
         time.sleep(0.1)
     time.sleep(2.0)

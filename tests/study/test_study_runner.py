@@ -20,15 +20,15 @@ from sdpfeas.claims import Claim
 from sdpfeas.errors import CardError, FileFormatError, OptionError, SdpfeasError, StudyError
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.result_files import unpack_result
+from sdpfeas.study.cells import Settings
+from sdpfeas.study.comparison import Comparison, _plan_solver, make_plan
 from sdpfeas.study.dropin_process import solver_facts
 from sdpfeas.study.engines import Engine, LocalEngine
-from sdpfeas.study.plan import Comparison, _plan_solver, make_plan
 from sdpfeas.study.report import render_html, render_markdown
 from sdpfeas.study.runner import Runner
-from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
-from sdpfeas.trials.process import LOG_HEAD, LOG_TAIL
 from sdpfeas.trials.trial import End, Interrupted, Run
+from sdpfeas.trials.workers import LOG_HEAD, LOG_TAIL
 from sdpfeas.verifier import verify
 
 #: Databases written by version 0.1.0, as text.

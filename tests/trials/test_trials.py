@@ -17,9 +17,8 @@ import psutil
 import pytest
 
 from sdpfeas.trials import workers
-from sdpfeas.trials.process import LOG_HEAD, LOG_TAIL, Log
 from sdpfeas.trials.trial import End, Interrupted, Limits, Trial
-from sdpfeas.trials.workers import Seat, leave, run_shared
+from sdpfeas.trials.workers import LOG_HEAD, LOG_TAIL, Log, Seat, leave, run_shared
 
 TESTS = Path(__file__).parents[1]
 

@@ -22,9 +22,8 @@ from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.result_files import unpack_result
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.study.board.problems import slug
-from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
+from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, Settings, SolverRow, digest
 from sdpfeas.study.report.study_data import StudyData
-from sdpfeas.study.settings import Settings
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Run, Trial
 

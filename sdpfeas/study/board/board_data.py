@@ -16,8 +16,8 @@ from typing import Any
 
 from sdpfeas.study.board.data_sets import PROBLEM_SETS
 from sdpfeas.study.board.problems import set_of
+from sdpfeas.study.cells import Clock
 from sdpfeas.study.report.study_data import StudyData
-from sdpfeas.study.settings import Clock
 from sdpfeas.study.store import Store
 
 __all__ = ["BoardData", "Standing", "Truth"]

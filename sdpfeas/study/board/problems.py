@@ -13,8 +13,8 @@ from pathlib import Path
 from sdpfeas.errors import OptionError
 from sdpfeas.files import writing
 from sdpfeas.study.board.data_sets import FOLDER, PROBLEM_SETS, Held, State, data_folder, look
-from sdpfeas.study.plan import Comparison, make_plan
-from sdpfeas.study.settings import Settings
+from sdpfeas.study.cells import Settings
+from sdpfeas.study.comparison import Comparison, make_plan
 
 __all__ = ["CARDS", "BoardProblem", "board_problems", "plan_board", "set_of", "slug"]
 

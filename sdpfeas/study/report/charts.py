@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 from sdpfeas.escaping import in_figure
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
+from sdpfeas.study.cells import Clock
 from sdpfeas.study.report.study_data import Scaling, StudyData, format_time
-from sdpfeas.study.settings import Clock
 from sdpfeas.study.store import Store
 
 __all__ = [

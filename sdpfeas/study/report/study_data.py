@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sdpfeas.study.settings import FAILED, Clock
+from sdpfeas.study.cells import FAILED, Clock
 from sdpfeas.study.stats import (
     Fit,
     GeometricMean,

@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from sdpfeas import __version__
-from sdpfeas.backends.registry import find_solver
-from sdpfeas.cards.finder import PROBLEMS, SOLVERS, Finder
-from sdpfeas.cards.loader import ForeignCode, own_code_only
+from sdpfeas.backends.base import FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
+from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.cards.finder import PROBLEMS, SOLVERS, Finder, ForeignCode, own_code_only
 from sdpfeas.cards.toml import located, raise_all
-from sdpfeas.errors import SdpfeasError
+from sdpfeas.claims import Claim, Stop, pack_claim
+from sdpfeas.deadline import Deadline
+from sdpfeas.drivers.bisection import bisect
+from sdpfeas.drivers.isolation import ask_plainly, find_backend
+from sdpfeas.errors import SdpfeasError, in_words
+from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.families.problem_cards import ProblemMember, find_problem
-from sdpfeas.study.cell_task import CellQuestion
-from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, SolverRow, digest
+from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.sets import PSD, SpectralBox
+from sdpfeas.study.cell_verification import judge
+from sdpfeas.study.cells import Cell, Plan, ProblemRow, Record, Settings, SolverRow, digest
 from sdpfeas.study.dropin_process import (
     ForeignFamily,
     ForeignMember,
     foreign_members,
     foreign_solver,
     problem_facts,
-    problem_key,
     solver_facts,
 )
-from sdpfeas.study.judging import judge
-from sdpfeas.study.settings import Settings
 from sdpfeas.trials.trial import Run, Trial
-
-__all__ = [
-    "Comparison",
-    "ComparisonCell",
-    "PlannedProblem",
-    "PlannedSolver",
-    "digest",
-    "make_plan",
-    "problem_key",
-]
 
 #: Problems kept in memory once built; others are built again when their turn comes.
 CACHED_PROBLEMS = 32
@@ -95,8 +93,8 @@ class Comparison(Plan[ComparisonCell]):
         """Ask the solver about the problem."""
         source, settings = cell.solver.found_at, self.settings
         problem = self.build(cell.problem)
-        question = CellQuestion(source, dict(cell.solver.given), problem, settings.time_limit, settings.tol)
-        return Trial("sdpfeas.study.cell_task:answer", pickle.dumps(question), settings.limits, source)
+        question = CellTask(source, dict(cell.solver.given), problem, settings.time_limit, settings.tol)
+        return Trial(f"{__name__}:run_cell", pickle.dumps(question), settings.limits, source)
 
     def judge(self, cell: ComparisonCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
         """Verify what the solver claims."""
@@ -270,3 +268,70 @@ def _cached_build(
 
 def _cell_key(solver: PlannedSolver, problem: PlannedProblem, seed: int, settings: Settings) -> str:
     return digest({"solver": solver.key, "problem": problem.key, "seed": seed, "settings": settings.plain()})
+
+
+# ------------------------------------------------------------
+# What a worker does for a cell of a comparison: ask the backend, or bisect the family.
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """What is asked of a backend.
+
+    ``source``: where its class is found again. ``tol``: relative width of the bracket, for a family.
+    """
+
+    source: str
+    options: Mapping[str, Any]
+    problem: FeasibilityProblem | ParametricFamily | ForeignFamily
+    time_limit: float
+    tol: float
+
+
+#: Backends that have been warmed up in this process.
+_warm: set[str] = set()
+
+
+def run_cell(question: CellTask, start: Callable[..., None]) -> dict[str, Any]:
+    """Answer a question, the backend warm: the target of the trial that is a cell."""
+    backend = find_backend(question.source, question.options)
+    asked = question.problem
+    problem = asked.load() if isinstance(asked, ForeignFamily) else asked
+    if question.source not in _warm:
+        start()
+        _warm_up(backend, question.time_limit)
+        _warm.add(question.source)
+        # What is loaded by now stays; without this every collection would walk all of it.
+        gc.collect()
+        gc.freeze()
+    start()
+    if isinstance(problem, FeasibilityProblem):
+        return _ask(backend, problem, question.time_limit)
+    try:
+        return pack_claim(_bisect(backend, problem, question))
+    except Exception as error:  # noqa: BLE001 - as for a single solve
+        return pack_claim(Claim(stop=Stop.ERROR, raw_status=in_words(error)))
+
+
+def _warm_up(backend: FeasibilityBackend, time_limit: float) -> None:
+    """Solve two trivial problems: what is imported and compiled on the way is not what a study measures."""
+    for block in (PSD(2), SpectralBox(2, trace=1.0)):
+        trivial = FeasibilityProblem([block], [np.diag([1.0, 0.5])[None]], [0.5], [1.0])
+        _ask(backend, trivial, min(time_limit, 5.0))
+
+
+def _ask(backend: FeasibilityBackend, problem: FeasibilityProblem, time_limit: float) -> dict[str, Any]:
+    return ask_plainly(backend, problem, Inquiry(problem, deadline=Deadline(time_limit)))
+
+
+def _bisect(backend: FeasibilityBackend, family: ParametricFamily, question: CellTask) -> Claim:
+    solver = Solver(backend.name, type(backend), question.options)
+    found = bisect(family, solver, tol=question.tol, time_limit=question.time_limit)
+    return Claim(
+        point=found.point,
+        certificate=found.certificate,
+        raw_status=f"{found.lower:.9g} <= delta* <= {found.upper:.9g}: {found.reason}",
+        stop=Stop.FINISHED if found.converged else Stop.STALLED,
+        iterations=sum(step.iterations or 0 for step in found.history),
+        info={"solves": found.solves},
+    )

@@ -21,8 +21,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["HEADER", "framed", "peak_memory", "reset_peak_memory"]
-
 #: Bytes in front of a message that say how long it is.
 HEADER = 8
 

@@ -18,9 +18,8 @@ from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.io.result_files import SavedResult, pack_result, package_versions
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
-from sdpfeas.study.cells import Cell, Record
+from sdpfeas.study.cells import Cell, Record, Settings
 from sdpfeas.study.dropin_process import ForeignFamily, ask_worker
-from sdpfeas.study.settings import Settings
 from sdpfeas.trials.trial import End, Run
 from sdpfeas.verifier import decide
 from sdpfeas.verifier.outcome import Proof
