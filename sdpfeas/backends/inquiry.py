@@ -31,9 +31,9 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
 from sdpfeas.verifier.outcome import Proof, Tolerances
-from sdpfeas.verifier.proof_attempts import Case, CertificateCase, PointCase, proof_modes
+from sdpfeas.verifier.proof_attempts import CertificateAttempt, PointAttempt, ProofAttempt, proof_modes
 from sdpfeas.verifier.results import Check
-from sdpfeas.verifier.verifier import ChainCase, judge, malformed
+from sdpfeas.verifier.verifier import ChainAttempt, judge, malformed
 
 #: Goal of a solve: any evidence that can be proved, or the largest margin together with its duality gap.
 Wanted = Literal["proof", "margin"]
@@ -57,7 +57,7 @@ FINAL_PROOF_SECONDS = 0.1
 LARGE_POINT, NUMBERS_PER_COPY = 10**6, 16.0
 
 #: Number of most recent pieces of evidence whose proof attempts are cached.
-CACHED_CASES = 8
+CACHED_ATTEMPTS = 8
 
 
 @dataclass(frozen=True)
@@ -359,7 +359,7 @@ class _ProofAttempts:
         self.stopped = False
         self.spent = 0.0
         self._refused = 0
-        self._cases: dict[bytes, Case[Any]] = {}
+        self._cases: dict[bytes, ProofAttempt[Any]] = {}
         self._entries = float(sum(block.entries for block in problem.sets))
 
     def attempt(self, point: Point | None, multipliers: FloatArray | None, *, final: bool) -> None:
@@ -385,7 +385,7 @@ class _ProofAttempts:
         begin = time.perf_counter()
         try:
             with limited(self.last), np.errstate(all="ignore"):
-                found = ChainCase(self.problem, chain, self.reading, point, True, Tolerances()).check()
+                found = ChainAttempt(self.problem, chain, self.reading, point, True, Tolerances()).check()
         finally:
             self.spent += time.perf_counter() - begin
         if found.verdict is not Verdict.UNDECIDED:
@@ -407,20 +407,20 @@ class _ProofAttempts:
                 return numeric
         return check
 
-    def _find(self, point: Point | None, multipliers: FloatArray | None) -> list[Case[Any]]:
+    def _find(self, point: Point | None, multipliers: FloatArray | None) -> list[ProofAttempt[Any]]:
         """Return the cases of point and multipliers, from the cache if the evidence was offered before."""
-        out: list[Case[Any]] = []
-        for kind, evidence in ((PointCase, point), (CertificateCase, multipliers)):
+        out: list[ProofAttempt[Any]] = []
+        for kind, evidence in ((PointAttempt, point), (CertificateAttempt, multipliers)):
             if evidence is None:
                 continue
-            if kind is PointCase and self._entries > LARGE_POINT:
+            if kind is PointAttempt and self._entries > LARGE_POINT:
                 need("a copy of the point", numbers=NUMBERS_PER_COPY * self._entries)
             with np.errstate(all="ignore"):
-                fresh: Case[Any] = kind(self.problem, evidence, True, Tolerances())
+                fresh: ProofAttempt[Any] = kind(self.problem, evidence, True, Tolerances())
             key = _digest(fresh)
             self._cases[key] = self._cases.pop(key, fresh)
             out.append(self._cases[key])
-        while len(self._cases) > CACHED_CASES:
+        while len(self._cases) > CACHED_ATTEMPTS:
             del self._cases[next(iter(self._cases))]
         return out
 
@@ -434,10 +434,10 @@ def _reserve(problem: FeasibilityProblem, whole: Deadline) -> float:
     return min(max(wanted, LEAST_RESERVE_SHARE * left), MOST_RESERVE_SHARE * left)
 
 
-def _digest(case: Case[Any]) -> bytes:
+def _digest(case: ProofAttempt[Any]) -> bytes:
     """Return a hash of the evidence of a case."""
     found = hashlib.blake2b(repr((type(case), case.preparation)).encode(), digest_size=16)
-    for part in case.evidence if isinstance(case, PointCase) else [case.evidence]:
+    for part in case.evidence if isinstance(case, PointAttempt) else [case.evidence]:
         found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return found.digest()
 

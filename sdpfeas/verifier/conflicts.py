@@ -1,4 +1,8 @@
-"""Which rows, LMIs and sets of an infeasible problem contradict each other, and the part each has in it."""
+"""Conflicts: which rows, LMIs and sets of an infeasible problem contradict each other.
+
+The weights come from the Farkas certificate. :func:`prune_certificate` drops rows as long as the remaining
+ones are proved infeasible, which approximates an irreducible infeasible subsystem (IIS).
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,15 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.verifier.outcome import Proof, Tolerances
-from sdpfeas.verifier.proof_attempts import CertificateCase, proof_modes
+from sdpfeas.verifier.proof_attempts import CertificateAttempt, proof_modes
 
-#: A set has no part in a contradiction if the weighted rows cancel on it to this share of their size.
-CANCELLED = 1e-9
+#: A set takes no part in a contradiction if ``A*y`` cancels on it to this share of its terms.
+CANCELLED_SHARE = 1e-9
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """One row, LMI or set of an infeasible problem with its part in the contradiction.
+    """One row, LMI or set of an infeasible problem, with its weight in the contradiction.
 
     Attributes
     ----------
@@ -27,14 +31,25 @@ class Conflict:
     name : str
         Its name.
     multiplier : float or ndarray
-        Its entry of the certificate, of an LMI its matrix; of a set the weighted rows on its block with their
-        sign turned: what has no negative inner product with a member of a cone.
+        Its entry of the certificate; a matrix for an LMI. For a set, ``-(A*y)_b``, which lies in the dual
+        cone.
     weight : float
-        Share of the certificate, each multiplier times the norm of its row; all shares add up to one.
+        Share of the certificate: multiplier times norm of the row; all shares add up to one.
     side : str
         ``"lower"`` or ``"upper"``: the bound that takes part; ``"lmi"`` for an LMI, ``"set"`` for a set.
     block, lmi : int or None
-        Index of the block, for a set; that of the LMI, for an LMI.
+        Index of the block for a set, of the LMI for an LMI.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> builder = sf.ProblemBuilder()
+    >>> builder.block("X", sf.PSD(2))
+    >>> builder.row("trace", {"X": np.eye(2)}, upper=1)
+    >>> builder.row("corner", {"X": [[1, 0], [0, 0]]}, lower=2)
+    >>> print(sorted(entry.name for entry in sf.solve(builder.build()).conflict()))
+    ['corner', 'trace']
     """
 
     row: int | None
@@ -46,7 +61,7 @@ class Conflict:
     lmi: int | None = None
 
     def described(self, problem: FeasibilityProblem) -> str:
-        """Say what the row, the LMI or the set asks for."""
+        """Describe the constraint: bound, set or LMI."""
         if self.lmi is not None:
             target = problem.lmis[self.lmi].set
             lam = target.spectrum(np.asarray(self.multiplier))
@@ -63,10 +78,9 @@ class Conflict:
 
 
 def conflicts(problem: FeasibilityProblem, y: FloatArray, *, sets: bool = False) -> list[Conflict]:
-    """Rows with a multiplier, and sets if they are asked for, heaviest first.
+    """Return the rows and LMIs with a nonzero multiplier, and with ``sets`` the sets, largest weight first.
 
-    ``sets``: whether sets are listed too. They say what the rows contradict when they do not contradict
-    each other: ``tr X <= -1`` and ``X in PSD(3)``.
+    Sets take part if the rows alone do not contradict each other: ``tr X <= -1`` and ``X in PSD(3)``.
     """
     weights = shares(problem, y)
     rows, own = problem.split(y)
@@ -92,13 +106,13 @@ def conflicts(problem: FeasibilityProblem, y: FloatArray, *, sets: bool = False)
 
 
 def shares(problem: FeasibilityProblem, y: FloatArray) -> FloatArray:
-    """Weights of the rows, then of the LMIs: multipliers times norms, relative to the largest of each.
+    """Weights of the rows, then of the LMIs: multiplier times norm, relative to the largest of each.
 
-    Zero for those without a part in the certificate and for no others.
+    A weight is zero only if the multiplier is.
     """
     rows, own = problem.split(y)
     sizes = np.append(np.abs(rows), [float(np.max(np.abs(part))) for part in own])
-    # Relative to the largest, so that nothing overflows.
+    # Relative to the largest, to avoid overflow.
     weights = sizes / _largest(y) * (_norms(problem) / _largest(_norms(problem)))
     return np.where(sizes > 0.0, np.maximum(weights, np.finfo(float).tiny), 0.0)
 
@@ -112,7 +126,7 @@ def _norms(problem: FeasibilityProblem) -> FloatArray:
 
 
 def _sets(problem: FeasibilityProblem, y: FloatArray) -> list[Conflict]:
-    """The sets on which the weighted rows do not cancel; on a Free block they always do."""
+    """Return the sets on which ``A*y`` does not vanish; on a Free block it always does."""
     top, scale = _largest(_norms(problem)), _largest(y)
     unit = y / scale
     rows, own = problem.split(unit)
@@ -125,33 +139,31 @@ def _sets(problem: FeasibilityProblem, y: FloatArray) -> list[Conflict]:
             for lmi, multiplier in zip(problem.lmis, own, strict=True):
                 if not lmi.coefficients[b].empty:
                     terms += float(np.linalg.norm(multiplier)) * (lmi.norm / top)
-            if not block.free and size > CANCELLED * terms:
+            if not block.free and size > CANCELLED_SHARE * terms:
                 found.append(Conflict(None, problem.block_name(b), -scale * part, size, "set", b))
     return found
 
 
-# ------------------------------------------------------------
-# Find a smaller set of rows that still contradict each other.
-
-#: How many smaller certificates are tried at most; each costs a proof.
-MOST_TRIALS = 500
+#: Largest number of smaller certificates that are attempted; each costs a proof.
+MAX_PRUNE_PROOFS = 500
 
 
 def prune_certificate(problem: FeasibilityProblem, y: FloatArray, proof: Proof | None) -> FloatArray:
-    """Return a certificate with as few rows and LMIs as dropping the lightest ones allows.
+    """Return a certificate with fewer rows and LMIs, by deleting those of smallest weight.
 
-    They are dropped in halves, quarters and so on, lightest first, and at the end one by one until none can
-    be spared (or the trials are used up); whatever is dropped, the rest is proved again, in the same way.
+    Deletion filter as for irreducible infeasible subsystems (Chinneck 2008), in halves, quarters and so on,
+    and finally one by one, until no row can be dropped or ``MAX_PRUNE_PROOFS`` is reached. What remains is
+    proved again each time, with the same kind of proof.
     """
     modes: list[Proof] = proof_modes(problem) if proof is Proof.RIGOROUS else [proof or Proof.NUMERIC]
     size = max(int(np.count_nonzero(shares(problem, y))) // 2, 1)
     trials = 0
     with np.errstate(all="ignore"), few_threads(problem.sides, problem.m):
-        while trials < MOST_TRIALS:
+        while trials < MAX_PRUNE_PROOFS:
             weights = shares(problem, y)
             order = [int(i) for i in np.argsort(weights, kind="stable") if weights[i] != 0.0]
             start, progress = 0, False
-            while start < len(order) and trials < MOST_TRIALS:
+            while start < len(order) and trials < MAX_PRUNE_PROOFS:
                 trials += 1
                 smaller = _without(problem, y, order[start : start + size], modes)
                 if smaller is None:
@@ -169,7 +181,9 @@ def prune_certificate(problem: FeasibilityProblem, y: FloatArray, proof: Proof |
 def _without(
     problem: FeasibilityProblem, y: FloatArray, dropped: list[int], modes: list[Proof]
 ) -> FloatArray | None:
-    """Return a certificate with fewer rows and LMIs than ``y`` after dropping some, if that can be proved."""
+    """Return a proved certificate with fewer rows and LMIs than ``y``, after dropping some; None if the proof
+    fails.
+    """
     trial = np.array(y)
     rows, own = problem.split(trial)
     for i in dropped:
@@ -177,9 +191,9 @@ def _without(
             rows[i] = 0.0
         else:
             own[i - problem.m][...] = 0.0
-    case = CertificateCase(problem, trial, True, Tolerances())
-    kept = next((found.evidence for mode in modes if (found := case.check(mode)).proven), None)
-    # Repairs may bring rows back; only a proof with fewer rows is progress.
+    attempt = CertificateAttempt(problem, trial, True, Tolerances())
+    kept = next((found.evidence for mode in modes if (found := attempt.check(mode)).proven), None)
+    # Repairs may reintroduce rows; only a proof with fewer rows is progress.
     fewer = kept is not None and np.count_nonzero(shares(problem, kept)) < np.count_nonzero(
         shares(problem, y)
     )

@@ -1,7 +1,10 @@
-"""Facial chains: multipliers that prove, one after the other, that every point lies in a smaller face.
+"""Verification of facial reduction certificates (:class:`sdpfeas.Chain`) in integer arithmetic.
 
-``chain`` is what a claim holds, ``replay`` walks it in integers, ``case`` judges what is at its end, and
-``words`` tells it.
+Facial reduction (Borwein and Wolkowicz 1981; Pataki 2013; Waki and Muramatsu 2013; Theorem 5 of
+docs/mathematics.md): if ``y`` has allowed signs, ``beta(y) = 0`` and ``A*y`` is negative semidefinite on a
+face that contains all feasible points, then all of them lie in the smaller face orthogonal to ``A*y``, the
+exposing vector. If ``beta(y) > 0`` there is no feasible point. :func:`replay` checks every step exactly,
+:func:`expose_face` is one step, and :func:`describe_chain` explains a certificate in words.
 """
 
 from __future__ import annotations
@@ -21,27 +24,26 @@ from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.problem.reductions.rows_only import has_faces, rows_only, slack_rows
 
-# ------------------------------------------------------------
-# A chain walked in integers: every step is checked exactly, nothing is taken on trust.
+#: Longest numerator or denominator of a multiplier that is verified, in bits: bounds the cost of hostile
+#: claims.
+MAX_MULTIPLIER_BITS = 2**20
 
-#: Bits of a multiplier beyond which a chain is not looked at.
-MOST_BITS = 2**20
-
-#: Numbers that were rounded before they came here decide a step by no less than this, relative to their size.
+#: Relative margin of a step that uses data other than short decimals and simple fractions. Such data were
+#: rounded before they were stored, so a smaller margin may be an artefact.
 ROBUST = 1e-9
 
 
 class Refused(Exception):
-    """A step of a chain proves nothing; the message says why."""
+    """Raised if a step of a chain proves nothing; the message gives the reason."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """What one step of a chain came to.
+class FacialStep:
+    """One verified step of a facial reduction certificate.
 
-    ``weights``: multipliers of the rows in integers. ``before, after``: the faces that it began with and
-    leads to; the same where it contradicts all points. ``gap``: ``beta(y)``: positive if no point is left.
-    ``share``: the same relative to the size of its terms.
+    ``weights`` are the multipliers of the rows as integers. ``before`` and ``after`` are the faces before and
+    after the step; they are equal if the step proves infeasibility. ``gap`` is ``beta(y)``, which is positive
+    if there is no feasible point, and ``share`` is ``gap`` relative to its terms.
     """
 
     weights: np.ndarray
@@ -52,50 +54,50 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Walk:
-    """All steps of a chain, every one of them proved."""
+class Replay:
+    """The verified steps of a facial reduction certificate, and the last face."""
 
     faces: Faces
-    steps: tuple[Step, ...] = ()
+    steps: tuple[FacialStep, ...] = ()
 
     @property
     def contradiction(self) -> bool:
-        """Whether the last step rules out all points."""
+        """Whether the last step proves infeasibility."""
         return bool(self.steps) and self.steps[-1].gap > 0
 
 
-def walk(problem: FeasibilityProblem, chain: Chain) -> Walk:
-    """Walk a chain whose steps have one multiplier per row, and then one per entry of every LMI.
+def replay(problem: FeasibilityProblem, chain: Chain) -> Replay:
+    """Verify all steps of a chain; raises ``Refused`` if one of them proves nothing.
 
-    The faces it leads to are those of the problem in rows alone.
-
-    Raises ``Refused``: if a step proves nothing.
+    The faces are those of the problem with LMIs and vector cones rewritten as rows on semidefinite blocks
+    (:func:`rows_only`).
     """
     if not has_faces(problem, chain.reading):
-        raise Refused("a chain is about sets whose faces are known, and numbers that none of its rows rounds")
+        raise Refused("facial reduction needs cones with known faces, and rows that can be written exactly")
     for k, y in enumerate(chain.steps):
-        if max((max(v.numerator.bit_length(), v.denominator.bit_length()) for v in y), default=0) > MOST_BITS:
+        if (
+            max((max(v.numerator.bit_length(), v.denominator.bit_length()) for v in y), default=0)
+            > MAX_MULTIPLIER_BITS
+        ):
             raise Refused(f"step {k + 1}: its numbers are too long")
-    posed = rows_only(problem)
-    rows = integral_rows(posed.problem, chain.reading)
-    done = Walk(Faces.whole(rows))
+    form = rows_only(problem)
+    rows = integral_rows(form.problem, chain.reading)
+    done = Replay(Faces.whole(rows))
     for k, y in enumerate(chain.steps):
         if done.contradiction:
             raise Refused(f"step {k + 1} comes after a contradiction")
         try:
-            step = expose(done.faces, rows.weights(posed.forth(y)))
+            step = expose_face(done.faces, rows.weights(form.forth(y)))
         except Refused as refusal:
             raise Refused(f"step {k + 1}: {refusal}") from None
-        done = Walk(step.after, (*done.steps, step))
+        done = Replay(step.after, (*done.steps, step))
     return done
 
 
-def expose(faces: Faces, weights: np.ndarray) -> Step:
-    """Prove what multipliers say about all points on a face.
+def expose_face(faces: Faces, weights: np.ndarray) -> FacialStep:
+    """Verify one step on a face that contains all feasible points; raises ``Refused`` if it proves nothing.
 
-    ``faces``: a face of every set that holds all points. ``weights``: multipliers of the rows in integers.
-
-    Raises ``Refused``: if they prove nothing.
+    ``weights`` are the multipliers of the rows as integers.
     """
     problem = faces.problem
     rows = faces.rows
@@ -111,13 +113,13 @@ def expose(faces: Faces, weights: np.ndarray) -> Step:
     bases = list(faces.bases)
     images = list(faces.images(weights))
     for b, image in enumerate(images):
-        bases[b] = _smaller(bases[b], image, f"block {problem.block_name(b)}")
-    # A step that is made of simple numbers only hangs on no other.
+        bases[b] = _exposed(bases[b], image, f"block {problem.block_name(b)}")
+    # A step that uses only rows of short decimals and simple fractions needs no margin.
     if not all(rows.firm[i] for i in np.flatnonzero(weights != 0)):
         _require_robust(faces, weights, images, gap, size)
     share = float(gap / size) if size else 0.0
     if gap > 0:
-        return Step(weights, faces, faces, gap, share)
+        return FacialStep(weights, faces, faces, gap, share)
     lower, upper = list(faces.lower), list(faces.upper)
     for i in np.flatnonzero(weights != 0):
         bound = lower[i] if weights[i] > 0 else upper[i]
@@ -125,11 +127,11 @@ def expose(faces: Faces, weights: np.ndarray) -> Step:
     after = replace(faces, bases=tuple(bases), lower=tuple(lower), upper=tuple(upper))
     if after.sizes == faces.sizes and after.lower == faces.lower and after.upper == faces.upper:
         raise Refused("it leads to no smaller face")
-    return Step(weights, faces, after, gap, share)
+    return FacialStep(weights, faces, after, gap, share)
 
 
-def _smaller(basis: np.ndarray | None, image: np.ndarray, what: str) -> np.ndarray | None:
-    """The part of a face that is orthogonal to an image of the rows, which has to be non-positive on it."""
+def _exposed(basis: np.ndarray | None, image: np.ndarray, what: str) -> np.ndarray | None:
+    """Return the part of a face that is orthogonal to ``image``, which must be non-positive on the face."""
     if basis is None:
         if image.any():
             raise Refused(f"A*y does not vanish on {what}")
@@ -151,50 +153,48 @@ def _smaller(basis: np.ndarray | None, image: np.ndarray, what: str) -> np.ndarr
 def _require_robust(
     faces: Faces, weights: np.ndarray, images: list[np.ndarray], gap: Fraction, size: Fraction
 ) -> None:
-    """Refuse a step that hangs on the last digits of numbers that were rounded before they came here.
+    """Refuse a step that depends on the last digits of data that were rounded before they were stored.
 
-    What may be used are zeros: bounds that are zero, entries that are zero in every row that takes part. On
-    the others the step has to hold with room to spare.
+    Such data still prove what follows from zeros: bounds that are zero, and entries that are zero in every
+    row of the step. Everything else must hold with the relative margin ``ROBUST``.
     """
     used = [int(i) for i in np.flatnonzero(weights != 0)]
     ends = [faces.lower[i] if weights[i] > 0 else faces.upper[i] for i in used]
     if any(ends) if gap == 0 else gap < ROBUST * size:
-        raise Refused("its two sides hang on the last digits of the bounds")
+        raise Refused("its two sides depend on the last digits of the bounds")
     for b, (basis, image) in enumerate(zip(faces.bases, images, strict=True)):
         if basis is not None and basis.ndim == 2 and any(np.count_nonzero(basis, axis=0) != 1):
-            raise Refused("the face reached is none of entries that are zero")
+            raise Refused("the face is not defined by zero entries")
         terms = np.zeros(image.shape, dtype=object)
         for i in used:
             terms = terms + abs(faces.row(b, i)) * abs(int(weights[i]))
         alive = np.any(image != 0, axis=-1) if image.ndim == 2 else image != 0
         if terms[~alive].any():
-            raise Refused("entries cancel by chance")
+            raise Refused("entries of rounded data cancel, which may be an artefact of rounding")
         if not alive.any():
             continue
         unit = Fraction(max(int(v) for v in terms.reshape(-1)))
         near = (image / unit).astype(np.float64)
         largest = eigvalsh(near[np.ix_(alive, alive)])[-1] if image.ndim == 2 else np.max(near[alive])
         if not largest < -ROBUST:
-            raise Refused("definiteness hangs on the last digits")
+            raise Refused("definiteness depends on the last digits")
 
 
-# ------------------------------------------------------------
-# A chain told step by step, in words.
-
-#: How many names of rows or entries are listed.
-LISTED = 4
+#: Names of rows or entries that a description lists.
+LISTED_NAMES = 4
 
 
-def tell(problem: FeasibilityProblem, chain: Chain) -> list[str]:
-    """Say what every step of a chain shows; nothing if it proves nothing."""
+def describe_chain(problem: FeasibilityProblem, chain: Chain) -> list[str]:
+    """Describe what every step of a chain proves, one line per step; empty if the chain is not valid."""
     try:
-        steps = walk(problem, chain).steps
+        steps = replay(problem, chain).steps
     except (Refused, LimitError):
         return []
-    return [f"step {k}: {_told(problem, step)}" for k, step in enumerate(steps, 1)]
+    return [f"step {k}: {_describe_step(problem, step)}" for k, step in enumerate(steps, 1)]
 
 
-def _told(problem: FeasibilityProblem, step: Step) -> str:
+def _describe_step(problem: FeasibilityProblem, step: FacialStep) -> str:
+    """Describe what one step proves."""
     used = [int(i) for i in np.flatnonzero(step.weights != 0)]
     rows, one = _rows(problem, used)
     if step.gap > 0:
@@ -205,14 +205,14 @@ def _told(problem: FeasibilityProblem, step: Step) -> str:
                 return f"on what is left {rows} {read} 0 = {step.gap}"
             return f"on what is left {rows} {read} 0 = {value / step.before.rows.scales[used[0]]}"
         return f"on what is left {rows} rule{'s' * one} out every point"
-    shown = [text for b in range(len(step.before.bases)) if (text := _shrunk(problem, step, b))]
+    shown = [text for b in range(len(step.before.bases)) if (text := _describe_block(problem, step, b))]
     if not shown:
         return f"{rows} hold{'s' * one} with equality"
     return f"{rows} force{'s' * one} " + "; ".join(shown)
 
 
-def _shrunk(problem: FeasibilityProblem, step: Step, b: int) -> str:
-    """What a step says about one block; nothing if it stays as it was."""
+def _describe_block(problem: FeasibilityProblem, step: FacialStep, b: int) -> str:
+    """Describe how a step restricts one block; empty if it does not."""
     before, after = step.before.bases[b], step.after.bases[b]
     if before is None or after is None or before.shape == after.shape:
         return ""
@@ -236,7 +236,7 @@ def _shrunk(problem: FeasibilityProblem, step: Step, b: int) -> str:
 
 
 def _rows(problem: FeasibilityProblem, used: Sequence[int]) -> tuple[str, bool]:
-    """The rows and LMIs that take part, and whether that is one."""
+    """Name the rows and LMIs that take part, and return whether there is only one."""
     own = [problem.row_name(i) for i in used if i < problem.m]
     sources = slack_rows(problem)
     names = [problem.lmi_name(j) for j in sorted({sources[i - problem.m] for i in used if i >= problem.m})]
@@ -246,6 +246,6 @@ def _rows(problem: FeasibilityProblem, used: Sequence[int]) -> tuple[str, bool]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    if len(names) > LISTED:
-        return ", ".join(names[:LISTED]) + f" and {len(names) - LISTED} more"
+    if len(names) > LISTED_NAMES:
+        return ", ".join(names[:LISTED_NAMES]) + f" and {len(names) - LISTED_NAMES} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

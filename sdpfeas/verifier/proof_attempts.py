@@ -1,6 +1,7 @@
-"""One side of a claim, a point or multipliers: judged as it is, then repaired, in one mode after another.
+"""Proof attempts: a point or dual multipliers, checked as given and then after repairs.
 
-What was judged once is remembered, repairs too: a numeric check after a refused proof repeats nothing of it.
+:class:`PointAttempt` proves FEASIBLE, :class:`CertificateAttempt` proves INFEASIBLE. Outcomes and repairs are
+cached, so that a numeric check after a failed proof repeats no work.
 """
 
 from __future__ import annotations
@@ -37,23 +38,24 @@ from sdpfeas.verifier.rigorous import prove_certificate, prove_point
 
 Evidence = TypeVar("Evidence")
 
-#: Bounds that disagree by less than this, relative to their size, may do so because they were computed.
+#: A contradiction between bounds by less than this, relative to their size, may come from rounding of the
+#: data.
 BY_ROUNDING = 1e-12
 
 
 def proof_modes(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> list[Proof]:
-    """Return the kinds of proof that survive rounding, in the order they are tried."""
+    """Return the kinds of proof that are valid despite rounding, in the order in which they are attempted."""
     small = small_enough(problem)
     if reading is Reading.WRITTEN and not (small and read_alike(problem)):
-        return [Proof.EXACT]  # the only one that is about other numbers than the stored ones
-    # Numbers that were rounded before they came here deserve a proof that survives rounding.
+        return [Proof.EXACT]  # rigorous proofs are about the binary64 data
+    # If the data were rounded before they were stored, an exact verdict about them may be an artefact.
     return [Proof.RIGOROUS, Proof.EXACT] if small and is_round(problem) else [Proof.RIGOROUS]
 
 
-class Case(ABC, Generic[Evidence]):
-    """One side of a claim."""
+class ProofAttempt(ABC, Generic[Evidence]):
+    """Evidence of a claim, and the outcomes of the proofs attempted with it."""
 
-    #: What it is called in a claim, and what it is evidence of.
+    #: Its attribute name in a claim, and the verdict it proves.
     kind: ClassVar[Literal["point", "certificate"]]
     verdict: ClassVar[Verdict]
 
@@ -62,16 +64,16 @@ class Case(ABC, Generic[Evidence]):
     ) -> None:
         self.problem, self.evidence = problem, evidence
         self.repair, self.tolerances = repair, tolerances
-        #: What was done to read the claim at all.
+        #: Changes made when the claim was read.
         self.preparation: tuple[str, ...] = ()
         self._repaired: list[tuple[Evidence, tuple[str, ...]]] = []
         self._source = self._repairs() if repair else iter(())
         self._checks: dict[tuple[Proof, Reading], Outcome] = {}
-        #: Outcomes of the rigorous proofs: of the claim as it is, then of every repair.
+        #: Outcomes of the rigorous proofs: of the claim as given (0), then of every repair.
         self._proofs: dict[int, Outcome] = {}
 
     def check(self, mode: Proof, reading: Reading = Reading.STORED) -> Outcome:
-        """Judge in one mode; the same mode again costs nothing, unless there was no time for it."""
+        """Attempt a proof in one mode. The outcome is cached unless the time limit prevented the attempt."""
         if (mode, reading) not in self._checks:
             try:
                 require_ieee()
@@ -101,7 +103,7 @@ class Case(ABC, Generic[Evidence]):
     def _recompute(self, candidate: Evidence, proof: Outcome | None) -> Outcome: ...
 
     def first_proven(self, mode: Proof, reading: Reading) -> tuple[Outcome, Evidence, tuple[str, ...]]:
-        """Judge the claim as it is, then each repair, until one holds; the first refusal if none does."""
+        """Attempt the proof with the claim as given, then with each repair; the first refusal if all fail."""
         first = self._outcome(self.evidence, mode, 0, reading)
         if first.proven:
             return first, self.evidence, self.preparation
@@ -111,7 +113,7 @@ class Case(ABC, Generic[Evidence]):
                 if outcome.proven:
                     return outcome, candidate, self.preparation + repairs
         except LimitError as error:
-            # A repair only has to help.
+            # Repairs are optional: the first refusal stays the outcome.
             first = replace(first, reason=f"{first.reason}; for a repair, {error}")
         return first, self.evidence, ()
 
@@ -128,13 +130,13 @@ class Case(ABC, Generic[Evidence]):
             return refuse(f"an eigendecomposition failed: {error}")
 
     def _candidates(self) -> Iterator[tuple[Evidence, tuple[str, ...]]]:
-        """Repairs, made once and used again in the next mode."""
+        """Yield the repairs, each computed once and cached for the next mode."""
         yield from self._repaired
         while True:
             try:
                 found = next(self._source, None)
             except (np.linalg.LinAlgError, ArithmeticError, ValueError):
-                # A repair only has to help. On hostile numbers it may fail in ways that prove nothing.
+                # Repairs are optional. On hostile numbers they may fail in any way.
                 return
             if found is None:
                 return
@@ -142,7 +144,7 @@ class Case(ABC, Generic[Evidence]):
             yield found
 
 
-class PointCase(Case[Point]):
+class PointAttempt(ProofAttempt[Point]):
     """A point: evidence that a problem is feasible."""
 
     kind = "point"
@@ -183,7 +185,7 @@ class PointCase(Case[Point]):
         outcome = prove_point(self.problem, candidate, self.tolerances)
         if outcome.proven:
             return outcome
-        # Pairs of inequalities that meet are equations, and rows that follow from others ask for nothing.
+        # Replace pairs of opposite inequalities by equations and drop redundant equality rows.
         joined = meeting_pairs(self.problem).problem
         if joined is self.problem and not outcome.dependent:
             return outcome
@@ -191,16 +193,16 @@ class PointCase(Case[Point]):
         if fewer is self.problem:
             return outcome
         proof = prove_point(fewer, candidate, self.tolerances)
-        said = "; rows that meet are equations" if joined is not self.problem else ""
-        said += f"; {joined.m - fewer.m} rows follow from others" if fewer is not joined else ""
-        return replace(proof, reason=proof.reason + said)
+        note = "; rows that meet are equations" if joined is not self.problem else ""
+        note += f"; {joined.m - fewer.m} rows follow from others" if fewer is not joined else ""
+        return replace(proof, reason=proof.reason + note)
 
     def _recompute(self, candidate: Point, proof: Outcome | None) -> Outcome:
         return check_point(self.problem, candidate, self.tolerances, proof)
 
 
-class CertificateCase(Case[FloatArray]):
-    """Multipliers: evidence that a problem is infeasible."""
+class CertificateAttempt(ProofAttempt[FloatArray]):
+    """Dual multipliers: evidence that a problem is infeasible."""
 
     kind = "certificate"
     verdict = Verdict.INFEASIBLE
@@ -224,9 +226,9 @@ class CertificateCase(Case[FloatArray]):
         if outcome.proven or not (self.repair and small_enough(problem) and has_round_rows(problem)):
             return outcome
         if is_round(problem):
-            return outcome  # an exact proof is tried of it in any case
-        # Where A*y has to vanish on Nonneg blocks no floating-point proof has room. Round rows make it vanish
-        # exactly, and the bounds, which may have been computed, miss each other by more than rounding.
+            return outcome  # an exact proof is attempted anyway
+        # If A*y must vanish on Nonneg blocks, floating-point bounds always fail. Rows of short decimals make
+        # it vanish exactly; the margin must exceed the rounding of the bounds, which may have been computed.
         exact = exact_certificate(problem, candidate)
         return exact if exact.proven and exact.margin > BY_ROUNDING else outcome
 
@@ -235,5 +237,5 @@ class CertificateCase(Case[FloatArray]):
 
 
 def _is_skew(matrix: FloatArray) -> bool:
-    """Whether a matrix differs from its mirror image by more than rounding."""
+    """Whether a matrix is not symmetric up to rounding."""
     return asymmetry(matrix) > SYMMETRY_TOLERANCE * float(np.max(np.abs(matrix)))

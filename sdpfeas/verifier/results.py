@@ -1,4 +1,7 @@
-"""Claims, verdicts and results."""
+"""Checks and results: verified verdicts, with their evidence and an explanation in words.
+
+A :class:`Check` is what the verifier returns, a :class:`Result` what :func:`sdpfeas.solve` returns.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from sdpfeas.numerics.decimals import Reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.conflicts import Conflict, conflicts, prune_certificate
-from sdpfeas.verifier.facial_reduction import tell
+from sdpfeas.verifier.facial_reduction import describe_chain
 from sdpfeas.verifier.outcome import Proof
 
 if TYPE_CHECKING:
@@ -26,34 +29,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Check:
-    """What the verifier found out about a claim.
+    """The outcome of verifying a claim.
 
     Attributes
     ----------
     problem : FeasibilityProblem
-        The problem the claim is about.
+        The problem that the claim is about.
     verdict : Verdict
         What is proved.
     proof : Proof or None
-        How; None when undecided.
+        The kind of proof; None if undecided.
     margin : float or None
-        By how much, relative to the size of the data: for a point the least slack left over an
-        inequality row (1 where there is none), for a certificate the gap between its two sides.
+        Margin relative to the size of the data: for a point the least slack of an inequality row (1 if there
+        is none), for a certificate the difference of its two sides.
     reason : str
-        In words, what was shown or why nothing was.
+        What was proved, or why nothing was.
     repairs : tuple of str
-        What the verifier changed about the claim before it held.
+        Changes that the verifier made to the claim before it held.
     point, certificate : optional
         The evidence that was verified, repairs included.
     rational : optional
-        The same as exact fractions (object arrays), if the proof is exact; the floating-point evidence is
-        then the nearest there is.
+        The evidence as fractions (object arrays) after an exact proof; ``point`` or ``certificate`` is then
+        the nearest in floating point.
     chain : Chain, optional
-        The chain that was verified, where the verdict rests on one.
+        The facial reduction certificate, if the verdict rests on one.
     reading : Reading
         Which numbers the verdict is about; see ``docs/verdicts.md``.
     malformed : str
         What is wrong with the shape of the claim, if it could not be verified for that reason; else empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> builder = sf.ProblemBuilder()
+    >>> builder.block("X", sf.PSD(2))
+    >>> builder.row("trace", {"X": np.eye(2)}, equal=1)
+    >>> check = sf.verify(builder.build(), sf.Claim(point=(np.eye(2) / 2,)), rigorous=True)
+    >>> print(check.verdict, check.proof)
+    feasible rigorous
     """
 
     problem: FeasibilityProblem
@@ -70,14 +84,14 @@ class Check:
     malformed: str = ""
 
     def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
-        """Rows and LMIs that contradict each other, heaviest first; empty unless infeasible.
+        """Rows and LMIs that contradict each other, largest weight first; empty unless infeasible.
 
         Parameters
         ----------
         prune : bool
-            Look for a smaller set of rows that still conflict; every step is verified again.
+            Search for a smaller set of rows that still conflict; every step is verified again.
         sets : bool
-            List the sets that have a part in it as well.
+            Also list the sets that take part.
         """
         if self.verdict is not Verdict.INFEASIBLE or self.certificate is None:
             return []
@@ -85,14 +99,14 @@ class Check:
         return conflicts(self.problem, y, sets=sets)
 
     def explain(self, *, prune: bool = False, limit: int = 10) -> str:
-        """Say in words what was proved, and by what margin.
+        """Explain the verdict in words: what was proved and by what margin.
 
         Parameters
         ----------
         prune : bool
-            For an infeasible problem, first look for a smaller set of conflicting rows.
+            For an infeasible problem, first search for a smaller set of conflicting rows.
         limit : int
-            How many conflicting rows to list at most.
+            Largest number of conflicting rows to list.
         """
         lines = [labelled(self), self.reason]
         if self.margin is not None:
@@ -102,7 +116,7 @@ class Check:
         if self.verdict == Verdict.FEASIBLE and self.point is not None:
             lines += [lmi_depth(self.problem, j, self.point) for j in range(len(self.problem.lmis))[:limit]]
         if self.chain is not None:
-            lines += tell(self.problem, self.chain)
+            lines += describe_chain(self.problem, self.chain)
         found = self.conflict(prune=prune, sets=True)
         rows = [entry for entry in found if entry.block is None]
         if rows:
@@ -122,7 +136,7 @@ class Check:
         return "\n".join(lines)
 
     def __bool__(self) -> bool:
-        """Refuse: a check is neither true nor false."""
+        """Raise TruthError: a check is neither true nor false."""
         raise TruthError("a check is not true or false: compare check.verdict, as in verdict == 'feasible'")
 
     def __repr__(self) -> str:
@@ -136,14 +150,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Result:
-    """The answer to a problem: a verdict with its evidence, and how it came about.
+    """The answer to a problem: a verdict with its evidence, and how the backend found it.
 
     Attributes
     ----------
     check : Check
-        What the verifier found.
+        The outcome of the verification.
     claim : Claim
-        What the backend handed in.
+        The claim of the backend.
     backend, version : str
         Which backend ran.
     options : mapping
@@ -151,9 +165,20 @@ class Result:
     wall_time : float
         Seconds, verification included.
     solve_time : float
-        Seconds spent in the backend, with the proofs of what it offered.
+        Seconds spent in the backend, including proofs of the candidates that it offered.
     overshoot : float
-        Seconds it took beyond the time limit.
+        Seconds beyond the time limit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> builder = sf.ProblemBuilder()
+    >>> builder.block("X", sf.PSD(2))
+    >>> builder.row("trace", {"X": np.eye(2)}, equal=1)
+    >>> result = sf.solve(builder.build())
+    >>> print(result.verdict, round(float(np.trace(result["X"])), 6))
+    feasible 1.0
     """
 
     check: Check
@@ -172,7 +197,7 @@ class Result:
 
     @property
     def proof(self) -> Proof | None:
-        """How the verdict was granted; None when undecided."""
+        """The kind of proof; None if undecided."""
         return self.check.proof
 
     @property
@@ -182,32 +207,32 @@ class Result:
 
     @property
     def margin(self) -> float | None:
-        """By how much the verdict holds; see :class:`Check`."""
+        """The margin of the verdict; see :class:`Check`."""
         return self.check.margin
 
     @property
     def problem(self) -> FeasibilityProblem:
-        """The problem asked."""
+        """The problem."""
         return self.check.problem
 
     @property
     def point(self) -> Point | None:
-        """The verified point if feasible, else the best one the backend had."""
+        """The verified point if feasible, else the last one of the backend."""
         return self.claim.point if self.check.point is None else self.check.point
 
     @property
     def certificate(self) -> FloatArray | None:
-        """The verified certificate if infeasible, else the best multipliers the backend had."""
+        """The verified certificate if infeasible, else the last multipliers of the backend."""
         return self.claim.certificate if self.check.certificate is None else self.check.certificate
 
     @property
     def chain(self) -> Chain | None:
-        """The verified chain where the verdict rests on one, else the one the backend had."""
+        """The verified facial reduction certificate if the verdict rests on one, else that of the backend."""
         return self.claim.chain if self.check.chain is None else self.check.chain
 
     @property
     def reason(self) -> str:
-        """Why: what was shown, or why nothing was and why the backend stopped."""
+        """What was proved; or why nothing was, and why the backend stopped."""
         if self.verdict is not Verdict.UNDECIDED:
             return self.check.reason
         if self.claim.stop is Stop.FINISHED:
@@ -223,23 +248,23 @@ class Result:
 
     @property
     def raw_status(self) -> str:
-        """The solver's own word."""
+        """The solver's own status."""
         return self.claim.raw_status
 
     @property
     def iterations(self) -> int | None:
-        """Iterations of the backend's own kind."""
+        """Iterations, as the backend counts them."""
         return self.claim.iterations
 
     def explain(self, *, prune: bool = False, limit: int = 10) -> str:
-        """Say in words what was proved, by what margin, and how it came about.
+        """Explain the verdict in words: what was proved, by what margin, and how the backend stopped.
 
         Parameters
         ----------
         prune : bool
-            For an infeasible problem, look for a smaller set of conflicting rows.
+            For an infeasible problem, search for a smaller set of conflicting rows.
         limit : int
-            How many conflicting rows to list at most.
+            Largest number of conflicting rows to list.
         """
         status = f"; its own status: {visible(self.raw_status)}" if self.raw_status else ""
         steps = "" if self.iterations is None else f", {self.iterations} iterations"
@@ -247,7 +272,7 @@ class Result:
         return self.check.explain(prune=prune, limit=limit) + "\n" + tail
 
     def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
-        """Rows that contradict each other, heaviest first; see :meth:`Check.conflict`."""
+        """Rows that contradict each other, largest weight first; see :meth:`Check.conflict`."""
         return self.check.conflict(prune=prune, sets=sets)
 
     def __getitem__(self, block: str | int) -> FloatArray:
@@ -273,7 +298,7 @@ class Result:
         return float(rows[place]) if place < rows.size else own[place - rows.size]
 
     def __bool__(self) -> bool:
-        """Refuse: a result is neither true nor false."""
+        """Raise TruthError: a result is neither true nor false."""
         raise TruthError("a result is not true or false: compare result.verdict, as in verdict == 'feasible'")
 
     def __repr__(self) -> str:
@@ -286,38 +311,37 @@ class Result:
         return verdict_card(self.check, self.reason, facts).html()
 
 
-# ------------------------------------------------------------
-# Verdicts in one line, and as a card in a notebook.
-
-#: Conflicts, blocks and the sides of matrices that a picture shows at most.
+#: Largest numbers of conflicts, blocks and matrix rows in a chart of a notebook card.
 SHOWN_CONFLICTS = 8
 SHOWN_BLOCKS = 6
 SHOWN_SIDE = 300
 
 
 def headline(check: Check) -> str:
-    """Verdict, proof and margin; the reason where nothing is proved."""
+    """Verdict, proof and margin; the reason if nothing is proved."""
     if check.proof is None:
         return f"{labelled(check)}: {check.reason}"
     return labelled(check, margin="" if check.margin is None else f", margin {check.margin:.3g}")
 
 
 def labelled(check: Check, margin: str = "") -> str:
-    """Verdict with its proof, and the numbers it is about where these are not the stored ones."""
+    """Verdict with its proof, and the reading if it is not that of the binary64 data."""
     parts = [f"{check.proof} proof{margin}"] if check.proof else []
     parts += [] if check.reading == "stored" else [f"numbers as {check.reading}"]
     return check.verdict.upper() + (f" ({', '.join(parts)})" if parts else "")
 
 
 def lmi_depth(problem: FeasibilityProblem, j: int, point: Point) -> str:
-    """How deep the value of an LMI lies in its set."""
+    """Describe the smallest eigenvalue of an LMI at a point."""
     lmi = problem.lmis[j]
     depth = lmi.set.depth(lmi.value(point))
     return f"  LMI {problem.lmi_name(j)}: least eigenvalue {depth:.3g} inside {lmi.set.described()}"
 
 
 def verdict_card(check: Check, reason: str = "", facts: Sequence[tuple[str, str]] = ()) -> Card:
-    """A verdict with its proof and margin; with a picture of the point, or of the conflict."""
+    """Return a verdict with its proof and margin as a notebook card, with a chart of the point or of the
+    conflict.
+    """
     every = [("proof", str(check.proof or "none"))]
     if check.reading != "stored":
         every.append(("numbers", f"as {check.reading}"))
@@ -347,20 +371,17 @@ def _picture(check: Check) -> str:
     return spectrum(shown)
 
 
-# ------------------------------------------------------------
-# Blocks, rows and LMIs by name.
-
-#: Names that are looked at, or listed, for a hint.
+#: Names that a hint compares and lists.
 HINTED = 30
 
 
 def find_block(problem: FeasibilityProblem, which: str | int) -> int:
-    """Index of a block, given by its name or its index."""
+    """Return the index of a block, given by its name or its index."""
     return _place(which, problem.block_names, len(problem.sets), "block")
 
 
 def find_row(problem: FeasibilityProblem, which: str | int) -> int:
-    """Index of a row or an LMI, given by its name or its index; LMIs are numbered after the rows."""
+    """Return the index of a row or LMI, given by name or index; LMIs are numbered after the rows."""
     if not problem.lmis:
         return _place(which, problem.row_names, problem.m, "row")
     rows = problem.row_names or [""] * problem.m

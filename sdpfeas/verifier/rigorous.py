@@ -1,8 +1,18 @@
-"""Floating-point proofs that a problem is feasible or infeasible.
+"""Rigorous mode: proofs in floating-point arithmetic with a bound on every rounding error.
 
-A point proves feasibility if an exact solution provably lies next to it; a certificate proves
-infeasibility if its two sides differ by more than every rounding error. Nothing here changes the claim:
-that is what :mod:`sdpfeas.verifier.repair` is for.
+Notation: ``A(X)`` is the vector of row values ``<A_i, X>``, ``A*y = sum_i y_i A_i``, ``beta(y)`` the sum of
+``y_i lower_i`` over ``y_i > 0`` and of ``y_i upper_i`` over ``y_i < 0``, ``sigma_b`` the support function of
+set ``b``. Theorem numbers refer to docs/mathematics.md.
+
+:func:`prove_point` proves feasibility by an existence proof (Theorem 4): if the equality rows are linearly
+independent on the blocks that may move, and the least-norm correction of their residual is shorter than the
+distance of the point to the boundary of its sets, then an exact solution exists near the point. All other
+rows and LMIs must hold at every point within that distance. Compare Jansson, Chaykin and Keil, "Rigorous
+error bounds for the optimal value in semidefinite programming" (2007).
+
+:func:`prove_certificate` proves infeasibility by Farkas' lemma (Theorem 1): there is no feasible point if
+``sum_b sigma_b((A*y)_b) < beta(y)``. Both sides are bounded outward. Nothing here changes a claim; see
+:mod:`sdpfeas.verifier.repair`.
 """
 
 from __future__ import annotations
@@ -61,19 +71,17 @@ Enclosed = tuple[FloatArray, FloatArray]
 #: Row values, their radii, and the sums of the magnitudes of their terms.
 EnclosedRows = tuple[FloatArray, FloatArray, FloatArray]
 
-#: Equality rows that are missed by more than this, relative to their terms, need a repair and no finer proof.
-PLAUSIBLE = 1e-7
+#: The local metric is tried only if every equality residual is below this share of its terms; a larger
+#: residual needs a repair first.
+MAX_RESIDUAL_SHARE = 1e-7
 
 
 def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerances = DEFAULTS) -> Outcome:
-    """Prove that an exact solution exists at or next to ``point``.
-
-    ``problem``: the problem, in its own units. ``point``: one array per set, matrices exactly symmetric.
-    """
+    """Prove that an exact solution exists at or near ``point``; matrices must be exactly symmetric."""
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
     point = tuple(
-        _without_slips(x, tolerances.snap) if block.cone and block.entrywise else x
+        _clip_negative(x, tolerances.snap) if block.cone and block.entrywise else x
         for block, x in zip(problem.sets, point, strict=True)
     )
     value, radius, size = enclose_rows(problem, point)
@@ -82,9 +90,9 @@ def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     lmis = [lmi.enclose(point) for lmi in problem.lmis]
     if not all(np.isfinite(part).all() for both in lmis for part in both):
         return refuse("the values of the LMIs overflow")
-    best = refuse("the point could not be placed in its sets")
+    best = refuse("no existence proof was attempted")
     enclosed = value, radius, size
-    for system in _systems(problem, point, enclosed):
+    for system in _candidate_systems(problem, point, enclosed):
         outcome = _prove_with(problem, point, enclosed, lmis, system, tolerances)
         if outcome.proven:
             return outcome
@@ -92,14 +100,17 @@ def prove_point(problem: FeasibilityProblem, point: Point, tolerances: Tolerance
     return best
 
 
-def _systems(
+def _candidate_systems(
     problem: FeasibilityProblem, point: Point, enclosed: EnclosedRows
 ) -> Iterator[CorrectionSystem | MetricSystem]:
-    """Ways to correct equality rows, the cheapest first."""
+    """Yield linear systems for the least-norm correction of the equality rows, the cheapest first."""
     yield from correction_systems(problem, point)
     index = problem.equality_rows
     value, radius, size = (part[index] for part in enclosed)
-    missed = np.abs(value - problem.lower[index]) > PLAUSIBLE * (size + np.abs(problem.lower[index])) + radius
+    missed = (
+        np.abs(value - problem.lower[index])
+        > MAX_RESIDUAL_SHARE * (size + np.abs(problem.lower[index])) + radius
+    )
     if missed.any():
         return
     system = metric_system(problem, point)
@@ -107,14 +118,14 @@ def _systems(
         yield system
 
 
-def _without_slips(x: FloatArray, snap: float) -> FloatArray:
-    """Set slightly negative entries to zero: the exact solution is looked for from there."""
+def _clip_negative(x: FloatArray, snap: float) -> FloatArray:
+    """Set slightly negative entries to zero; the existence proof starts from there."""
     low = np.minimum(x, 0.0)
     return np.maximum(x, 0.0) if norm_upper(low) <= snap * norm_upper(x) < math.inf else x
 
 
 def enclose_rows(problem: FeasibilityProblem, point: Point) -> EnclosedRows:
-    """Row values with proven radii, and the size of the terms that add up to them."""
+    """Return the row values, a proven radius for each, and the sums of the magnitudes of their terms."""
     total, radius, size = (np.zeros(problem.m) for _ in range(3))
     for rows, x in zip(problem.rows, point, strict=True):
         if not rows.empty:
@@ -134,6 +145,13 @@ def _prove_with(
     system: CorrectionSystem | MetricSystem,
     tolerances: Tolerances,
 ) -> Outcome:
+    """Apply Theorem 4 with one correction system.
+
+    Blocks outside the system stay fixed, up to the distance ``snapped_distance`` to an exact member of their
+    set. ``local`` bounds the length of the least-norm correction in units of the distance to the boundary, so
+    ``local < 1`` keeps the corrected blocks inside. ``drift`` bounds the change of every row value, ``moved``
+    the displacement of every block.
+    """
     value, radius, terms = enclosed
     equal = problem.equality
     drift = np.zeros(problem.m)
@@ -180,7 +198,7 @@ def _prove_with(
     relative = np.divide(np.minimum(left, scale), scale, out=np.ones_like(left), where=scale > 0.0)
     margin = min(1.0 - local, float(np.min(relative, initial=1.0)))
     for j, (lmi, (middle, error)) in enumerate(zip(problem.lmis, lmis, strict=True)):
-        slip = lmi_slip(lmi, moved)
+        slip = lmi_displacement(lmi, moved)
         if not lmi.set.proves_near(middle, error, slip):
             return refuse(f"LMI {problem.lmi_name(j)} does not provably hold")
         margin = min(margin, lmi_margin(lmi.set, middle, float(sum_up(norm_upper(error), slip))))
@@ -192,9 +210,11 @@ def _prove_with(
 def prove_certificate(
     problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances = DEFAULTS
 ) -> Outcome:
-    """Prove that the multipliers ``y`` (or exact ones next to them) rule out every point.
+    """Prove by Farkas' lemma that ``y``, or an exact certificate near it, rules out every point.
 
-    ``problem``: the problem, in its own units. ``y``: one multiplier per row, then those of the LMIs.
+    On a Free block ``A*y`` must vanish exactly. There the least-norm correction of ``y`` is bounded as in
+    Theorem 4 (``shift``, in units of how far each multiplier may move without changing sign), and its effect
+    on both sides is charged. ``y`` holds one multiplier per row, then those of the LMIs.
     """
     if not np.isfinite(y).all():
         return refuse("the certificate holds NaN or infinity")
@@ -234,7 +254,7 @@ def prove_certificate(
         if not (np.isfinite(g).all() and np.isfinite(error).all()):
             return refuse("A*y overflows")
         if shift == 0.0 and block.matrix and block.cone and rows.sums_down(np.sign(y)):
-            continue  # its sign needs no eigenvalue: nothing is added up but squares
+            continue  # a non-positive combination of squares: no eigenvalue is needed
         slip = float(product_up(shift, free.row_norm(b))) if shift else 0.0
         support, size = block.support_upper(g, error, slip, free.moves(b) if shift else None)
         if math.isfinite(support):
@@ -252,10 +272,11 @@ def prove_certificate(
     return Outcome(True, margin, f"{near} rule out every point: the rows contradict each other")
 
 
-def lmi_slip(lmi: LMI, moved: list[float | FloatArray]) -> float:
-    """Bound of how far ``F(X)`` moves where every block moves by no more than so much.
+def lmi_displacement(lmi: LMI, moved: list[float | FloatArray]) -> float:
+    """Bound the displacement of ``F(X)`` if every block moves by at most ``moved``.
 
-    ``moved``: for every block a Frobenius norm, or one weight an entry of a vector of norm at most one.
+    ``moved`` holds for every block a Frobenius norm, or for a vector one weight per entry, to be multiplied
+    by a vector of norm at most one.
     """
     total = 0.0
     for rows, step in zip(lmi.coefficients, moved, strict=True):
@@ -265,7 +286,9 @@ def lmi_slip(lmi: LMI, moved: list[float | FloatArray]) -> float:
 
 
 def lmi_margin(target: BlockSet, value: FloatArray, slip: float) -> float:
-    """Depth of a value in its set less what it may be off, relative to its largest eigenvalue."""
+    """Depth of a value in its set minus ``slip``, relative to its largest absolute eigenvalue; between 0 and
+    1.
+    """
     lam = target.spectrum(value)
     size = float(np.max(np.abs(lam)))
     size = max(size, target.spectral_radius) if target.bounded else size
@@ -273,9 +296,9 @@ def lmi_margin(target: BlockSet, value: FloatArray, slip: float) -> float:
 
 
 class LmiMultipliers:
-    """Multipliers of a problem with LMIs, and the equations on its Free blocks.
+    """Multipliers of rows and LMIs, with the equations ``(A*y + B*Y)_b = 0`` on the Free blocks.
 
-    ``y``: the multipliers of the rows, then those of the LMIs.
+    ``y`` holds the multipliers of the rows, then those of the LMIs.
     """
 
     def __init__(self, problem: FeasibilityProblem, y: FloatArray) -> None:
@@ -284,7 +307,7 @@ class LmiMultipliers:
         self._free = [b for b, block in enumerate(problem.sets) if block.free]
 
     def enclose(self, b: int) -> Enclosed:
-        """``A*y + B*Y`` on one block, with a proven radius for every entry."""
+        """Return ``A*y + B*Y`` on one block, with a proven radius for every entry."""
         block, rows = self.problem.sets[b], self.problem.rows[b]
         parts: list[Enclosed] = []
         if not rows.empty and self.rows.any():
@@ -306,7 +329,7 @@ class LmiMultipliers:
 
     @cached_property
     def residual(self) -> FloatArray:
-        """Upper bounds of what is left on the free entries."""
+        """Upper bounds of the absolute values of ``A*y + B*Y`` on the free entries."""
         return np.concatenate([np.zeros(0), *(inflate(np.abs(g) + e, 4) for g, e in self._left)])
 
     @cached_property
@@ -315,12 +338,14 @@ class LmiMultipliers:
 
     @property
     def met(self) -> bool:
-        """Whether the free entries vanish as well as floating point can make them."""
+        """Whether ``A*y + B*Y`` vanishes on the free entries up to a few times the rounding error."""
         return all(bool(np.all(np.abs(g) <= MET * e)) for g, e in self._left)
 
     @cached_property
     def _columns(self) -> Any | None:
-        """Coefficients of the rows on the free entries, one line each; None if they cannot be had exactly."""
+        """Coefficients of the rows on the free entries, one line per entry; None if they are not stored
+        explicitly.
+        """
         parts = []
         for b in self._free:
             rows = self.problem.rows[b]
@@ -333,7 +358,11 @@ class LmiMultipliers:
 
     @cached_property
     def weight(self) -> FloatArray:
-        """How far the multiplier of every row may move: not at all if no Free block has a part in the row."""
+        """How far the multiplier of every row may move; zero if no Free block occurs in the row.
+
+        A multiplier whose sign is restricted may move by its own size, so that a correction shorter than one
+        keeps its sign.
+        """
         problem, size = self.problem, np.abs(self.rows)
         if not problem.m or self._columns is None:
             return np.zeros(problem.m)
@@ -343,12 +372,12 @@ class LmiMultipliers:
         return np.where(touched, np.where(signed, size, float(np.max(size / unit)) * unit), 0.0)
 
     def _coefficients(self, lmi: LMI) -> Rows:
-        """Those of all free entries, one row for each."""
+        """Coefficients of an LMI on all free entries, one row per entry."""
         parts = [lmi.coefficients[b] for b in self._free]
         return parts[0] if len(parts) == 1 else Stacked(parts)
 
     def _movable(self, weights: list[float | FloatArray | None]) -> tuple[list[Movable], np.ndarray]:
-        """The multipliers that may move, with the equations they have a part in."""
+        """Return the multipliers that may move, and the indices of the equations in which they occur."""
         touched = self.residual != 0.0  # or not a number
         found: list[tuple[int, Rows, float | FloatArray]] = []
         for j, (lmi, weight) in enumerate(zip(self.problem.lmis, weights, strict=True)):
@@ -365,10 +394,11 @@ class LmiMultipliers:
         return [Movable(j, rows.select(index), weight) for j, rows, weight in found], index
 
     def system(self, weights: list[float | FloatArray | None]) -> tuple[CorrectionSystem, np.ndarray] | None:
-        """Equations that the multipliers are moved for, and which; None if there are too many.
+        """Return the correction system with the given weights, and the indices of its equations; None if it
+        is too large.
 
-        ``weights``: how far the multiplier of every LMI may move, as in :class:`Movable`; None for not at
-        all.
+        ``weights`` holds how far the multiplier of every LMI may move, as in :class:`Movable`; None if it is
+        fixed.
         """
         parts, index = self._movable(weights)
         if not parts or index.size > MAX_DENSE_ROWS:
@@ -376,7 +406,7 @@ class LmiMultipliers:
         return CorrectionSystem(parts, index.size), index
 
     def metric_system(self) -> tuple[MetricSystem, np.ndarray] | None:
-        """As :meth:`system`, every matrix in its own metric; None if nothing is proved of it."""
+        """Return the correction system in the local metric of the multipliers; None if no block may move."""
         proved = self.depths()
         parts, index = self._movable(
             [
@@ -397,16 +427,20 @@ class LmiMultipliers:
         return (MetricSystem(found, index.size), index) if found else None
 
     def depths(self) -> list[float | FloatArray | None]:
-        """How far the multiplier of every LMI may move and is proved to stay where it has to be."""
+        """Proven bounds of how far the multiplier of every LMI may move inside the dual cone; None if it is
+        fixed.
+        """
         out: list[float | FloatArray | None] = []
         for lmi, own in zip(self.problem.lmis, self.own, strict=True):
             out.append(norm_upper(own) or 1.0 if lmi.set.bounded else lmi.set.room(own, BOUND_SHARE))
         return out
 
     def corrected(self, *, metric: bool = False) -> FloatArray | None:
-        """Multipliers for which ``A*y + B*Y`` vanishes on Free blocks up to rounding, if any are found.
+        """Return multipliers with ``A*y + B*Y = 0`` on the Free blocks up to rounding; None if none are
+        found.
 
-        ``metric``: whether matrices are moved in their own metric; for those in the interior.
+        With ``metric``, matrices are corrected in their local metric, which needs multipliers in the interior
+        of the cone.
         """
         sizes: list[float | FloatArray | None] = []
         for lmi, own in zip(self.problem.lmis, self.own, strict=True):
@@ -433,9 +467,11 @@ def _flat(evidence: Point) -> FloatArray:
 
 
 def prove_lmi_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances) -> Outcome:
-    """Prove that multipliers of rows and LMIs, or exact ones next to them, rule out every point.
+    """Prove by Farkas' lemma that multipliers of rows and LMIs, or exact ones near them, rule out every
+    point.
 
-    ``y``: finite multipliers, of the right sign for every row.
+    There is no feasible point if ``sum_b sigma_b((A*y + B*Y)_b) + sum_j sigma_j(-Y_j) < beta(y) - <Y,
+    F(0)>``. ``y`` must be finite and have the right sign for every row.
     """
     given = LmiMultipliers(problem, y)
     local, parts, moved = 0.0, dict[int, Movable | Entrywise | Rooted](), np.zeros(problem.m)
@@ -456,7 +492,7 @@ def prove_lmi_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances
     for j, (lmi, own) in enumerate(zip(problem.lmis, given.own, strict=True)):
         part = parts.get(j)
         if part is not None and not lmi.set.bounded:
-            continue  # a step shorter than its depth leaves it in the cone
+            continue  # the correction is shorter than the distance to the boundary of the dual cone
         slip = 0.0 if part is None else float(product_up(local, part.reach))
         everywhere = np.ones(lmi.set.shape, dtype=bool) if slip else None
         support, size = lmi.set.support_upper(-own, np.zeros(lmi.set.shape), slip, everywhere)
@@ -484,7 +520,7 @@ def prove_lmi_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances
 
 
 def _constant_slip(lmi: LMI, part: Movable | Entrywise | Rooted) -> float:
-    """Bound of how far a unit step of the multiplier moves its product with the constant."""
+    """Bound the change of ``<Y, F(0)>`` under a unit correction of the multiplier ``Y``."""
     coarse = norm_upper(product_up(np.abs(lmi.constant), part.weight))
     return min(coarse, part.slope(lmi.constant)) if isinstance(part, Rooted) else coarse
 
@@ -492,7 +528,9 @@ def _constant_slip(lmi: LMI, part: Movable | Entrywise | Rooted) -> float:
 def _correction(
     given: LmiMultipliers, tolerances: Tolerances
 ) -> tuple[CorrectionSystem | MetricSystem, float] | Outcome:
-    """What is moved to make the equations of Free blocks hold, and how far; or why that is not proved."""
+    """Return a system that provably makes ``A*y + B*Y`` vanish on the Free blocks, with the length of the
+    correction; or the reason why there is none.
+    """
     refused = refuse("A*y does not vanish on the free blocks, and no multiplier can be moved provably")
     size = norm_upper(given.flat)
     for make in (lambda: given.system(given.depths()), given.metric_system):
@@ -520,7 +558,7 @@ def _correction(
 def _block_slip(
     problem: FeasibilityProblem, b: int, local: float, moved: FloatArray, parts: dict[int, Any]
 ) -> tuple[float, np.ndarray]:
-    """Bound of how far a correction moves ``A*y + B*Y`` on a block, and which entries it may move."""
+    """Bound the change of ``A*y + B*Y`` on a block under a correction; mark entries that may change."""
     block, rows = problem.sets[b], problem.rows[b]
     moves = np.zeros(block.shape, dtype=bool)
     slips = []

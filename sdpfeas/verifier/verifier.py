@@ -1,4 +1,10 @@
-"""``verify`` a claim in the mode asked for, or ``decide``: in the best mode that grants a verdict."""
+"""Verification of claims: the only code that grants FEASIBLE and INFEASIBLE.
+
+:func:`verify` checks a claim with one kind of proof, :func:`decide` with the strongest kind that succeeds.
+The evidence of a claim is a point, dual multipliers or a facial reduction certificate; each is a proof
+attempt (:mod:`sdpfeas.verifier.proof_attempts`, :class:`ChainAttempt`). A verdict is granted if exactly one
+attempt succeeds.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +36,27 @@ from sdpfeas.verifier.exact import (
     read_alike,
     small_enough,
 )
-from sdpfeas.verifier.facial_reduction import Refused, Walk, walk
+from sdpfeas.verifier.facial_reduction import Refused, Replay, replay
 from sdpfeas.verifier.outcome import Outcome, Proof, Tolerances, refuse
-from sdpfeas.verifier.proof_attempts import BY_ROUNDING, Case, CertificateCase, PointCase, proof_modes
+from sdpfeas.verifier.proof_attempts import (
+    BY_ROUNDING,
+    CertificateAttempt,
+    PointAttempt,
+    ProofAttempt,
+    proof_modes,
+)
 from sdpfeas.verifier.results import Check, Result
 
-#: Projections onto rows and sets, in turn, after which a point counts as found.
-ROUNDS = 50
+#: Rounds of alternating projections. The exact test of the resulting point decides, so more rounds only find
+#: more contradictions between the readings.
+PROJECTION_ROUNDS = 50
 
 
-def in_other_words(check: Check, points: list[Point]) -> Check:
-    """Say of an exact verdict what the other reading comes to, where that can be found out.
+def compare_readings(check: Check, points: list[Point]) -> Check:
+    """Add to the reason of an exact verdict what holds for the other reading of the data, if that can be
+    decided.
 
-    ``check``: a verdict granted in rational arithmetic. ``points``: points that nearly meet the problem.
+    ``points`` are points that nearly satisfy the problem.
     """
     other = Reading.STORED if check.reading is Reading.WRITTEN else Reading.WRITTEN
     if not small_enough(check.problem):
@@ -57,17 +71,17 @@ def in_other_words(check: Check, points: list[Point]) -> Check:
         opposite = None
     if opposite is None:
         return replace(check, reason=f"{check.reason}, as {check.reading}")
-    own = _by(check.verdict, check.margin)
+    own = _with_margin(check.verdict, check.margin)
     return replace(check, reason=f"{own} as {check.reading}, {opposite} as {other}: {check.reason}")
 
 
-def _by(verdict: Verdict, margin: float | None) -> str:
-    """Name a verdict, with its margin where that says how far the problem is from the opposite."""
+def _with_margin(verdict: Verdict, margin: float | None) -> str:
+    """Name a verdict; with its margin if it is INFEASIBLE."""
     return f"{verdict} by {margin:.2g}" if verdict is Verdict.INFEASIBLE else f"{verdict}"
 
 
 def _holds_too(check: Check, other: Reading) -> bool:
-    """Whether the same evidence, or what is next to it, proves the same in the other reading."""
+    """Whether the same evidence, or evidence near it, proves the verdict in the other reading."""
     if check.point is not None:
         return exact_point(check.problem, check.point, reading=other).proven
     if check.certificate is not None:
@@ -76,27 +90,29 @@ def _holds_too(check: Check, other: Reading) -> bool:
 
 
 def _opposite(check: Check, points: list[Point], other: Reading) -> str | None:
-    """Name the opposite verdict, if it is proved in the other reading."""
+    """Name the opposite verdict if it is proved in the other reading; else None."""
     if check.point is not None:
         found = contradiction(check.problem, check.point, other)
-        return _by(Verdict.INFEASIBLE, found.margin) if found.proven else None
-    for point in (*points, _some_point(check.problem)):
+        return _with_margin(Verdict.INFEASIBLE, found.margin) if found.proven else None
+    for point in (*points, _alternating_projections(check.problem)):
         if point and exact_point(check.problem, point, reading=other).proven:
             return str(Verdict.FEASIBLE)
     return None
 
 
-def _some_point(problem: FeasibilityProblem) -> Point:
-    """Point that nearly meets a problem, by projections in turn; empty where numbers overflow."""
+def _alternating_projections(problem: FeasibilityProblem) -> Point:
+    """Return a point that nearly satisfies the problem, by alternating projections; empty if numbers
+    overflow.
+    """
     need_rationals(problem)
     matrix = to_floats(exact_rows(problem).matrix)
-    need("a point", products=float(matrix.size) * (2 * ROUNDS + problem.m))
+    need("a point", products=float(matrix.size) * (2 * PROJECTION_ROUNDS + problem.m))
     if not np.isfinite(matrix).all():
         return ()
     inverse = np.linalg.pinv(matrix)
     x = np.concatenate([block.interior_point().reshape(-1) for block in problem.sets])
     point: Point = ()
-    for _ in range(ROUNDS):
+    for _ in range(PROJECTION_ROUNDS):
         value = matrix @ x
         x = x + inverse @ (np.clip(value, problem.lower, problem.upper) - value)
         if not np.isfinite(x).all():
@@ -110,24 +126,21 @@ def _some_point(problem: FeasibilityProblem) -> Point:
     return point
 
 
-# ------------------------------------------------------------
-# A chain judged: what it leaves decides, a contradiction or a point on the last face.
+#: Factor by which the size limit of exact proofs is raised on a face, where a rigorous proof often fails.
+FACE_SIZE_FACTOR = 50.0
 
-#: How many times larger than others a problem on a face may be in rational arithmetic: nothing else may help.
-LARGER = 50.0
-
-#: What a proof is about, by the reading of the numbers.
-ABOUT = {
+#: Note in the reason of a verdict, by reading.
+READING_NOTE = {
     "stored": "",
     "written": ", for the numbers as written (the decimals or fractions that the doubles were rounded from)",
 }
 
 
-class ChainCase:
-    """A chain, and a point on its last face where there is one.
+class ChainAttempt:
+    """A facial reduction certificate, with a point on its last face if the claim holds one.
 
-    ``reading``: which numbers the verdict is to be about; a chain about others proves nothing. ``repair``:
-    whether the point may be repaired.
+    ``reading`` is the reading that was asked for: a chain about the other one proves nothing. ``repair``
+    allows small changes of the point.
     """
 
     def __init__(
@@ -148,11 +161,11 @@ class ChainCase:
         self.problem, self.chain, self.reading = problem, chain, reading
         self.point = None if point is None else problem.point(point)
         self.repair, self.tolerances = repair, tolerances
-        self._walk: Walk | str | None = None
+        self._replay: Replay | str | None = None
         self._checks: dict[bool, Check] = {}
 
     def check(self, *, exact: bool = False) -> Check:
-        """Judge the chain, always exactly; a point on its last face may have a rigorous proof too."""
+        """Verify the chain in exact arithmetic; the point on its last face may also have a rigorous proof."""
         if exact not in self._checks:
             try:
                 self._checks[exact] = self._check(exact)
@@ -168,20 +181,21 @@ class ChainCase:
             return self._undecided(
                 f"it is about the numbers as {self.chain.reading}, not as {self.reading}, as was asked"
             )
-        if self._walk is None:
+        if self._replay is None:
             try:
-                self._walk = walk(self.problem, self.chain)
+                self._replay = replay(self.problem, self.chain)
             except Refused as refusal:
-                self._walk = str(refusal)
-        if isinstance(self._walk, str):
-            return self._undecided(self._walk)
-        if self._walk.contradiction:
-            return self._contradiction(self._walk)
+                self._replay = str(refusal)
+        if isinstance(self._replay, str):
+            return self._undecided(self._replay)
+        if self._replay.contradiction:
+            return self._infeasible(self._replay)
         if self.point is None:
-            return self._undecided("it leaves a face, and nothing is known of what is there")
-        return self._on_face(self._walk.faces, self.point, exact)
+            return self._undecided("it ends at a face, and the claim holds no point on it")
+        return self._on_face(self._replay.faces, self.point, exact)
 
-    def _contradiction(self, done: Walk) -> Check:
+    def _infeasible(self, done: Replay) -> Check:
+        """Grant INFEASIBLE: the last step has ``beta(y) > 0``."""
         count = len(done.steps) - 1
         last = "the multipliers rule out every point exactly"
         if count:
@@ -194,13 +208,14 @@ class ChainCase:
             Verdict.INFEASIBLE,
             Proof.EXACT,
             done.steps[-1].share,
-            last + ABOUT[self.chain.reading],
+            last + READING_NOTE[self.chain.reading],
             chain=self.chain,
             reading=self.reading,
         )
-        return in_other_words(check, [])
+        return compare_readings(check, [])
 
     def _on_face(self, faces: Faces, point: Point, exact: bool) -> Check:
+        """Verify the point as a point of the problem restricted to the last face."""
         try:
             reduction = faces.reduction
         except NotReduced as error:
@@ -212,95 +227,100 @@ class ChainCase:
         reasons = []
         for mode in [Proof.EXACT] if exact else [Proof.RIGOROUS, Proof.EXACT]:
             if mode is Proof.RIGOROUS:
-                found = PointCase(smaller, place, self.repair, self.tolerances).check(mode)
+                found = PointAttempt(smaller, place, self.repair, self.tolerances).check(mode)
             elif faces.rows.simple:
-                found = exact_point(smaller, place, repair=self.repair, times=LARGER)
+                found = exact_point(smaller, place, repair=self.repair, times=FACE_SIZE_FACTOR)
             else:
-                found = refuse("the numbers were rounded before they came here")
+                found = refuse("the data on the face are neither short decimals nor simple fractions")
             if found.proven:
-                return self._granted(faces, mode, place, found)
+                return self._feasible(faces, mode, place, found)
             reasons.append(found.reason)
         return self._undecided(f"on the last face, {'; '.join(dict.fromkeys(reasons))}")
 
-    def _granted(self, faces: Faces, mode: Proof, place: Point, found: Outcome) -> Check:
+    def _feasible(self, faces: Faces, mode: Proof, place: Point, found: Outcome) -> Check:
+        """Grant FEASIBLE, with the point mapped back from the face."""
         on_face = place if found.evidence is None else found.evidence
-        posed = rows_only(self.problem)
+        form = rows_only(self.problem)
         return Check(
             self.problem,
             Verdict.FEASIBLE,
             mode,
             found.margin,
-            f"on a face of the sets, {found.reason}" + ABOUT[self.chain.reading],
+            f"on a face of the sets, {found.reason}" + READING_NOTE[self.chain.reading],
             found.repairs,
-            point=self.problem.point(posed.point(faces.point(on_face))),
-            rational=None if found.rational is None else posed.rational_point(faces.point(found.rational)),
+            point=self.problem.point(form.point(faces.point(on_face))),
+            rational=None if found.rational is None else form.rational_point(faces.point(found.rational)),
             chain=self.chain,
             reading=self.reading,
         )
 
     def _only_zero(self, faces: Faces) -> Check:
-        """All that is left is zero."""
+        """Check the point zero, the only one on the last face."""
         for low, high in zip(faces.lower, faces.upper, strict=True):
             if not ((low is None or low <= 0) and (high is None or high >= 0)):
                 return self._undecided("nothing but zero is left, and it misses a row")
         zero = tuple(np.zeros(block.shape) for block in self.problem.sets)
-        reason = "nothing but zero is left, and it meets every row exactly" + ABOUT[self.chain.reading]
+        reason = "nothing but zero is left, and it meets every row exactly" + READING_NOTE[self.chain.reading]
         found = Check(self.problem, Verdict.FEASIBLE, Proof.EXACT, 1.0, reason, point=zero, chain=self.chain)
         return replace(found, reading=self.reading)
 
 
-# ------------------------------------------------------------
-# Judge a claim by its sides: a verdict is granted where exactly one of them holds.
-
-
 def judge(
     problem: FeasibilityProblem,
-    cases: Iterable[Case[Any]],
+    attempts: Iterable[ProofAttempt[Any]],
     modes: Iterable[Proof],
     reading: Reading = Reading.STORED,
 ) -> Check:
-    """Judge the sides of a claim, in one mode after the other, until exactly one holds."""
-    cases = list(cases)
+    """Make all proof attempts in one mode after the other, until exactly one succeeds."""
+    attempts = list(attempts)
     undecided = Check(problem, Verdict.UNDECIDED, None, None, "", reading=reading)
-    if not cases:
+    if not attempts:
         return replace(undecided, reason="the claim holds neither a point nor a certificate")
     reasons: dict[str, None] = {}
-    # Hostile claims overflow on purpose; every test refuses what is not finite.
+    # Hostile claims may overflow; every test refuses values that are not finite.
     with np.errstate(all="ignore"):
         for mode in modes:
-            outcomes = [case.check(mode, reading) for case in cases]
-            granted = [_grant(case, mode, o) for case, o in zip(cases, outcomes, strict=True) if o.proven]
+            outcomes = [attempt.check(mode, reading) for attempt in attempts]
+            granted = [
+                _grant(attempt, mode, o) for attempt, o in zip(attempts, outcomes, strict=True) if o.proven
+            ]
             if len(granted) > 1:
                 return replace(undecided, reason="point and certificate both hold: too close to call")
             if mode is not Proof.RIGOROUS:
-                granted = _refuted(problem, cases, granted, mode, reading) or granted
-            elif not granted and any(_may_contradict(*both) for both in zip(cases, outcomes, strict=True)):
-                granted = _contradicted(problem)
+                granted = _refute_point(problem, attempts, granted, mode, reading) or granted
+            elif not granted and any(_may_contradict(*both) for both in zip(attempts, outcomes, strict=True)):
+                granted = _dependent_equalities(problem)
             if granted:
                 check = replace(granted[0], reading=reading)
-                return in_other_words(check, _points(cases)) if check.proof is Proof.EXACT else check
+                return compare_readings(check, _points(attempts)) if check.proof is Proof.EXACT else check
             reasons |= dict.fromkeys(outcome.reason for outcome in outcomes)
     return replace(undecided, reason="; ".join(reasons))
 
 
-def _refuted(
-    problem: FeasibilityProblem, cases: list[Case[Any]], granted: list[Check], mode: Proof, reading: Reading
+def _refute_point(
+    problem: FeasibilityProblem,
+    attempts: list[ProofAttempt[Any]],
+    granted: list[Check],
+    mode: Proof,
+    reading: Reading,
 ) -> list[Check]:
-    """Check of the contradiction between rows that a point which looks feasible leads to, if there is one."""
+    """Return INFEASIBLE if rows active at a seemingly feasible point contradict each other exactly."""
     if mode is Proof.EXACT:
-        wanted = not granted and any(case.repair for case in cases)
+        wanted = not granted and any(attempt.repair for attempt in attempts)
     else:
-        # A numeric verdict is no proof: no point may be granted where the rows are known to disagree.
+        # A numeric verdict is no proof: no point is granted if the rows provably contradict each other.
         wanted = any(check.verdict is Verdict.FEASIBLE for check in granted)
         wanted = wanted and small_enough(problem) and (reading is Reading.WRITTEN or is_round(problem))
     if not wanted:
         return []
-    found = (_contradicted_at(problem, point, reading) for point in _points(cases))
+    found = (_contradiction_near(problem, point, reading) for point in _points(attempts))
     return [check for check in found if check is not None][:1]
 
 
-def _contradicted_at(problem: FeasibilityProblem, point: Point, reading: Reading) -> Check | None:
-    """Check of rows that contradict each other, exactly, at a point that looks feasible; None without any."""
+def _contradiction_near(problem: FeasibilityProblem, point: Point, reading: Reading) -> Check | None:
+    """Return the exact check of rows that contradict each other at a seemingly feasible point; None if there
+    are none.
+    """
     try:
         found = contradiction(problem, point, reading)
     except (LimitError, np.linalg.LinAlgError):
@@ -311,13 +331,15 @@ def _contradicted_at(problem: FeasibilityProblem, point: Point, reading: Reading
     return replace(check, certificate=found.evidence, rational=found.rational, reading=reading)
 
 
-def _may_contradict(case: Case[Any], outcome: Outcome) -> bool:
-    """Whether a refused claim suggests that equality rows may contradict each other."""
-    return case.repair and (outcome.dependent or case.verdict is Verdict.INFEASIBLE)
+def _may_contradict(attempt: ProofAttempt[Any], outcome: Outcome) -> bool:
+    """Whether a failed attempt suggests that the equality rows are inconsistent."""
+    return attempt.repair and (outcome.dependent or attempt.verdict is Verdict.INFEASIBLE)
 
 
-def _contradicted(problem: FeasibilityProblem) -> list[Check]:
-    """Check of equality rows that contradict each other by more than rounding may have done to them."""
+def _dependent_equalities(problem: FeasibilityProblem) -> list[Check]:
+    """Return INFEASIBLE if dependent equality rows contradict each other by more than the rounding of their
+    data.
+    """
     try:
         found = independent_rows(problem).contradiction
     except LimitError:
@@ -334,13 +356,14 @@ def _contradicted(problem: FeasibilityProblem) -> list[Check]:
     return [replace(check, certificate=y, rational=found.multipliers)]
 
 
-def _points(cases: list[Case[Any]]) -> list[Point]:
-    return [case.evidence for case in cases if isinstance(case, PointCase)]
+def _points(attempts: list[ProofAttempt[Any]]) -> list[Point]:
+    return [attempt.evidence for attempt in attempts if isinstance(attempt, PointAttempt)]
 
 
-def _grant(case: Case[Any], mode: Proof, outcome: Outcome) -> Check:
-    evidence: dict[str, Any] = {case.kind: outcome.evidence, "rational": outcome.rational}
-    found = Check(case.problem, case.verdict, mode, outcome.margin, outcome.reason, outcome.repairs)
+def _grant(attempt: ProofAttempt[Any], mode: Proof, outcome: Outcome) -> Check:
+    """Turn a successful outcome into a check."""
+    evidence: dict[str, Any] = {attempt.kind: outcome.evidence, "rational": outcome.rational}
+    found = Check(attempt.problem, attempt.verdict, mode, outcome.margin, outcome.reason, outcome.repairs)
     return replace(found, **evidence)
 
 
@@ -360,34 +383,45 @@ def verify(
     Parameters
     ----------
     problem : FeasibilityProblem
-        The problem, unscaled; ``sdpfeas.verify`` also takes a ``cvxpy.Problem``.
+        The problem, unscaled; ``sdpfeas.verify`` also accepts a ``cvxpy.Problem``.
     claim : Claim, Result or Check
-        A point, a certificate, a chain, or several of these. Of a cvxpy model it may be left out: then the
-        values of its variables and the dual values of its constraints are verified, whoever set them.
+        A point, dual multipliers, a facial reduction certificate, or several of these. For a cvxpy model it
+        may be omitted: then the values of its variables and the dual values of its constraints are verified.
     rigorous : bool
-        Accept only a proof valid in floating-point arithmetic or, on small problems of round numbers, one in
-        rational arithmetic. Otherwise recomputed residuals within the tolerances are enough.
+        Accept only a rigorous proof (floating point with a bound on every rounding error) or, on small
+        problems with short decimal data, an exact one. Otherwise residuals within the tolerances are enough.
     exact : bool
-        Accept only a proof in rational arithmetic, of the numbers to the last bit; for small problems.
+        Accept only an exact proof (rational arithmetic); for small problems.
     repair : bool
-        Try to repair a claim that nearly holds; what was done is said in ``repairs``.
+        Try to repair a claim that nearly holds; ``repairs`` of the result lists the changes.
     tolerances : Tolerances, optional
         The tolerances to use.
     time_limit : float, optional
-        Seconds. What is estimated to take longer is not begun, and the reason says so.
+        Seconds. A step that is estimated to take longer is skipped, and the reason says so.
     reading : {"stored", "written"}
-        Whether the numbers of the problem stand for themselves, or for the decimals and fractions they were
-        rounded from; see ``docs/verdicts.md``. Proofs about the latter are exact, for small problems.
+        Which numbers the verdict is about: the binary64 data, or the decimals and fractions they were rounded
+        from; see ``docs/verdicts.md``. Proofs about the latter are exact, for small problems.
 
     Returns
     -------
     Check
-        The verdict with its proof and margin; UNDECIDED, with the reason, when nothing is proved.
+        The verdict with its proof and margin; UNDECIDED, with the reason, if nothing is proved.
 
     Raises
     ------
     ClaimError
-        If the claim does not have the shape the problem asks for. A wrong claim raises nothing.
+        If the claim does not have the shape that the problem requires. A wrong claim does not raise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> builder = sf.ProblemBuilder()
+    >>> builder.block("X", sf.PSD(2))
+    >>> builder.row("trace", {"X": np.eye(2)}, equal=-1)
+    >>> check = sf.verify(builder.build(), sf.Claim(certificate=np.array([-1.0])), rigorous=True)
+    >>> print(check.verdict, check.proof)
+    infeasible rigorous
     """
     if not isinstance(problem, FeasibilityProblem):
         raise ClaimError(f"verify needs a FeasibilityProblem, got {type(problem).__name__}")
@@ -402,14 +436,18 @@ def verify(
     if wrong := not_ieee():
         return Check(problem, Verdict.UNDECIDED, None, None, wrong)
     limit = None if time_limit is None else Deadline(time_limit)
-    chained = _chained(problem, claim, repair, limits, read)
+    chain_attempt = _chain_attempt(problem, claim, repair, limits, read)
     with limited(limit), few_threads(problem.sides, problem.m):
         modes = [Proof.EXACT] if exact else proof_modes(problem, read) if rigorous else [Proof.NUMERIC]
-        first = None if chained is None else chained.check(exact=exact)
+        first = None if chain_attempt is None else chain_attempt.check(exact=exact)
         if first is not None and first.verdict is not Verdict.UNDECIDED:
             return first
-        cases = _cases(problem, claim, repair, limits)
-        return _both(first, judge(problem, cases, modes, read)) if cases or first is None else first
+        attempts = _attempts(problem, claim, repair, limits)
+        return (
+            _with_chain_reason(first, judge(problem, attempts, modes, read))
+            if attempts or first is None
+            else first
+        )
 
 
 def decide(
@@ -419,62 +457,63 @@ def decide(
     rigorous: bool = False,
     reading: str = "stored",
 ) -> Check:
-    """Verify a claim: the rigorous proof first, a numeric verdict only if that is allowed.
+    """Verify a claim: rigorous and exact proofs first, then numeric checks unless ``rigorous`` is set.
 
-    A claim of the wrong shape is worth nothing, like any other wrong claim.
+    Unlike :func:`verify` it returns UNDECIDED for a claim of the wrong shape.
     """
     read = as_reading(reading)
     if wrong := not_ieee():
         return Check(problem, Verdict.UNDECIDED, None, None, wrong)
     try:
-        cases = _cases(problem, claim, True, Tolerances())
-        chained = _chained(problem, claim, True, Tolerances(), read)
+        attempts = _attempts(problem, claim, True, Tolerances())
+        chain_attempt = _chain_attempt(problem, claim, True, Tolerances(), read)
     except ClaimError as error:
         return malformed(problem, error)
     with few_threads(problem.sides, problem.m):
-        check = None if chained is None else chained.check()
-        if check is None or (cases and check.verdict is Verdict.UNDECIDED):
-            check = _both(check, judge(problem, cases, proof_modes(problem, read), read))
+        check = None if chain_attempt is None else chain_attempt.check()
+        if check is None or (attempts and check.verdict is Verdict.UNDECIDED):
+            check = _with_chain_reason(check, judge(problem, attempts, proof_modes(problem, read), read))
         if check.verdict is Verdict.UNDECIDED and not rigorous:
-            numeric = judge(problem, cases, [Proof.NUMERIC], read)
+            numeric = judge(problem, attempts, [Proof.NUMERIC], read)
             if numeric.verdict is not Verdict.UNDECIDED:
                 return numeric
     return check
 
 
 def malformed(problem: FeasibilityProblem, error: ClaimError) -> Check:
-    """Return the check of a claim that does not even have the right shape."""
+    """Return the check of a claim that has the wrong shape."""
     reason = f"the backend handed in a malformed claim: {error}"
     return Check(problem, Verdict.UNDECIDED, None, None, reason, malformed=str(error))
 
 
-def _chained(
+def _chain_attempt(
     problem: FeasibilityProblem,
     claim: Claim | Result | Check,
     repair: bool,
     tolerances: Tolerances,
     reading: Reading,
-) -> ChainCase | None:
-    """Return the facial reduction certificate of a claim, if it holds one."""
+) -> ChainAttempt | None:
+    """Return the facial reduction certificate of a claim as a proof attempt; None if it holds none."""
     if claim.chain is None:
         return None
-    return ChainCase(problem, claim.chain, reading, claim.point, repair, tolerances)
+    return ChainAttempt(problem, claim.chain, reading, claim.point, repair, tolerances)
 
 
-def _both(undecided: Check | None, other: Check) -> Check:
-    """Return the check of the other evidence, with the reason why the chain proved nothing."""
+def _with_chain_reason(undecided: Check | None, other: Check) -> Check:
+    """Add to an undecided check the reason why the chain proved nothing."""
     if undecided is None or other.verdict is not Verdict.UNDECIDED:
         return other
     return replace(other, reason=f"{undecided.reason}; {other.reason}")
 
 
-def _cases(
+def _attempts(
     problem: FeasibilityProblem, claim: Claim | Result | Check, repair: bool, tolerances: Tolerances
-) -> list[Case[Any]]:
-    cases: list[Case[Any]] = []
+) -> list[ProofAttempt[Any]]:
+    """Return the point and the multipliers of a claim as proof attempts."""
+    attempts: list[ProofAttempt[Any]] = []
     with np.errstate(all="ignore"):
         if claim.point is not None:
-            cases.append(PointCase(problem, claim.point, repair, tolerances))
+            attempts.append(PointAttempt(problem, claim.point, repair, tolerances))
         if claim.certificate is not None:
-            cases.append(CertificateCase(problem, claim.certificate, repair, tolerances))
-    return cases
+            attempts.append(CertificateAttempt(problem, claim.certificate, repair, tolerances))
+    return attempts

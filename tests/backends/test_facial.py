@@ -15,7 +15,7 @@ from sdpfeas.families.planted import PlantedChainOptions, PlantedFaces
 from sdpfeas.io.result_files import load_result, save_result
 from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.problem.reductions.integer_rows import integral_rows
-from sdpfeas.verifier.facial_reduction import walk
+from sdpfeas.verifier.facial_reduction import replay
 
 
 def found(problem):
@@ -57,7 +57,7 @@ def test_liu_pataki(data_dir, kind, rows):
 
 def twin(item, chain):
     """The problem with its bounds shifted to a point on the last face of a chain."""
-    faces = walk(item.problem, chain).faces
+    faces = replay(item.problem, chain).faces
     whole = faces.point((np.eye(faces.sizes[0]),))
     bounds = item.problem.apply(whole)
     return sf.FeasibilityProblem(item.problem.sets, item.problem.rows, bounds, bounds)
@@ -185,7 +185,7 @@ def test_many_sparse_rows_on_a_large_face():
     result = sf.solve(problem, "auto", time_limit=60.0)
     assert (result.verdict, result.proof) == (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)
     assert result.chain is not None
-    assert walk(problem, result.chain).faces.sizes == (n - 1,)
+    assert replay(problem, result.chain).faces.sizes == (n - 1,)
     # The same with a bound that contradicts it.
     wrong = sf.FeasibilityProblem(
         [sf.PSD(n)], [rows], bounds - 2.0 * np.eye(1, n + 1)[0], bounds - 2.0 * np.eye(1, n + 1)[0]

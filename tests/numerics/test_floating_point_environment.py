@@ -48,7 +48,7 @@ QUESTIONS = {
     "exact": "spoil(); print(sf.verify(asked, claim, exact=True).verdict)",
     "decide": "from sdpfeas.verifier import decide; spoil(); print(decide(asked, claim).verdict)",
     "chain": (
-        "from sdpfeas.verifier.facial_reduction import Chain; spoil(); "
+        "from sdpfeas.claims import Chain; spoil(); "
         "print(sf.verify(asked, sf.Claim(chain=Chain(())), exact=True).verdict)"
     ),
     "audit": (

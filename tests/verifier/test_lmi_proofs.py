@@ -14,7 +14,7 @@ import sdpfeas as sf
 from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
 from sdpfeas.problem.rows import Dense, NoRows
 from sdpfeas.verifier.outcome import Tolerances
-from sdpfeas.verifier.rigorous import LmiMultipliers, lmi_slip, prove_lmi_certificate
+from sdpfeas.verifier.rigorous import LmiMultipliers, lmi_displacement, prove_lmi_certificate
 
 MIXES = {
     "free": [sf.Free(4)],
@@ -341,9 +341,9 @@ def test_what_a_correction_does_to_constants_counts(power):
 
 def test_steps_of_a_block_move_an_lmi_by_their_coefficients():
     lmi = SimpleNamespace(coefficients=(NoRows(1, 2, False), Dense(np.array([[3.0, 4.0], [0.0, 2.0]]))))
-    assert lmi_slip(lmi, [1.0, 0.0]) == 0.0
+    assert lmi_displacement(lmi, [1.0, 0.0]) == 0.0
     for step, truth in ((np.array([1.0, 0.0]), 5.0), (np.array([0.0, 1.0]), 2.0), (2.0, 2.0 * 29.0**0.5)):
-        assert truth <= lmi_slip(lmi, [1.0, step]) <= truth * (1.0 + 1e-12)
+        assert truth <= lmi_displacement(lmi, [1.0, step]) <= truth * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("rows", [True, False])

@@ -24,7 +24,7 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.faces import FaceReduction, Faces, NotReduced
 from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.problem.reductions.rows_only import RowsOnly, has_faces, rows_only
-from sdpfeas.verifier.facial_reduction import tell
+from sdpfeas.verifier.facial_reduction import describe_chain
 
 #: Numbers in the rows beyond which they are not written out in integers.
 LARGEST = 2_000_000
@@ -224,7 +224,7 @@ class Reduced:
             return f"no smaller face {found}" + (f": {self.stopped}" if self.stopped else "")
         sizes = ", ".join(f"{before} to {after}" for before, after in self.sizes)
         end = "no point is left" if self.infeasible else f"sizes of the blocks: {sizes}"
-        return "\n".join([*tell(self.original, self.chain), end])
+        return "\n".join([*describe_chain(self.original, self.chain), end])
 
 
 def reduce(problem: FeasibilityProblem, *, time_limit: float | None = None) -> Reduced:

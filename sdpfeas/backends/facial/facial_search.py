@@ -23,7 +23,7 @@ from sdpfeas.errors import LimitError
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integer_rows import IntegralRows
-from sdpfeas.verifier.facial_reduction import Refused, Step, expose
+from sdpfeas.verifier.facial_reduction import FacialStep, Refused, expose_face
 
 #: Multipliers beyond which short combinations are not looked for: a cone solver is quicker then.
 LARGEST_LATTICE = 60
@@ -100,12 +100,12 @@ def stages(
     yield found
 
 
-def _first(found: Found, candidates: Iterator[tuple[str, np.ndarray]]) -> Step | None:
+def _first(found: Found, candidates: Iterator[tuple[str, np.ndarray]]) -> FacialStep | None:
     for how, weights in candidates:
         if not np.any(weights != 0):
             continue
         try:
-            step = expose(found.faces, weights)
+            step = expose_face(found.faces, weights)
         except Refused:
             continue
         found.said.append(how)
