@@ -34,7 +34,7 @@ def test_near_the_full_one_at_any_scale(size: float) -> None:
     ratio = np.geomspace(1e-6, 1e6, n)
     kernel, extra = 1.0 + np.outer(ratio, ratio), [np.eye(n)]
     full, mixed = weighted_gram(image, kernel, extra)
-    rough, known = weighted_gram(image, kernel, extra, rough=True)
+    rough, known = weighted_gram(image, kernel, extra, single_precision=True)
     unit = np.sqrt(np.diagonal(full))
     assert 0.0 < np.max(np.abs(rough - full) / np.outer(unit, unit)) < 1e-5
     np.testing.assert_allclose(known, mixed, rtol=1e-10, err_msg="what a system is solved for stays in full")
@@ -44,7 +44,9 @@ def test_rows_without_a_positive_trace_are_summed_up_in_full() -> None:
     rng = np.random.default_rng(1)
     rows = Stacked([LowRank(rng.standard_normal((3, 6))), LowRank([np.eye(6)[:2]], [[1.0, -1.0]])])
     image, kernel = transform_rows(rows, np.eye(6)), np.full((6, 6), 2.0)
-    assert np.array_equal(weighted_gram(image, kernel, rough=True)[0], weighted_gram(image, kernel)[0])
+    assert np.array_equal(
+        weighted_gram(image, kernel, single_precision=True)[0], weighted_gram(image, kernel)[0]
+    )
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-60, 1e60])
@@ -57,8 +59,8 @@ def test_few_terms_of_the_kernel_do_for_many_rows(size: float, monkeypatch: pyte
     ratio = np.geomspace(1e-4, 1e3, n)
     kernel = 1.0 + np.outer(ratio, ratio)
     full = weighted_gram(image, kernel)[0]
-    monkeypatch.setattr(transformed_rows, "_by_strips", None)  # would take all entries
-    rough = weighted_gram(image, kernel, rough=True)[0]
+    monkeypatch.setattr(transformed_rows, "_gram_by_strips", None)  # would take all entries
+    rough = weighted_gram(image, kernel, single_precision=True)[0]
     unit = np.sqrt(np.diagonal(full))
     assert 0.0 < np.max(np.abs(rough - full) / np.outer(unit, unit)) < 1e-5
 

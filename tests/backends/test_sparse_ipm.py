@@ -13,10 +13,13 @@ import sdpfeas as sf
 from sdpfeas.backends.dispatch import dispatch_program
 from sdpfeas.backends.ipm import schur_complement as schur_module
 from sdpfeas.backends.ipm import spectral_ipm as backend_module
-from sdpfeas.backends.ipm.schur_complement import SchurComplement, SparseNewtonSystem
-from sdpfeas.backends.ipm.sparse_cones import HkmIterate, inside
+from sdpfeas.backends.ipm.newton_system import SparseNewtonSystem
+from sdpfeas.backends.ipm.schur_complement import SchurComplement
+from sdpfeas.backends.ipm.sparse_cones import HkmIterate, in_interior
 from sdpfeas.backends.ipm.sparse_embedding import SparseEmbedding
+from sdpfeas.backends.ipm.sparse_method import predictor_corrector
 from sdpfeas.backends.ipm.standard_form import ConeBlock, StandardForm
+from sdpfeas.deadline import Deadline
 from sdpfeas.families import planted
 from sdpfeas.numerics import cost_estimate
 from sdpfeas.problem.objective import ConicProgram
@@ -66,10 +69,10 @@ def random_iterate(rng: np.random.Generator, form: StandardForm) -> HkmIterate:
         for group in form.psd_groups:
             root = rng.normal(size=(group.count, group.side, group.side + 2))
             group.view(flat)[:] = root @ np.swapaxes(root, 1, 2)
-        for bundle in form.second_order_groups:
-            vectors = rng.normal(size=(bundle.count, bundle.dimension))
-            vectors[:, 0] = np.linalg.norm(vectors[:, 1:], axis=1) * rng.uniform(1.01, 3.0, bundle.count)
-            bundle.view(flat)[:] = vectors
+        for cones in form.second_order_groups:
+            vectors = rng.normal(size=(cones.count, cones.dimension))
+            vectors[:, 0] = np.linalg.norm(vectors[:, 1:], axis=1) * rng.uniform(1.01, 3.0, cones.count)
+            cones.view(flat)[:] = vectors
         found.append(flat)
     return HkmIterate(form, *found)
 
@@ -82,15 +85,15 @@ def test_directions_in_second_order_cones_are_those_of_their_algebra() -> None:
     )
     iterate = random_iterate(rng, form)
     # A multiple of x is what z answers to with its own multiple, and z^-1 what it is scaled by.
-    assert np.allclose(iterate.respond(iterate.z), iterate.x)
-    for bundle in form.second_order_groups:
-        z, inverse = bundle.view(iterate.z), bundle.view(iterate.inverse_dual())
+    assert np.allclose(iterate.apply_hkm(iterate.z), iterate.x)
+    for cones in form.second_order_groups:
+        z, inverse = cones.view(iterate.z), cones.view(iterate.inverse_dual())
         assert np.allclose(np.sum(z * inverse, axis=1), 1.0)
         assert np.allclose(z[:, :1] * inverse[:, 1:] + inverse[:, :1] * z[:, 1:], 0.0)
     change = rng.normal(size=form.size)
-    primal, _ = iterate.limits(change, change)
+    primal, _ = iterate.max_steps(change, change)
     for share, fine in ((0.999, True), (1.001, False)):
-        assert inside(form, iterate.x + share * primal * change) == fine
+        assert in_interior(form, iterate.x + share * primal * change) == fine
 
 
 def as_array(matrix) -> np.ndarray:
@@ -106,19 +109,19 @@ def test_the_schur_complement_is_what_it_should_be(shape, sparse, seed, dense_ro
     rng = np.random.default_rng(seed)
     with pytest.MonkeyPatch.context() as patch:
         if sparse:
-            patch.setattr(schur_module, "SPARSE_ROWS", 0)
-            patch.setattr(schur_module, "SPARSE_SHARE", 1e9)
-        patch.setattr(schur_module, "CHUNK", int(rng.integers(1, 200)))
-        patch.setattr(schur_module, "PER_MATRIX", float(rng.choice([0.0, 1e9])))
-        patch.setattr(schur_module, "PER_ROW", float(rng.choice([0.0, 1e9])))
-        patch.setattr(schur_module, "MEETING", float(rng.choice([1e-3, 1.0, 1e9])))
+            patch.setattr(schur_module, "SPARSE_SCHUR_ROWS", 0)
+            patch.setattr(schur_module, "SPARSE_SCHUR_SHARE", 1e9)
+        patch.setattr(schur_module, "CHUNK_NUMBERS", int(rng.integers(1, 200)))
+        patch.setattr(schur_module, "MATRIX_OVERHEAD_NS", float(rng.choice([0.0, 1e9])))
+        patch.setattr(schur_module, "PRODUCT_OVERHEAD_NS", float(rng.choice([0.0, 1e9])))
+        patch.setattr(schur_module, "ENTRY_PAIR_NS", float(rng.choice([1e-3, 1.0, 1e9])))
         patch.setattr(schur_module, "BATCH_SIDE", int(rng.choice([0, 3, 40])))
         form = StandardForm.from_cones(random_cones(rng, 8, shape, dense_row), np.zeros(8))
         complement = SchurComplement(form)
         assert complement.sparse == sparse
         rows = form.rows.toarray()
-        for iterate in (random_iterate(rng, form), HkmIterate.multiples(form, 3.0, 0.7)):
-            expected = rows @ np.array([iterate.respond(row) for row in rows]).T
+        for iterate in (random_iterate(rng, form), HkmIterate.multiples_of_identity(form, 3.0, 0.7)):
+            expected = rows @ np.array([iterate.apply_hkm(row) for row in rows]).T
             size = np.abs(expected).max(initial=1e-300)
             assert np.allclose(as_array(complement.at(iterate)), expected, atol=1e-9 * size)
 
@@ -141,8 +144,7 @@ def test_a_step_shrinks_every_residual_alike(seed, shape, free) -> None:
         return np.concatenate([core.r_primal, core.r_dual, core.r_free, [core.r_gap]])
 
     before, mu = residuals(), core.mu
-    core.factorise()
-    core.advance()
+    predictor_corrector(core, Deadline(None), 1, lambda: None)
     size = np.linalg.norm(before)
     share = float(residuals() @ before) / size**2
     assert share < 1.0
@@ -380,7 +382,7 @@ def mirrored_map(values: np.ndarray, block) -> np.ndarray:
 @pytest.mark.parametrize("rows", [0, 3])
 @pytest.mark.parametrize("way", ["unknowns", "rows"])
 def test_planted_lmis_are_decided_either_way(mix, rows, way, monkeypatch) -> None:
-    monkeypatch.setattr(backend_module, "_unknowns_are_cheaper", lambda problem: way == "unknowns")
+    monkeypatch.setattr(backend_module, "dual_form_is_cheaper", lambda problem: way == "unknowns")
     rng = np.random.default_rng(rows)
     for feasible in (True, False):
         problem = planted_lmis(rng, mix, feasible, rows)
@@ -394,7 +396,7 @@ def test_planted_lmis_are_decided_either_way(mix, rows, way, monkeypatch) -> Non
 @pytest.mark.parametrize("bounds", planted.BOUNDS)
 def test_rows_can_be_asked_as_unknowns(mix, bounds, monkeypatch) -> None:
     """The same answers where the entries of the blocks are the unknowns of an LMI."""
-    monkeypatch.setattr(backend_module, "_unknowns_are_cheaper", lambda problem: True)
+    monkeypatch.setattr(backend_module, "dual_form_is_cheaper", lambda problem: True)
     rng = np.random.default_rng(3)
     for make in (planted.feasible, planted.infeasible):
         question = make(rng, planted.set_mixes()[mix], bounds=bounds)
@@ -403,7 +405,7 @@ def test_rows_can_be_asked_as_unknowns(mix, bounds, monkeypatch) -> None:
 
 
 def test_the_cheaper_way_is_counted() -> None:
-    cheaper = backend_module._unknowns_are_cheaper
+    cheaper = backend_module.dual_form_is_cheaper
     many = np.random.default_rng(0).normal(size=(500, 3, 3))
     problem = sf.FeasibilityProblem(
         [sf.PSD(3)], [many + many.transpose(0, 2, 1)], np.full(500, -1.0), np.full(500, np.inf)
@@ -521,7 +523,7 @@ def bounded_programs() -> dict[str, ConicProgram]:
 @pytest.mark.parametrize("way", ["unknowns", "rows"])
 def test_optimal_values_are_met_by_their_bounds(name, way, monkeypatch) -> None:
     """The point is feasible, the multipliers bound the value, and both agree."""
-    monkeypatch.setattr(backend_module, "_unknowns_are_cheaper", lambda problem: way == "unknowns")
+    monkeypatch.setattr(backend_module, "dual_form_is_cheaper", lambda problem: way == "unknowns")
     program = bounded_programs()[name]
     problem = program.problem
     claim = backend_module.SpectralIpm().maximise(program, sf.Inquiry(problem))

@@ -7,13 +7,16 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from iterations import iterate_once
 
 import sdpfeas as sf
 from sdpfeas.backends.base import SPECTRAL_SETS
+from sdpfeas.backends.ipm import structured_method
 from sdpfeas.backends.ipm.newton_system import DenseNewtonSystem
 from sdpfeas.backends.ipm.spectral_ipm import SpectralIpm
-from sdpfeas.backends.ipm.structured_cones import NesterovToddCone, centred_pair, centred_spectrum
-from sdpfeas.backends.ipm.structured_embedding import AGGRESSIVE_STEPS, StructuredEmbedding
+from sdpfeas.backends.ipm.structured_cones import NesterovToddCone, central_path_pair, central_path_spectrum
+from sdpfeas.backends.ipm.structured_embedding import StructuredEmbedding
+from sdpfeas.backends.ipm.structured_method import CONSERVATIVE_STEPS, predictor_corrector
 from sdpfeas.backends.ipm.transformed_rows import pairwise_gram, transform_rows, weighted_gram
 from sdpfeas.families import planted
 from sdpfeas.families.worst_case_ratio import balanced_weights
@@ -51,7 +54,7 @@ def test_strips_add_up_whatever_their_width(monkeypatch) -> None:
     t, kernel = rng.normal(size=(7, 7)), 1.0 + rng.uniform(0, 1, (7, 7))
     kernel = 0.5 * (kernel + kernel.T)
     whole, mixed = weighted_gram(transform_rows(rows, t), kernel, [kernel])
-    monkeypatch.setattr("sdpfeas.backends.ipm.transformed_rows.STRIP_SIZE", 2 * 7 * 7)
+    monkeypatch.setattr("sdpfeas.backends.ipm.transformed_rows.STRIP_NUMBERS", 2 * 7 * 7)
     narrow, mixed_too = weighted_gram(transform_rows(rows, t), kernel, [kernel])
     assert np.allclose(narrow, whole)
     assert np.allclose(mixed_too, mixed)
@@ -65,7 +68,7 @@ def test_pairs_meet_alike_in_a_table_and_in_batches(monkeypatch, c) -> None:
     pairs = c * (c - 1) // 2
     table, batches = np.empty((pairs, pairs)), np.empty((pairs, pairs))
     pairwise_gram(means, weight, table)
-    monkeypatch.setattr("sdpfeas.backends.ipm.transformed_rows.FEW_MEANS", 0)
+    monkeypatch.setattr("sdpfeas.backends.ipm.transformed_rows.TABLE_MEANS", 0)
     pairwise_gram(means, weight, batches)
     v = PairwiseDifference(means).differences()
     expected = np.einsum("pa,pb,ab,qa,qb->pq", v, v, weight, v, v)
@@ -100,7 +103,7 @@ def test_a_step_shrinks_every_linear_residual_alike(mix) -> None:
         return np.concatenate([*parts, *(r.ravel() for r in embedding.r_blocks)])
 
     before = residuals()
-    embedding.step()
+    iterate_once(embedding)
     after = residuals()
     big = np.abs(before) > 1e-3 * np.abs(before).max()
     factors = after[big] / before[big]
@@ -212,7 +215,7 @@ def test_products_of_means_give_the_gram_matrix_of_pairs(monkeypatch, batch) -> 
 def test_a_cone_with_common_eigenvectors_needs_no_eigendecomposition(n) -> None:
     rng = np.random.default_rng(2)
     vec, slack, dual = random_orthogonal(rng, n), *rng.uniform(0.5, 2.0, (2, n))
-    told = NesterovToddCone.diagonal(vec, -1.0, 1.0, slack, dual)
+    told = NesterovToddCone.from_spectra(vec, -1.0, 1.0, slack, dual)
     found = NesterovToddCone(n, -1.0, 1.0, told.slack, told.dual)
     assert np.allclose(np.sort(told.lam), np.sort(found.lam))
     for cone in (told, found):
@@ -225,11 +228,11 @@ def test_step_limits_end_where_slack_or_dual_do(corrected) -> None:
     """By Lanczos: of a predictor one run tells both ends."""
     rng = np.random.default_rng(3)
     n = 200
-    cone = NesterovToddCone.diagonal(random_orthogonal(rng, n), 1.0, 0.0, *rng.uniform(0.5, 2.0, (2, n)))
+    cone = NesterovToddCone.from_spectra(random_orthogonal(rng, n), 1.0, 0.0, *rng.uniform(0.5, 2.0, (2, n)))
     for attempt in range(1 + corrected):
-        cone.aim(0.1 * attempt, corrected=bool(attempt))
+        cone.set_target(0.1 * attempt, corrected=bool(attempt))
         cone.set_direction(planted.symmetric(rng, n), 0.0)
-    limit = cone.step_limit()
+    limit = cone.max_step()
     ds, du = cone._scaled
     lowest = [min(np.linalg.eigvalsh(np.diag(cone.lam) + limit * d)) for d in (ds, du)]
     assert abs(min(lowest)) <= 0.02 * np.max(cone.lam)
@@ -240,7 +243,7 @@ def test_centred_spectra_solve_their_equation(seed, exponent, traced) -> None:
     rng = np.random.default_rng(seed)
     g, mu, width = np.sort(rng.normal(size=6)), 10.0**exponent, float(rng.uniform(0.5, 3.0))
     total = float(rng.uniform(0.1, 0.9)) * 6 * width if traced else None
-    low, high, theta = centred_spectrum(g, mu, width, total)
+    low, high, theta = central_path_spectrum(g, mu, width, total)
     assert np.all(low > 0.0)
     assert np.all(high > 0.0)
     assert np.allclose(low + high, width)
@@ -249,9 +252,9 @@ def test_centred_spectra_solve_their_equation(seed, exponent, traced) -> None:
 
 
 @given(seed=SEEDS, exponent=st.integers(-12, 2))
-def test_centred_pairs_multiply_to_mu(seed, exponent) -> None:
+def test_central_path_pairs_multiply_to_mu(seed, exponent) -> None:
     g, mu = np.random.default_rng(seed).normal(size=9), 10.0**exponent
-    x, u = centred_pair(g, mu)
+    x, u = central_path_pair(g, mu)
     assert np.all(u > 0.0)
     assert np.allclose(x * u, mu, rtol=1e-12)
     assert np.all(u >= -g)
@@ -274,7 +277,7 @@ def test_a_suggested_start_is_centred_and_stationary() -> None:
     (block, *_) = embedding.blocks
     for cone in block.cones:
         assert np.allclose(cone.lam**2, embedding.mu, rtol=1e-3)
-    assert np.isclose(np.trace(block.x), 4.0 * embedding.size.x[0])
+    assert np.isclose(np.trace(block.x), 4.0 * embedding.scale.x[0])
 
 
 def test_a_suggested_start_saves_iterations() -> None:
@@ -326,27 +329,32 @@ def test_balanced_weights_stay_equal_where_nothing_scatters() -> None:
     assert near == 0.0
 
 
-def fail_at(monkeypatch, bold: bool, step: int) -> None:
-    """Let rounding take over at a step: of bold runs, or of runs from a suggested start."""
-    made, taken = StructuredEmbedding.__init__, StructuredEmbedding.step
+def fail_at(monkeypatch, aggressive: bool, step: int) -> None:
+    """Let a factorisation fail at a step: with aggressive steps, or from a warm start."""
+    made, factorise, run = StructuredEmbedding.__init__, StructuredEmbedding.factorise, predictor_corrector
 
-    def remember(self, problem, cost, scale=None, start=None, pace=AGGRESSIVE_STEPS):
-        self.fails = pace is AGGRESSIVE_STEPS if bold else start is not None
-        made(self, problem, cost, scale, start, pace)
+    def remember_start(self, problem, cost, scale=None, start=None):
+        self.fails = not aggressive and start is not None
+        made(self, problem, cost, scale, start)
 
-    def stumble(self, glance=None):
+    def remember_steps(embedding, *rest, **named):
+        embedding.fails = embedding.fails or (aggressive and CONSERVATIVE_STEPS not in rest)
+        return run(embedding, *rest, **named)
+
+    def stumble(self):
         if self.fails and self.iteration == step:
             raise np.linalg.LinAlgError("rounding")
-        return taken(self, glance)
+        factorise(self)
 
-    monkeypatch.setattr(StructuredEmbedding, "__init__", remember)
-    monkeypatch.setattr(StructuredEmbedding, "step", stumble)
+    monkeypatch.setattr(StructuredEmbedding, "__init__", remember_start)
+    monkeypatch.setattr(structured_method, "predictor_corrector", remember_steps)
+    monkeypatch.setattr(StructuredEmbedding, "factorise", stumble)
 
 
 @pytest.mark.parametrize("make", [planted.feasible, planted.infeasible])
 def test_a_stuck_problem_is_tried_again_with_shorter_steps(monkeypatch, make) -> None:
     item = make(np.random.default_rng(4), planted.set_mixes()["psd nonneg"], bounds="mixed")
-    fail_at(monkeypatch, bold=True, step=0)
+    fail_at(monkeypatch, aggressive=True, step=0)
     result = sf.solve(item.problem, "spectral-ipm")
     assert result.verdict is item.truth
     assert result.iterations > 0
@@ -354,7 +362,7 @@ def test_a_stuck_problem_is_tried_again_with_shorter_steps(monkeypatch, make) ->
 
 def test_where_a_suggested_start_ends_short_a_cold_one_goes_on(monkeypatch) -> None:
     family = blobs(4, 10)
-    fail_at(monkeypatch, bold=False, step=2)
+    fail_at(monkeypatch, aggressive=False, step=2)
     found = sf.one_shot(family, "spectral-ipm", tol=1e-6)
     assert found.converged
     program = replace(family.conic_program(), start=None)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from iterations import iterate_once
 
 import sdpfeas as sf
 from sdpfeas.backends.ipm.structured_embedding import StructuredEmbedding
@@ -32,7 +33,9 @@ def test_a_look_ahead_leaves_the_step_as_it_is(family) -> None:
     plain, curious = embedding_of(family), embedding_of(family)
     seen = []
     for _ in range(4):
-        assert plain.step() == curious.step(lambda affine: bool(seen.append((affine, curious.ahead()))))
+        assert iterate_once(plain) == iterate_once(
+            curious, lambda it, affine: bool(seen.append((affine, it.extrapolate())))
+        )
     assert np.array_equal(plain.y, curious.y)
     assert all(np.array_equal(a, b) for a, b in zip(plain.point(), curious.point(), strict=True))
     assert all(0.0 < affine <= 1.0 for affine, _ in seen)
@@ -42,7 +45,7 @@ def test_a_look_ahead_is_nearer_to_the_end_than_the_next_step(family) -> None:
     known = sf.one_shot(family, tol=1e-9)
     embedding, ahead = embedding_of(family), []
     for _ in range(5):
-        embedding.step(lambda _: bool(ahead.append(embedding.ahead())))
+        iterate_once(embedding, lambda it, _: bool(ahead.append(it.extrapolate())))
     point, y = ahead[-1]
     errors = [
         abs(family.root(family.normalise_multipliers(z)).delta / known.upper - 1.0)

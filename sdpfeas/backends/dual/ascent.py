@@ -11,7 +11,7 @@ import scipy.linalg
 from scipy.optimize import minimize
 
 from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation
-from sdpfeas.backends.ipm.transformed_rows import mirrored, transform_rows
+from sdpfeas.backends.ipm.transformed_rows import double_off_block, transform_rows
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.cost_estimate import Work, need
@@ -374,7 +374,7 @@ def _matrix_gram(
         if traced:
             here = spots[(spots >= start) & (spots < stop)] - start
             traces += strip[:, here, here].sum(axis=1)
-        strip *= mirrored(np.sqrt(kernel[start:stop, start:]))
+        strip *= double_off_block(np.sqrt(kernel[start:stop, start:]))
         flat = strip.reshape(index.size, -1)
         gram += flat @ flat.T
     if traced:

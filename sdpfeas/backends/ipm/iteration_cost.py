@@ -1,4 +1,4 @@
-"""What an iteration of the interior-point method takes."""
+"""Flop counts and memory estimates of one iteration of the interior-point methods."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Dense, PairwiseDifference, Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
-#: Products and eigendecompositions of matrices as large as a cone, for every cone.
-PRODUCTS, DECOMPOSITIONS = 24.0, 4.0
+#: Structured method: matrix products and eigendecompositions per cone and iteration.
+PRODUCTS_PER_CONE, DECOMPOSITIONS_PER_CONE = 24.0, 4.0
+
+#: Sparse method: matrix products per cone and iteration.
+SPARSE_PRODUCTS_PER_CONE = 40.0
+
+#: Sparse method: multiply-adds that take as long as one pair of entries of two sparse rows.
+ENTRY_PAIR_FLOPS = 100.0
 
 
-#: An entry of a sparse row that meets one of another costs as much as so many multiply-adds.
-MEETING = 100.0
-
-
-def stored_as_entries(problem: FeasibilityProblem) -> bool:
-    """Whether all sets are cones, and all rows on matrices are stored as entries."""
+def rows_are_entries(problem: FeasibilityProblem) -> bool:
+    """Whether all sets are cones, and all rows on matrices are stored by their entries."""
     stored = all(
         isinstance(leaf, (Dense, Sparse))
         for rows in problem.rows
@@ -30,14 +32,14 @@ def stored_as_entries(problem: FeasibilityProblem) -> bool:
 
 
 def newton_work(problem: FeasibilityProblem) -> Work:
-    """What it takes to set up the Newton system, to factorise it and to move."""
-    if stored_as_entries(problem):
-        return min(rows_work(problem), unknowns_work(problem), key=lambda work: work.products)
+    """Cost estimate of an iteration: Schur complement, its factorisation, directions and step."""
+    if rows_are_entries(problem):
+        return min(primal_form_work(problem), dual_form_work(problem), key=lambda work: work.products)
     return structured_work(problem.slack_form.problem)
 
 
-def rows_work(problem: FeasibilityProblem) -> Work:
-    """What the sparse method takes with one equation a row, and one an entry of every LMI."""
+def primal_form_work(problem: FeasibilityProblem) -> Work:
+    """Cost estimate of the sparse method with one equality constraint per row and per entry of every LMI."""
     slacks = [float(lmi.set.dimension) for lmi in problem.lmis]
     m = problem.m + sum(slacks)
     cones = [(lmi.set, float(lmi.set.entries), s) for lmi, s in zip(problem.lmis, slacks, strict=True)]
@@ -46,11 +48,11 @@ def rows_work(problem: FeasibilityProblem) -> Work:
             parts = (problem.rows[b], *(lmi.coefficients[b] for lmi in problem.lmis))
             entries = sum(rows.entries for rows in parts)
             cones.append((block, entries, min(m, entries)))
-    return _pair_work(m, float(_free(problem)), cones)
+    return _standard_form_work(m, float(_free(problem)), cones)
 
 
-def unknowns_work(problem: FeasibilityProblem) -> Work:
-    """What the sparse method takes with one unknown an entry of every block."""
+def dual_form_work(problem: FeasibilityProblem) -> Work:
+    """Cost estimate of the sparse method with one variable per entry of every block."""
     m = float(sum(block.dimension for block in problem.sets))
     cones = [
         (block, float(block.entries), float(block.dimension)) for block in problem.sets if not block.free
@@ -63,27 +65,28 @@ def unknowns_work(problem: FeasibilityProblem) -> Work:
     bounds = share * sum(rows.entries for rows in problem.rows)
     if bounds:
         cones.append((Nonneg(problem.m), bounds, m))
-    return _pair_work(m, equations, cones)
+    return _standard_form_work(m, equations, cones)
 
 
-def _pair_work(m: float, free: float, cones: list[tuple[BlockSet, float, float]]) -> Work:
-    """Newton system of a standard pair; of every cone its entries in all rows, and how many rows touch it.
+def _standard_form_work(m: float, free: float, cones: list[tuple[BlockSet, float, float]]) -> Work:
+    """Cost estimate for a standard form; of every cone, its entries in all rows and its non-zero rows.
 
-    Rows meet by their entries, or are multiplied out, whichever is less.
+    A PSD cone takes the cheaper of pairs of entries and matrix products; see
+    :mod:`sdpfeas.backends.ipm.schur_complement`.
     """
     total = Work(products=m**3 / 3.0 + m * m * free + free**3 / 3.0, numbers=6.0 * m * m)
-    for cone, entries, touched in cones:
+    for cone, entries, nonzero_rows in cones:
         n = float(cone.n)
         if cone.matrix:
-            schur = min(MEETING * (0.5 * entries) ** 2, touched * (2.0 * n**3 + 10.0 * entries))
-            total = total.plus(Work(products=40.0 * n**3 + schur))
+            schur = min(ENTRY_PAIR_FLOPS * (0.5 * entries) ** 2, nonzero_rows * (2.0 * n**3 + 10.0 * entries))
+            total = total.plus(Work(products=SPARSE_PRODUCTS_PER_CONE * n**3 + schur))
         else:
             total = total.plus(Work(products=10.0 * entries * min(m, 1.0 + entries / n)))
     return total
 
 
 def structured_work(problem: FeasibilityProblem) -> Work:
-    """What the structured method takes for the same."""
+    """Cost estimate of the structured method."""
     m, free = float(problem.m), float(_free(problem))
     total = Work(products=m**3 / 3.0 + m * m * free + free**3 / 3.0, numbers=6.0 * m * m)
     for _, block, rows in problem.blocks():
@@ -91,7 +94,7 @@ def structured_work(problem: FeasibilityProblem) -> Work:
             continue
         n = float(block.n)
         cones = n**3 * (1.0 if isinstance(block, PSD) else 2.0)
-        total = total.plus(Work(products=PRODUCTS * cones, cubes=DECOMPOSITIONS * cones))
+        total = total.plus(Work(products=PRODUCTS_PER_CONE * cones, cubes=DECOMPOSITIONS_PER_CONE * cones))
         if rows.empty:
             continue
         leaves = sorted(rows.leaves(), key=lambda leaf: leaf.m if isinstance(leaf, PairwiseDifference) else 0)
@@ -100,15 +103,15 @@ def structured_work(problem: FeasibilityProblem) -> Work:
             leaves = leaves[:-1]
             total = total.plus(Work(products=pairs * pairs * n, numbers=6.0 * pairs * pairs))
             total = total.plus(Work(products=sum(leaf.m for leaf in leaves) * c * n * (n + c)))
-        strips = float(sum(leaf.m for leaf in leaves))
-        total = total.plus(Work(products=0.3 * (strips * n) ** 2, numbers=1.5 * strips * n * n))
+        others = float(sum(leaf.m for leaf in leaves))
+        total = total.plus(Work(products=0.3 * (others * n) ** 2, numbers=1.5 * others * n * n))
         full = float(sum(leaf.m for leaf in leaves if isinstance(leaf, (Dense, Sparse))))
         total = total.plus(Work(products=2.0 * full * n**3))
     return total
 
 
 def newton_memory(problem: FeasibilityProblem) -> float:
-    """Bytes of the Newton system, and of the rows that have to be written out for it."""
+    """Memory estimate of the structured method in bytes: Newton system and dense transformed rows."""
     m, free = float(problem.m), float(_free(problem))
     full = sum(
         float(leaf.m) * leaf.n**2

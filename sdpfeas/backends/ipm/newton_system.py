@@ -1,69 +1,93 @@
-"""Solve ``[M B; B' -C] [y; b] = [r1; r2]`` with M and C positive semidefinite."""
+"""The Newton system of an interior-point iteration after the cones are eliminated.
+
+    [M   B] [y]   [r1]
+    [B' -C] [v] = [r2]
+
+M is the Schur complement ``A H^-1 A*``, symmetric positive semidefinite, C a non-negative diagonal, and v the
+variables that no cone holds: free variables, and in the structured method the scale of the boxes. The system
+is symmetric quasi-definite (Vanderbei 1995). :class:`DenseNewtonSystem` factorises a dense M,
+:class:`SparseNewtonSystem` a sparse one.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg
 
 from sdpfeas.numerics.linalg import FloatArray
 
-#: Regularisation of M, relative to its diagonal, where rows depend on each other.
-REGULARISATION = 1e-15
+#: First regularisation of a dense M, relative to its diagonal, where rows are linearly dependent.
+DENSE_REGULARISATION = 1e-15
 
-#: Rows whose diagonal entry of M is below this share of the largest are carried by the border alone.
-NEGLIGIBLE = 1e-13
+#: Attempts at a Cholesky factorisation, each with a hundred times the regularisation of the one before.
+CHOLESKY_ATTEMPTS = 6
+
+#: A row whose diagonal entry of M is below this share of the largest occurs in B alone: M is singular then.
+NEGLIGIBLE_DIAGONAL_SHARE = 1e-13
+
+#: Regularisation of a sparse M, relative to its diagonal: pivots stay positive, refinement removes the error.
+SPARSE_REGULARISATION = 1e-13
+
+#: Regularisation of an empty corner C, relative to its Schur complement: no pivoting is needed then.
+CORNER_REGULARISATION = 1e-8
+
+#: Most steps of iterative refinement; it ends when a step leaves more than this share of the residual.
+REFINEMENT_STEPS, REFINEMENT_SHARE = 5, 0.3
 
 
 class DenseNewtonSystem:
-    """A factorised Newton system.
+    """A factorised Newton system with dense M, dense ``columns`` B and diagonal ``corner`` C.
 
-    Cholesky factors of M and of the small system of the border where M is definite by itself; one LU
-    factorisation of the whole where some rows touch nothing but the border.
-
-    ``columns``: the matrix B, one column per unknown of the border.
+    Where M is definite: Cholesky factors of M and of ``C + B' M^-1 B``. Where some rows occur in B alone: one
+    LU factorisation of the whole matrix.
     """
 
     def __init__(self, schur: FloatArray, columns: FloatArray, corner: FloatArray) -> None:
         self._schur, self._columns = schur, columns
         diagonal = np.diagonal(schur)
         self._whole: FloatArray | None = None
-        if columns.shape[1] and np.any(diagonal <= NEGLIGIBLE * float(np.max(diagonal, initial=0.0))):
+        largest = float(np.max(diagonal, initial=0.0))
+        if columns.shape[1] and np.any(diagonal <= NEGLIGIBLE_DIAGONAL_SHARE * largest):
             self._whole = np.block([[schur, columns], [columns.T, -np.diag(corner)]])
             self._lu = _lu(self._whole)
             return
         self._factor = _cholesky(schur)
         if columns.shape[1]:
-            self._half = _solved(self._factor, columns)
-            inner = columns.T @ self._half
+            self._solved_columns = _cholesky_solve(self._factor, columns)
+            inner = columns.T @ self._solved_columns
             inner[np.diag_indices(inner.shape[0])] += corner
             self._corner = _cholesky(inner)
 
     def solve(self, r1: FloatArray, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Solve for one right-hand side, with a step of refinement."""
+        """Solve for one right-hand side, with one step of iterative refinement."""
         if self._whole is not None:
             rhs = np.concatenate([r1, r2])
             x = scipy.linalg.lu_solve(self._lu, rhs, check_finite=False)
             x = x + scipy.linalg.lu_solve(self._lu, rhs - self._whole @ x, check_finite=False)
             return x[: r1.size], x[r1.size :]
-        y = _solved(self._factor, r1)
-        y = y + _solved(self._factor, r1 - self._schur @ y)
+        y = _cholesky_solve(self._factor, r1)
+        y = y + _cholesky_solve(self._factor, r1 - self._schur @ y)
         if not self._columns.shape[1]:
             return y, np.zeros(0)
-        border = _solved(self._corner, self._columns.T @ y - r2)
-        return y - self._half @ border, border
+        v = _cholesky_solve(self._corner, self._columns.T @ y - r2)
+        return y - self._solved_columns @ v, v
 
 
 def _lu(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """LU factors; a matrix singular to rounding is moved off by a little, which refinement makes up for."""
+    """LU factors of a regularised matrix; refinement removes the error."""
     size = float(np.max(np.abs(matrix), initial=0.0))
-    trial = matrix + np.diag(np.full(matrix.shape[0], REGULARISATION * size))
+    trial = matrix + np.diag(np.full(matrix.shape[0], DENSE_REGULARISATION * size))
     factors, pivots, info = scipy.linalg.lapack.dgetrf(trial)
     if info != 0 or not np.isfinite(factors).all():
         raise np.linalg.LinAlgError("the Newton system is singular")
     return factors, pivots
 
 
-def _solved(factor: FloatArray, rhs: FloatArray) -> FloatArray:
+def _cholesky_solve(factor: FloatArray, rhs: FloatArray) -> FloatArray:
     if not rhs.size:  # LAPACK takes no empty arrays
         return np.zeros(rhs.shape)
     solution: FloatArray = scipy.linalg.lapack.dpotrs(factor, rhs, lower=1)[0]
@@ -71,18 +95,61 @@ def _solved(factor: FloatArray, rhs: FloatArray) -> FloatArray:
 
 
 def _cholesky(matrix: FloatArray) -> FloatArray:
-    """Factor a matrix that should be positive definite, regularised as little as needed."""
+    """Lower Cholesky factor of a positive semidefinite matrix, regularised as little as needed."""
     extra = 0.0
-    for _ in range(6):
+    for _ in range(CHOLESKY_ATTEMPTS):
         trial = matrix
         if extra > 0.0:
             diagonal = np.diagonal(matrix)
             base = np.where(diagonal > 0.0, diagonal, float(np.max(diagonal, initial=0.0)) or 1.0)
             trial = matrix + np.diag(extra * base)
-        # The triangle that is not used need not be cleaned.
+        # The strict upper triangle is never read and need not be cleared.
         factor: FloatArray
         factor, info = scipy.linalg.lapack.dpotrf(trial.T, lower=1, clean=0)
         if info == 0:
             return factor
-        extra = REGULARISATION if extra == 0.0 else 100.0 * extra
+        extra = DENSE_REGULARISATION if extra == 0.0 else 100.0 * extra
     raise np.linalg.LinAlgError("the Schur complement is not positive definite")
+
+
+class SparseNewtonSystem:
+    """A factorised Newton system with sparse M, sparse ``columns`` B and C = 0."""
+
+    def __init__(self, schur: Any, columns: Any) -> None:
+        self._m = schur.shape[0]
+        diagonal = schur.diagonal()
+        largest = float(np.max(diagonal, initial=0.0)) or 1.0
+        extra = SPARSE_REGULARISATION * np.where(diagonal > 0.0, diagonal, largest)
+        whole, regularised = schur, schur + sp.diags_array(extra)
+        if columns.shape[1]:
+            weights = 1.0 / np.where(diagonal > 0.0, diagonal, largest)
+            corner = sp.diags_array(-CORNER_REGULARISATION * (columns.power(2).T @ weights + 1.0 / largest))
+            whole = sp.block_array([[schur, columns], [columns.T, None]], format="csc")
+            regularised = sp.block_array([[regularised, columns], [columns.T, corner]], format="csc")
+        self._whole = whole
+        try:
+            self._factor = scipy.sparse.linalg.splu(
+                sp.csc_array(regularised),
+                permc_spec="MMD_AT_PLUS_A",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True},
+            )
+        except RuntimeError as error:
+            raise np.linalg.LinAlgError(f"the Newton system: {error}") from None
+
+    def solve(self, r1: FloatArray, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Solve for one right-hand side, with iterative refinement."""
+        rhs = np.concatenate([r1, r2])
+        solution = self._factor.solve(rhs)
+        residual = rhs - self._whole @ solution
+        norm = float(np.linalg.norm(residual))
+        for _ in range(REFINEMENT_STEPS):
+            refined = solution + self._factor.solve(residual)
+            residual = rhs - self._whole @ refined
+            last, norm = norm, float(np.linalg.norm(residual))
+            if not norm < last:
+                break
+            solution = refined
+            if norm > REFINEMENT_SHARE * last:
+                break
+        return solution[: self._m], solution[self._m :]

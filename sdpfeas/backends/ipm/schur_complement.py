@@ -1,8 +1,10 @@
-"""The Schur complement ``A S A'`` of sparse rows, ``S g = sym(x g z^-1)``, by the cheapest way for every row.
+"""The Schur complement ``M = A H^-1 A*`` of sparse rows for the HKM direction, ``H^-1 g = sym(x g z^-1)``.
 
-After Fujisawa, Kojima and Nakata. A *heavy* row is multiplied out, ``x A_j z^-1``, only through the rows of
-``A_j`` that hold anything, and meets all other rows in their entries. *Light* rows meet each other entry by
-entry. Small matrices, of which there may be many, are worked on together, with their rows written out.
+Entries are ``M_ij = <A_i, x A_j z^-1>``. The formula is chosen by cost for every row, after Fujisawa,
+Kojima and Nakata (1997): rows with many entries form the product ``x A_j z^-1``, through the non-zero rows
+of ``A_j`` only, and take its inner products with all other rows (their F1); rows with few entries are
+summed over pairs of entries (their F3). Small matrices, of which there may be many, are worked on in
+batches of dense rows. :class:`SchurComplement` is the main class.
 """
 
 from __future__ import annotations
@@ -12,174 +14,178 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.linalg
 
 from sdpfeas.backends.ipm.sparse_cones import HkmIterate
 from sdpfeas.backends.ipm.standard_form import PsdGroup, SecondOrderGroup, StandardForm
 from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 
-#: Nanoseconds, measured: a multiply-add in a large product of matrices, in a small one, in a sparse product;
-#: an entry of a light row meeting another; what every heavy row costs besides.
-FLOP, SMALL_FLOP, SPARSE_FLOP, MEETING, PER_ROW = 0.1, 0.6, 1.0, 10.0, 8000.0
+#: Measured nanoseconds of one multiply-add: in a large matrix product, a small one, and a sparse one.
+FLOP_NS, SMALL_FLOP_NS, SPARSE_FLOP_NS = 0.1, 0.6, 1.0
 
-#: Nanoseconds that a matrix worked on by itself costs besides.
-PER_MATRIX = 2e5
+#: Measured nanoseconds for a pair of entries of two rows (F3), and of overhead for a row with a product (F1).
+ENTRY_PAIR_NS, PRODUCT_OVERHEAD_NS = 10.0, 8000.0
 
-#: Matrices up to this side are worked on together where there are several.
+#: Measured nanoseconds of overhead for a matrix that is not in a batch.
+MATRIX_OVERHEAD_NS = 2e5
+
+#: Matrices up to this side are worked on in batches where there are several.
 BATCH_SIDE = 40
 
-#: Numbers in one batch of temporary arrays.
-CHUNK = 1_500_000
+#: Floating-point numbers in one chunk of temporary arrays; fewer cost overhead, more leave the cache.
+CHUNK_NUMBERS = 1_500_000
 
-#: From this share of non-zeros on a matrix is stored as an array.
-FILLED = 0.15
+#: From this share of non-zeros on, a sparse matrix is stored as a dense array.
+DENSE_SHARE = 0.15
 
-#: A Schur complement with fewer non-zeros than this share, and more rows than so many, is kept sparse.
-SPARSE_SHARE, SPARSE_ROWS = 0.15, 400
+#: The Schur complement is sparse if it has more rows than this and a smaller share of non-zeros.
+SPARSE_SCHUR_ROWS, SPARSE_SCHUR_SHARE = 400, 0.15
+
+#: Second-order cones up to this dimension contribute dense blocks, larger ones a low-rank form.
+DENSE_CONE_DIMENSION = 8
+
+#: Rows of the Schur complement (None for all) and the square block to add there.
+Contribution = tuple[np.ndarray | None, FloatArray]
 
 
 class SchurComplement:
-    """Adds up what every cone contributes."""
+    """Sum of the contributions of all cones, as a dense or a sparse matrix."""
 
     def __init__(self, form: StandardForm) -> None:
         self.m = form.m
-        self._parts: list[tuple[int, _Batch | _Single]] = []
-        # Compressed by columns: the transpose, compressed by rows.
-        transposed = form.adjoint
-        parts = (transposed.data, transposed.indices, transposed.indptr)
-        columns = sp.csc_array(parts, shape=form.rows.shape)
+        self._psd_parts: list[tuple[int, _MatrixBatch | _SingleMatrix]] = []
+        # The transpose in compressed row format is the matrix itself in compressed column format.
+        adjoint = form.adjoint
+        columns = sp.csc_array((adjoint.data, adjoint.indices, adjoint.indptr), shape=form.rows.shape)
         for k, group in enumerate(form.psd_groups):
             own = columns if group.slice == slice(0, form.size) else columns[:, group.slice]
-            for part in _kernels(group, own):
-                self._parts.append((k, part))
-        self._vectors = VectorPart(form, columns[:, form.non_matrix])
-        #: Where the entries of all squares go in an array; made when it is needed.
-        self._spots: np.ndarray | None = None
-        self._collect()
-
-    def _collect(self) -> None:
-        """Decide whether the sum is kept sparse, and where contributions go."""
-        filled = sum(part.filled for _, part in self._parts) + self._vectors.filled
-        self.sparse = self.m > SPARSE_ROWS and filled < SPARSE_SHARE * float(self.m) ** 2
+            for part in _choose_formulas(group, own):
+                self._psd_parts.append((k, part))
+        self._vector_part = _VectorCones(form, columns[:, form.non_matrix])
+        #: Flat positions of the entries of all contributions in a dense sum; computed when first needed.
+        self._positions: np.ndarray | None = None
+        filled = sum(part.filled for _, part in self._psd_parts) + self._vector_part.filled
+        #: Whether :meth:`at` returns a sparse matrix.
+        self.sparse = self.m > SPARSE_SCHUR_ROWS and filled < SPARSE_SCHUR_SHARE * float(self.m) ** 2
 
     @property
     def work(self) -> Work:
-        """What one complement takes, its factorisation included."""
+        """Cost estimate of forming and factorising the Schur complement once."""
         total = Work(products=float(self.m) ** 3 / 3.0, numbers=3.0 * float(self.m) ** 2)
-        for _, part in self._parts:
-            total = total.plus(Work(products=part.cost / FLOP))
+        for _, part in self._psd_parts:
+            total = total.plus(Work(products=part.cost / FLOP_NS))
         return total
 
     @property
     def memory(self) -> float:
-        """Bytes of the complement and of what it is made from."""
-        squares = sum(part.filled for _, part in self._parts)
+        """Memory estimate in bytes, with all temporary arrays."""
+        blocks = sum(part.filled for _, part in self._psd_parts)
         whole = 0.0 if self.sparse else 3.0 * float(self.m) ** 2
-        return 8.0 * (whole + 3.0 * squares + sum(part.numbers for _, part in self._parts))
+        return 8.0 * (whole + 3.0 * blocks + sum(part.numbers for _, part in self._psd_parts))
 
     def at(self, iterate: HkmIterate) -> Any:
-        """Return the complement at an iterate: an array, or a sparse array."""
-        found: list[tuple[np.ndarray | None, FloatArray]] = []
-        for k, part in self._parts:
+        """Return the Schur complement at an iterate: a dense array, or a sparse array."""
+        blocks: list[Contribution] = []
+        for k, part in self._psd_parts:
             if iterate.multiple is not None:
-                found.extend(part.gram(iterate.multiple))
+                blocks.append(part.at_identity(iterate.multiple))
             else:
-                found.extend(part.at(iterate.xs(k), iterate.inverses[k]))
-        lines = self._vectors.at(iterate)
-        return self._sparse_sum(found, lines) if self.sparse else self._dense_sum(found, lines)
+                blocks.append(part.at(iterate.x_matrices(k), iterate.z_inverses[k]))
+        vectors = self._vector_part.at(iterate)
+        return self._sparse_sum(blocks, vectors) if self.sparse else self._dense_sum(blocks, vectors)
 
-    def _dense_sum(self, found: list[tuple[np.ndarray | None, FloatArray]], lines: Any) -> FloatArray:
-        whole = [square for index, square in found if index is None]
-        parts = [(index, square) for index, square in found if index is not None]
+    def _dense_sum(self, blocks: list[Contribution], vectors: Any) -> FloatArray:
+        whole = [block for rows, block in blocks if rows is None]
+        parts = [(rows, block) for rows, block in blocks if rows is not None]
         if len(parts) == 1 and parts[0][0].ndim == 1:
-            (index, square), parts = parts[0], []
+            (rows, block), parts = parts[0], []
             whole.append(np.zeros((self.m, self.m)))
-            whole[-1][np.ix_(index, index)] = square
+            whole[-1][np.ix_(rows, rows)] = block
         if parts:
-            if self._spots is None:
-                self._spots = np.concatenate([self._spots_of(index) for index, _ in parts])
-            values = np.concatenate([square.reshape(-1) for _, square in parts])
-            summed = np.bincount(self._spots, weights=values, minlength=self.m**2)
+            if self._positions is None:
+                self._positions = np.concatenate([self._flat_positions(rows) for rows, _ in parts])
+            values = np.concatenate([block.reshape(-1) for _, block in parts])
+            summed = np.bincount(self._positions, weights=values, minlength=self.m**2)
             whole.append(summed.reshape(self.m, self.m).astype(np.float64, copy=False))
         total = whole.pop() if whole else np.zeros((self.m, self.m))
-        for square in whole:
-            total += square
-        if lines is not None:
-            coo = lines.tocoo()
+        for block in whole:
+            total += block
+        if vectors is not None:
+            coo = vectors.tocoo()
             total[coo.coords] += coo.data
         return total
 
-    def _spots_of(self, index: np.ndarray) -> np.ndarray:
-        """Where the entries of squares go; those of rows that are none, which are zero, go to the first."""
-        spots = index[..., :, None] * self.m + index[..., None, :]
-        none = index >= self.m
-        if none.any():
-            spots[none[..., :, None] | none[..., None, :]] = 0
-        return spots.reshape(-1)
+    def _flat_positions(self, rows: np.ndarray) -> np.ndarray:
+        """Flat positions of the entries of blocks; padding rows, which are zero, go to the first entry."""
+        positions = rows[..., :, None] * self.m + rows[..., None, :]
+        padding = rows >= self.m
+        if padding.any():
+            positions[padding[..., :, None] | padding[..., None, :]] = 0
+        return positions.reshape(-1)
 
-    def _sparse_sum(self, found: list[tuple[np.ndarray | None, FloatArray]], lines: Any) -> Any:
+    def _sparse_sum(self, blocks: list[Contribution], vectors: Any) -> Any:
         row, column, value = [], [], []
-        for index, square in found:
-            own = np.arange(self.m) if index is None else index
-            row.append(np.broadcast_to(own[..., :, None], square.shape).reshape(-1))
-            column.append(np.broadcast_to(own[..., None, :], square.shape).reshape(-1))
-            value.append(square.reshape(-1))
+        for rows, block in blocks:
+            own = np.arange(self.m) if rows is None else rows
+            row.append(np.broadcast_to(own[..., :, None], block.shape).reshape(-1))
+            column.append(np.broadcast_to(own[..., None, :], block.shape).reshape(-1))
+            value.append(block.reshape(-1))
         if row:
             coords = np.concatenate(row), np.concatenate(column)
-            side = self.m + 1
+            side = self.m + 1  # padding rows have index m
             total = sp.coo_array((np.concatenate(value), coords), shape=(side, side)).tocsc()
             total = total[: self.m, : self.m]
         else:
             total = sp.csc_array((self.m, self.m))
-        return total if lines is None else sp.csc_array(total + lines)
+        return total if vectors is None else sp.csc_array(total + vectors)
 
 
-# ---------------------------------------------------------------- which way
+# --- PSD cones
 
 
-def _kernels(group: PsdGroup, own: Any) -> list[_Batch | _Single]:
-    """Ways to handle the matrices of a group: some together, some one by one."""
+def _choose_formulas(group: PsdGroup, own: Any) -> list[_MatrixBatch | _SingleMatrix]:
+    """Split the matrices of a group into batches and single matrices, by estimated cost."""
     coo = own.tocoo()
-    which, place = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
+    row, position = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
     width, m = group.side**2, own.shape[0]
-    matrix, entry = np.divmod(place, width)
-    pairs, member = np.unique(matrix * m + which, return_inverse=True)
-    counts = np.bincount(pairs // m, minlength=group.count)
+    matrix, entry = np.divmod(position, width)
+    #: Non-zero rows of every matrix, as ``matrix * m + row``, and the one that each entry belongs to.
+    matrix_rows, owner = np.unique(matrix * m + row, return_inverse=True)
+    counts = np.bincount(matrix_rows // m, minlength=group.count)
     upper = entry // group.side <= entry % group.side
-    light = np.bincount(matrix[upper], minlength=group.count)
-    apart = MEETING * np.square(light.astype(np.float64)) + PER_MATRIX < _batch_costs(group.side, counts)
+    entries = np.bincount(matrix[upper], minlength=group.count).astype(np.float64)
+    single = ENTRY_PAIR_NS * np.square(entries) + MATRIX_OVERHEAD_NS < _batch_costs(group.side, counts)
     if group.side > BATCH_SIDE:
-        apart[:] = True
-    chosen = [
-        _Single(group, int(k), own[:, k * width : (k + 1) * width])
-        for k in np.flatnonzero(apart & (counts > 0))
+        single[:] = True
+    out: list[_MatrixBatch | _SingleMatrix] = [
+        _SingleMatrix(group, int(k), own[:, k * width : (k + 1) * width])
+        for k in np.flatnonzero(single & (counts > 0))
     ]
-    out: list[_Batch | _Single] = [*chosen]
     # Padding to the next power of two wastes at most three quarters, seldom more than a third.
     level = np.frexp(counts.astype(np.float64) - 0.5)[1]
-    for size in np.unique(level[(counts > 0) & ~apart]):
-        together = np.flatnonzero((level == size) & (counts > 0) & ~apart)
-        out.append(_Batch.of(group, together, counts, pairs, m, (member, entry, coo.data)))
+    for size in np.unique(level[(counts > 0) & ~single]):
+        chosen = np.flatnonzero((level == size) & (counts > 0) & ~single)
+        out.append(_MatrixBatch.of(group, chosen, counts, matrix_rows, m, (owner, entry, coo.data)))
     return out
 
 
 def _batch_costs(side: int, counts: np.ndarray) -> FloatArray:
-    """Nanoseconds for each matrix with so many rows, written out."""
+    """Nanoseconds per matrix of a batch, for given numbers of rows."""
     rows = counts.astype(np.float64)
-    return np.asarray(SMALL_FLOP * 2.0 * side**3 * rows + 0.5 * FLOP * side**2 * np.square(rows))
+    return np.asarray(SMALL_FLOP_NS * 2.0 * side**3 * rows + 0.5 * FLOP_NS * side**2 * np.square(rows))
 
 
 @dataclass
-class _Batch:
-    """Small matrices with their rows written out.
+class _MatrixBatch:
+    """Small matrices of one side with dense rows.
 
-    ``index``: shape (matrices, rows): the rows that touch each, m where there are fewer.
+    ``rows`` has shape (matrices, rows) and holds the rows of the problem on each matrix, padded with m.
+    ``dense`` has shape (matrices, rows, side, side). ``cost`` is in nanoseconds.
     """
 
-    which: Any
-    index: np.ndarray
-    full: FloatArray
+    chosen: Any
+    rows: np.ndarray
+    dense: FloatArray
     cost: float
 
     @classmethod
@@ -188,210 +194,218 @@ class _Batch:
         group: PsdGroup,
         chosen: np.ndarray,
         counts: np.ndarray,
-        pairs: np.ndarray,
+        matrix_rows: np.ndarray,
         m: int,
         entries: tuple[np.ndarray, np.ndarray, FloatArray],
-    ) -> _Batch:
-        """Write out the rows of the chosen matrices."""
-        member, entry, value = entries
+    ) -> _MatrixBatch:
+        """Store the rows on the chosen matrices as dense arrays."""
+        owner, entry, value = entries
         most, width = int(counts[chosen].max()), group.side**2
         ends = np.cumsum(counts)
-        spot = np.full(pairs.size, -1)
-        index = np.full((chosen.size, most), m)
+        position = np.full(matrix_rows.size, -1)
+        rows = np.full((chosen.size, most), m)
         for k, b in enumerate(chosen):
             own = slice(ends[b] - counts[b], ends[b])
-            spot[own] = k * most + np.arange(counts[b])
-            index[k, : counts[b]] = pairs[own] % m
-        used = spot[member] >= 0
-        full = np.zeros(chosen.size * most * width)
-        full[spot[member[used]] * width + entry[used]] = value[used]
-        which = slice(None) if chosen.size == group.count else chosen
+            position[own] = k * most + np.arange(counts[b])
+            rows[k, : counts[b]] = matrix_rows[own] % m
+        used = position[owner] >= 0
+        dense = np.zeros(chosen.size * most * width)
+        dense[position[owner[used]] * width + entry[used]] = value[used]
         shape = (chosen.size, most, group.side, group.side)
-        return cls(which, index, full.reshape(shape), float(_batch_costs(group.side, counts[chosen]).sum()))
+        cost = float(_batch_costs(group.side, counts[chosen]).sum())
+        return cls(slice(None) if chosen.size == group.count else chosen, rows, dense.reshape(shape), cost)
 
     @property
     def filled(self) -> float:
-        """Entries of the complement that it adds to, at most."""
-        return float(self.index.shape[0]) * self.index.shape[1] ** 2
+        """Upper bound on the non-zeros of the contribution."""
+        return float(self.rows.shape[0]) * self.rows.shape[1] ** 2
 
     @property
     def numbers(self) -> float:
-        """Numbers stored and made."""
-        return 4.0 * self.full.size + 2.0 * self.filled
+        """Floating-point numbers stored, temporary arrays included."""
+        return 4.0 * self.dense.size + 2.0 * self.filled
 
-    def gram(self, multiple: float) -> list[tuple[np.ndarray | None, FloatArray]]:
-        """Multiples of the identity on both sides."""
-        flat = self._flat(self.full)
-        return [(self.index, multiple * (flat @ np.swapaxes(flat, -1, -2)))]
+    def at_identity(self, multiple: float) -> Contribution:
+        """Contribution where ``H^-1`` is a multiple of the identity."""
+        flat = self._flat(self.dense)
+        return self.rows, multiple * (flat @ np.swapaxes(flat, -1, -2))
 
-    def at(self, x: FloatArray, inverse: FloatArray) -> list[tuple[np.ndarray | None, FloatArray]]:
-        """Products of all rows, matrix by matrix."""
-        half = x[self.which][:, None] @ self.full @ inverse[self.which][:, None]
-        images = self._flat(symmetrize(half))
-        return [(self.index, self._flat(self.full) @ np.swapaxes(images, -1, -2))]
+    def at(self, x: FloatArray, z_inverse: FloatArray) -> Contribution:
+        """Contribution by dense products, matrix by matrix."""
+        products = x[self.chosen][:, None] @ self.dense @ z_inverse[self.chosen][:, None]
+        products = self._flat(symmetrize(products))
+        return self.rows, self._flat(self.dense) @ np.swapaxes(products, -1, -2)
 
     @staticmethod
     def _flat(matrices: FloatArray) -> FloatArray:
         return matrices.reshape(*matrices.shape[:2], -1)
 
 
-class _Single:
-    """One matrix, its rows sparse.
+class _SingleMatrix:
+    """One matrix with sparse rows: a product (F1) for some rows, pairs of entries (F3) for the others.
 
-    ``own``: all rows on it, compressed by columns.
+    ``own`` are the columns of A on the matrix, in compressed column format.
     """
 
     def __init__(self, group: PsdGroup, k: int, own: Any) -> None:
         self.k, self.n = k, group.side
         n = self.n
         rows = own.tocsr()
+        #: Rows of the problem with entries on this matrix. All other indices count among these.
         self.rows = np.flatnonzero(np.diff(rows.indptr))
-        if self.rows.size == 0:
-            self.cost = 0.0
-            return
         self._all = self.rows.size == rows.shape[0]
         rows = rows if self._all else rows[self.rows]
+        self._rows = rows
         coo = rows.tocoo()
-        row, place = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
-        i, j = np.divmod(place, n)
-        entries = np.bincount(row, minlength=self.rows.size).astype(np.float64)
-        lines = np.unique(row * n + i)
-        touched = np.bincount(lines // n, minlength=self.rows.size).astype(np.float64)
+        row, position = coo.coords[0].astype(np.int64), coo.coords[1].astype(np.int64)
+        i, j = np.divmod(position, n)
         upper = i <= j
-        support = np.unique(place[upper])
-        light = np.bincount(row[upper], minlength=self.rows.size).astype(np.float64)
-        weights = self._weights(rows, support, row[upper], place[upper], coo.data[upper])
-        per_entry = FLOP * 2.0 if isinstance(weights, np.ndarray) else SPARSE_FLOP
-        meet = weights.size if isinstance(weights, np.ndarray) else weights.nnz
-        heavy_cost = FLOP * n * n * touched + np.minimum(SPARSE_FLOP * entries, FLOP * n * touched) * n
-        heavy_cost += PER_ROW + per_entry * meet + 4.0 * n * n
-        # Rows with many entries first; beyond some place in that order they are light.
-        order = np.argsort(-light, kind="stable")
-        ahead = np.concatenate([[0.0], np.cumsum(heavy_cost[order])])
-        left = light.sum() - np.concatenate([[0.0], np.cumsum(light[order])])
-        single = np.all(light == 1.0)
-        costs = ahead + MEETING * (0.5 if single else 1.0) * np.square(left)
-        count = int(np.argmin(costs))
-        self.cost = float(costs[count])
-        heavy = np.sort(order[:count])
-        self._heavy = heavy
-        self._lightweight = np.setdiff1d(np.arange(self.rows.size), heavy)
-        self._support, self._mirror = support, (support % n) * n + support // n
-        self._touching = weights
-        self._gram_rows = rows
-        self._make_heavy(rows, heavy)
-        self._make_light(row[upper], i[upper], j[upper], coo.data[upper])
+        self._support = np.unique(position[upper])
+        self._mirrored_support = (self._support % n) * n + self._support // n
+        self._weights = self._support_weights(row[upper], position[upper], coo.data[upper])
+        self._choose(row, i, upper)
+        self._prepare_products()
+        self._prepare_entries(row[upper], i[upper], j[upper], coo.data[upper])
 
-    def _weights(
-        self, rows: Any, support: np.ndarray, row: np.ndarray, place: np.ndarray, value: FloatArray
-    ) -> Any:
-        """Rows as combinations of the symmetrised entries of the support: twice off the diagonal."""
-        column = np.searchsorted(support, place)
-        off = place // self.n != place % self.n
-        shape = (rows.shape[0], support.size)
+    def _support_weights(self, row: np.ndarray, position: np.ndarray, value: FloatArray) -> Any:
+        """Rows as combinations of the entries of the support, which count twice off the diagonal."""
+        column = np.searchsorted(self._support, position)
+        off = position // self.n != position % self.n
+        shape = (self.rows.size, self._support.size)
         found = sp.csr_array((value * np.where(off, 2.0, 1.0), (row, column)), shape=shape)
-        return found.toarray() if found.nnz > FILLED * shape[0] * shape[1] else found
+        return found.toarray() if found.nnz > DENSE_SHARE * shape[0] * shape[1] else found
 
-    def _make_heavy(self, rows: Any, heavy: np.ndarray) -> None:
-        n = self.n
+    def _choose(self, row: np.ndarray, i: np.ndarray, upper: np.ndarray) -> None:
+        """Choose the rows that take a product (F1), so that the total cost is least."""
+        n, size, weights = self.n, self.rows.size, self._weights
+        entries = np.bincount(row, minlength=size).astype(np.float64)
+        nonzero_lines = np.bincount(np.unique(row * n + i) // n, minlength=size).astype(np.float64)
+        upper_entries = np.bincount(row[upper], minlength=size).astype(np.float64)
+        dense = isinstance(weights, np.ndarray)
+        per_entry, met = (FLOP_NS * 2.0, weights.size) if dense else (SPARSE_FLOP_NS, weights.nnz)
+        product_cost = FLOP_NS * n * n * nonzero_lines
+        product_cost += np.minimum(SPARSE_FLOP_NS * entries, FLOP_NS * n * nonzero_lines) * n
+        product_cost += PRODUCT_OVERHEAD_NS + per_entry * met + 4.0 * n * n
+        # Rows by falling number of entries: the first ones take products, all others pairs of entries.
+        order = np.argsort(-upper_entries, kind="stable")
+        products = np.concatenate([[0.0], np.cumsum(product_cost[order])])
+        remaining = upper_entries.sum() - np.concatenate([[0.0], np.cumsum(upper_entries[order])])
+        one_entry = np.all(upper_entries == 1.0)
+        costs = products + ENTRY_PAIR_NS * (0.5 if one_entry else 1.0) * np.square(remaining)
+        count = int(np.argmin(costs))
+        #: Nanoseconds of one contribution.
+        self.cost = float(costs[count])
+        self._product_rows = np.sort(order[:count])
+        self._entry_rows = np.setdiff1d(np.arange(size), self._product_rows)
+
+    def _prepare_products(self) -> None:
+        """Store the non-zero lines of every ``A_j`` with a product, and their positions."""
+        n, rows = self.n, self._rows
         self._factors: list[tuple[Any, Any]] = []
-        for r in heavy:
+        for r in self._product_rows:
             begin, end = rows.indptr[r], rows.indptr[r + 1]
-            place, value = rows.indices[begin:end].astype(np.int64), rows.data[begin:end]
-            i, j = np.divmod(place, n)
-            used, spot = np.unique(i, return_inverse=True)
-            part = sp.csr_array((value, (spot, j)), shape=(used.size, n))
-            thick = FLOP * part.shape[0] * n < SPARSE_FLOP * part.nnz
-            self._factors.append((slice(None) if used.size == n else used, part.toarray() if thick else part))
+            position, value = rows.indices[begin:end].astype(np.int64), rows.data[begin:end]
+            i, j = np.divmod(position, n)
+            lines, line = np.unique(i, return_inverse=True)
+            part = sp.csr_array((value, (line, j)), shape=(lines.size, n))
+            dense = FLOP_NS * part.shape[0] * n < SPARSE_FLOP_NS * part.nnz
+            self._factors.append(
+                (slice(None) if lines.size == n else lines, part.toarray() if dense else part)
+            )
 
-    def _make_light(self, row: np.ndarray, i: np.ndarray, j: np.ndarray, value: FloatArray) -> None:
-        spot = np.full(self.rows.size, -1)
-        spot[self._lightweight] = np.arange(self._lightweight.size)
-        mine = spot[row] >= 0
-        order = np.argsort(spot[row[mine]], kind="stable")
+    def _prepare_entries(self, row: np.ndarray, i: np.ndarray, j: np.ndarray, value: FloatArray) -> None:
+        """Store the upper entries of the other rows, row by row."""
+        position = np.full(self.rows.size, -1)
+        position[self._entry_rows] = np.arange(self._entry_rows.size)
+        mine = position[row] >= 0
+        order = np.argsort(position[row[mine]], kind="stable")
         self._i, self._j = i[mine][order], j[mine][order]
         self._diagonal = bool(np.all(self._i == self._j))
         half = 1.0 if self._diagonal else np.where(self._i == self._j, 0.5, 1.0)
         self._value = value[mine][order] * half
-        counts = np.bincount(spot[row[mine]], minlength=self._lightweight.size)
+        counts = np.bincount(position[row[mine]], minlength=self._entry_rows.size)
+        #: First entry of every row; None where every row has one entry.
         self._starts = None if np.all(counts == 1) else np.concatenate([[0], np.cumsum(counts)[:-1]])
 
     @property
     def filled(self) -> float:
-        """Entries of the complement that it adds to."""
+        """Non-zeros of the contribution."""
         return float(self.rows.size) ** 2
 
     @property
     def numbers(self) -> float:
-        """Numbers stored and made."""
-        stored = self._touching.size + 4.0 * self._gram_rows.nnz
-        return stored + 2.0 * self.filled + 4.0 * max(CHUNK, self.n**2)
+        """Floating-point numbers stored, temporary arrays included."""
+        stored = self._weights.size + 4.0 * self._rows.nnz
+        return stored + 2.0 * self.filled + 4.0 * max(CHUNK_NUMBERS, self.n**2)
 
     @property
     def _index(self) -> np.ndarray | None:
         return None if self._all else self.rows
 
-    def gram(self, multiple: float) -> list[tuple[np.ndarray | None, FloatArray]]:
-        """Multiples of the identity on both sides."""
-        rows = self._gram_rows
+    def at_identity(self, multiple: float) -> Contribution:
+        """Contribution where ``H^-1`` is a multiple of the identity."""
+        rows = self._rows
         counts = np.unique(rows.indices, return_counts=True)[1].astype(np.float64)
-        if SPARSE_FLOP * 10.0 * float(counts @ counts) < self.cost:
-            # Columns that hold nothing are many, and as many pointers.
+        if SPARSE_FLOP_NS * 10.0 * float(counts @ counts) < self.cost:
+            # Leave out empty columns: there are many, and each takes a pointer in the transpose.
             used, column = np.unique(rows.indices, return_inverse=True)
             narrow = sp.csr_array((rows.data, column, rows.indptr), shape=(rows.shape[0], used.size))
-            return [(self._index, multiple * (narrow @ narrow.T).toarray())]
+            return self._index, multiple * (narrow @ narrow.T).toarray()
         eye = np.eye(self.n)
-        return [(self._index, self._sum(multiple * eye, eye))]
+        return self._index, self._gram(multiple * eye, eye)
 
-    def at(self, x: FloatArray, inverse: FloatArray) -> list[tuple[np.ndarray | None, FloatArray]]:
-        """Heavy rows against all, then light rows against each other."""
-        return [(self._index, self._sum(x[self.k], inverse[self.k]))]
+    def at(self, x: FloatArray, z_inverse: FloatArray) -> Contribution:
+        """Contribution of all rows on the matrix."""
+        return self._index, self._gram(x[self.k], z_inverse[self.k])
 
-    def _sum(self, x: FloatArray, inverse: FloatArray) -> FloatArray:
-        if self._heavy.size == 0:
-            return self._meetings(x, inverse)
+    def _gram(self, x: FloatArray, z_inverse: FloatArray) -> FloatArray:
+        """``<A_i, x A_j z^-1>``: rows with a product against all rows, then the others with each other."""
+        if self._product_rows.size == 0:
+            return self._sum_entries(x, z_inverse)
         out = np.empty((self.rows.size, self.rows.size))
-        step = max(1, CHUNK // self.n**2)
-        for start in range(0, self._heavy.size, step):
-            chosen = self._heavy[start : start + step]
-            images = np.empty((chosen.size, self.n, self.n))
-            for spot, (used, part) in enumerate(self._factors[start : start + step]):
-                np.matmul(x[:, used], part @ inverse, out=images[spot])
-            flat = images.reshape(chosen.size, -1)
+        step = max(1, CHUNK_NUMBERS // self.n**2)
+        for start in range(0, self._product_rows.size, step):
+            chosen = self._product_rows[start : start + step]
+            products = np.empty((chosen.size, self.n, self.n))
+            for product, (lines, part) in zip(products, self._factors[start : start + step], strict=True):
+                np.matmul(x[:, lines], part @ z_inverse, out=product)
+            flat = products.reshape(chosen.size, -1)
             values = flat.take(self._support, axis=1)
-            values += flat.take(self._mirror, axis=1)
+            values += flat.take(self._mirrored_support, axis=1)
             values *= 0.5
-            # A sparse array times an array is quickest with the array in the order of its rows.
-            if isinstance(self._touching, np.ndarray):
-                out[chosen] = values @ self._touching.T
+            # A sparse matrix times a dense one is fastest with the dense one in row-major order.
+            if isinstance(self._weights, np.ndarray):
+                out[chosen] = values @ self._weights.T
             else:
-                out[chosen] = (self._touching @ np.ascontiguousarray(values.T)).T
-        light = self._lightweight
-        if light.size:
-            out[np.ix_(light, self._heavy)] = out[np.ix_(self._heavy, light)].T
-            out[np.ix_(light, light)] = self._meetings(x, inverse)
+                out[chosen] = (self._weights @ np.ascontiguousarray(values.T)).T
+        others = self._entry_rows
+        if others.size:
+            out[np.ix_(others, self._product_rows)] = out[np.ix_(self._product_rows, others)].T
+            out[np.ix_(others, others)] = self._sum_entries(x, z_inverse)
         return symmetrize(out)
 
-    def _meetings(self, x: FloatArray, inverse: FloatArray) -> FloatArray:
-        """Inner products of light rows, entry by entry."""
+    def _sum_entries(self, x: FloatArray, z_inverse: FloatArray) -> FloatArray:
+        """Inner products by formula F3: sums over pairs of entries."""
         i, j, value = self._i, self._j, self._value
         count = i.size
-        rows = self._lightweight.size
+        rows = self._entry_rows.size
         if self._diagonal:
             if count == self.n and np.array_equal(i, np.arange(self.n)):
-                product = x * inverse
+                product = x * z_inverse
             else:
-                product = x[np.ix_(i, i)] * inverse[np.ix_(i, i)]
-            return self._reduced(product * value[:, None] * value)
+                product = x[np.ix_(i, i)] * z_inverse[np.ix_(i, i)]
+            product = product * value[:, None] * value
+            if self._starts is None:
+                return product
+            return np.add.reduceat(np.add.reduceat(product, self._starts, axis=1), self._starts, axis=0)
         out = np.empty((rows, rows))
-        step = max(1, CHUNK // max(count, 1))
-        # Whole rows at a time.
+        step = max(1, CHUNK_NUMBERS // max(count, 1))
         edges = np.arange(rows + 1) if self._starts is None else np.append(self._starts, count)
         first = 0
-        while first < rows:
+        while first < rows:  # a chunk of whole rows at a time
             last = max(int(np.searchsorted(edges, edges[first] + step, side="right")) - 1, first + 1)
             own = slice(int(edges[first]), int(edges[last]))
-            xi, xj, vi, vj = x[i[own]], x[j[own]], inverse[i[own]], inverse[j[own]]
+            xi, xj, vi, vj = x[i[own]], x[j[own]], z_inverse[i[own]], z_inverse[j[own]]
             product = xj.take(i, axis=1)
             product *= vi.take(j, axis=1)
             for left, right, a, b in ((xj, vi, j, i), (xi, vj, i, j), (xi, vj, j, i)):
@@ -408,146 +422,82 @@ class _Single:
             first = last
         return out
 
-    def _reduced(self, product: FloatArray) -> FloatArray:
-        if self._starts is None:
-            return product
-        return np.add.reduceat(np.add.reduceat(product, self._starts, axis=1), self._starts, axis=0)
+
+# --- Second-order cones and non-negative orthants
 
 
-# ------------------------------------------------------------
-# What second-order cones and non-negative numbers contribute to the Schur complement.
+class _VectorCones:
+    """``A W A'`` for all entries outside the PSD blocks.
 
-#: Second-order cones up to this dimension are squares on the diagonal; of larger ones four vectors are kept.
-WRITTEN = 8
-
-
-class VectorPart:
-    """Rows on all that is no matrix: ``A W A'``, W the identity, scaled, plus a few vectors for every cone.
-
-    ``columns``: the rows on vectors and numbers, compressed by columns.
+    W is diagonal in the orthants and ``d I + U C U'`` in a second-order cone. ``columns`` is A on these
+    entries, in compressed column format.
     """
 
     def __init__(self, form: StandardForm, columns: Any) -> None:
-        self._pair = form
+        self._form = form
         self._rows = columns.tocsr()
         self._adjoint = columns.T.tocsr()
         self._start = form.non_matrix.start
-        squares = [np.diff(columns.indptr)[form.nonneg.start - self._start :]]
-        for bundle in form.second_order_groups:
-            own = columns[:, bundle.start - self._start : bundle.slice.stop - self._start].tocoo()
-            cone = own.coords[1].astype(np.int64) // bundle.dimension
+        block_rows = [np.diff(columns.indptr)[form.nonneg.start - self._start :]]
+        for cones in form.second_order_groups:
+            own = columns[:, cones.start - self._start : cones.slice.stop - self._start].tocoo()
+            cone = own.coords[1].astype(np.int64) // cones.dimension
             met = np.unique(cone * form.m + own.coords[0])
-            squares.append(np.bincount(met // form.m, minlength=bundle.count))
-        #: Entries of the complement that it adds to, at most.
-        self.filled = float(sum(np.sum(np.square(part.astype(np.float64))) for part in squares))
-        self._pattern = _pattern(form)
+            block_rows.append(np.bincount(met // form.m, minlength=cones.count))
+        #: Upper bound on the non-zeros of the contribution.
+        self.filled = float(sum(np.sum(np.square(part.astype(np.float64))) for part in block_rows))
+        self._pattern = _weight_pattern(form)
 
     def at(self, iterate: HkmIterate) -> Any:
-        """The contribution, sparse; None if there is none."""
+        """Return the contribution as a sparse matrix; None if it is zero."""
         if not self._rows.nnz:
             return None
         if iterate.multiple is not None:
             return iterate.multiple * (self._rows @ self._adjoint)
-        data, extra = [], list[tuple[SecondOrderGroup, FloatArray, FloatArray]]()
-        for bundle, scaling in zip(self._pair.second_order_groups, iterate.scalings, strict=True):
-            diagonal, columns, inner = scaling.factors(bundle.view(iterate.x))
-            if bundle.dimension <= WRITTEN:
-                squares = columns @ inner @ np.swapaxes(columns, 1, 2)
-                squares[:, np.arange(bundle.dimension), np.arange(bundle.dimension)] += diagonal[:, None]
-                data.append(squares.reshape(-1))
+        data, low_rank = [], list[tuple[SecondOrderGroup, FloatArray, FloatArray]]()
+        for cones, scaling in zip(self._form.second_order_groups, iterate.scalings, strict=True):
+            diagonal, columns, inner = scaling.low_rank_form(cones.view(iterate.x))
+            if cones.dimension <= DENSE_CONE_DIMENSION:
+                blocks = columns @ inner @ np.swapaxes(columns, 1, 2)
+                blocks[:, np.arange(cones.dimension), np.arange(cones.dimension)] += diagonal[:, None]
+                data.append(blocks.reshape(-1))
             else:
-                data.append(np.repeat(diagonal, bundle.dimension))
-                extra.append((bundle, columns, inner))
+                data.append(np.repeat(diagonal, cones.dimension))
+                low_rank.append((cones, columns, inner))
         data.append(iterate.ratios)
         indices, pointers = self._pattern
         size = self._rows.shape[1]
         weights = sp.csr_array((np.concatenate(data), indices, pointers), shape=(size, size))
         total = self._rows @ weights @ self._adjoint
-        for bundle, columns, inner in extra:
-            start = bundle.start - self._start
-            own = self._rows[:, start : start + bundle.count * bundle.dimension]
-            spread = own @ _along_diagonal(columns)
-            total = total + spread @ _along_diagonal(inner) @ spread.T
+        for cones, columns, inner in low_rank:
+            start = cones.start - self._start
+            own = self._rows[:, start : start + cones.count * cones.dimension]
+            factor = own @ _block_diagonal(columns)
+            total = total + factor @ _block_diagonal(inner) @ factor.T
         return total
 
 
-def _along_diagonal(blocks: FloatArray) -> Any:
-    """Blocks of one shape as the diagonal of a sparse matrix."""
+def _block_diagonal(blocks: FloatArray) -> Any:
+    """Sparse block-diagonal matrix of blocks of one shape."""
     count, rows, columns = blocks.shape
     shape = (count * rows, count * columns)
     return sp.bsr_array((blocks, np.arange(count), np.arange(count + 1)), shape=shape).tocsr()
 
 
-def _pattern(form: StandardForm) -> tuple[np.ndarray, np.ndarray]:
-    """Where the entries of W are: indices and pointers of compressed rows."""
+def _weight_pattern(form: StandardForm) -> tuple[np.ndarray, np.ndarray]:
+    """Column indices and row pointers of the sparse part of W."""
     start, indices, counts = form.non_matrix.start, list[np.ndarray](), list[np.ndarray]()
-    for bundle in form.second_order_groups:
-        place = np.arange(bundle.slice.start, bundle.slice.stop) - start
-        d = bundle.dimension
-        if d <= WRITTEN:
-            indices.append(np.repeat(place.reshape(-1, d), d, axis=0).reshape(-1))
-            counts.append(np.full(place.size, d))
+    for cones in form.second_order_groups:
+        position = np.arange(cones.slice.start, cones.slice.stop) - start
+        d = cones.dimension
+        if d <= DENSE_CONE_DIMENSION:
+            indices.append(np.repeat(position.reshape(-1, d), d, axis=0).reshape(-1))
+            counts.append(np.full(position.size, d))
         else:
-            indices.append(place)
-            counts.append(np.ones(place.size, dtype=np.int64))
-    lines = np.arange(form.nonneg.start, form.nonneg.stop) - start
-    indices.append(lines)
-    counts.append(np.ones(lines.size, dtype=np.int64))
+            indices.append(position)
+            counts.append(np.ones(position.size, dtype=np.int64))
+    nonneg = np.arange(form.nonneg.start, form.nonneg.stop) - start
+    indices.append(nonneg)
+    counts.append(np.ones(nonneg.size, dtype=np.int64))
     pointers = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     return np.concatenate(indices), pointers
-
-
-# ------------------------------------------------------------
-# The Newton system where its Schur complement is sparse.
-
-#: What is added to the diagonal, relative to it: pivots stay positive, and refinement makes up for it.
-REGULARISATION = 1e-13
-
-#: What is taken from the empty corner, relative to what elimination puts there: then no pivoting is needed.
-CORNER = 1e-8
-
-#: Steps of refinement, at the most; and the share to which one has to shrink what is left.
-REFINEMENTS, SHRINKS = 5, 0.3
-
-
-class SparseNewtonSystem:
-    """``[M B; B' 0]`` with a sparse M, factorised."""
-
-    def __init__(self, schur: Any, columns: Any) -> None:
-        self._m = schur.shape[0]
-        diagonal = schur.diagonal()
-        largest = float(np.max(diagonal, initial=0.0)) or 1.0
-        extra = REGULARISATION * np.where(diagonal > 0.0, diagonal, largest)
-        whole, moved = schur, schur + sp.diags_array(extra)
-        if columns.shape[1]:
-            weights = 1.0 / np.where(diagonal > 0.0, diagonal, largest)
-            corner = sp.diags_array(-CORNER * (columns.power(2).T @ weights + 1.0 / largest))
-            whole = sp.block_array([[schur, columns], [columns.T, None]], format="csc")
-            moved = sp.block_array([[moved, columns], [columns.T, corner]], format="csc")
-        self._whole = whole
-        try:
-            self._factor = scipy.sparse.linalg.splu(
-                sp.csc_array(moved),
-                permc_spec="MMD_AT_PLUS_A",
-                diag_pivot_thresh=0.0,
-                options={"SymmetricMode": True},
-            )
-        except RuntimeError as error:
-            raise np.linalg.LinAlgError(f"the Newton system: {error}") from None
-
-    def solve(self, r1: FloatArray, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Solve for one right-hand side, with refinement."""
-        rhs = np.concatenate([r1, r2])
-        found = self._factor.solve(rhs)
-        left = rhs - self._whole @ found
-        size = float(np.linalg.norm(left))
-        for _ in range(REFINEMENTS):
-            better = found + self._factor.solve(left)
-            left = rhs - self._whole @ better
-            last, size = size, float(np.linalg.norm(left))
-            if not size < last:
-                break
-            found = better
-            if size > SHRINKS * last:
-                break
-        return found[: self._m], found[self._m :]

@@ -1,9 +1,13 @@
-"""Inner products of squares of vectors with elementwise weights between them, by few terms of the weights.
+"""Rows in transformed coordinates, ``T A_i T'``, and their weighted Gram matrices.
 
-Weights ``1 / (1 + r_i r_j)`` with positive numbers r are a smooth function of the logarithms of these, so
-few terms ``sum_k s_k a_k a_k'`` make them up to any accuracy, more or less independent of the dimension. With
-them ``<v v', W * u u'> = sum_k s_k (v' diag(a_k) u)²``: a product of n numbers a term, where all entries of
-the squares would take n²/2.
+With ``H^-1(G) = T' ((T G T') / K) T``, K elementwise, the Schur complement of a matrix block is the Gram
+matrix ``<A_i, H^-1 A_j> = <T A_i T', (T A_j T') / K>``. :func:`transform_rows` transforms rows of every
+storage kind without losing their structure, and :func:`weighted_gram` computes the Gram matrix by the
+cheapest formula:
+
+- rows that are squares of differences of means: from the products of all means (:func:`pairwise_gram`);
+- rows of low rank in single precision: from a low-rank approximation of the weights (:func:`rank_one_gram`);
+- all others: summed over strips of the matrices, so that memory stays bounded however many rows there are.
 """
 
 from __future__ import annotations
@@ -24,37 +28,55 @@ from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse, Stacked
 from sdpfeas.problem.rows.pairwise import pair_indices
 
-# ------------------------------------------------------------
-# Rows in the coordinates of a block: ``T A_i T'``, keeping the structure of every kind.
-#
-# The Newton system of a block asks for ``<A_i, H^-1 A_j>`` with ``H^-1(G) = T'·((T G T') / K)·T``
-# elementwise: the Gram matrix of the images ``T A_i T' / sqrt(K)``. It is summed up over strips of that
-# matrix, so that memory stays bounded however many rows there are.
+#: Floating-point numbers in one strip: 6.4 MB, which stay in the cache while the strip is worked on.
+STRIP_NUMBERS = 800_000
 
-#: Floats in one strip: 6.4 MB, which stay in the cache while the strip is worked on.
-STRIP_SIZE = 800_000
+#: Low-rank rows that fit into one strip are stored as full matrices where these have at most this many
+#: times the entries of their factors: products with them are then one call each.
+FULL_STORAGE_FACTOR = 8.0
 
-#: Images of low rank that fit into one strip are formed as a whole where they have at most this many times
-#: the entries of their factors: products with them are then one call each.
-SPREAD = 8.0
+#: Error of single-precision inner products due to the low-rank weights, by a bound that is far from sharp:
+#: the actual error is about that of rounding.
+LOW_RANK_WEIGHT_ERROR = 1e-4
 
-#: What inner products in single precision may lose to terms of the kernel that are left out, by a bound that
-#: is far from sharp: in fact about as much as to rounding.
-TERMS_LOSE = 1e-4
+#: Low-rank weights are tried if at least this many terms are cheaper than full matrices, ...
+LEAST_WEIGHT_TERMS = 6.0
+#: ... and at most this many rows are not of low rank.
+MOST_FULL_ROWS = 4
 
-#: Fewer terms than this never do; rows without low rank are few up to so many.
-FEW_TERMS, FEW_FULL = 6.0, 4
+#: Floating-point numbers in one batch of products of factors: 4 MB, which stay in the cache.
+FACTOR_BATCH_NUMBERS = 1_000_000
+
+#: Floating-point numbers in one batch of products of means: 1.6 MB, which stay in the cache.
+PAIR_BATCH_NUMBERS = 200_000
+
+#: Up to this many means all products of means are stored in one table; its positions take up to 3 MB.
+TABLE_MEANS = 20
+
+
+def transform_rows(rows: Rows, transform: FloatArray) -> TransformedRows:
+    """Return ``T A_i T'`` for all rows on a matrix block."""
+    if isinstance(rows, Stacked):
+        return _StackedRows([transform_rows(part, transform) for part in rows.parts])
+    if isinstance(rows, Combined):
+        return _CombinedRows(rows.coefficients, transform_rows(rows.base, transform))
+    if isinstance(rows, PairwiseDifference):
+        return _PairwiseRows(rows.transformed(transform))
+    if isinstance(rows, LowRank):
+        return _LowRankRows(rows.transformed(transform))
+    assert isinstance(rows, (Dense, Sparse))
+    return _FullRows(rows, transform)
 
 
 class TransformedRows(ABC):
-    """The images of some rows."""
+    """The matrices ``T A_i T'``."""
 
     #: Number of rows, and side of the matrices.
     m: int
     n: int
 
     def expand(self) -> tuple[list[TransformedRows], list[Any]]:
-        """Return images that are no combinations, and the coefficients (None for 1) of these ones in them."""
+        """Return rows that are no combinations, and the coefficients (None for 1) of these ones in them."""
         return [self], [None]
 
     @abstractmethod
@@ -67,50 +89,37 @@ class TransformedRows(ABC):
 
     @abstractmethod
     def strip(self, start: int, stop: int, out: Any) -> None:
-        """Write rows ``start:stop`` and columns from ``start`` on of every image."""
+        """Write the submatrices ``[start:stop, start:]`` of all rows to ``out``."""
 
-    def rough(self, scale: FloatArray) -> TransformedRows | None:
-        """Return the images times a scale, in single precision; None if there is no such thing."""
+    def single_precision(self, scale: FloatArray) -> TransformedRows | None:
+        """Return the rows times a positive scale in single precision; None if impossible."""
         return None
 
 
-def transform_rows(rows: Rows, transform: FloatArray) -> TransformedRows:
-    """Return the images of rows on a matrix block."""
-    if isinstance(rows, Stacked):
-        return _Stacked([transform_rows(part, transform) for part in rows.parts])
-    if isinstance(rows, Combined):
-        return _Combined(rows.coefficients, transform_rows(rows.base, transform))
-    if isinstance(rows, PairwiseDifference):
-        return _Pairwise(rows.transformed(transform))
-    if isinstance(rows, LowRank):
-        return _LowRank(rows.transformed(transform))
-    assert isinstance(rows, (Dense, Sparse))
-    return _Full(rows, transform)
+# --- Weighted Gram matrices
 
 
 def weighted_gram(
-    image: TransformedRows,
+    rows: TransformedRows,
     kernel: FloatArray | None,
-    extra: Sequence[FloatArray] = (),
+    others: Sequence[FloatArray] = (),
     *,
-    rough: bool = False,
+    single_precision: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
-    """Gram matrix of images in the inner product of a block.
+    """Gram matrix of transformed rows in the inner product ``<X, Y / K>``.
 
-    ``kernel``: the matrix K; None for all ones. ``extra``: more matrices in the coordinates of the block.
-    ``rough``: whether single precision will do for the images; it takes half the time.
-
-    Returns: inner products of the images with each other. Returns: one row for each extra matrix: its inner
-    products with the images.
+    ``kernel`` is K; None for all ones. ``others`` are more matrices in the same coordinates. With
+    ``single_precision`` the Gram matrix is computed in single precision where possible, in half the time.
+    Returns the Gram matrix, and one row of inner products with all rows for each of the other matrices.
     """
-    leaves, coefficients = image.expand()
-    products = _rough_products(leaves, kernel, extra, image.n) if rough else None
+    leaves, coefficients = rows.expand()
+    products = _single_precision_products(leaves, kernel, others, rows.n) if single_precision else None
     if products is None:
-        products = _products(leaves, kernel, extra, image.n)
-    m = products.shape[0] - len(extra)
+        products = _products(leaves, kernel, others, rows.n)
+    m = products.shape[0] - len(others)
     known = list(zip(leaves, coefficients, strict=True))
-    if all(c is None or _only_scales(c) for c in coefficients):
-        # By far the most frequent case, and worth no copy of a large matrix.
+    if all(c is None or _is_diagonal(c) for c in coefficients):
+        # By far the most frequent case, without a copy of a large matrix.
         scale = np.concatenate([np.ones(leaf.m) if c is None else c.data for leaf, c in known])
         products[:m] *= scale[:, None]
         products[:, :m] *= scale
@@ -120,28 +129,28 @@ def weighted_gram(
     return inner, np.asarray(combine @ products[:m, m:]).T
 
 
-def _only_scales(coefficients: Any) -> bool:
+def _is_diagonal(coefficients: Any) -> bool:
     count = coefficients.shape[0]
     square = coefficients.shape[1] == coefficients.nnz == count
     return bool(square and np.array_equal(coefficients.indices, np.arange(count)))
 
 
 def _products(
-    leaves: Sequence[TransformedRows], kernel: FloatArray | None, extra: Sequence[FloatArray], n: int
+    leaves: Sequence[TransformedRows], kernel: FloatArray | None, others: Sequence[FloatArray], n: int
 ) -> FloatArray:
-    """Inner products of all leaves, and of the extra matrices after them."""
+    """Inner products of all leaves, and of the other matrices after them."""
     edges = np.cumsum([0, *(leaf.m for leaf in leaves)])
-    size = int(edges[-1]) + len(extra)
-    pairs = [k for k, leaf in enumerate(leaves) if isinstance(leaf, _Pairwise)]
-    if not pairs:
-        return _by_strips(leaves, np.zeros((0, n)), kernel, extra, n)[0]
-    # All rows of one kind go by their means; what may be left of that kind goes with the others.
-    chosen = max(pairs, key=lambda k: leaves[k].m)
+    size = int(edges[-1]) + len(others)
+    pairwise_leaves = [k for k, leaf in enumerate(leaves) if isinstance(leaf, _PairwiseRows)]
+    if not pairwise_leaves:
+        return _gram_by_strips(leaves, np.zeros((0, n)), kernel, others, n)[0]
+    # The largest set of differences goes by its means, all other rows by strips.
+    chosen = max(pairwise_leaves, key=lambda k: leaves[k].m)
     leaf, here = leaves[chosen], slice(edges[chosen], edges[chosen + 1])
-    assert isinstance(leaf, _Pairwise)
-    others = [other for k, other in enumerate(leaves) if k != chosen]
-    inner, forms = _by_strips(others, leaf.means, kernel, extra, n)
-    cross = differences_of(forms)
+    assert isinstance(leaf, _PairwiseRows)
+    rest_leaves = [other for k, other in enumerate(leaves) if k != chosen]
+    inner, forms = _gram_by_strips(rest_leaves, leaf.means, kernel, others, n)
+    cross = pairwise_differences(forms)
     rest = np.concatenate([np.arange(here.start), np.arange(here.stop, size)])
     out = np.empty((size, size))
     out[np.ix_(rest, rest)] = inner
@@ -150,107 +159,62 @@ def _products(
     return out
 
 
-def _rough_products(
-    leaves: Sequence[TransformedRows], kernel: FloatArray | None, extra: Sequence[FloatArray], n: int
+def _single_precision_products(
+    leaves: Sequence[TransformedRows], kernel: FloatArray | None, others: Sequence[FloatArray], n: int
 ) -> FloatArray | None:
-    """As :func:`_products`, with images in single precision; None if there is no such thing."""
-    # Traces bound the entries of semidefinite images: nothing overflows, and only what is nothing underflows.
+    """As :func:`_products`, with rows in single precision; None where a row has no such form."""
+    # Traces bound the entries of semidefinite rows: nothing overflows, and only negligible entries underflow.
     scales = [leaf.apply(np.eye(n)) for leaf in leaves]
     if not all(np.isfinite(scale).all() and np.all(scale > 0.0) for scale in scales):
         return None
-    found = [leaf.rough(1.0 / scale) for leaf, scale in zip(leaves, scales, strict=True)]
-    images = [leaf for leaf in found if leaf is not None]
-    if len(images) < len(found):
+    found = [leaf.single_precision(1.0 / scale) for leaf, scale in zip(leaves, scales, strict=True)]
+    rows = [leaf for leaf in found if leaf is not None]
+    if len(rows) < len(found):
         return None
     m = sum(leaf.m for leaf in leaves)
-    size = m + len(extra)
+    size = m + len(others)
     out = np.zeros((size, size))
-    gram = None if kernel is None else _by_factors(images, 1.0 / kernel)
+    gram = None if kernel is None else _gram_by_factors(rows, 1.0 / kernel)
     if gram is None:
-        gram = _by_strips(images, np.zeros((0, n)), kernel, (), n, np.float32)[0]
+        gram = _gram_by_strips(rows, np.zeros((0, n)), kernel, (), n, np.float32)[0]
     scale = np.concatenate(scales)
     np.multiply(gram, scale[:, None], out=out[:m, :m])
     out[:m, :m] *= scale
-    for k, matrix in enumerate(extra):
-        weighed = matrix if kernel is None else matrix / kernel
-        out[m + k, :m] = np.concatenate([leaf.apply(weighed) for leaf in leaves])
+    for k, matrix in enumerate(others):
+        weighted = matrix if kernel is None else matrix / kernel
+        out[m + k, :m] = np.concatenate([leaf.apply(weighted) for leaf in leaves])
         out[:m, m + k] = out[m + k, :m]
     return out
 
 
-def _by_factors(images: Sequence[TransformedRows], weight: FloatArray) -> Any:
-    """Gram matrix of images in single precision by way of their factors; None where entries are cheaper."""
-    low = [leaf for leaf in images if isinstance(leaf, _LowRank)]
-    full = [leaf for leaf in images if isinstance(leaf, _Full)]
-    m, others = sum(leaf.m for leaf in images), sum(leaf.m for leaf in full)
-    if len(low) + len(full) < len(images) or not low or others > FEW_FULL:
-        return None
-    factors = np.concatenate([leaf._factors for leaf in low])
-    # With more terms than this, factors take more products than entries do.
-    most = 0.4 * weight.shape[0] * (m / factors.shape[0]) ** 2
-    if most < FEW_TERMS:
-        return None
-    terms, adding = low_rank_weights(weight, factors.astype(np.float64), TERMS_LOSE)
-    if len(terms) > most:
-        return None
-    inner = rank_one_gram(factors, terms, adding)
-    if m - others < factors.shape[0] or any(np.any(leaf._signs != 1.0) for leaf in low):
-        edges = np.cumsum([leaf._factors.shape[0] for leaf in low])[:-1]
-        for _ in range(2):
-            inner = np.concatenate([x.summed(y) for x, y in zip(low, np.split(inner, edges), strict=True)]).T
-    if not full:
-        return inner
-    here = np.concatenate([np.full(leaf.m, isinstance(leaf, _LowRank)) for leaf in images])
-    more = np.concatenate([leaf._images for leaf in full])
-    weighed = more * weight
-    cross = np.concatenate([[leaf.apply_factors(x) for x in weighed] for leaf in low], axis=1)
-    out = np.empty((m, m), dtype=inner.dtype)
-    if here[: m - others].all():
-        out[: m - others, : m - others] = inner  # the most frequent case, and a plain copy
-    else:
-        out[np.ix_(here, here)] = inner
-    out[np.ix_(~here, here)], out[np.ix_(here, ~here)] = cross, cross.T
-    out[np.ix_(~here, ~here)] = more.reshape(others, -1) @ weighed.reshape(others, -1).T
-    return out
-
-
-def mirrored(weight: FloatArray) -> FloatArray:
-    """Weigh a strip, in place: entries right of its diagonal block stand for their mirror images too.
-
-    ``weight``: square roots of the weights of the strip's entries.
-    """
-    weight[:, weight.shape[0] :] *= np.sqrt(2.0)
-    return weight
-
-
-def _by_strips(
+def _gram_by_strips(
     leaves: Sequence[TransformedRows],
     means: FloatArray,
     kernel: FloatArray | None,
-    extra: Sequence[FloatArray],
+    others: Sequence[FloatArray],
     n: int,
     kind: type[np.floating[Any]] = np.float64,
 ) -> tuple[FloatArray, FloatArray]:
-    """Gram matrix of images and extra matrices X, and the forms ``M (X / K) M'`` of the means."""
+    """Gram matrix of rows and other matrices X, and the forms ``M (X / K) M'`` of the means."""
     m, c = sum(leaf.m for leaf in leaves), means.shape[0]
-    size = m + len(extra)
+    size = m + len(others)
     gram, forms = np.zeros((size, size), dtype=kind, order="F"), np.zeros((size, c, c))
-    width = max(1, min(n, STRIP_SIZE // max(size * n, 1)))
-    room = np.empty(size * width * n, dtype=kind)
+    width = max(1, min(n, STRIP_NUMBERS // max(size * n, 1)))
+    buffer = np.empty(size * width * n, dtype=kind)
     for start in range(0, n, width):
         stop = min(start + width, n)
         shape = (size, stop - start, n - start)
-        strip = room[: math.prod(shape)].reshape(shape)
-        place = 0
+        strip = buffer[: math.prod(shape)].reshape(shape)
+        first = 0
         for leaf in leaves:
-            leaf.strip(start, stop, strip[place : place + leaf.m])
-            place += leaf.m
-        for out, matrix in zip(strip[m:], extra, strict=True):
+            leaf.strip(start, stop, strip[first : first + leaf.m])
+            first += leaf.m
+        for out, matrix in zip(strip[m:], others, strict=True):
             out[:] = matrix[start:stop, start:]
         weight = np.ones(strip.shape[1:]) if kernel is None else 1.0 / np.sqrt(kernel[start:stop, start:])
-        strip *= mirrored(weight).astype(kind, copy=False)
+        strip *= double_off_block(weight).astype(kind, copy=False)
         flat = strip.reshape(size, -1)
-        # In place: a product of its own for every strip would be written and read again.
+        # Accumulate in place: a product of its own for every strip would be written and read again.
         syrk = scipy.linalg.blas.dsyrk if kind is np.float64 else scipy.linalg.blas.ssyrk
         gram = syrk(1.0, flat.T, 1.0, gram, trans=1, overwrite_c=1)
         if c:
@@ -263,12 +227,21 @@ def _by_strips(
     return gram.T, forms
 
 
-class _Stacked(TransformedRows):
+def double_off_block(roots: FloatArray) -> FloatArray:
+    """Scale square roots of a strip's weights in place: entries right of its diagonal block count twice."""
+    roots[:, roots.shape[0] :] *= np.sqrt(2.0)
+    return roots
+
+
+# --- Rows by storage kind
+
+
+class _StackedRows(TransformedRows):
     def __init__(self, parts: list[TransformedRows]) -> None:
         self.parts, self.n = parts, parts[0].n
         edges = np.cumsum([0, *(part.m for part in parts)])
         self.m = int(edges[-1])
-        self._places = [slice(a, b) for a, b in pairwise(edges)]
+        self._slices = [slice(a, b) for a, b in pairwise(edges)]
 
     def expand(self) -> tuple[list[TransformedRows], list[Any]]:
         both = [part.expand() for part in self.parts]
@@ -278,18 +251,20 @@ class _Stacked(TransformedRows):
         return np.concatenate([part.apply(x) for part in self.parts])
 
     def adjoint(self, y: FloatArray) -> FloatArray:
-        return np.asarray(sum(p.adjoint(y[place]) for p, place in zip(self.parts, self._places, strict=True)))
+        return np.asarray(
+            sum(part.adjoint(y[own]) for part, own in zip(self.parts, self._slices, strict=True))
+        )
 
     def strip(self, start: int, stop: int, out: FloatArray) -> None:
-        for part, place in zip(self.parts, self._places, strict=True):
-            part.strip(start, stop, out[place])
+        for part, own in zip(self.parts, self._slices, strict=True):
+            part.strip(start, stop, out[own])
 
 
-class _Combined(TransformedRows):
+class _CombinedRows(TransformedRows):
     def __init__(self, coefficients: Any, base: TransformedRows) -> None:
         self.coefficients, self.base = coefficients, base
         self.m, self.n = coefficients.shape[0], base.n
-        self._scale = coefficients.data if _only_scales(coefficients) else None
+        self._scale = coefficients.data if _is_diagonal(coefficients) else None
 
     def expand(self) -> tuple[list[TransformedRows], list[Any]]:
         leaves, inner = self.base.expand()
@@ -310,7 +285,7 @@ class _Combined(TransformedRows):
         out[:] = np.asarray(self.coefficients @ inner.reshape(self.base.m, -1)).reshape(out.shape)
 
 
-class _Pairwise(TransformedRows):
+class _PairwiseRows(TransformedRows):
     def __init__(self, rows: PairwiseDifference) -> None:
         self._rows, self.means = rows, rows.means
         self.m, self.n = rows.m, rows.n
@@ -326,185 +301,211 @@ class _Pairwise(TransformedRows):
         np.multiply(v[:, start:stop, None], v[:, None, start:], out=out)
 
 
-class _LowRank(TransformedRows):
+class _LowRankRows(TransformedRows):
     def __init__(self, rows: LowRank) -> None:
         self._rows = rows
         self.m, self.n = rows.m, rows.n
         counts = np.bincount(rows.owner, minlength=rows.m)
         self._slices = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]))]
         self._rank_one = bool(np.all(counts == 1))
-        self._factors, self._signs = rows.factors, rows.signs
+        self.factors, self.signs = rows.factors, rows.signs
 
     @cached_property
-    def _images(self) -> FloatArray | None:
-        """All images, one a row, where they are few and hardly larger than their factors; None elsewhere."""
-        if self.m * self.n > SPREAD * self._factors.shape[0] or self.m * self.n**2 > STRIP_SIZE:
+    def _matrices(self) -> FloatArray | None:
+        """All matrices where they are few and hardly larger than their factors; None elsewhere."""
+        if (
+            self.m * self.n > FULL_STORAGE_FACTOR * self.factors.shape[0]
+            or self.m * self.n**2 > STRIP_NUMBERS
+        ):
             return None
         out = np.empty((self.m, self.n, self.n))
-        self._write(0, self.n, out)
+        self._write_strip(0, self.n, out)
         return out.reshape(self.m, -1)
 
     def apply(self, x: FloatArray) -> FloatArray:
-        return self._rows.apply(x) if self._images is None else self._images @ x.reshape(-1)
+        return self._rows.apply(x) if self._matrices is None else self._matrices @ x.reshape(-1)
 
     def adjoint(self, y: FloatArray) -> FloatArray:
-        if self._images is None:
+        if self._matrices is None:
             return self._rows.adjoint(y)
-        return (y @ self._images).reshape(self.n, self.n)
+        return (y @ self._matrices).reshape(self.n, self.n)
 
     def strip(self, start: int, stop: int, out: FloatArray) -> None:
-        if self._images is None or out.dtype != np.float64:
-            self._write(start, stop, out)
+        if self._matrices is None or out.dtype != np.float64:
+            self._write_strip(start, stop, out)
         else:
-            out[:] = self._images.reshape(self.m, self.n, self.n)[:, start:stop, start:]
+            out[:] = self._matrices.reshape(self.m, self.n, self.n)[:, start:stop, start:]
 
-    def _write(self, start: int, stop: int, out: FloatArray) -> None:
-        factors = self._factors[:, start:]
-        left = factors[:, : stop - start] * self._signs[:, None]
+    def _write_strip(self, start: int, stop: int, out: FloatArray) -> None:
+        factors = self.factors[:, start:]
+        left = factors[:, : stop - start] * self.signs[:, None]
         if self._rank_one:
             np.multiply(left[:, :, None], factors[:, None, :], out=out)
             return
-        for k, place in enumerate(self._slices):
-            np.matmul(left[place].T, factors[place], out=out[k])
+        for k, own in enumerate(self._slices):
+            np.matmul(left[own].T, factors[own], out=out[k])
 
-    @property
-    def combination(self) -> Any:
-        """Rows as sums of the squares of their factors."""
-        shape = (self.m, self._factors.shape[0])
-        return sp.csr_array((self._signs, (self._rows.owner, np.arange(shape[1]))), shape=shape)
-
-    def summed(self, terms: Any) -> Any:
-        """Sum up what belongs to the factors of every row, one row of an array a factor."""
-        if np.any(self._signs != 1.0):
-            terms = terms * self._signs[:, None]
+    def sum_factors(self, terms: Any) -> Any:
+        """Add up the signed terms of the factors of every row; ``terms`` has one row per factor."""
+        if np.any(self.signs != 1.0):
+            terms = terms * self.signs[:, None]
         if self._rank_one:
             return terms
-        filled = [k for k, place in enumerate(self._slices) if place.stop > place.start]
+        filled = [k for k, own in enumerate(self._slices) if own.stop > own.start]
         out = np.zeros((self.m, terms.shape[1]), dtype=terms.dtype)
         out[filled] = np.add.reduceat(terms, [self._slices[k].start for k in filled], axis=0)
         return out
 
     def apply_factors(self, x: FloatArray) -> FloatArray:
-        """Inner products with a matrix, of the images as their factors are."""
-        forms = np.einsum("ij,ij->i", self._factors @ x, self._factors)
-        return np.asarray(self.combination @ forms)
+        """Inner products with a matrix, from the factors in their own precision."""
+        forms = np.einsum("ij,ij->i", self.factors @ x, self.factors)
+        shape = (self.m, self.factors.shape[0])
+        combine = sp.csr_array((self.signs, (self._rows.owner, np.arange(shape[1]))), shape=shape)
+        return np.asarray(combine @ forms)
 
-    def rough(self, scale: FloatArray) -> TransformedRows:
-        """Return the images times a scale, in single precision."""
+    def single_precision(self, scale: FloatArray) -> TransformedRows:
         out = copy(self)
         root = np.sqrt(scale)[self._rows.owner, None]
-        out._factors = (self._factors * root).astype(np.float32)
-        out._signs = self._signs.astype(np.float32)
+        out.factors = (self.factors * root).astype(np.float32)
+        out.signs = self.signs.astype(np.float32)
         return out
 
 
-class _Full(TransformedRows):
-    """Rows without low rank: their images are formed, as strips need them."""
+class _FullRows(TransformedRows):
+    """Rows without low rank."""
 
     def __init__(self, rows: Dense | Sparse, transform: FloatArray) -> None:
         self._rows, self._transform = rows, transform
         self.m, self.n = rows.m, rows.n
 
     @cached_property
-    def _images(self) -> FloatArray:
+    def matrices(self) -> FloatArray:
+        """All matrices ``T A_i T'``."""
         rows, transform = self._rows, self._transform
         if isinstance(rows, Dense):
             return np.asarray(transform @ rows.array @ transform.T)
-        if rows.m == 1 and _is_identity(rows):
+        if rows.m == 1 and _is_trace(rows):
             return (transform @ transform.T)[None]
         stacked = rows.array.reshape((rows.m * rows.n, rows.n)).tocsr()
         half = (stacked @ transform.T).reshape(rows.m, rows.n, rows.n)
         return np.asarray(transform @ half)
 
-    def rough(self, scale: FloatArray) -> TransformedRows:
-        """Return the images times a scale, in single precision."""
+    def single_precision(self, scale: FloatArray) -> TransformedRows:
         out = copy(self)
-        out._images = (self._images * scale[:, None, None]).astype(np.float32)
+        out.matrices = (self.matrices * scale[:, None, None]).astype(np.float32)
         return out
 
-    # Few rows are faster by their images, many by the rows themselves.
+    # Few rows are faster in transformed coordinates, many in those of the problem.
     def apply(self, x: FloatArray) -> FloatArray:
         if self.m < self.n:
-            return self._images.reshape(self.m, -1) @ x.reshape(-1)
+            return self.matrices.reshape(self.m, -1) @ x.reshape(-1)
         return self._rows.apply(self._transform.T @ x @ self._transform)
 
     def adjoint(self, y: FloatArray) -> FloatArray:
         if self.m < self.n:
-            return (y @ self._images.reshape(self.m, -1)).reshape(self.n, self.n)
+            return (y @ self.matrices.reshape(self.m, -1)).reshape(self.n, self.n)
         return self._transform @ self._rows.adjoint(y) @ self._transform.T
 
     def strip(self, start: int, stop: int, out: FloatArray) -> None:
-        out[:] = self._images[:, start:stop, start:]
+        out[:] = self.matrices[:, start:stop, start:]
 
 
-def _is_identity(rows: Sparse) -> bool:
-    """Whether a single row is that of the trace."""
+def _is_trace(rows: Sparse) -> bool:
+    """Whether a single row is the identity matrix."""
     entries = rows.array
-    places = np.arange(rows.n) * (rows.n + 1)
-    return bool(np.array_equal(entries.indices, places) and np.all(entries.data == 1.0))
+    diagonal = np.arange(rows.n) * (rows.n + 1)
+    return bool(np.array_equal(entries.indices, diagonal) and np.all(entries.data == 1.0))
 
 
-#: Floats in one batch of products: 4 MB, which stay in the cache while the batch is worked on.
-KERNEL_BATCH_NUMBERS = 1_000_000
+# --- Low-rank rows: a low-rank approximation of the weights
+#
+# Weights ``1 / (1 + r_i r_j)`` are a smooth function of the logarithms of r, so few terms ``sum_k s_k a_k
+# a_k'`` approximate them to any accuracy, nearly independently of the dimension. Then ``<v v', W * u u'> =
+# sum_k s_k (v' diag(a_k) u)²`` takes n multiply-adds per term, where all entries of the squares would take
+# n²/2.
+
+
+def _gram_by_factors(rows: Sequence[TransformedRows], weight: FloatArray) -> Any:
+    """Gram matrix of rows in single precision from their factors; None where full matrices are cheaper."""
+    low_rank = [leaf for leaf in rows if isinstance(leaf, _LowRankRows)]
+    full = [leaf for leaf in rows if isinstance(leaf, _FullRows)]
+    m, others = sum(leaf.m for leaf in rows), sum(leaf.m for leaf in full)
+    if len(low_rank) + len(full) < len(rows) or not low_rank or others > MOST_FULL_ROWS:
+        return None
+    factors = np.concatenate([leaf.factors for leaf in low_rank])
+    # With more terms than this, factors take more multiply-adds than full matrices.
+    most = 0.4 * weight.shape[0] * (m / factors.shape[0]) ** 2
+    if most < LEAST_WEIGHT_TERMS:
+        return None
+    terms, positive = low_rank_weights(weight, factors.astype(np.float64), LOW_RANK_WEIGHT_ERROR)
+    if len(terms) > most:
+        return None
+    inner = rank_one_gram(factors, terms, positive)
+    if m - others < factors.shape[0] or any(np.any(leaf.signs != 1.0) for leaf in low_rank):
+        edges = np.cumsum([leaf.factors.shape[0] for leaf in low_rank])[:-1]
+        for _ in range(2):
+            parts = zip(low_rank, np.split(inner, edges), strict=True)
+            inner = np.concatenate([leaf.sum_factors(part) for leaf, part in parts]).T
+    if not full:
+        return inner
+    here = np.concatenate([np.full(leaf.m, isinstance(leaf, _LowRankRows)) for leaf in rows])
+    matrices = np.concatenate([leaf.matrices for leaf in full])
+    weighted = matrices * weight
+    cross = np.concatenate([[leaf.apply_factors(x) for x in weighted] for leaf in low_rank], axis=1)
+    out = np.empty((m, m), dtype=inner.dtype)
+    if here[: m - others].all():
+        out[: m - others, : m - others] = inner  # the most frequent case, and a plain copy
+    else:
+        out[np.ix_(here, here)] = inner
+    out[np.ix_(~here, here)], out[np.ix_(here, ~here)] = cross, cross.T
+    out[np.ix_(~here, ~here)] = matrices.reshape(others, -1) @ weighted.reshape(others, -1).T
+    return out
 
 
 def low_rank_weights(weight: FloatArray, vectors: FloatArray, accuracy: float) -> tuple[FloatArray, int]:
-    """Terms of weights, as few as keep every inner product of squares to an accuracy.
+    """Approximate weights by few terms ``sum_k ±a_k a_k'``.
 
-    ``accuracy``: what may be lost of ``<v v', W * u u'>``, relative to the norms of ``v v'`` and ``u u'``.
-
-    Returns: one vector a row, those that add first.
+    The error of ``<v v', W * u u'>`` for two of the vectors is at most ``accuracy`` times the norms of ``v
+    v'`` and ``u u'``. Returns the a_k, those with positive sign first, and the number of these.
     """
     values, frame = eigh(weight)
     squares = vectors * vectors
     norms = np.einsum("ij,ij->i", squares @ weight, squares)
-    # What is left out is at most its largest eigenvalue times |v * u|² <= |v * v| |u * u|.
+    # The error is at most the largest neglected eigenvalue times |v * u|² <= |v * v| |u * u|.
     worst = float(np.max(np.einsum("ij,ij->i", squares, squares) / norms, initial=0.0))
     kept = np.flatnonzero(~(np.abs(values) * worst <= accuracy))[::-1]
     terms = (frame[:, kept] * np.sqrt(np.abs(values[kept]))).T
     return np.ascontiguousarray(terms), int(np.count_nonzero(values[kept] > 0.0))
 
 
-def rank_one_gram(vectors: Any, terms: FloatArray, adding: int) -> Any:
-    """``<v v', W * u u'>`` for all vectors, in their precision.
-
-    ``terms, adding``: terms of W; see :func:`low_rank_weights`.
-    """
+def rank_one_gram(vectors: Any, terms: FloatArray, positive: int) -> Any:
+    """``<v v', W * u u'>`` for all vectors in their precision, W by its terms of :func:`low_rank_weights`."""
     count, n = vectors.shape
     terms = terms.astype(vectors.dtype, copy=False)
     gram = np.empty((count, count), dtype=vectors.dtype)
-    width = max(1, KERNEL_BATCH_NUMBERS // max(terms.shape[0] * count, 1))
+    width = max(1, FACTOR_BATCH_NUMBERS // max(terms.shape[0] * count, 1))
     for start in range(0, count, width):
         stop = min(start + width, count)
         scaled = (terms[:, None] * vectors[start:stop]).reshape(-1, n)
         mixed = (scaled @ vectors[start:].T).reshape(terms.shape[0], stop - start, count - start)
-        part = np.einsum("kij,kij->ij", mixed[:adding], mixed[:adding])
-        part -= np.einsum("kij,kij->ij", mixed[adding:], mixed[adding:])
+        part = np.einsum("kij,kij->ij", mixed[:positive], mixed[:positive])
+        part -= np.einsum("kij,kij->ij", mixed[positive:], mixed[positive:])
         part[:, : stop - start] = symmetrize(part[:, : stop - start])
         gram[start:stop, start:] = part
         gram[start:, start:stop] = part.T
     return gram
 
 
-# ------------------------------------------------------------
-# Inner products of rows that are squares of differences of means, by way of products of means.
+# --- Squares of differences of means
 #
-# A row ``(m_i - m_j)(m_i - m_j)'`` meets a matrix X in four entries of ``M X M'``, and another such row,
-# with elementwise weights between them, in sixteen numbers of the kind ``(m_i * m_k)' W (m_j * m_l)``. With
-# c means there are c^4 of these, c^4·n products in all, where the pairs themselves would take c^4·n^2.
-
-#: Floats in one batch of products: 1.6 MB, which stays in the cache while the batch is worked on.
-PAIR_BATCH_NUMBERS = 200_000
-
-#: Up to so many means the sixteen numbers are looked up in one table; their places then take up to 3 MB.
-FEW_MEANS = 20
+# The inner product of a row ``(m_i - m_j)(m_i - m_j)'`` with a matrix X is a sum of four entries of ``M X
+# M'``, and the weighted inner product of two such rows a sum of sixteen numbers ``(m_i * m_k)' W (m_j *
+# m_l)``. With c means there are c^4 of these, which take c^4·n multiply-adds; the pairs themselves would
+# take c^4·n².
 
 
-def differences_of(forms: FloatArray) -> FloatArray:
-    """``B_kk + B_ll - B_kl - B_lk`` for all pairs k < l, over the last two axes.
-
-    ``forms``: bilinear forms of c means, shape (..., c, c).
-    """
+def pairwise_differences(forms: FloatArray) -> FloatArray:
+    """``B_kk + B_ll - B_kl - B_lk`` for all pairs k < l over the last two axes of bilinear forms."""
     c = forms.shape[-1]
     first, second = pair_indices(c)
     flat = forms.reshape(*forms.shape[:-2], c * c)
@@ -519,29 +520,28 @@ def differences_of(forms: FloatArray) -> FloatArray:
 def pairwise_gram(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
     """Write ``<v v', W * u u'>`` for all differences v and u of means, in lexicographic order of the pairs.
 
-    ``means``: shape (c, n), best centred: what they have in common cancels and costs digits. ``out``: where
-    to: a square with one row a pair.
+    ``means`` has shape (c, n) and should be centred: a common part cancels and costs digits.
     """
     c, n = means.shape
-    if c <= FEW_MEANS:
-        _looked_up(means, weight, out)
+    if c <= TABLE_MEANS:
+        _pairwise_gram_by_table(means, weight, out)
         return
     products = means[:, None] * means
     halves = (products.reshape(c * c, n) @ weight).reshape(c, c, n)
     # (a - b) W (a - b)' with a and b the products of m_i and of m_j with all means.
-    own = differences_of(halves @ products.transpose(0, 2, 1))
+    own = pairwise_differences(halves @ products.transpose(0, 2, 1))
     row = start = 0
     while start < c - 1:
-        # Pairs of means from `start` on are the last ones, and all others were met before.
+        # Pairs of the means from `start` on come last; their products with earlier pairs are known.
         left = c - start
         count = min(max(1, PAIR_BATCH_NUMBERS // left**3), left)
-        ahead = products[start:, start:].reshape(left * left, n)
-        mixed = halves[start : start + count, start:].reshape(count * left, n) @ ahead.T
+        remaining = products[start:, start:].reshape(left * left, n)
+        mixed = halves[start : start + count, start:].reshape(count * left, n) @ remaining.T
         mixed = mixed.reshape(count, left, left, left).transpose(0, 2, 1, 3)
         i, j = pair_indices(left)
         new = slice(0, int(np.searchsorted(i, count)))
         i, j = i[new], j[new]
-        block = differences_of(mixed)[i, j]
+        block = pairwise_differences(mixed)[i, j]
         block *= -2.0
         block += own[start + i, row:]
         block += own[start + j, row:]
@@ -552,13 +552,13 @@ def pairwise_gram(means: FloatArray, weight: FloatArray, out: FloatArray) -> Non
         row, start = after, start + count
 
 
-def _looked_up(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
+def _pairwise_gram_by_table(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
     """As :func:`pairwise_gram`, from one table of all products of two means with two others."""
-    (first, second), ((a, b, c, d), crossed) = _places(means.shape[0])
+    (first, second), ((a, b, c, d), crossed) = _table_positions(means.shape[0])
     products = means[first] * means[second]
     table = symmetrize(products @ weight @ products.T).reshape(-1)
-    # In an order that exchanging the two differences does not change: the outcome is exactly symmetric.
-    ab, cd, ac, bd, ad, bc = (table.take(place) for place in crossed)
+    # The order of summation is symmetric in the two differences, so the result is exactly symmetric.
+    ab, cd, ac, bd, ad, bc = (table.take(position) for position in crossed)
     ab += cd
     ac += bd
     ab += ac
@@ -574,16 +574,16 @@ def _looked_up(means: FloatArray, weight: FloatArray, out: FloatArray) -> None:
 
 
 @lru_cache(maxsize=2)
-def _places(c: int) -> tuple[tuple[np.ndarray, ...], tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Pairs of means whose products are in the table, and where two differences find what they need.
+def _table_positions(c: int) -> tuple[tuple[np.ndarray, ...], tuple[list[np.ndarray], list[np.ndarray]]]:
+    """Pairs of means whose products are in the table, and the positions that two differences need.
 
-    Products of the first and second mean of one difference with those of the other are the four places a, b,
-    c and d; six combinations of two of them come after.
+    a, b, c and d are the products of the first and second mean of one difference with those of the other; the
+    second list holds the positions of six products of two of them.
     """
     first, second = np.triu_indices(c)
-    place = np.empty((c, c), dtype=np.intp)
-    place[first, second] = place[second, first] = np.arange(first.size)
+    position = np.empty((c, c), dtype=np.intp)
+    position[first, second] = position[second, first] = np.arange(first.size)
     i, j = pair_indices(c)
-    a, b, c_, d = (place[p[:, None], q] for p in (i, j) for q in (i, j))
+    a, b, c_, d = (position[p[:, None], q] for p in (i, j) for q in (i, j))
     pairs = ((a, b), (c_, d), (a, c_), (b, d), (a, d), (b, c_))
     return (first, second), ([a, b, c_, d], [p * first.size + q for p, q in pairs])
