@@ -47,22 +47,22 @@ test: $(READY) ## Run the fast tests
 test-slow: $(READY) ## Run the slow tests
 	$(PYTEST) -m "slow and not deep" -n $(WORKERS) --dist worksteal --benchmark-disable --timeout=1800 $(ARGS)
 
-test-deep: $(READY) ## Explore at random with Hypothesis, for a long time
+test-deep: $(READY) ## Run property tests on many random examples
 	HYPOTHESIS_PROFILE=deep $(PYTEST) -m "deep or hypothesis" -n $(WORKERS) --dist worksteal \
 	  --benchmark-disable --timeout=7200 $(ARGS)
 
 test-lowest: $(READY) ## Run the fast tests with the lowest versions that pyproject.toml allows
 	$(BIN)/python tests/dist/lowest.py -n $(WORKERS) --dist worksteal $(ARGS)
 
-coverage: $(READY) ## Say which branches of problem, verifier and search the fast tests never take
+coverage: $(READY) ## Show branches of problem, verifier and drivers that no fast test takes
 	$(PYTEST) -m "not slow and not deep" -n $(WORKERS) --benchmark-disable --cov=sdpfeas.problem --cov=sdpfeas.verifier \
 	  --cov=sdpfeas.drivers --cov-branch --cov-report=term-missing:skip-covered \
 	  tests/problem tests/verifier tests/drivers tests/auditor tests/io $(ARGS)
 
-mutate: $(READY) ## Change the code that proves things here and there; list what no test noticed
+mutate: $(READY) ## Mutate the code that proves verdicts; list mutants that no test detects
 	$(BIN)/python tests/mutants.py $(ARGS)
 
-fuzz: $(READY) ## Attack solve and verify with planted truth, and audit 20,000 proofs (SDPFEAS_TRUTHS, _FUZZ, _AUDITS)
+fuzz: $(READY) ## Fuzz solve and verify on problems with known answer, and audit 20,000 proofs (SDPFEAS_TRUTHS, _FUZZ, _AUDITS)
 	$(PYTEST) -m slow -s --benchmark-disable --timeout=0 \
 	  tests/drivers/test_planted_truth.py tests/verifier/test_fuzz_range.py tests/auditor/test_many_verdicts.py $(ARGS)
 
@@ -80,22 +80,22 @@ types: $(READY) ## Check types
 bench: $(READY) ## Run the short benchmarks, under 15 minutes; tables are printed
 	$(BENCH) benchmarks $(ARGS)
 
-bench-full: $(READY) ## Run the benchmarks of docs/benchmarks.md, about an hour, and write it (ARGS=--resume goes on)
+bench-full: $(READY) ## Run the benchmarks of docs/benchmarks.md, about an hour, and write it (ARGS=--resume resumes)
 	$(BENCH) --full $(PAGE) $(ARGS); code=$$?; \
 	  $(BIN)/python benchmarks/tables.py benchmarks/results/full -o docs/benchmarks.md && exit $$code
 
 paper: $(READY) ## Reproduce tables of the WLDA paper (ARGS='table1 --quick'; docs/paper.md)
 	$(BIN)/python -m benchmarks.paper $(ARGS)
 
-truth: $(READY) ## Ask every backend 500 problems of known truth; writes docs/truth.md
+truth: $(READY) ## Run every backend on 500 problems with known answer; writes docs/truth.md
 	$(BIN)/python benchmarks/truth_table.py
 
-docs: $(READY) ## Build the documentation site into site/; its examples are run
+docs: $(READY) ## Build the documentation site into site/, and run its examples
 	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d site/.doctrees docs site
 	$(BIN)/python tests/site/check_site.py site
 	$(BIN)/python tests/site/look.py site $(ARGS)
 
-api: $(READY) ## Write tests/api.txt, the public interface as text, again
+api: $(READY) ## Rewrite tests/api.txt, the public interface as text
 	$(BIN)/python tests/test_api.py --write
 
 dist: $(READY) ## Build wheel and sdist, install each in a clean environment and test it there

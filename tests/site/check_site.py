@@ -1,6 +1,6 @@
-"""Check a built site: links within it lead somewhere, and no page loads anything from elsewhere.
+"""Check a built site: internal links have a target, and no page loads anything from another host.
 
-Run by `make docs` on the folder it built.
+`make docs` runs it on the folder it built.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-#: Attributes by which a page loads something by itself; a link that a reader may follow is not among them.
+#: Attributes by which a page loads a resource; links that a reader may follow are not included.
 LOADED = {("img", "src"), ("script", "src"), ("iframe", "src"), ("source", "src"), ("link", "href")}
 
 
 class Page(HTMLParser):
-    """What a page loads and what it links to."""
+    """Collect what a page loads and links to."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Page(HTMLParser):
 
 
 def complaints(site: Path) -> list[str]:
-    """What is wrong with a site, one line each."""
+    """Return the errors of a site, one line each."""
     found = []
     pages = sorted(site.rglob("*.html"))
     if not pages:

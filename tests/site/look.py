@@ -1,7 +1,7 @@
-"""Open a built site in a real browser: wide, on a phone, and dark. Run by `make docs`.
+"""Open a built site in a browser: wide, on a phone, and dark. `make docs` runs it.
 
-No page may be wider than the window, ask anything of another host, fail in a script, or show text that is
-hard to tell from its background. With a second folder, pictures of some pages are put there.
+No page may be wider than the window, send a request to another host, raise a script error, or show text with
+low contrast. Screenshots of some pages are written to the second folder, if given.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 PICTURED = ("index", "start", "mathematics", "examples/portfolio", "examples/index", "truth", "reference")
 
-#: How far the page sticks out of the window, and the least contrast of its paragraphs (WCAG).
+#: JavaScript: pixels by which the page exceeds the window, and the smallest text contrast (WCAG).
 MEASURE = """() => {
   const parts = text => text.match(/[0-9.]+/g).map(Number);
   const shine = colour => {
@@ -26,7 +26,7 @@ MEASURE = """() => {
       .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const behind = e => {  // layers that one can see through, down to one that is opaque
+  const behind = e => {  // blend translucent layers down to an opaque one
     const [r, g, b, share = 1] = e ? parts(getComputedStyle(e).backgroundColor) : [255, 255, 255];
     if (share === 1) return [r, g, b];
     const below = behind(e.parentElement);
@@ -42,7 +42,7 @@ MEASURE = """() => {
 
 
 def look(site: Path, pictures: Path | None = None) -> list[str] | None:
-    """What is wrong with the pages, one line each; None where there is no browser."""
+    """Return the errors of the pages, one line each; None without a browser."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         return None
