@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.backends import admm as graphs
-from sdpfeas.backends import admm as vectors
-from sdpfeas.backends.admm import Admm, AdmmOptions, Equations, Space, equilibrate
+from sdpfeas.backends import admm
+from sdpfeas.backends.admm import (
+    Admm,
+    AdmmOptions,
+    CholeskyGram,
+    EigenGram,
+    EqualityProjection,
+    GraphProjection,
+    IterativeGram,
+    LowRankGram,
+    ScaledSpace,
+    ruiz_scaling,
+)
 from sdpfeas.deadline import Deadline
 from sdpfeas.families import planted
 
@@ -181,10 +191,10 @@ def test_deterministic() -> None:
 # ---------------------------------------------------------------- its parts
 
 
-def spaces(problem: sf.FeasibilityProblem) -> list[Space]:
+def spaces(problem: sf.FeasibilityProblem) -> list[ScaledSpace]:
     weights = np.linspace(0.5, 2.0, problem.m)
     scales = 2.0 ** np.arange(len(problem.sets))
-    plain = Space(problem, weights, scales)
+    plain = ScaledSpace(problem, weights, scales)
     return [plain, plain.widened(0.1)]
 
 
@@ -194,10 +204,10 @@ def test_space_is_consistent(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     problem = planted.feasible(rng, MIXES[name]).problem
     for dense in (True, False):
         if not dense:
-            monkeypatch.setattr(vectors, "DENSE_LIMIT", 0)
+            monkeypatch.setattr(admm, "DENSE_COEFFICIENTS", 0)
         for space in spaces(problem):
             point = tuple(planted.interior(rng, block) for block in problem.sets)
-            flat = space.flat(point)
+            flat = space.vector(point)
             for x, y in zip(point, space.point(flat), strict=True):
                 np.testing.assert_allclose(x, y, atol=1e-12)
             y = rng.normal(size=problem.m)
@@ -207,18 +217,26 @@ def test_space_is_consistent(name: str, monkeypatch: pytest.MonkeyPatch) -> None
             np.testing.assert_allclose(space.gram(), gram, atol=1e-10)
 
 
-@pytest.mark.parametrize("way", ["columns", "eigen", "cholesky", "iterative"])
+SYSTEMS = {"columns": LowRankGram, "eigen": EigenGram, "cholesky": CholeskyGram, "iterative": IterativeGram}
+
+
+@pytest.mark.parametrize("way", SYSTEMS)
 def test_graph_projection(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(11)
     problem = planted.lmi(rng, 4, 2, truth=True).problem
     if way != "columns":
-        monkeypatch.setattr(Space, "diagonal_plus_columns", lambda self: None)
-    monkeypatch.setattr(graphs, "EIGEN_LIMIT", 600 if way == "eigen" else 0)
-    monkeypatch.setattr(graphs, "CHOLESKY_LIMIT", 0 if way == "iterative" else 3000)
+        monkeypatch.setattr(ScaledSpace, "diagonal_plus_columns", lambda self: None)
+    monkeypatch.setattr(admm, "EIGEN_ROWS", 600 if way == "eigen" else 0)
+    monkeypatch.setattr(admm, "CHOLESKY_ROWS", 0 if way == "iterative" else 3000)
     for space in spaces(problem):
-        graph = graphs.Graph(space, 1.0)
-        if way == "columns":
-            assert graph._parts is not None
+        graph = GraphProjection(space, 1.0)
+        kinds = {
+            "columns": LowRankGram,
+            "eigen": EigenGram,
+            "cholesky": CholeskyGram,
+            "iterative": IterativeGram,
+        }
+        assert type(graph.system) is kinds[way]
         for penalty in (1.0, 20.0):
             graph.set_penalty(penalty)
             v, u = rng.normal(size=space.size), rng.normal(size=problem.m)
@@ -232,7 +250,7 @@ def test_equations_hold_after_correction() -> None:
     rng = np.random.default_rng(12)
     problem = planted.feasible(rng, MIXES["all"], bounds="equality", rows=5).problem
     point = tuple(planted.interior(rng, block) for block in problem.sets)
-    moved = Equations(problem, np.ones(len(problem.sets))).correct(point)
+    moved = EqualityProjection(problem, np.ones(len(problem.sets))).project(point)
     np.testing.assert_allclose(problem.apply(moved), problem.lower, atol=1e-10)
     assert np.trace(moved[3]) == pytest.approx(0.75, abs=1e-12)
 
@@ -249,7 +267,7 @@ def test_certificates_of_the_widened_run_are_strict() -> None:
 def test_equilibration_evens_out_blocks_and_rows() -> None:
     rng = np.random.default_rng(14)
     norms = 10.0 ** rng.uniform(-3, 0, (3, 1)) * 10.0 ** rng.uniform(-3, 3, 8) * rng.uniform(0.5, 1.0, (3, 8))
-    rows, blocks = equilibrate(norms)
+    rows, blocks = ruiz_scaling(norms)
     scaled = norms * blocks[:, None] * rows
     assert np.all(np.log2(rows) % 1 == 0)
     assert np.all(np.log2(blocks) % 1 == 0)
