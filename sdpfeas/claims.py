@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.errors import ClaimError, TruthError, in_words
+from sdpfeas.errors import ClaimError, TruthError, safe_text
 from sdpfeas.numerics.decimals import Reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
@@ -275,14 +275,14 @@ def read_claim(returned: Any) -> Claim:
         return Claim(
             point=point,
             certificate=None if certificate is None else _array(certificate, "the certificate"),
-            raw_status=in_words(returned.raw_status),
+            raw_status=safe_text(returned.raw_status),
             stop=Stop(returned.stop),
             iterations=_count(returned.iterations),
-            info={in_words(key): value for key, value in dict(returned.info).items()},
+            info={safe_text(key): value for key, value in dict(returned.info).items()},
             chain=None if chain is None else Chain(chain.steps, chain.reading),
         )
     except Exception as error:  # noqa: BLE001 - foreign objects may raise anything
-        return malformed_claim(in_words(error))
+        return malformed_claim(safe_text(error))
 
 
 def pack_claim(claim: Claim) -> dict[str, Any]:
@@ -310,7 +310,7 @@ def unpack_claim(data: Any) -> Claim:
             )
         return read_claim(Claim(**{**data, "chain": given}))
     except Exception as error:  # noqa: BLE001 - foreign objects may raise anything
-        return malformed_claim(in_words(error))
+        return malformed_claim(safe_text(error))
 
 
 def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -330,12 +330,12 @@ def _plain(value: Any, depth: int = 4) -> Any:
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
             return np.array(value)
         if depth and isinstance(value, Mapping):
-            return {in_words(key): _plain(item, depth - 1) for key, item in value.items()}
+            return {safe_text(key): _plain(item, depth - 1) for key, item in value.items()}
         if depth and isinstance(value, (list, tuple)):
             return [_plain(item, depth - 1) for item in value]
     except Exception:  # noqa: BLE001 - foreign objects may raise anything
         return f"<{type(value).__name__}>"
-    return in_words(value)
+    return safe_text(value)
 
 
 def _array(values: Any, what: str) -> FloatArray:

@@ -86,7 +86,7 @@ class RoundingWarning(UserWarning):
     """What will be proved is about data that differ from what was given, in the last digits."""
 
 
-def in_words(value: object, limit: int = 2000) -> str:
+def safe_text(value: object, limit: int = 2000) -> str:
     """Text of anything, an exception included: cut to a length, fit to be stored, and never an error itself.
 
     ``value``: whatever a stranger's code handed over or raised.
@@ -104,7 +104,7 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def raised_where(error: BaseException) -> str:
+def traceback_summary(error: BaseException) -> str:
     """Where an exception was raised: the three innermost places, the innermost first, in one line."""
     places = traceback.extract_tb(error.__traceback__)[::-1][:3]
     return ", called from ".join(f"{Path(p.filename).name}, line {p.lineno} ({p.name})" for p in places)

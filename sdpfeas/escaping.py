@@ -34,7 +34,7 @@ def visible(text: str, *, lines: bool = False) -> str:
     )
 
 
-def in_terminal(text: object, *, lines: bool = False) -> str:
+def escape_terminal(text: object, *, lines: bool = False) -> str:
     """Text between the markup of Rich.
 
     ``text``: any text, or something that stands for one, such as a path.
@@ -44,17 +44,17 @@ def in_terminal(text: object, *, lines: bool = False) -> str:
     return escape(visible(str(text), lines=lines))
 
 
-def in_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text in a line of Markdown, or in a cell of a table."""
     return MARKED.sub(r"\\\g<0>", visible(text)).replace("&", "&amp;")
 
 
-def in_html(text: str, *, lines: bool = False) -> str:
+def escape_html(text: str, *, lines: bool = False) -> str:
     """Text in an element of HTML or SVG, or in an attribute between quotes."""
     return html.escape(visible(text, lines=lines))
 
 
-def in_csv(value: Any) -> Any:
+def escape_csv(value: Any) -> Any:
     """A value in a table that a spreadsheet may open; only text changes."""
     if not isinstance(value, str):
         return value
@@ -62,7 +62,7 @@ def in_csv(value: Any) -> Any:
     return f"'{shown}" if FORMULA.match(shown) and not _is_number(shown) else shown
 
 
-def in_figure(text: str) -> str:
+def escape_figure(text: str) -> str:
     """Text in a figure of Matplotlib."""
     return visible(text).replace("$", r"\$")
 

@@ -20,13 +20,13 @@ from sdpfeas.errors import FileFormatError, FileWriteError, OptionError
 
 __all__ = [
     "LIMIT_VARIABLE",
+    "format_size",
     "parse_size",
     "read_file",
     "read_limit",
     "read_within",
-    "require_place",
-    "require_room",
-    "show_size",
+    "require_within_limit",
+    "require_writable",
     "writing",
 ]
 
@@ -55,7 +55,7 @@ def parse_size(text: str, what: str) -> int:
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
-def show_size(count: int) -> str:
+def format_size(count: int) -> str:
     """Bytes for people."""
     for unit, name in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if count >= unit:
@@ -74,7 +74,7 @@ def read_limit() -> int:
     return parse_size(text, LIMIT_VARIABLE) if text.strip() else READ_LIMIT
 
 
-def require_room(count: int, what: str, *, each: int = 1) -> None:
+def require_within_limit(count: int, what: str, *, each: int = 1) -> None:
     """Refuse what counts for more than the reading limit.
 
     ``what``: what they are, in the plural. ``each``: bytes that one of them counts for: what it will take
@@ -87,8 +87,8 @@ def require_room(count: int, what: str, *, each: int = 1) -> None:
         unit = next((u for u in "MGT" if count * each < 1024 * UNITS[u]), "T")
         enough = f"{-(-count * each // UNITS[unit])}{unit}"
         raise FileFormatError(
-            f"too large: {count:,} {what}, which counts as {show_size(count * each)}; the limit is "
-            f"{show_size(limit)}, and {LIMIT_VARIABLE}={enough} in the environment raises it"
+            f"too large: {count:,} {what}, which counts as {format_size(count * each)}; the limit is "
+            f"{format_size(limit)}, and {LIMIT_VARIABLE}={enough} in the environment raises it"
         )
 
 
@@ -104,7 +104,7 @@ def read_within(stream: BufferedIOBase, each: int = 1) -> bytes:
     while part := stream.read(min(CHUNK, most + 1 - count)):
         parts.append(part)
         count += len(part)
-        require_room(count, "bytes or more", each=each)
+        require_within_limit(count, "bytes or more", each=each)
     return b"".join(parts)
 
 
@@ -116,11 +116,11 @@ def read_file(path: str | PathLike[str], each: int = 1) -> bytes:
     Raises ``FileFormatError``: if it holds more. Raises ``OSError``: if it cannot be read.
     """
     with Path(path).open("rb") as file:
-        require_room(os.fstat(file.fileno()).st_size, "bytes", each=each)
+        require_within_limit(os.fstat(file.fileno()).st_size, "bytes", each=each)
         return read_within(file, each)
 
 
-def require_place(path: Path) -> None:
+def require_writable(path: Path) -> None:
     """Refuse a place where no file can be written.
 
     ``path``: the file that will be written.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sdpfeas.escaping import in_html
+from sdpfeas.escaping import escape_html
 
 # ------------------------------------------------------------
 # A card: a badge, a few facts, and perhaps a picture.
@@ -35,15 +35,15 @@ class Card:
     def html(self) -> str:
         """The card as one element."""
         rows = "".join(
-            f'<tr><td style="padding:0 14px 0 0;text-align:left;opacity:.7">{in_html(name)}</td>'
-            f'<td style="padding:0;text-align:left">{in_html(value)}</td></tr>'
+            f'<tr><td style="padding:0 14px 0 0;text-align:left;opacity:.7">{escape_html(name)}</td>'
+            f'<td style="padding:0;text-align:left">{escape_html(value)}</td></tr>'
             for name, value in self.facts
         )
         table = f'<table style="border:none;margin:6px 0 0;background:none">{rows}</table>' if rows else ""
         picture = f'<div style="margin-top:6px">{self.picture}</div>' if self.picture else ""
-        note = f'<div style="margin-top:6px;opacity:.8">{in_html(self.note)}</div>' if self.note else ""
-        badge = f'<span style="{_BADGE};background:{TONES[self.tone]}">{in_html(self.badge)}</span>'
-        return f'<div style="{_FRAME}">{badge} {in_html(self.title)}{table}{picture}{note}</div>'
+        note = f'<div style="margin-top:6px;opacity:.8">{escape_html(self.note)}</div>' if self.note else ""
+        badge = f'<span style="{_BADGE};background:{TONES[self.tone]}">{escape_html(self.badge)}</span>'
+        return f'<div style="{_FRAME}">{badge} {escape_html(self.title)}{table}{picture}{note}</div>'
 
 
 # ------------------------------------------------------------
@@ -63,7 +63,7 @@ def _svg(height: float, body: str, says: str) -> str:
     tall = height + CAPTION
     return (
         f'<svg width="{WIDTH}" height="{tall:g}" viewBox="0 0 {WIDTH} {tall:g}" role="img" '
-        f'style="max-width:100%" xmlns="http://www.w3.org/2000/svg"><title>{in_html(says)}</title>'
+        f'style="max-width:100%" xmlns="http://www.w3.org/2000/svg"><title>{escape_html(says)}</title>'
         f'<g opacity="0.8">{_text(2, 12, says)}</g><g transform="translate(0 {CAPTION})">{body}</g></svg>'
     )
 
@@ -71,7 +71,7 @@ def _svg(height: float, body: str, says: str) -> str:
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="11" fill="currentColor" text-anchor="{anchor}">'
-        f"{in_html(text)}</text>"
+        f"{escape_html(text)}</text>"
     )
 
 

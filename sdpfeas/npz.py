@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError, SdpfeasError
-from sdpfeas.files import read_file, require_room
+from sdpfeas.files import read_file, require_within_limit
 
 __all__ = ["UNREADABLE", "Format", "load", "unpack_arrays"]
 
@@ -56,7 +56,7 @@ COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 HEAD = 2**14
 
 #: Bytes in memory for one byte of JSON, at the most.
-JSON_ROOM = 32
+JSON_MEMORY_FACTOR = 32
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Format:
         try:
             arrays = unpack_arrays(data)
             text = arrays.pop("header").tobytes()
-            require_room(len(text), "bytes of header", each=JSON_ROOM)
+            require_within_limit(len(text), "bytes of header", each=JSON_MEMORY_FACTOR)
             header = json.loads(text.decode())
             name, version = header.get("format"), header.get(self.version_key)
         except SdpfeasError:
@@ -145,7 +145,7 @@ def unpack_arrays(data: bytes, wanted: Collection[str] | None = None) -> dict[st
             for member in archive.infolist()
             if (name := member.filename.removesuffix(".npy")) in (wanted or (name,))
         }
-        require_room(sum(member.file_size for member in members.values()), "bytes of arrays")
+        require_within_limit(sum(member.file_size for member in members.values()), "bytes of arrays")
         return {name: _unpack_array(archive, member) for name, member in members.items()}
 
 

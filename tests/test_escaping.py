@@ -19,7 +19,7 @@ from study_tools import write_backend
 
 import sdpfeas as sf
 from sdpfeas.cli import main
-from sdpfeas.escaping import in_csv, in_figure, in_html, in_markdown, in_terminal, visible
+from sdpfeas.escaping import escape_csv, escape_figure, escape_html, escape_markdown, escape_terminal, visible
 from sdpfeas.io.tables import csv_table, markdown_table
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -49,10 +49,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_terminal(text: str) -> None:
-    shown = Text.from_markup(f"[bold]{in_terminal(text)}[/]", emoji=False)
+    shown = Text.from_markup(f"[bold]{escape_terminal(text)}[/]", emoji=False)
     assert shown.plain == visible(text)
     assert [span.style for span in shown.spans] == ["bold"]
-    assert not CONTROL.search(in_terminal(text))
+    assert not CONTROL.search(escape_terminal(text))
     visible(text).encode()
 
 
@@ -63,7 +63,9 @@ def rendered(text: str) -> str:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markdown(text: str) -> None:
-    found = rendered("\n".join(markdown_table(["name", in_markdown(text)], [[in_markdown(text), "1"]])))
+    found = rendered(
+        "\n".join(markdown_table(["name", escape_markdown(text)], [[escape_markdown(text), "1"]]))
+    )
     shown = html.escape(visible(text).strip(), quote=False)
     assert found.count(shown.replace("'", "&#x27;")) + found.count(shown.replace('"', "&quot;")) >= 2
     assert set(re.findall(r"<(\w+)", found)) <= {"table", "thead", "tbody", "tr", "th", "td"}
@@ -74,9 +76,9 @@ def test_markdown(text: str) -> None:
 @example("\\*")
 def test_text_is_kept_in_every_medium(text: str) -> None:
     shown = visible(text)
-    assert html.unescape(in_html(text)) == shown
-    assert Text.from_markup(f"[bold]{in_terminal(text)}[/]", emoji=False).plain == shown
-    assert re.sub(r"\\(.)", r"\1", in_markdown(text).replace("&amp;", "&")) == shown
+    assert html.unescape(escape_html(text)) == shown
+    assert Text.from_markup(f"[bold]{escape_terminal(text)}[/]", emoji=False).plain == shown
+    assert re.sub(r"\\(.)", r"\1", escape_markdown(text).replace("&amp;", "&")) == shown
     assert len(shown.splitlines()) <= 1
 
 
@@ -86,19 +88,19 @@ def test_csv(text: str) -> None:
     assert rows[0] == ["name", "x"]
     assert rows[1][1] == "-1.5"
     assert not re.match(r"\s*[=+@|%-]", rows[1][0])
-    assert in_csv(text).removeprefix("'") == visible(text, lines=True)
+    assert escape_csv(text).removeprefix("'") == visible(text, lines=True)
 
 
 def test_numbers_stay_numbers_in_csv() -> None:
     for value in (-1, 2.5, None, "-3", "-1e-5", "+inf"):
-        assert in_csv(value) == value
+        assert escape_csv(value) == value
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_figure(text: str, tmp_path: Path) -> None:
     figures = pytest.importorskip("matplotlib.figure", reason="the extra [plot] is not installed")
     figure = figures.Figure()
-    figure.subplots().set_title(in_figure(text))
+    figure.subplots().set_title(escape_figure(text))
     figure.savefig(tmp_path / "x.svg")
 
 

@@ -14,9 +14,9 @@ from sdpfeas import OptionError, SdpfeasError, __version__
 
 # Internals: progress, messages and limits as the commands of sdpfeas show them.
 from sdpfeas.cli.console import AsJson, err, out, print_json
-from sdpfeas.cli.progress import run_shown
+from sdpfeas.cli.progress import run_with_progress
 from sdpfeas.errors import MissingExtraError
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 from sdpfeas.extras import extra
 from sdpfeas.study.cells import Retry, Settings
 from sdpfeas.study.engines import LocalEngine
@@ -80,14 +80,16 @@ def reproduce(
     settings = Settings(time_limit=default if time_limit is None else time_limit)
     plan = plan_targets(targets, settings)
     for name, why in plan.skipped.items():
-        err().print(f"[yellow]skipped[/] {in_terminal(name)}: {in_terminal(why)}")
+        err().print(f"[yellow]skipped[/] {escape_terminal(name)}: {escape_terminal(why)}")
     output.mkdir(parents=True, exist_ok=True)
     command = shlex.join([*PROGRAM.split(), *sys.argv[1:]])
     environment = f"sdpfeas {__version__}, {describe_environment()['cpu']}, one thread per cell."
     with Store(output / DATABASE) as store:
         again = Retry.failed if retry else None
         engine = LocalEngine(jobs)
-        computed = sum(run_shown(store, part, engine, again, command=command) for part in plan.phases())
+        computed = sum(
+            run_with_progress(store, part, engine, again, command=command) for part in plan.phases()
+        )
         summaries = summarise(plan, store.cells())
         written = [path for each in summaries for path in _write(each, store, output, command, environment)]
     if as_json:
@@ -104,7 +106,7 @@ def reproduce(
     for summary in summaries:
         out().print(to_markdown(summary, command, environment), markup=False)
     out().print(
-        f"{computed} cells computed, {len(plan.cells) - computed} already there: {in_terminal(output)}"
+        f"{computed} cells computed, {len(plan.cells) - computed} already there: {escape_terminal(output)}"
     )
 
 
@@ -140,7 +142,9 @@ def _write(summary: TargetSummary, store: Store, folder: Path, command: str, env
     try:
         written += write_figure(summary, store, folder)
     except MissingExtraError as error:
-        err().print(f"[yellow]no figure[/] {in_terminal(summary.target.name)}: {in_terminal(str(error))}")
+        err().print(
+            f"[yellow]no figure[/] {escape_terminal(summary.target.name)}: {escape_terminal(str(error))}"
+        )
     return written
 
 
@@ -149,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments, prog_name=PROGRAM)
     except (SdpfeasError, OSError) as error:
-        err().print(f"[bold red]error:[/] {in_terminal(str(error), lines=True)}")
+        err().print(f"[bold red]error:[/] {escape_terminal(str(error), lines=True)}")
         sys.exit(2)
 
 

@@ -14,7 +14,7 @@ from benchmarks.paper.methods import METHODS
 from benchmarks.paper.summary import Entry, TargetSummary, disagreements, published_time
 
 # Internals: files and tables are written as `sdpfeas report` writes them.
-from sdpfeas.escaping import in_markdown
+from sdpfeas.escaping import escape_markdown
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
 from sdpfeas.io.tables import csv_table, markdown_table
@@ -191,7 +191,7 @@ def to_markdown(summary: TargetSummary, command: str, environment: str) -> str:
         out += ["", f"## {grid.title}", "", *markdown_table(grid.columns, grid.rows, numbers=False)]
     notes = _notes(summary)
     if notes:
-        out += ["", "## Notes", "", *(f"- {in_markdown(note)}" for note in notes)]
+        out += ["", "## Notes", "", *(f"- {escape_markdown(note)}" for note in notes)]
     return "\n".join(out) + "\n"
 
 

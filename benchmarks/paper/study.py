@@ -246,7 +246,7 @@ class PaperPlan(Plan[ExperimentCell]):
         """Store test error, time and bracket, and the projected samples if a figure shows them."""
         return record_of(run), None if run.value is None else run.value["picture"]
 
-    def foregone(self, cell: ExperimentCell, store: Store) -> Record | None:
+    def known_record(self, cell: ExperimentCell, store: Store) -> Record | None:
         """Skip a method that is only timed if it hit a limit on a smaller problem of the plan."""
         if not cell.solver.method.time_only:
             return None

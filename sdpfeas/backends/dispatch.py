@@ -11,7 +11,7 @@ from typing import Any
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.inquiry import LARGE_POINT, NUMBERS_PER_COPY, Inquiry
 from sdpfeas.claims import Claim, Stop, Verdict, malformed_claim, read_claim
-from sdpfeas.errors import ClaimError, LimitError, OutOfTime, in_words, raised_where
+from sdpfeas.errors import ClaimError, LimitError, OutOfTime, safe_text, traceback_summary
 from sdpfeas.numerics.cost_estimate import limited, need
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -93,7 +93,7 @@ def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqu
     try:
         fine, why = backend.accepts(problem)
         if not fine:
-            return Claim(stop=Stop.UNSUPPORTED, raw_status=in_words(why))
+            return Claim(stop=Stop.UNSUPPORTED, raw_status=safe_text(why))
         entries = float(sum(block.entries for block in problem.sets))
         if entries > LARGE_POINT:
             need("a first point", numbers=NUMBERS_PER_COPY * entries)
@@ -101,6 +101,6 @@ def _run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inqu
     except LimitError:
         raise
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything
-        info = {"raised": raised_where(error)}
-        return Claim(stop=Stop.ERROR, raw_status=in_words(error), info=info)
+        info = {"raised": traceback_summary(error)}
+        return Claim(stop=Stop.ERROR, raw_status=safe_text(error), info=info)
     return read_claim(returned)

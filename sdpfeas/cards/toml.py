@@ -11,12 +11,12 @@ from sdpfeas.errors import CardError
 from sdpfeas.files import read_file
 
 #: Bytes that count for one byte of a card: it takes as long to read as so many of an array.
-CARD_ROOM = 2**15
+CARD_COST_FACTOR = 2**15
 
 #: Tables and lists may be nested this deep.
 MAX_DEPTH = 32
 
-__all__ = ["located", "parse_toml", "raise_all", "read_card"]
+__all__ = ["locate_error", "parse_toml", "raise_all", "read_card"]
 
 
 def read_card(path: Path) -> tuple[dict[str, Any], str]:
@@ -25,7 +25,7 @@ def read_card(path: Path) -> tuple[dict[str, Any], str]:
     Raises ``CardError``: if it cannot be read, is too large for a card, or is not TOML.
     """
     try:
-        text = read_file(path, CARD_ROOM).decode()
+        text = read_file(path, CARD_COST_FACTOR).decode()
         return parse_toml(text), text
     except OSError as error:
         raise CardError(f"{path}: {error.strerror or error}") from None
@@ -65,7 +65,7 @@ DOTTED = re.compile(r"\b(?:sweep|data|options)\.(\w+)")
 QUOTED = re.compile(r"'([^']+)'")
 
 
-def located(error: Exception, spec: str) -> str:
+def locate_error(error: Exception, spec: str) -> str:
     """The message of an error with file and line in front, as far as the line can be told.
 
     ``spec``: the path or name that was asked for.

@@ -23,7 +23,7 @@ from sdpfeas.cli.solve import register as add_answers
 from sdpfeas.cli.studies import register as add_studies
 from sdpfeas.cli.wlda import register as add_wlda
 from sdpfeas.errors import SdpfeasError
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 
 __all__ = ["app", "main"]
 
@@ -159,5 +159,5 @@ def _in_words(error: BaseException) -> str:
 
 
 def _fail(message: str, code: int) -> None:
-    err().print(f"[bold red]error:[/] {in_terminal(message, lines=True)}")
+    err().print(f"[bold red]error:[/] {escape_terminal(message, lines=True)}")
     sys.exit(code)

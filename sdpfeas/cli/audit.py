@@ -13,7 +13,7 @@ from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, out, parse_pairs, print_json
 from sdpfeas.cli.solve import Delta, Member, Problem, Reading, Seed, Side, kept_evidence
 from sdpfeas.errors import ClaimError
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 
 #: Exit code of every finding; of several the largest counts.
 CODES = {
@@ -77,10 +77,10 @@ def audit(
         style = STYLES[entry["finding"]]
         claimed = f"{entry['verdict'].upper()} ({entry['proof'] or 'no'} proof)"
         out().print(
-            f"[{style}]{entry['finding'].upper()}[/] {in_terminal(entry['about'])}: {in_terminal(claimed)}, "
-            f"numbers as {reading}"
+            f"[{style}]{entry['finding'].upper()}[/] {escape_terminal(entry['about'])}: "
+            f"{escape_terminal(claimed)}, numbers as {reading}"
         )
-        out().print(in_terminal(_in_words(entry)))
+        out().print(escape_terminal(_in_words(entry)))
     raise typer.Exit(max(CODES[entry["finding"]] for entry in found))
 
 

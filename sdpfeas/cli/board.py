@@ -10,7 +10,7 @@ import typer
 from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, err, out, print_json
 from sdpfeas.errors import OptionError
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import parse_size
 from sdpfeas.study.board.data_sets import PROBLEM_SETS
 from sdpfeas.study.cells import Retry, Settings
@@ -78,13 +78,13 @@ def board(
     auditing = Settings(usual[1] if audit_limit is None else audit_limit, memory, rigorous=True)
     plan = lib.plan_board(folder, settings, solvers=solvers, sets=sets, quick=quick)
     for name, why in plan.skipped.items():
-        err().print(f"[yellow]not installed[/] {in_terminal(name)}: {in_terminal(why)}")
+        err().print(f"[yellow]not installed[/] {escape_terminal(name)}: {escape_terminal(why)}")
     engine = lib.LocalEngine(jobs)
     with lib.Store(folder / "study.db") as study, lib.Store(folder / "audits.db") as audits:
         try:
-            computed = lib.run_shown(study, plan, engine, retry, keep_evidence=True)
+            computed = lib.run_with_progress(study, plan, engine, retry, keep_evidence=True)
             for part in lib.audit_rounds(study, audits, folder / lib.CARDS, auditing):
-                lib.run_shown(audits, part, engine, None)
+                lib.run_with_progress(audits, part, engine, None)
         finally:
             engine.close()
         data = lib.BoardData(study, audits)
@@ -93,8 +93,8 @@ def board(
         print_json({"site": written, "cells": len(plan.cells), "computed": computed, **data.plain()})
     else:
         for line in data.headlines():
-            out().print(in_terminal(line))
-        out().print(f"site: {in_terminal(written)}")
+            out().print(escape_terminal(line))
+        out().print(f"site: {escape_terminal(written)}")
     for each in data.contradictions:
-        err().print(f"[bold red]CONTRADICTION[/] {in_terminal(each)}")
+        err().print(f"[bold red]CONTRADICTION[/] {escape_terminal(each)}")
     raise typer.Exit(CONFLICT if data.contradictions else 0)

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from sdpfeas.cards.toml import parse_toml
 from sdpfeas.errors import OptionError
-from sdpfeas.escaping import in_terminal, visible
+from sdpfeas.escaping import escape_terminal, visible
 
 __all__ = [
     "EXIT_CODES",
@@ -48,29 +48,29 @@ OptionPairs = Annotated[
 ]
 
 
-class _HarmlessConsole(Console):
-    """A console on which no text is a command to the terminal, whoever forgot to ask for ``in_terminal``."""
+class _EscapingConsole(Console):
+    """A console that escapes control characters even where the caller forgot `escape_terminal`."""
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """Text with its markup, from which control characters are gone."""
+        """Render markup after escaping control characters."""
         return super().render_str(visible(text, lines=True), **how)
 
 
 def out() -> Console:
     """Console for what was asked for."""
-    return _HarmlessConsole(highlight=False, soft_wrap=True, emoji=False)
+    return _EscapingConsole(highlight=False, soft_wrap=True, emoji=False)
 
 
 def err() -> Console:
     """Console for everything else."""
-    return _HarmlessConsole(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+    return _EscapingConsole(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def busy(words: str) -> Status:
     """Say what goes on, as long as it does."""
     console = err()
     plain = not console.encoding.lower().startswith("utf")
-    return console.status(in_terminal(words), spinner="line" if plain else "dots")
+    return console.status(escape_terminal(words), spinner="line" if plain else "dots")
 
 
 def table(*columns: str, title: str | None = None) -> Table:
@@ -84,7 +84,7 @@ def table(*columns: str, title: str | None = None) -> Table:
 def verdict_text(verdict: str) -> str:
     """A verdict in capitals and colour."""
     style = STYLES.get(verdict, "")
-    return f"[{style}]{verdict.upper()}[/{style}]" if style else in_terminal(verdict)
+    return f"[{style}]{verdict.upper()}[/{style}]" if style else escape_terminal(verdict)
 
 
 def print_json(value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sdpfeas.cli.console import AsJson, out, print_json, table
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 from sdpfeas.study.board.data_sets import FOLDER, Held, State, data_folder, known_sets, look
 
 __all__ = ["register"]
@@ -65,7 +65,7 @@ def _print(held: list[Held]) -> None:
     for name, entries in by_set.items():
         right = sum(entry.state is State.right for entry in entries)
         style = "green" if right == len(entries) else "yellow" if right else "red"
-        where = in_terminal(entries[0].path.parent)
+        where = escape_terminal(entries[0].path.parent)
         about = known_sets()[name].about
         shown.add_row(name, f"[{style}]{right}[/]", str(len(entries)), where, about)
     out().print(shown)
@@ -74,4 +74,4 @@ def _print(held: list[Held]) -> None:
             names = [entry.name for entry in entries if entry.state is state]
             if names:
                 more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-                out().print(f"[yellow]{name}[/]: {words}: {in_terminal(', '.join(names[:NAMED]))}{more}")
+                out().print(f"[yellow]{name}[/]: {words}: {escape_terminal(', '.join(names[:NAMED]))}{more}")

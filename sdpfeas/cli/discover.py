@@ -13,7 +13,7 @@ from sdpfeas.cli import completion
 from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, busy, out, print_json, table
 from sdpfeas.errors import CardError, SdpfeasError
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 
 __all__ = ["register"]
 
@@ -42,15 +42,15 @@ def list_backends(as_json: AsJson = False) -> None:
     every = {name for info in known.values() for name in info.sets}
     shown = table("backend", "version", "about")
     for info in known.values():
-        about, name = in_terminal(info.summary), in_terminal(info.name)
+        about, name = escape_terminal(info.summary), escape_terminal(info.name)
         if not info.available:
-            about = f"[yellow]unavailable: {in_terminal(info.reason)}[/]"
+            about = f"[yellow]unavailable: {escape_terminal(info.reason)}[/]"
         takes = [f"native sets: {_sets(info.sets, every)}"]
         takes += ["warm start"] * info.warm_starts + ["callback"] * info.calls_back
         shown.add_row(
             f"[bold]{name}[/]" if info.available else f"[dim]{name}[/]",
-            in_terminal(info.version),
-            f"{about}\n[dim]{in_terminal('; '.join(takes))}[/]",
+            escape_terminal(info.version),
+            f"{about}\n[dim]{escape_terminal('; '.join(takes))}[/]",
         )
     out().print(shown)
 
@@ -72,7 +72,9 @@ def list_problems(as_json: AsJson = False) -> None:
     shown = table("problem", "family or file", "about")
     for card in cards:
         made = _family(card) or str(card.file)
-        shown.add_row(f"[bold]{in_terminal(card.name)}[/]", in_terminal(made), in_terminal(card.description))
+        shown.add_row(
+            f"[bold]{escape_terminal(card.name)}[/]", escape_terminal(made), escape_terminal(card.description)
+        )
     out().print(shown)
 
 
@@ -91,7 +93,7 @@ def list_families(as_json: AsJson = False) -> None:
     for name, kind in found.items():
         about = re.sub(r":\w+:(?=`)|`", "", (kind.__doc__ or "").strip().partition("\n")[0])
         written = ", ".join(f"{key} = {value!r}" for key, (_, value) in options[name].items())
-        shown.add_row(f"[bold]{in_terminal(name)}[/]", in_terminal(written), in_terminal(about))
+        shown.add_row(f"[bold]{escape_terminal(name)}[/]", escape_terminal(written), escape_terminal(about))
     out().print(shown)
 
 
@@ -132,8 +134,8 @@ def _show_problem(what: str, as_json: bool) -> None:
     if as_json:
         print_json({"problem": what, **lib.describe_problem(problem)})
         return
-    out().print(f"[bold]{in_terminal(what)}[/]")
-    out().print(in_terminal(repr(problem), lines=True))
+    out().print(f"[bold]{escape_terminal(what)}[/]")
+    out().print(escape_terminal(repr(problem), lines=True))
     out().print(f"content hash: {problem.content_hash}")
 
 
@@ -144,18 +146,18 @@ def _show_card(card: lib.ProblemCard, as_json: bool) -> None:
         labels = [member.label for member in members]
         print_json({"problem": card.name, "family": family, "members": labels, "card": card.text})
         return
-    out().print(f"[bold]{in_terminal(card.name)}[/]: {in_terminal(card.description)}".rstrip(": "))
-    out().print(in_terminal(f"family {family}" if family else f"file {card.file}"))
+    out().print(f"[bold]{escape_terminal(card.name)}[/]: {escape_terminal(card.description)}".rstrip(": "))
+    out().print(escape_terminal(f"family {family}" if family else f"file {card.file}"))
     if len(members) == 1:
         built = members[0].build(0)
         if isinstance(built, lib.FeasibilityProblem):
-            out().print(in_terminal(repr(built), lines=True))
+            out().print(escape_terminal(repr(built), lines=True))
         else:
-            out().print(f"indexed by delta: {in_terminal(built.monotone)}")
-            out().print(in_terminal(repr(built.at(built.unit)), lines=True))
+            out().print(f"indexed by delta: {escape_terminal(built.monotone)}")
+            out().print(escape_terminal(repr(built.at(built.unit)), lines=True))
     else:
-        out().print(f"{len(members)} members: {in_terminal(', '.join(m.label for m in members))}")
-    out().print(in_terminal(card.text.rstrip(), lines=True), style="dim")
+        out().print(f"{len(members)} members: {escape_terminal(', '.join(m.label for m in members))}")
+    out().print(escape_terminal(card.text.rstrip(), lines=True), style="dim")
 
 
 def _show_solver(solver: lib.Solver, as_json: bool) -> None:
@@ -165,17 +167,19 @@ def _show_solver(solver: lib.Solver, as_json: bool) -> None:
     if as_json:
         print_json({"solver": solver.name, "backend": info, "options": values, "card": solver.text or None})
         return
-    backend = in_terminal(f"{info.name} {info.version}".rstrip())
-    out().print(f"[bold]{in_terminal(solver.name)}[/]: backend {backend}")
-    out().print(in_terminal(info.summary))
+    backend = escape_terminal(f"{info.name} {info.version}".rstrip())
+    out().print(f"[bold]{escape_terminal(solver.name)}[/]: backend {backend}")
+    out().print(escape_terminal(info.summary))
     if not info.available:
-        out().print(f"[yellow]unavailable: {in_terminal(info.reason)}[/]")
-    out().print(in_terminal(f"native sets: {', '.join(info.sets)}"))
+        out().print(f"[yellow]unavailable: {escape_terminal(info.reason)}[/]")
+    out().print(escape_terminal(f"native sets: {', '.join(info.sets)}"))
     if known:
         shown = table("option", "value", "type")
         for name, (kind, _) in known.items():
             mark = " (card)" if name in solver.options else ""
-            shown.add_row(in_terminal(name), in_terminal(f"{values[name]!r}{mark}"), in_terminal(kind))
+            shown.add_row(
+                escape_terminal(name), escape_terminal(f"{values[name]!r}{mark}"), escape_terminal(kind)
+            )
         out().print(shown)
 
 
@@ -202,9 +206,9 @@ def check_backend(
         shown = table("check", "", "detail")
         for finding in findings:
             mark = "[green]pass[/]" if finding.passed else "[bold red]FAIL[/]"
-            shown.add_row(in_terminal(finding.name), mark, in_terminal(finding.detail))
+            shown.add_row(escape_terminal(finding.name), mark, escape_terminal(finding.detail))
         out().print(shown)
-        name = in_terminal(solver.name)
+        name = escape_terminal(solver.name)
         out().print(f"{name} conforms" if passed else f"[bold red]{name} does not conform[/]")
     if not passed:
         raise typer.Exit(1)

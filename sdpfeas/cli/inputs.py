@@ -9,11 +9,11 @@ from typing import Any, Literal
 import typer
 
 from sdpfeas.backends.registry import Solver, find_solver
-from sdpfeas.cards.toml import located
+from sdpfeas.cards.toml import locate_error
 from sdpfeas.cli.console import busy, out, print_json
 from sdpfeas.drivers.optimum import optimum
 from sdpfeas.errors import BackendError, CardError, OptionError, ProblemError
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 from sdpfeas.families.problem_cards import ProblemCard, find_problem
 from sdpfeas.io import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -66,7 +66,7 @@ def named_problem(spec: str) -> ProblemCard:
     try:
         return find_problem(spec)
     except CardError as error:
-        raise CardError(located(error, spec)) from None
+        raise CardError(locate_error(error, spec)) from None
 
 
 def named_solver(spec: str) -> Solver:
@@ -74,7 +74,7 @@ def named_solver(spec: str) -> Solver:
     try:
         return find_solver(spec)
     except (BackendError, CardError) as error:
-        raise CardError(located(error, spec)) from None
+        raise CardError(locate_error(error, spec)) from None
 
 
 def _side(text: str) -> Literal["primal", "lmi"]:
@@ -157,11 +157,11 @@ def bracket_value(
         facts["infeasible"] = found.infeasible is not None
         print_json({"problem": spec, "sense": found.sense, **facts, "reason": found.reason})
     elif found.infeasible is not None:
-        out().print(f"[bold]{in_terminal(Path(spec).name)}[/]: {in_terminal(found.reason)}")
+        out().print(f"[bold]{escape_terminal(Path(spec).name)}[/]: {escape_terminal(found.reason)}")
     else:
         ends = f"{found.lower:.10g} <= {found.sense} <= {found.upper:.10g}"
         ends += "" if found.reading == "stored" else f", numbers as {found.reading}"
-        out().print(f"[bold]{in_terminal(Path(spec).name)}[/]: {ends}")
-        out().print(f"{found.proved_ends}; {in_terminal(found.reason)}")
+        out().print(f"[bold]{escape_terminal(Path(spec).name)}[/]: {ends}")
+        out().print(f"{found.proved_ends}; {escape_terminal(found.reason)}")
     if undecided is not None and not found.converged:
         raise typer.Exit(undecided)

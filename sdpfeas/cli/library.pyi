@@ -18,7 +18,7 @@ from sdpfeas.cli.inputs import (
     named_problem as named_problem,
     named_solver as named_solver,
 )
-from sdpfeas.cli.progress import run_shown as run_shown
+from sdpfeas.cli.progress import run_with_progress as run_with_progress
 from sdpfeas.drivers.bisection import bisect as bisect
 from sdpfeas.drivers.solve import solve as solve
 from sdpfeas.families.parametric_family import (

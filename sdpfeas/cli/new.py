@@ -11,7 +11,7 @@ import typer
 
 from sdpfeas.cli.console import out
 from sdpfeas.errors import OptionError
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import writing
 
 __all__ = ["register"]
@@ -127,7 +127,7 @@ def register(app: typer.Typer) -> None:
 def new_backend(name: Name, folder: Folder = None) -> None:
     """Write a backend that conforms as it is; then put your solver in place of the one it asks."""
     path = _write(BACKEND, name, folder or Path("solvers"))
-    out().print(f"written to {in_terminal(path)}; next: sdpfeas check-backend {in_terminal(path)}")
+    out().print(f"written to {escape_terminal(path)}; next: sdpfeas check-backend {escape_terminal(path)}")
 
 
 def new_family(name: Name, folder: Folder = None) -> None:
@@ -139,7 +139,8 @@ def new_family(name: Name, folder: Folder = None) -> None:
     with writing(card):
         card.write_text(f'family = "{path.name}"\n[options]\nn = 4\n', encoding="utf-8")
     out().print(
-        f"written to {in_terminal(path)} and {in_terminal(card)}; next: sdpfeas solve {in_terminal(card)}"
+        f"written to {escape_terminal(path)} and {escape_terminal(card)}; "
+        f"next: sdpfeas solve {escape_terminal(card)}"
     )
 
 

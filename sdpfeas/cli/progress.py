@@ -17,17 +17,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from sdpfeas.cli.console import err
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 from sdpfeas.study.cells import FAILED, Cell, Plan, Record, Retry
 from sdpfeas.study.engines import Engine
 from sdpfeas.study.report.study_data import format_time
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.store import Store
 
-__all__ = ["StudyProgress", "run_shown"]
+__all__ = ["StudyProgress", "run_with_progress"]
 
 
-def run_shown(
+def run_with_progress(
     store: Store,
     plan: Plan[Any],
     engine: Engine,
@@ -49,7 +49,7 @@ def run_shown(
         with progress:
             return runner.run(command=command or shlex.join(["sdpfeas", *sys.argv[1:]]), retry=retry)
     except KeyboardInterrupt:
-        where = in_terminal(store.path)
+        where = escape_terminal(store.path)
         err().print(f"[yellow]stopped[/]; finished cells are in {where}. Run the same command to go on.")
         raise
 
@@ -139,7 +139,7 @@ class StudyProgress:
                 tally = self._tally[name]
                 times = self._times[name]
                 shown.add_row(
-                    in_terminal(name),
+                    escape_terminal(name),
                     *(str(tally[word] or "") for word in ("feasible", "infeasible", "bracket", "undecided")),
                     f"[red]{tally['failed']}[/]" if tally["failed"] else "",
                     str(total - tally.total()),
@@ -147,7 +147,8 @@ class StudyProgress:
                 )
             now = time.monotonic()
             running = [
-                f"[dim]{in_terminal(f'{cell.solver.name} on {cell.problem.label}')}: {now - since:.0f} s[/]"
+                f"[dim]{escape_terminal(f'{cell.solver.name} on {cell.problem.label}')}: "
+                f"{now - since:.0f} s[/]"
                 for cell, since in list(self._running.values())[:6]
             ]
             return Group(shown, *running, self._bar)

@@ -23,7 +23,7 @@ from sdpfeas.cli.console import (
     verdict_text,
 )
 from sdpfeas.errors import ClaimError, OptionError
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import writing
 
 Problem = Annotated[
@@ -147,7 +147,7 @@ def solve(
     else:
         _print_explained(result)
         if output is not None:
-            out().print(f"written to {in_terminal(output)}")
+            out().print(f"written to {escape_terminal(output)}")
     if exit_code:
         raise typer.Exit(EXIT_CODES[result.verdict])
 
@@ -175,11 +175,13 @@ def _bisect(
         facts = {"lower": bracket.lower, "upper": bracket.upper, "converged": bracket.converged}
         print_json({"problem": label, **facts, "reason": bracket.reason, "steps": steps})
     else:
-        out().print(f"[bold]{in_terminal(label)}[/]: {bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}")
-        asked = f"{steps} answers from {in_terminal(solver.name)}" if steps else "no solver asked"
-        out().print(f"{asked}: {in_terminal(bracket.reason)}")
+        out().print(
+            f"[bold]{escape_terminal(label)}[/]: {bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}"
+        )
+        asked = f"{steps} answers from {escape_terminal(solver.name)}" if steps else "no solver asked"
+        out().print(f"{asked}: {escape_terminal(bracket.reason)}")
         if output is not None:
-            out().print(f"written to {in_terminal(output)}")
+            out().print(f"written to {escape_terminal(output)}")
     if exit_code and not bracket.converged:
         raise typer.Exit(EXIT_CODES[lib.Verdict.UNDECIDED])
 
@@ -233,8 +235,12 @@ def verify(
     else:
         _print_explained(check)
         if check.verdict != saved.verdict:
-            about = "" if saved.reading == reading else f" about the numbers as {in_terminal(saved.reading)}"
-            out().print(f"[yellow]the file says {in_terminal(saved.verdict)}{about}; that did not hold[/]")
+            about = (
+                "" if saved.reading == reading else f" about the numbers as {escape_terminal(saved.reading)}"
+            )
+            out().print(
+                f"[yellow]the file says {escape_terminal(saved.verdict)}{about}; that did not hold[/]"
+            )
     if exit_code:
         raise typer.Exit(EXIT_CODES[check.verdict])
 
@@ -271,7 +277,7 @@ def _verify_study(
         for entry in found:
             mark = "" if entry["holds"] else "[bold red]does not hold[/]"
             cells = (entry["solver"], entry["seed"], entry["stored"], entry["verdict"], entry["proof"] or "")
-            shown.add_row(*map(in_terminal, cells), mark)
+            shown.add_row(*map(escape_terminal, cells), mark)
         out().print(shown)
     if not all(entry["holds"] for entry in found):
         raise typer.Exit(1)
@@ -292,13 +298,13 @@ def _verify_brackets(family: lib.ParametricFamily, label: str, path: Path, as_js
     if as_json:
         print_json(found)
     else:
-        out().print(f"[bold]{in_terminal(label)}[/]")
+        out().print(f"[bold]{escape_terminal(label)}[/]")
         shown = table("solver", "seed", "lower end, proved now", "upper end, proved now", "")
         for entry in found:
             mark = "" if entry["holds"] else "[bold red]less than what is stored[/]"
             seed = "" if entry["seed"] is None else str(entry["seed"])
             shown.add_row(
-                in_terminal(entry["solver"]), seed, f"{entry['lower']:.9g}", f"{entry['upper']:.9g}", mark
+                escape_terminal(entry["solver"]), seed, f"{entry['lower']:.9g}", f"{entry['upper']:.9g}", mark
             )
         out().print(shown)
     if not all(entry["holds"] for entry in found):
@@ -347,7 +353,7 @@ def describe_result(result: lib.Result) -> dict[str, Any]:
 def _print_explained(found: lib.Result | lib.Check) -> None:
     """Print an explanation with its verdict in colour."""
     heading, _, rest = found.explain().partition("\n")
-    proof = in_terminal(heading.removeprefix(found.verdict.upper()))
+    proof = escape_terminal(heading.removeprefix(found.verdict.upper()))
     out().print(f"[bold]{verdict_text(found.verdict)}[/]{proof}")
     if rest:
-        out().print(in_terminal(rest, lines=True))
+        out().print(escape_terminal(rest, lines=True))

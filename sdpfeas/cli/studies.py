@@ -13,7 +13,7 @@ from sdpfeas.cli import completion
 from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, err, out, print_json, table
 from sdpfeas.errors import FileFormatError, OptionError
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import parse_size, writing
 from sdpfeas.study.cells import FAILED, Clock, Retry, Settings
 
@@ -111,7 +111,7 @@ def compare(
         raise OptionError(f"--jobs must be at least 1, got {jobs}")
     plan = lib.make_plan(solvers, problems, seeds, settings)
     for name, why in plan.skipped.items():
-        err().print(f"[yellow]skipped[/] {in_terminal(name)}: {in_terminal(why)}")
+        err().print(f"[yellow]skipped[/] {escape_terminal(name)}: {escape_terminal(why)}")
     with lib.Store(output) as store:
         chosen: lib.Engine
         if scheduler is not None:
@@ -121,7 +121,7 @@ def compare(
         else:
             chosen = lib.LocalEngine(jobs or 1)
         try:
-            computed = lib.run_shown(store, plan, chosen, retry, keep_evidence=keep_evidence)
+            computed = lib.run_with_progress(store, plan, chosen, retry, keep_evidence=keep_evidence)
         finally:
             chosen.close()
         summary = _summary(store, plan)
@@ -133,12 +133,12 @@ def compare(
         return
     _print_verdicts(data, plan)
     _print_summary(summary)
-    for line in lib.headlines(data, in_terminal):
+    for line in lib.headlines(data, escape_terminal):
         out().print(line)
     reused = len(plan.cells) - computed
-    out().print(f"{computed} cells computed, {reused} already there: {in_terminal(output)}")
+    out().print(f"{computed} cells computed, {reused} already there: {escape_terminal(output)}")
     if report_to is not None:
-        out().print(f"report: {in_terminal(report_to)}")
+        out().print(f"report: {escape_terminal(report_to)}")
 
 
 def _summary(store: lib.Store, plan: Any) -> dict[str, dict[str, int]]:
@@ -161,10 +161,10 @@ def _print_verdicts(data: lib.StudyData, plan: Any) -> None:
     utf = console.encoding.lower().startswith("utf")
     shown = table("problem")
     for solver in solvers:
-        shown.add_column(in_terminal(solver), justify="right", no_wrap=True)
+        shown.add_column(escape_terminal(solver), justify="right", no_wrap=True)
     for problem in problems:
         cells = [data.matrix.get(problem, {}).get(solver) for solver in solvers]
-        shown.add_row(in_terminal(problem), *("" if cell is None else _mark(cell, utf) for cell in cells))
+        shown.add_row(escape_terminal(problem), *("" if cell is None else _mark(cell, utf) for cell in cells))
     words = ", ".join(f"{mark if utf else plain} {word}" for word, (mark, plain, _) in MARKS.items())
     shown.caption = f"milliseconds; verified verdicts: {words}, ! failed"
     shown.caption_justify = "left"
@@ -185,7 +185,7 @@ def _print_summary(summary: dict[str, dict[str, int]]) -> None:
     for column in shown.columns[1:]:
         column.justify = "right"
     for name, tally in summary.items():
-        shown.add_row(in_terminal(name), *(str(tally.get(word, "")) for word in used))
+        shown.add_row(escape_terminal(name), *(str(tally.get(word, "")) for word in used))
     out().print(shown)
 
 
@@ -216,7 +216,7 @@ def report(
         print_json({"written": written})
         return
     for path in written:
-        out().print(f"written: {in_terminal(path)}")
+        out().print(f"written: {escape_terminal(path)}")
 
 
 def _rendered(store: lib.Store, form: Format, clock: Clock) -> str:
@@ -243,4 +243,4 @@ def export(
     if as_json:
         print_json({"written": output, "cells": count})
     else:
-        out().print(f"{count} cells written to {in_terminal(output)}")
+        out().print(f"{count} cells written to {escape_terminal(output)}")

@@ -11,7 +11,7 @@ from sdpfeas.cli import completion
 from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import AsJson, busy, out, print_json
 from sdpfeas.errors import OptionError
-from sdpfeas.escaping import in_terminal
+from sdpfeas.escaping import escape_terminal
 
 __all__ = ["register"]
 
@@ -95,13 +95,13 @@ def _print(report: dict[str, Any]) -> None:
     proof = "proven" if report["proven"] else "[yellow]not proven[/]"
     o.print(f"[bold]{report['lower']:.8g} <= delta* <= {report['upper']:.8g}[/] ({proof})")
     o.print(f"ratio of the projection: {report['ratio']:.8g}")
-    pair = " and ".join(in_terminal(name) for name in report["worst_pair"])
-    o.print(f"closest pair: {pair}; widest class: {in_terminal(report['worst_class'])}")
-    o.print(f"{report['solves']} solve(s), {report['time']:.3g} s; {in_terminal(report['reason'])}")
+    pair = " and ".join(escape_terminal(name) for name in report["worst_pair"])
+    o.print(f"closest pair: {pair}; widest class: {escape_terminal(report['worst_class'])}")
+    o.print(f"{report['solves']} solve(s), {report['time']:.3g} s; {escape_terminal(report['reason'])}")
     for note in report["notes"]:
-        o.print(f"[yellow]note:[/] {in_terminal(note)}")
+        o.print(f"[yellow]note:[/] {escape_terminal(note)}")
     for path in report["written"]:
-        o.print(f"written: {in_terminal(path)}")
+        o.print(f"written: {escape_terminal(path)}")
 
 
 def _share(text: str | None) -> float | str | None:

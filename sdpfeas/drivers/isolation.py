@@ -22,7 +22,7 @@ from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cards.finder import dropin_file, load_module
 from sdpfeas.claims import Claim, Stop, pack_claim, plain_info, unpack_claim
 from sdpfeas.deadline import Deadline
-from sdpfeas.errors import BackendError, in_words
+from sdpfeas.errors import BackendError, safe_text
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.trials.trial import End, Limits, Trial
 from sdpfeas.trials.workers import run_once, run_shared
@@ -95,8 +95,8 @@ def answer(question: Question, start: Callable[..., None]) -> dict[str, Any]:
     else:
         backend = find_backend(question.source, question.options)
     about = {
-        "backend": in_words(backend.name),
-        "version": in_words(backend.version()),
+        "backend": safe_text(backend.name),
+        "version": safe_text(backend.version()),
         "options": plain_info(backend.option_values()),
     }
     limit = question.time_limit

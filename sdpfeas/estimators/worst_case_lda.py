@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from sdpfeas.drivers.bisection import bisect
 from sdpfeas.drivers.bracket import BisectionResult, relative_gap
-from sdpfeas.escaping import in_figure
+from sdpfeas.escaping import escape_figure
 from sdpfeas.estimators.projection import ProvenProjection, principal_axes
 from sdpfeas.estimators.projection_refinement import ROUNDING, Criterion, refine_projection
 from sdpfeas.extras import extra
@@ -70,7 +70,7 @@ def plot_projection(found: Any, Z: FloatArray, y: np.ndarray) -> Any:
 
 def _histogram(axes: Any, found: Any, values: FloatArray, y: np.ndarray) -> None:
     for name in found.classes_:
-        axes.hist(values[y == name], bins=30, alpha=0.55, label=in_figure(_titled(found, name)))
+        axes.hist(values[y == name], bins=30, alpha=0.55, label=escape_figure(_titled(found, name)))
     axes.set_xlabel("component 1")
     axes.set_ylabel("samples")
 
@@ -79,7 +79,9 @@ def _scatter(axes: Any, found: Any, values: FloatArray, y: np.ndarray) -> None:
     means = {}
     for name in found.classes_:
         mine = values[y == name]
-        drawn = axes.scatter(mine[:, 0], mine[:, 1], s=14, alpha=0.7, label=in_figure(_titled(found, name)))
+        drawn = axes.scatter(
+            mine[:, 0], mine[:, 1], s=14, alpha=0.7, label=escape_figure(_titled(found, name))
+        )
         if mine.size:
             means[name] = mine.mean(axis=0)
             if name == found.worst_class_:

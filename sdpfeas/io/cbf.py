@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError, ProblemError
-from sdpfeas.files import read_within, require_room, writing
+from sdpfeas.files import read_within, require_within_limit, writing
 from sdpfeas.io.problem_files import unrotated
 from sdpfeas.numerics.exact_floats import add_up
 from sdpfeas.numerics.floating_point_environment import require_ieee
@@ -132,13 +132,15 @@ class _Content:
         """The problem and its objective."""
         count, lines = sum(n for _, n in self.variables), sum(n for _, n in self.constraints)
         entries = count + sum(n * n for n in self.matrices)
-        require_room(entries, "numbers in a point", each=8)
-        require_room(sum(n * n for n in self.inequalities), "numbers in matrix inequalities", each=8)
-        require_room(lines, "rows", each=ROW_ROOM)
+        require_within_limit(entries, "numbers in a point", each=8)
+        require_within_limit(sum(n * n for n in self.inequalities), "numbers in matrix inequalities", each=8)
+        require_within_limit(lines, "rows", each=ROW_ROOM)
         blocks = len(self.variables) + len(self.matrices)
         cones = sum(kind in QUADRATIC for kind, _ in self.constraints) + len(self.inequalities)
-        require_room(blocks * (lines + 1 + cones), "rows times blocks", each=BLOCK_ROW_ROOM)
-        require_room(cones * (count + sum(n * n for n in self.matrices)), "entries times cones", each=8)
+        require_within_limit(blocks * (lines + 1 + cones), "rows times blocks", each=BLOCK_ROW_ROOM)
+        require_within_limit(
+            cones * (count + sum(n * n for n in self.matrices)), "entries times cones", each=8
+        )
         index, value = self.table("ACOORD", (lines, count))
         scalar = _matrix(index[:, 0], index[:, 1], value, (lines, count), "ACOORD")
         index, value = self.table("BCOORD", (lines,))
@@ -244,7 +246,7 @@ class _Parser:
     """Reads a file keyword by keyword."""
 
     def __init__(self, text: bytes) -> None:
-        require_room(text.count(b"\n"), "lines", each=ENTRY_ROOM)
+        require_within_limit(text.count(b"\n"), "lines", each=ENTRY_ROOM)
         self.lines = text.split(b"\n")
         self.place = 0
         self.content = _Content()
@@ -322,7 +324,7 @@ class _Parser:
         if len(words) != 2:
             self.fail(f"{name} begins with two numbers")
         total, lines = self.count(words[:1]), self.count(words[1:])
-        require_room(lines, "blocks", each=BLOCK_ROOM)
+        require_within_limit(lines, "blocks", each=BLOCK_ROOM)
         out = []
         for _ in range(lines):
             words = self.words()
@@ -339,7 +341,7 @@ class _Parser:
     def sides(self) -> list[int]:
         """Sides of matrices."""
         lines = self.count()
-        require_room(lines, "blocks", each=BLOCK_ROOM)
+        require_within_limit(lines, "blocks", each=BLOCK_ROOM)
         out = [self.count() for _ in range(lines)]
         if 0 in out:
             self.fail("a matrix has at least one row")
@@ -350,7 +352,7 @@ class _Parser:
         count = self.count()
         if count > len(self.lines):
             self.fail(f"{count} entries, but the file has only {len(self.lines)} lines")
-        require_room(count, "entries", each=ENTRY_ROOM)
+        require_within_limit(count, "entries", each=ENTRY_ROOM)
         index, value = np.zeros((count, width), dtype=np.int64), np.zeros(count)
         for k in range(count):
             words = self.words()

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError
-from sdpfeas.files import CHUNK, read_limit, read_within, require_room, writing
+from sdpfeas.files import CHUNK, read_limit, read_within, require_within_limit, writing
 
 __all__ = ["read_matlab", "write_matlab"]
 
@@ -144,7 +144,7 @@ def _unpack(data: memoryview, taken: int) -> bytes:
         part = stream.decompress(rest, min(CHUNK, most + 1 - taken))
         parts.append(part)
         taken += len(part)
-        require_room(taken, "bytes unpacked, or more", each=ROOM)
+        require_within_limit(taken, "bytes unpacked, or more", each=ROOM)
         rest = stream.unconsumed_tail
     return b"".join(parts)
 
@@ -249,14 +249,14 @@ class _Array:
         if math.prod(self.shape) != 1 or length.size != 1 or not 0 < int(length[0]) <= 2**10:
             raise FileFormatError("a structure must be a single one")
         width = int(length[0])
-        require_room(len(names) // width, "fields", each=FIELD_ROOM)
+        require_within_limit(len(names) // width, "fields", each=FIELD_ROOM)
         fields = [names[k : k + width].partition(b"\0")[0] for k in range(0, len(names), width)]
         return {name.decode("latin-1"): self.inner() for name in fields}
 
     def cells(self) -> np.ndarray:
         """An array of arrays."""
         count = math.prod(self.shape)
-        require_room(count, "cells", each=FIELD_ROOM)
+        require_within_limit(count, "cells", each=FIELD_ROOM)
         content = list(islice(self.parts, count))
         if len(content) != count or any(element.kind != MATRIX for element in content):
             raise FileFormatError("damaged: cells are missing")

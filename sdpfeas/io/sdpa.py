@@ -40,7 +40,7 @@ from typing import Literal, NoReturn, get_args
 import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
-from sdpfeas.files import read_within, require_room, writing
+from sdpfeas.files import read_within, require_within_limit, writing
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
@@ -203,7 +203,7 @@ class _Parser:
 
     def _require_room(self, place: int, count: int, what: str, each: int) -> None:
         try:
-            require_room(count, what, each=each)
+            require_within_limit(count, what, each=each)
         except FileFormatError as error:
             self.fail(place, str(error))
 

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError, OptionError, ProblemError
-from sdpfeas.files import require_room
+from sdpfeas.files import require_within_limit
 from sdpfeas.io.matlab import read_matlab, write_matlab
 from sdpfeas.io.problem_files import unrotated
 from sdpfeas.numerics.exact_floats import mean_of
@@ -165,10 +165,10 @@ class _Data:
             raise FileFormatError("K must be a structure")
         sets, names = _cones(content["K"])
         total = sum(block.entries for block in sets)
-        require_room(total, "numbers in a point", each=8)
+        require_within_limit(total, "numbers in a point", each=8)
         b = _vector(content["b"], "b")
-        require_room(b.size, "rows", each=ROW_ROOM)
-        require_room(len(sets) * (b.size + 1), "rows times blocks", each=BLOCK_ROW_ROOM)
+        require_within_limit(b.size, "rows", each=ROW_ROOM)
+        require_within_limit(len(sets) * (b.size + 1), "rows times blocks", each=BLOCK_ROW_ROOM)
         columns = _matrix(content, b.size, total)
         c = _vector(content["c"], "c") if "c" in content else np.zeros(total)
         if c.size == 0:
@@ -205,8 +205,8 @@ class _Data:
         m = self.b.size
         if m == 0:
             raise FileFormatError("no rows, so there is no y")
-        require_room(sum(block.entries for block in self.sets), "entries of the cones", each=ROW_ROOM)
-        require_room(m * len(self.sets), "rows times blocks", each=BLOCK_ROW_ROOM)
+        require_within_limit(sum(block.entries for block in self.sets), "entries of the cones", each=ROW_ROOM)
+        require_within_limit(m * len(self.sets), "rows times blocks", each=BLOCK_ROW_ROOM)
         lmis: list[LMI] = []
         own, right = [sp.csr_array((0, m))], [np.zeros(0)]
         for block, columns, c in self._parts():
@@ -241,7 +241,7 @@ def _cones(cones: dict[str, Any]) -> tuple[list[BlockSet], list[str]]:
         lengths = _vector(cones.get(name, np.zeros(0)), f"K.{name}")
         if np.any((lengths < 0) | (lengths != np.floor(lengths)) | (lengths >= 2**31)):
             raise FileFormatError(f"K.{name} must hold numbers of entries")
-        require_room(lengths.size, "blocks", each=BLOCK_ROOM)
+        require_within_limit(lengths.size, "blocks", each=BLOCK_ROOM)
         found = [int(n) for n in lengths if n]
         if name in "fl":
             found = [sum(found)] if found else []
@@ -257,7 +257,7 @@ def _vector(values: Any, what: str) -> FloatArray:
     if sp.issparse(values):
         if 1 not in values.shape and 0 not in values.shape:
             raise FileFormatError(f"{what} must be a vector, got shape {values.shape}")
-        require_room(max(values.shape), f"entries of {what}", each=8)
+        require_within_limit(max(values.shape), f"entries of {what}", each=8)
         values = values.toarray()
     if not isinstance(values, np.ndarray) or max(values.shape, default=0) != values.size:
         raise FileFormatError(f"{what} must be a vector of numbers")
@@ -271,7 +271,7 @@ def _matrix(content: dict[str, Any], m: int, total: int) -> Any:
     if not (sp.issparse(array) or isinstance(array, np.ndarray)) or array.ndim != 2:
         raise FileFormatError(f"{name} must be a matrix")
     count = array.nnz if sp.issparse(array) else int(np.count_nonzero(array))
-    require_room(count, "entries", each=ENTRY_ROOM)
+    require_within_limit(count, "entries", each=ENTRY_ROOM)
     shapes = [(m, total), (total, m)]
     if array.shape not in shapes:
         raise FileFormatError(

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import FileFormatError, OptionError
-from sdpfeas.escaping import in_csv
+from sdpfeas.escaping import escape_csv
 from sdpfeas.extras import extra
-from sdpfeas.files import read_file, require_room
+from sdpfeas.files import read_file, require_within_limit
 from sdpfeas.npz import UNREADABLE, unpack_arrays
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.validation import float_array
@@ -34,8 +34,8 @@ BAR = re.compile(r"(?<!\\)\|")
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True) -> list[str]:
     """The lines of a Markdown table that also reads well as it is.
 
-    ``head``: heads of the columns, as Markdown: names go through ``in_markdown`` of :mod:`sdpfeas.escaping`
-    first. ``numbers``: whether all columns but the first hold numbers, which go to the right.
+    ``head``: column headings as Markdown; escape names with :func:`sdpfeas.escaping.escape_markdown` first.
+    ``numbers``: whether all columns but the first hold numbers, which are right-aligned.
     """
     lines = [[BAR.sub(r"\\|", cell) for cell in line] for line in (head, *rows)]
     widths = [max(3, *(len(line[k]) for line in lines)) for k in range(len(head))]
@@ -58,7 +58,7 @@ def csv_table(columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> s
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([in_csv(record[name]) for name in columns] for record in records)
+    writer.writerows([escape_csv(record[name]) for name in columns] for record in records)
     return text.getvalue()
 
 
@@ -126,7 +126,7 @@ def _label_column(names: Sequence[str], label: str | None) -> int:
 def _labels(values: Sequence[Any]) -> np.ndarray:
     """Labels as an array, in which each takes as much as the longest."""
     longest = max((len(value) for value in values if isinstance(value, str)), default=0)
-    require_room(len(values) * longest, "characters of labels", each=4)
+    require_within_limit(len(values) * longest, "characters of labels", each=4)
     return _checked_labels(np.array(values))
 
 
@@ -152,7 +152,7 @@ def _read_npz(path: Path, label: str | None) -> Samples:
 
 
 def _read_csv(path: Path, label: str | None) -> Samples:
-    require_room(path.stat().st_size, "bytes of CSV", each=CSV_ROOM)
+    require_within_limit(path.stat().st_size, "bytes of CSV", each=CSV_ROOM)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             separator = _separator(file.read(SNIFFED))
@@ -244,8 +244,8 @@ def _read_parquet(path: Path, label: str | None) -> Samples:
             names, groups = file.schema_arrow.names, file.metadata
             # Not column by column: where those are damaged, pyarrow ends the process.
             groups = [groups.row_group(k) for k in range(groups.num_row_groups)]
-            require_room(sum(group.num_rows for group in groups) * len(names), "numbers", each=8)
-            require_room(sum(group.total_byte_size for group in groups), "bytes of columns")
+            require_within_limit(sum(group.num_rows for group in groups) * len(names), "numbers", each=8)
+            require_within_limit(sum(group.total_byte_size for group in groups), "bytes of columns")
         at = _label_column(names, label)
         # One long word that is repeated a million times stays one word.
         table = parquet.read_table(path, read_dictionary=names)

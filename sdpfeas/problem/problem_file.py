@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.files import require_room, writing
+from sdpfeas.files import require_within_limit, writing
 from sdpfeas.npz import Format, load
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.rows import Rows, rows_from_state
@@ -69,7 +69,7 @@ def unpack_problem(data: bytes, build: type[FeasibilityProblem]) -> FeasibilityP
     """A problem from the content of its file."""
     with FORMAT.unpack(data) as (header, arrays):
         sets = [set_from_spec(spec) for spec in header["sets"]]
-        require_room(sum(math.prod(block.shape) for block in sets), "numbers in a point", each=8)
+        require_within_limit(sum(math.prod(block.shape) for block in sets), "numbers in a point", each=8)
         return build(
             sets,
             [_unpack(spec, f"rows{b}", arrays) for b, spec in enumerate(header["rows"])],
@@ -89,7 +89,7 @@ def _pack_lmi(lmi: LMI, prefix: str, arrays: dict[str, np.ndarray]) -> dict[str,
 
 def _unpack_lmi(spec: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray]) -> LMI:
     block = set_from_spec(spec["set"])
-    require_room(block.entries, "numbers in the value of an LMI", each=8)
+    require_within_limit(block.entries, "numbers in the value of an LMI", each=8)
     parts = [_unpack(part, f"{prefix}.rows{b}", arrays) for b, part in enumerate(spec["coefficients"])]
     return LMI(block, arrays[f"{prefix}.constant"], parts, spec["name"])
 
@@ -118,5 +118,5 @@ def _unpack(
         raise ProblemError(f"a part of {prefix} is missing")
     made = rows_from_state(spec["kind"], spec["numbers"], own, rows)
     # A few means stand for all their pairs, and a number in the header for as many rows of zeros.
-    require_room(made.m, "rows", each=16)
+    require_within_limit(made.m, "rows", each=16)
     return made

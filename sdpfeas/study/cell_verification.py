@@ -12,7 +12,7 @@ import numpy as np
 
 from sdpfeas.claims import Claim, Stop, Verdict, claimed_verdict, pack_claim, unpack_claim
 from sdpfeas.drivers.bracket import relative_gap
-from sdpfeas.errors import ClaimError, in_words
+from sdpfeas.errors import ClaimError, safe_text
 from sdpfeas.families.bracket_file import SavedBracket, pack_bracket
 from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.io.result_files import SavedResult, pack_result, package_versions
@@ -89,7 +89,7 @@ def judge(
     try:
         return _judged(cell, problem, run, settings, keep_evidence)
     except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
-        return _failure(run, End.ERROR, f"the claim cannot be judged: {in_words(error)}"), None
+        return _failure(run, End.ERROR, f"the claim cannot be judged: {safe_text(error)}"), None
 
 
 def _failure(run: Run, end: End, detail: str) -> Record:
@@ -147,7 +147,7 @@ def _info_text(info: Mapping[str, Any]) -> str:
     """As JSON, which has numbers of no other kind than finite ones."""
     kinds = (bool, int, float, type(None))
     return json.dumps({
-        key: value if isinstance(value, kinds) and math.isfinite(value or 0) else in_words(value)
+        key: value if isinstance(value, kinds) and math.isfinite(value or 0) else safe_text(value)
         for key, value in info.items()
     })  # fmt: skip
 
@@ -156,7 +156,7 @@ def _decide(problem: FeasibilityProblem, claim: Claim, settings: Settings) -> Ch
     try:
         return decide(problem, claim, rigorous=settings.rigorous)
     except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
-        reason = f"verification failed: {in_words(error)}"
+        reason = f"verification failed: {safe_text(error)}"
         return Check(problem, Verdict.UNDECIDED, None, None, reason)
 
 
@@ -198,7 +198,7 @@ def judge_bracket(
 
 def _only_a_bracket(said: Any) -> dict[str, Any]:
     """What a worker may say of a family: its code decides about brackets of that family and nothing else."""
-    words = {name: in_words(said[name]) for name in ("reason", "explanation") if name in said}
+    words = {name: safe_text(said[name]) for name in ("reason", "explanation") if name in said}
     numbers = {k: None if said.get(k) is None else float(said[k]) for k in ("error", "lower", "upper")}
     granted = said.get("verdict") == "bracket"
     proof = said.get("proof") if said.get("proof") in (Proof.RIGOROUS.value, Proof.NUMERIC.value) else None
@@ -217,7 +217,7 @@ def _bracket_of(family: ParametricFamily, claim: Claim, tol: float) -> tuple[dic
         above = None if claim.certificate is None else family.prove_upper(claim.certificate)
         known = family.known
     except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
-        return {"reason": f"verification failed: {in_words(error)}"}, None
+        return {"reason": f"verification failed: {safe_text(error)}"}, None
     lower, upper = family.bracket
     if below is not None:
         lower = max(lower, below.delta)

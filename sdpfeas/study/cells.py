@@ -199,7 +199,7 @@ class Plan(ABC, Generic[C]):
     def judge(self, cell: C, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
         """What to store about a run, and the evidence to keep."""
 
-    def foregone(self, cell: C, store: Store) -> Record | None:
+    def known_record(self, cell: C, store: Store) -> Record | None:
         """What to store about a cell that need not be run; None if it must."""
         return None
 

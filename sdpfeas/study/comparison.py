@@ -20,12 +20,12 @@ from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cards.finder import PROBLEMS, SOLVERS, Finder, ForeignCode, own_code_only
-from sdpfeas.cards.toml import located, raise_all
+from sdpfeas.cards.toml import locate_error, raise_all
 from sdpfeas.claims import Claim, Stop, pack_claim
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bisection import bisect
 from sdpfeas.drivers.isolation import ask_plainly, find_backend
-from sdpfeas.errors import SdpfeasError, in_words
+from sdpfeas.errors import SdpfeasError, safe_text
 from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.families.problem_cards import ProblemMember, find_problem
 from sdpfeas.problem.problem import FeasibilityProblem
@@ -168,7 +168,7 @@ def _plan_solvers(specs: Sequence[str], errors: list[str], skipped: dict[str, st
             facts = _described(spec)
         except SdpfeasError as error:
             if not one_of_all:
-                errors.append(located(error, spec))
+                errors.append(locate_error(error, spec))
             continue
         if facts["missing"]:
             if not one_of_all:
@@ -215,7 +215,7 @@ def _plan_problems(
         try:
             found = _members(spec)
         except SdpfeasError as error:
-            errors.append(located(error, spec))
+            errors.append(locate_error(error, spec))
             continue
         for source in found:
             if source.label in sources:
@@ -231,7 +231,7 @@ def _plan_problems(
             try:
                 first = _plan_problem(source, seed, built)
             except SdpfeasError as error:
-                errors.append(located(error, source.origin))
+                errors.append(locate_error(error, source.origin))
                 break
             planned[seed].append(first)
     return planned
@@ -310,7 +310,7 @@ def run_cell(question: CellTask, start: Callable[..., None]) -> dict[str, Any]:
     try:
         return pack_claim(_bisect(backend, problem, question))
     except Exception as error:  # noqa: BLE001 - as for a single solve
-        return pack_claim(Claim(stop=Stop.ERROR, raw_status=in_words(error)))
+        return pack_claim(Claim(stop=Stop.ERROR, raw_status=safe_text(error)))
 
 
 def _warm_up(backend: FeasibilityBackend, time_limit: float) -> None:

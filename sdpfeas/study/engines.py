@@ -15,13 +15,13 @@ import psutil
 from sdpfeas.errors import OptionError, StudyError
 from sdpfeas.extras import extra
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial
-from sdpfeas.trials.workers import Seat, leave, run_shared
+from sdpfeas.trials.workers import WorkerSlot, close_shared_workers, run_shared
 
 # ------------------------------------------------------------
 # What an engine is: something that runs trials, several at a time.
 
 
-class Place(Protocol):
+class Slot(Protocol):
     """Somewhere one trial runs at a time."""
 
     def run(self, trial: Trial, stop: threading.Event) -> Run:
@@ -41,7 +41,7 @@ class Engine(ABC):
     jobs: int
 
     @abstractmethod
-    def seat(self) -> Place:
+    def open_slot(self) -> Slot:
         """A new place to run trials at, for one thread."""
 
     @abstractmethod
@@ -61,12 +61,12 @@ class LocalEngine(Engine):
             raise OptionError(f"jobs must be at least 1, got {jobs}")
         self.jobs = jobs
 
-    def seat(self) -> Seat:
-        """A new seat with a worker of its own."""
-        return Seat()
+    def open_slot(self) -> WorkerSlot:
+        """A new slot with a worker of its own."""
+        return WorkerSlot()
 
     def close(self) -> None:
-        """Nothing to do: seats end with the threads they serve."""
+        """Nothing to do: slots end with the threads they serve."""
 
 
 # ------------------------------------------------------------
@@ -91,16 +91,16 @@ class DaskEngine(Engine):
         threads = sum(self._client.nthreads().values())
         self.jobs = jobs or max(threads, 1)
 
-    def seat(self) -> _DaskSeat:
+    def open_slot(self) -> _DaskSlot:
         """A new place on the cluster."""
-        return _DaskSeat(self._client)
+        return _DaskSlot(self._client)
 
     def close(self) -> None:
         """Leave the cluster."""
         self._client.close()
 
 
-class _DaskSeat:
+class _DaskSlot:
     def __init__(self, client: Any) -> None:
         self._client = client
 
@@ -162,13 +162,13 @@ class JoblibEngine(Engine):
         self._config["n_jobs"] = self.jobs
         self._abandoned: list[_Call] = []
 
-    def seat(self) -> _JoblibSeat:
+    def open_slot(self) -> _JoblibSlot:
         """A new place on the backend."""
-        return _JoblibSeat(self._config, self._abandoned)
+        return _JoblibSlot(self._config, self._abandoned)
 
     def close(self) -> None:
         """End what runs beside this process; the backend's own workers end as joblib sees fit."""
-        leave()
+        close_shared_workers()
         if self._config["backend"] == "loky" and any(call.is_alive() for call in self._abandoned):
             from joblib.externals.loky import get_reusable_executor
 
@@ -176,7 +176,7 @@ class JoblibEngine(Engine):
             get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
 
-class _JoblibSeat:
+class _JoblibSlot:
     def __init__(self, config: dict[str, Any], abandoned: list[_Call]) -> None:
         self._config = config
         self._abandoned = abandoned

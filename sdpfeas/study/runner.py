@@ -20,7 +20,7 @@ import psutil
 from sdpfeas.errors import SdpfeasError, StudyError
 from sdpfeas.io.result_files import package_versions
 from sdpfeas.study.cells import Cell, Plan, Record, Retry
-from sdpfeas.study.engines import Engine, Place
+from sdpfeas.study.engines import Engine, Slot
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import Interrupted
 
@@ -72,8 +72,8 @@ class Runner:
         where = {**describe_environment(), "skipped": dict(self.plan.skipped)}
         self.store.begin_run(self.plan, command, where, again)
         done: list[str] = []
-        seats = min(self.engine.jobs, max(self.store.open_cells().get("pending", 0), 1))
-        serving = [_Activity(self._failing, self._serve, done) for _ in range(seats)]
+        slots = min(self.engine.jobs, max(self.store.open_cells().get("pending", 0), 1))
+        serving = [_Activity(self._failing, self._serve, done) for _ in range(slots)]
         pulse = _Activity(self._failing, self._beat)
         try:
             with _terminable():
@@ -102,7 +102,7 @@ class Runner:
     def _require_complete(self, because: list[BaseException]) -> None:
         """Look with fresh eyes: what this process has written may have gone to a file that is no more."""
         try:
-            self.store.require_place()
+            self.store.require_same_file()
             with Store(self.store.path, readonly=True) as seen:
                 missing = len(self._cells.keys() - seen.finished())
         except SdpfeasError as error:
@@ -125,7 +125,7 @@ class Runner:
             self._stop.set()
 
     def _serve(self, done: list[str]) -> None:
-        seat = self.engine.seat()
+        slot = self.engine.open_slot()
         warm_for = ""
         try:
             while not self._stop.is_set():
@@ -138,7 +138,7 @@ class Runner:
                     continue
                 warm_for = self._cells[key].solver.key
                 try:
-                    self._compute(self._cells[key], seat)
+                    self._compute(self._cells[key], slot)
                 except BaseException as error:
                     with suppress(StudyError):  # the first failure is the one to tell of
                         self.store.give_back(key)
@@ -147,13 +147,13 @@ class Runner:
                     raise
                 done.append(key)
         finally:
-            seat.close()
+            slot.close()
 
-    def _compute(self, cell: Cell[Any, Any], seat: Place) -> None:
+    def _compute(self, cell: Cell[Any, Any], slot: Slot) -> None:
         self.listener(cell, None)
-        record, evidence = self.plan.foregone(cell, self.store), None
+        record, evidence = self.plan.known_record(cell, self.store), None
         if record is None:
-            run = seat.run(self.plan.trial(cell), self._stop)
+            run = slot.run(self.plan.trial(cell), self._stop)
             record, evidence = self.plan.judge(cell, run, keep_evidence=self.keep_evidence)
         self.store.finish(cell.key, record, evidence)
         self.listener(cell, record)

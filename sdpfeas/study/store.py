@@ -22,10 +22,10 @@ from typing import Any
 
 import psutil
 
-from sdpfeas.errors import FileFormatError, OptionError, SdpfeasError, StudyError, in_words
+from sdpfeas.errors import FileFormatError, OptionError, SdpfeasError, StudyError, safe_text
 from sdpfeas.escaping import visible
 from sdpfeas.extras import extra
-from sdpfeas.files import require_place, writing
+from sdpfeas.files import require_writable, writing
 from sdpfeas.io.tables import csv_table
 from sdpfeas.notebook import Card
 from sdpfeas.study.cells import Plan, ProblemRow, Record, Retry, SolverRow
@@ -85,7 +85,7 @@ def _listed(counts: Counter[str]) -> str:
 # What the rows of a study database must hold: a damaged file must not pass for a study.
 
 #: What a database that is not whole may raise; its words may be no text either.
-DAMAGED = (sqlite3.Error, UnicodeDecodeError)
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
 def _is_text(value: Any) -> bool:
@@ -161,7 +161,7 @@ def checked(row: dict[str, Any]) -> dict[str, Any]:
 VERSION = 1
 
 #: Seconds after which a runner on another machine that gave no sign of life is taken for dead.
-SILENCE = 60.0
+LOST_RUNNER_SECONDS = 60.0
 
 #: Most characters of a text that are stored; logs and explanations are bounded where they are made.
 TEXT_LIMIT = 200_000
@@ -206,7 +206,7 @@ class Store(Shown):
         if readonly and not self.path.is_file():
             raise FileFormatError(f"{path}: no such study")
         if not readonly:
-            require_place(self.path)
+            require_writable(self.path)
         self._lock = threading.RLock()
         self.run_id: int | None = None
         try:
@@ -216,7 +216,7 @@ class Store(Shown):
             self._file = self.path.stat()
         except sqlite3.OperationalError as error:
             raise FileFormatError(f"{path}: cannot be opened as a study database: {error}") from None
-        except DAMAGED as error:
+        except DATABASE_ERRORS as error:
             raise FileFormatError(f"{path}: not a study database, or damaged: {error}") from None
 
     def _connect(self, readonly: bool) -> sqlite3.Connection:
@@ -277,10 +277,10 @@ class Store(Shown):
         """Say in words what the database, or the disk below it, has to complain about."""
         try:
             yield
-        except DAMAGED as error:
+        except DATABASE_ERRORS as error:
             raise StudyError(f"{self.path}: the database of the study fails: {error}") from error
 
-    def require_place(self) -> None:
+    def require_same_file(self) -> None:
         """Notice that the file was taken away: what is written to it then is seen by nobody."""
         with suppress(OSError):
             if os.path.samestat(self._file, self.path.stat()):
@@ -322,7 +322,7 @@ class Store(Shown):
                     born,
                     now,
                     now,
-                    in_words(command, TEXT_LIMIT),
+                    safe_text(command, TEXT_LIMIT),
                     json.dumps(plan.settings.plain()),
                     json.dumps(environment),
                 ),
@@ -405,7 +405,7 @@ class Store(Shown):
 
     def finish(self, key: str, record: Record, evidence: bytes | None = None) -> None:
         """Store what became of a cell this run had taken."""
-        self.require_place()
+        self.require_same_file()
         values = {name: _stored(value) for name, value in asdict(record).items()}
         columns = ", ".join(f"{name} = ?" for name in values)
         with self._transaction():
@@ -418,7 +418,7 @@ class Store(Shown):
 
     def heartbeat(self) -> None:
         """Say that this run is alive, and give back what dead ones had taken."""
-        self.require_place()
+        self.require_same_file()
         with self._transaction():
             self._db.execute("UPDATE runs SET seen = ? WHERE id = ?", (time.time(), self.run_id))
         self.release_dead()
@@ -546,14 +546,14 @@ def _stored(value: Any) -> Any:
     """A value as the database takes it."""
     if isinstance(value, Mapping):
         return json.dumps(dict(value), default=str)
-    return in_words(value, TEXT_LIMIT) if isinstance(value, str) else value
+    return safe_text(value, TEXT_LIMIT) if isinstance(value, str) else value
 
 
 def _alive(run: sqlite3.Row) -> bool:
     if run["finished"] is not None:
         return False
     if run["host"] != socket.gethostname():
-        return bool(time.time() - run["seen"] < SILENCE)
+        return bool(time.time() - run["seen"] < LOST_RUNNER_SECONDS)
     with suppress(psutil.Error):
         process = psutil.Process(run["pid"])
         # The same number may belong to another process by now; its birth tells.

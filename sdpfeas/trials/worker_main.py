@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 #: Bytes in front of a message that say how long it is.
-HEADER = 8
+LENGTH_BYTES = 8
 
 
 class _Plain(pickle.Pickler):
@@ -34,12 +34,12 @@ class _Plain(pickle.Pickler):
         return None
 
 
-def framed(message: object) -> bytes:
+def encode_message(message: object) -> bytes:
     """A message with its length in front."""
     stream = io.BytesIO()
     _Plain(stream, protocol=pickle.HIGHEST_PROTOCOL).dump(message)
     data = stream.getvalue()
-    return len(data).to_bytes(HEADER, "little") + data
+    return len(data).to_bytes(LENGTH_BYTES, "little") + data
 
 
 def _processor_time() -> float:
@@ -60,7 +60,7 @@ class _Clock:
         reset_peak_memory()
         with suppress(OSError):  # a stranger's code may have closed it
             os.write(1, self._mark)
-        self._replies.write(framed(("start", limit, facts)))
+        self._replies.write(encode_message(("start", limit, facts)))
         self._replies.flush()
         self._wall, self._cpu = time.perf_counter(), _processor_time()
 
@@ -71,19 +71,19 @@ class _Clock:
 
 def main(jobs: BinaryIO, replies: BinaryIO, mark: bytes) -> None:
     """Run trials until the pipe is closed."""
-    replies.write(framed(("up", os.getpid())))
+    replies.write(encode_message(("up", os.getpid())))
     replies.flush()
-    while head := jobs.read(HEADER):
+    while head := jobs.read(LENGTH_BYTES):
         target, payload = pickle.loads(jobs.read(int.from_bytes(head, "little")))
         clock = _Clock(replies, mark)
         try:
             module, _, name = target.partition(":")
             function = getattr(importlib.import_module(module), name)
             value = function(pickle.loads(payload), clock)
-            reply = framed(("done", value, *clock.spent()))
+            reply = encode_message(("done", value, *clock.spent()))
         except Exception as error:  # noqa: BLE001 - whatever ails a trial is its result
             errors = importlib.import_module("sdpfeas.errors")  # found only now that the path is set
-            reply = framed(("error", errors.in_words(error), *clock.spent()))
+            reply = encode_message(("error", errors.safe_text(error), *clock.spent()))
         _flush()
         replies.write(reply)
         replies.flush()

@@ -1,6 +1,6 @@
 """Places where trials run: each with a warm worker, some of them kept for whoever comes next.
 
-The shared seats serve threads that come and go: isolated solves of this process, and cells that somebody
+The shared slots serve threads that come and go: isolated solves of this process, and cells that somebody
 else's scheduler (Dask, joblib) runs in it. They stay warm between trials, and end soon after the last one:
 nobody tells when that is.
 """
@@ -23,10 +23,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sdpfeas.errors import SdpfeasError, in_words
+from sdpfeas.errors import SdpfeasError, safe_text
 from sdpfeas.trials import supervisor, worker_main
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial, thread_environment
-from sdpfeas.trials.worker_main import HEADER, framed
+from sdpfeas.trials.worker_main import LENGTH_BYTES, encode_message
 
 # ------------------------------------------------------------
 # A worker process seen from outside: time and memory are watched, and enforced.
@@ -80,13 +80,13 @@ class Log:
 
 
 #: Seconds between two looks at the memory of a worker, and of the worker with all it started.
-LOOK, LOOK_AROUND = 0.025, 0.25
+MEMORY_POLL_SECONDS, TREE_POLL_SECONDS = 0.025, 0.25
 
 #: A worker is replaced after so many trials.
-SERVICE_LIFE = 500
+TRIALS_PER_WORKER = 500
 
 #: How programs in Rust, such as Clarabel, end when the system refuses memory.
-REFUSED = re.compile(r"memory allocation of (\d+) bytes failed")
+ALLOCATION_FAILED = re.compile(r"memory allocation of (\d+) bytes failed")
 
 
 class Worker:
@@ -128,7 +128,7 @@ class Worker:
     @property
     def fit(self) -> bool:
         """Whether the worker can take another trial."""
-        return self._control >= 0 and self._process.poll() is None and self._served < SERVICE_LIFE
+        return self._control >= 0 and self._process.poll() is None and self._served < TRIALS_PER_WORKER
 
     def run(self, trial: Trial, stop: threading.Event | None = None) -> Run:
         """Run a trial under its limits; whatever goes wrong costs this worker, and this run, only.
@@ -157,7 +157,7 @@ class Worker:
         for fd in (self._jobs, self._replies, self._log):
             os.close(fd)
 
-    def epitaph(self) -> str:
+    def exit_description(self) -> str:
         """In words, how the process ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(2.0)
@@ -236,7 +236,7 @@ class _Watch:
         self._begin = time.monotonic()
         self._limit: float | None = trial.limits.setup
         self._looked = self._looked_around = self._begin
-        worker_main._outgoing = framed((trial.target, trial.payload))
+        worker_main._outgoing = encode_message((trial.target, trial.payload))
         worker_main._selector.register(worker_main._jobs, selectors.EVENT_WRITE)
 
     def follow(self) -> Run:
@@ -252,7 +252,7 @@ class _Watch:
                     self._read_log()
                     self._peak = max(self._peak, peak)
                     if kind == "error":
-                        return self.ended(End.ERROR, in_words(value))
+                        return self.ended(End.ERROR, safe_text(value))
                     return self.ended(End.DONE, "", value=value, wall_time=wall, cpu_time=cpu)
                 case _:
                     raise _Gone(End.CRASH, "the worker sent garbage")
@@ -260,7 +260,7 @@ class _Watch:
     def ended(self, end: End, detail: str, **more: Any) -> Run:
         """Sum up."""
         log = self._log.text()
-        refused = REFUSED.search(log)
+        refused = ALLOCATION_FAILED.search(log)
         if end is End.CRASH and refused is not None and int(refused[1]) > (self._limits.memory or 2**63):
             # Who asks the system for more than the limit at once is out of memory without ever holding it.
             end, detail = End.MEMORY, f"{detail}: {refused[0]}"
@@ -281,7 +281,7 @@ class _Watch:
                     raise _Gone(End.ERROR, f"the process took more than {self._limit:g} s to set up")
                 raise _Gone(End.TIMEOUT, f"killed after {self._limit:.4g} s")
             self._look_at_memory()
-            for key, _ in worker_main._selector.select(LOOK):
+            for key, _ in worker_main._selector.select(MEMORY_POLL_SECONDS):
                 if key.fd == worker_main._log:
                     self._read_log()
                 elif key.fd == worker_main._jobs:
@@ -289,7 +289,7 @@ class _Watch:
                 elif self._read():
                     message = self._take()  # whole messages may have come in with the end
                     if message is None:
-                        why = worker_main.epitaph()
+                        why = worker_main.exit_description()
                         self._read_log()
                         raise _Gone(End.CRASH, why)
                     return message
@@ -317,15 +317,15 @@ class _Watch:
 
     def _take(self) -> Any:
         buffer = self._worker._incoming
-        size = HEADER + int.from_bytes(buffer[:HEADER], "little")
-        if len(buffer) < max(size, HEADER + 1):
+        size = LENGTH_BYTES + int.from_bytes(buffer[:LENGTH_BYTES], "little")
+        if len(buffer) < max(size, LENGTH_BYTES + 1):
             return None
-        data = bytes(buffer[HEADER:size])
+        data = bytes(buffer[LENGTH_BYTES:size])
         del buffer[:size]
         try:
             return _PlainReader(io.BytesIO(data)).load()
         except Exception as error:  # noqa: BLE001 - what a stranger's code sends may not load here
-            raise _Gone(End.CRASH, f"the worker sent garbage: {in_words(error)}") from None
+            raise _Gone(End.CRASH, f"the worker sent garbage: {safe_text(error)}") from None
 
     def _read_log(self) -> None:
         """Read what there is."""
@@ -339,10 +339,10 @@ class _Watch:
 
     def _look_at_memory(self) -> None:
         now = time.monotonic()
-        if now - self._looked < LOOK:
+        if now - self._looked < MEMORY_POLL_SECONDS:
             return
         self._looked = now
-        around = now - self._looked_around > LOOK_AROUND
+        around = now - self._looked_around > TREE_POLL_SECONDS
         if around:
             self._looked_around = now
         used = self._worker.memory(around=around)
@@ -353,11 +353,11 @@ class _Watch:
             raise _Gone(End.MEMORY, f"killed with {sizes}")
 
 
-#: Seconds a shared seat stays warm without a trial.
-LINGER = 20.0
+#: Seconds a shared slot stays warm without a trial.
+IDLE_SECONDS = 20.0
 
 
-class Seat:
+class WorkerSlot:
     """A place where one trial runs at a time, with a warm worker for trials like the last one."""
 
     def __init__(self) -> None:
@@ -389,34 +389,34 @@ def _kind(trial: Trial) -> tuple[object, ...]:
 
 
 class _Shared:
-    """The seats of this process that are free."""
+    """The slots of this process that are free."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._free: list[tuple[float, Seat]] = []
+        self._free: list[tuple[float, WorkerSlot]] = []
         self._tidier: threading.Timer | None = None
 
-    def take(self, trial: Trial) -> Seat:
+    def take(self, trial: Trial) -> WorkerSlot:
         with self._lock:
-            warm = [k for k, (_, seat) in enumerate(self._free) if seat.serves(trial)]
-            return self._free.pop(warm[-1] if warm else 0)[1] if self._free else Seat()
+            warm = [k for k, (_, slot) in enumerate(self._free) if slot.serves(trial)]
+            return self._free.pop(warm[-1] if warm else 0)[1] if self._free else WorkerSlot()
 
-    def give_back(self, seat: Seat) -> None:
+    def give_back(self, slot: WorkerSlot) -> None:
         with self._lock:
-            self._free.append((time.monotonic(), seat))
-            self._wake(LINGER)
+            self._free.append((time.monotonic(), slot))
+            self._wake(IDLE_SECONDS)
 
     def tidy(self) -> None:
-        """End the seats that have been free for long."""
+        """End the slots that have been free for long."""
         with self._lock:
             self._tidier = None
             now = time.monotonic()
-            for since, seat in self._free:
-                if now - since >= LINGER:
-                    seat.close()
-            self._free = [entry for entry in self._free if now - entry[0] < LINGER]
+            for since, slot in self._free:
+                if now - since >= IDLE_SECONDS:
+                    slot.close()
+            self._free = [entry for entry in self._free if now - entry[0] < IDLE_SECONDS]
             if self._free:
-                self._wake(self._free[0][0] + LINGER - now)
+                self._wake(self._free[0][0] + IDLE_SECONDS - now)
 
     def _wake(self, seconds: float) -> None:
         if self._tidier is None:
@@ -426,8 +426,8 @@ class _Shared:
 
     def close(self) -> None:
         with self._lock:
-            for _, seat in self._free:
-                seat.close()
+            for _, slot in self._free:
+                slot.close()
             self._free.clear()
             if self._tidier is not None:
                 self._tidier.cancel()
@@ -439,24 +439,24 @@ _shared = _Shared()
 
 def run_once(trial: Trial) -> Run:
     """Run a trial in a process of its own."""
-    seat = Seat()
+    slot = WorkerSlot()
     try:
-        return seat.run(trial)
+        return slot.run(trial)
     finally:
-        seat.close()
+        slot.close()
 
 
 def run_shared(trial: Trial) -> Run:
-    """Run a trial in a shared seat of this process."""
-    seat = _shared.take(trial)
+    """Run a trial in a shared slot of this process."""
+    slot = _shared.take(trial)
     try:
-        return seat.run(trial)
+        return slot.run(trial)
     finally:
-        _shared.give_back(seat)
+        _shared.give_back(slot)
 
 
-def leave() -> None:
-    """End the shared seats of this process at once."""
+def close_shared_workers() -> None:
+    """End the shared slots of this process at once."""
     _shared.close()
 
 

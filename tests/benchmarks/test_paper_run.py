@@ -34,7 +34,7 @@ from sdpfeas.study.engines import LocalEngine
 from sdpfeas.study.runner import Runner
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial
-from sdpfeas.trials.workers import Seat
+from sdpfeas.trials.workers import WorkerSlot
 
 #: Databases written by version 0.1.0, as text.
 STORED = Path(__file__).parents[1] / "study" / "stored"
@@ -48,15 +48,15 @@ LIMITED = Settings(time_limit=60.0)
 
 
 @pytest.fixture(scope="module")
-def seat():
-    made = Seat()
+def slot():
+    made = WorkerSlot()
     yield made
     made.close()
 
 
-def ask(seat, experiment, settings=LIMITED, stop=None):
+def ask(slot, experiment, settings=LIMITED, stop=None):
     limits = replace(settings.limits, time=settings.time_limit)
-    return seat.run(Trial("benchmarks.paper.study:answer", pickle.dumps(experiment), limits), stop)
+    return slot.run(Trial("benchmarks.paper.study:answer", pickle.dumps(experiment), limits), stop)
 
 
 # ---------------------------------------------------------------- methods
@@ -129,46 +129,46 @@ def test_unknown_methods_are_refused():
 # ---------------------------------------------------------------- processes
 
 
-def test_a_seat_runs_what_this_process_would(seat):
-    got = ask(seat, Experiment("lda", IRIS, 0))
+def test_a_slot_runs_what_this_process_would(slot):
+    got = ask(slot, Experiment("lda", IRIS, 0))
     assert got.end is End.DONE
     assert got.value["error"] == run_experiment(Experiment("lda", IRIS, 0), IRIS.sample(0)).error
 
 
-def test_a_failing_method_costs_its_own_cell_only(seat):
-    got = ask(seat, Experiment("lda", Task("iris", components=9), 0))
+def test_a_failing_method_costs_its_own_cell_only(slot):
+    got = ask(slot, Experiment("lda", Task("iris", components=9), 0))
     assert got.end is End.ERROR
     assert "n_components" in got.detail
-    assert ask(seat, Experiment("lda", IRIS, 0)).end is End.DONE
+    assert ask(slot, Experiment("lda", IRIS, 0)).end is End.DONE
 
 
 @pytest.mark.slow
-def test_the_cap_is_enforced_from_outside_and_a_new_child_takes_over(seat):
+def test_the_cap_is_enforced_from_outside_and_a_new_child_takes_over(slot):
     slow = Experiment("lmnn", Task("digits"), 0)
     begin = time.monotonic()
-    got = ask(seat, slow, Settings(time_limit=0.2))
+    got = ask(slot, slow, Settings(time_limit=0.2))
     assert got.end is End.TIMEOUT
     assert got.value is None
     assert 0.2 <= got.wall_time < 5.0
     assert time.monotonic() - begin < 30.0
-    little = ask(seat, Experiment("lda", IRIS, 0), Settings(memory_limit=2**26))
+    little = ask(slot, Experiment("lda", IRIS, 0), Settings(memory_limit=2**26))
     assert little.end is End.MEMORY
     assert "the limit is 64 MiB" in little.detail
-    assert ask(seat, Experiment("lda", IRIS, 0)).end is End.DONE
+    assert ask(slot, Experiment("lda", IRIS, 0)).end is End.DONE
 
 
 @pytest.mark.slow
-def test_a_dying_child_is_a_crash_and_a_stop_is_heard(seat):
+def test_a_dying_child_is_a_crash_and_a_stop_is_heard(slot):
     slow = Experiment("lmnn", Task("digits"), 0)
-    ask(seat, Experiment("lda", IRIS, 0))
-    threading.Timer(1.0, os.kill, (seat._worker._pid, signal.SIGKILL)).start()
-    got = ask(seat, slow)
+    ask(slot, Experiment("lda", IRIS, 0))
+    threading.Timer(1.0, os.kill, (slot._worker._pid, signal.SIGKILL)).start()
+    got = ask(slot, slow)
     assert got.end is End.CRASH
     assert "SIGKILL" in got.detail
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
-        ask(seat, slow, stop=stop)
+        ask(slot, slow, stop=stop)
 
 
 # ---------------------------------------------------------------- studies
@@ -270,7 +270,7 @@ class Clock:
     def __init__(self):
         self.asked = []
 
-    def seat(self):
+    def open_slot(self):
         return self
 
     def run(self, trial, stop):

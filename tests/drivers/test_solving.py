@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 import sdpfeas as sf
-from sdpfeas.trials.workers import leave
+from sdpfeas.trials.workers import close_shared_workers
 
 PROBLEM = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [2.0])
 
@@ -132,7 +132,7 @@ def test_a_child_is_kept_for_our_own_backends() -> None:
     def children() -> set[int]:
         return {child.pid for child in psutil.Process().children(recursive=True)}
 
-    leave()
+    close_shared_workers()
     before = children()
     sf.solve(PROBLEM, "spectral-ipm", isolate=True)
     kept = children() - before
@@ -142,7 +142,7 @@ def test_a_child_is_kept_for_our_own_backends() -> None:
     assert result.verdict is sf.Verdict.FEASIBLE
     assert time.perf_counter() - begin < 1.0
     assert children() - before == kept
-    leave()
+    close_shared_workers()
     assert children() - before == set()
 
 

@@ -231,7 +231,7 @@ class Instant(Engine):
     def __init__(self, cells: int = 1000) -> None:
         self.cells = cells
 
-    def seat(self) -> Instant:
+    def open_slot(self) -> Instant:
         return self
 
     def run(self, *_: Any) -> Run:

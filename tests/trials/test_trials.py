@@ -18,7 +18,7 @@ import pytest
 
 from sdpfeas.trials import workers
 from sdpfeas.trials.trial import End, Interrupted, Limits, Trial
-from sdpfeas.trials.workers import LOG_HEAD, LOG_TAIL, Log, Seat, leave, run_shared
+from sdpfeas.trials.workers import LOG_HEAD, LOG_TAIL, Log, WorkerSlot, close_shared_workers, run_shared
 
 TESTS = Path(__file__).parents[1]
 
@@ -28,8 +28,8 @@ def trial(name: str, payload: Any = None, **limits: Any) -> Trial:
 
 
 @pytest.fixture(scope="module")
-def seat() -> Iterator[Seat]:
-    made = Seat()
+def slot() -> Iterator[WorkerSlot]:
+    made = WorkerSlot()
     yield made
     made.close()
 
@@ -56,77 +56,77 @@ def eventually(good: Callable[[], bool], seconds: float = 20.0) -> bool:
 # ---------------------------------------------------------------- answers
 
 
-def test_an_answer_comes_back(seat: Seat) -> None:
+def test_an_answer_comes_back(slot: WorkerSlot) -> None:
     big = os.urandom(3_000_000)  # more than fits into a pipe
-    run = seat.run(trial("echo", big))
+    run = slot.run(trial("echo", big))
     assert (run.end, run.facts, run.detail) == (End.DONE, {"unit": 0.5}, "")
     assert run.value == big
-    assert seat.run(trial("threads")).value == "11"
+    assert slot.run(trial("threads")).value == "11"
 
 
-def test_processor_time_of_programs_counts(seat: Seat) -> None:
+def test_processor_time_of_programs_counts(slot: WorkerSlot) -> None:
     """A solver may be a program of its own; what it computes is not free."""
-    run = seat.run(trial("let_work", 4_000_000))
+    run = slot.run(trial("let_work", 4_000_000))
     assert run.cpu_time is not None
     assert run.cpu_time > 0.03
 
 
-def test_a_worker_serves_trials_of_a_kind(seat: Seat) -> None:
-    first = seat.run(trial("whoami")).value
-    assert seat.run(trial("whoami")).value == first
-    assert seat.run(trial("whoami", threads=2)).value != first
+def test_a_worker_serves_trials_of_a_kind(slot: WorkerSlot) -> None:
+    first = slot.run(trial("whoami")).value
+    assert slot.run(trial("whoami")).value == first
+    assert slot.run(trial("whoami", threads=2)).value != first
 
 
-def test_what_is_printed_before_the_clock_starts_is_not_in_the_log(seat: Seat) -> None:
-    assert seat.run(trial("talk", ["one", "two"])).log == "the end\n"
-    assert seat.run(trial("talk", [])).log == "the end\n"
+def test_what_is_printed_before_the_clock_starts_is_not_in_the_log(slot: WorkerSlot) -> None:
+    assert slot.run(trial("talk", ["one", "two"])).log == "the end\n"
+    assert slot.run(trial("talk", [])).log == "the end\n"
 
 
 # ---------------------------------------------------------------- limits
 
 
-def test_time_and_memory_are_enforced(seat: Seat) -> None:
-    run = seat.run(trial("sleep", 60, time=0.3))
+def test_time_and_memory_are_enforced(slot: WorkerSlot) -> None:
+    run = slot.run(trial("sleep", 60, time=0.3))
     assert (run.end, run.facts, run.detail) == (End.TIMEOUT, {"unit": 0.5}, "killed after 0.3 s")
     assert 0.3 <= run.wall_time < 5.0
-    run = seat.run(trial("hoard", 400_000_000, time=30.0, memory=200_000_000))
+    run = slot.run(trial("hoard", 400_000_000, time=30.0, memory=200_000_000))
     assert run.end is End.MEMORY
     assert run.peak_memory > 200_000_000
     assert run.wall_time < 20.0
-    run = seat.run(trial("sleep_first", 60, setup=0.5))
+    run = slot.run(trial("sleep_first", 60, setup=0.5))
     assert (run.end, run.facts) == (End.ERROR, None)
     assert "more than 0.5 s to set up" in run.detail
-    assert seat.run(trial("echo", 1)).value == 1
+    assert slot.run(trial("echo", 1)).value == 1
 
 
-def test_asking_for_too_much_is_out_of_memory(seat: Seat) -> None:
-    assert seat.run(trial("refuse", 2**33, memory=2**30)).end is End.MEMORY
-    assert seat.run(trial("refuse", 2**20, memory=2**30)).end is End.CRASH
+def test_asking_for_too_much_is_out_of_memory(slot: WorkerSlot) -> None:
+    assert slot.run(trial("refuse", 2**33, memory=2**30)).end is End.MEMORY
+    assert slot.run(trial("refuse", 2**20, memory=2**30)).end is End.CRASH
 
 
-def test_a_crash_says_why(seat: Seat) -> None:
-    run = seat.run(trial("die", 3))
+def test_a_crash_says_why(slot: WorkerSlot) -> None:
+    run = slot.run(trial("die", 3))
     assert (run.end, run.detail) == (End.CRASH, "the process ended with exit code 3")
     for how in (signal.SIGSEGV, signal.SIGKILL):
-        run = seat.run(trial("die", -how))
+        run = slot.run(trial("die", -how))
         assert (run.end, run.detail) == (End.CRASH, f"the process died of {how.name}")
 
 
-def test_an_exception_costs_one_trial(seat: Seat) -> None:
-    before = seat.run(trial("fail", "no such luck"))
+def test_an_exception_costs_one_trial(slot: WorkerSlot) -> None:
+    before = slot.run(trial("fail", "no such luck"))
     assert (before.end, before.detail) == (End.ERROR, "ValueError: no such luck")
-    assert "lambda" in seat.run(trial("odd")).detail
-    run = seat.run(trial("nosuch"))
+    assert "lambda" in slot.run(trial("odd")).detail
+    run = slot.run(trial("nosuch"))
     assert (run.end, run.facts) == (End.ERROR, None)
     assert "nosuch" in run.detail
-    assert seat.run(trial("echo", 1)).value == 1
+    assert slot.run(trial("echo", 1)).value == 1
 
 
-def test_a_stop_is_heard(seat: Seat) -> None:
+def test_a_stop_is_heard(slot: WorkerSlot) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
-        seat.run(trial("sleep", 60, time=60), stop)
+        slot.run(trial("sleep", 60, time=60), stop)
 
 
 # ---------------------------------------------------------------- nobody escapes
@@ -135,21 +135,21 @@ def test_a_stop_is_heard(seat: Seat) -> None:
 @pytest.mark.parametrize(("then", "end"), [("sleep", End.TIMEOUT), ("die", End.CRASH), ("end", End.DONE)])
 def test_no_descendant_outlives_its_worker(tmp_path: Path, then: str, end: End) -> None:
     path = tmp_path / "pids"
-    seat = Seat()
-    run = seat.run(trial("orphans", (str(path), 3, 0, then), time=3.0))
+    slot = WorkerSlot()
+    run = slot.run(trial("orphans", (str(path), 3, 0, then), time=3.0))
     assert run.end is end
     pids = [int(word) for word in path.read_text().split()]
     assert len(pids) == 3
-    seat.close()
+    slot.close()
     assert alive(pids) == []
 
 
 def test_memory_of_orphans_counts(tmp_path: Path) -> None:
-    seat = Seat()
-    run = seat.run(
+    slot = WorkerSlot()
+    run = slot.run(
         trial("orphans", (str(tmp_path / "pids"), 2, 150_000_000, "sleep"), time=30.0, memory=250_000_000)
     )
-    seat.close()
+    slot.close()
     assert run.end is End.MEMORY
     assert run.wall_time < 20.0
 
@@ -157,10 +157,10 @@ def test_memory_of_orphans_counts(tmp_path: Path) -> None:
 RUNNER = """
 import pickle, sys
 sys.path.insert(0, sys.argv[1])
-from sdpfeas.trials.workers import Seat
+from sdpfeas.trials.workers import WorkerSlot
 from sdpfeas.trials.trial import Limits, Trial
 payload = pickle.dumps((sys.argv[2], 2, 0, "sleep"))
-Seat().run(Trial("trial_targets:orphans", payload, Limits(time=60)))
+WorkerSlot().run(Trial("trial_targets:orphans", payload, Limits(time=60)))
 """
 
 
@@ -184,14 +184,14 @@ def test_no_descendant_outlives_its_runner(tmp_path: Path, how: signal.Signals) 
     assert eventually(lambda: not alive(everybody))
 
 
-def test_a_killed_reaper_takes_the_worker_along(seat: Seat) -> None:
-    worker = seat.run(trial("whoami")).value
+def test_a_killed_reaper_takes_the_worker_along(slot: WorkerSlot) -> None:
+    worker = slot.run(trial("whoami")).value
     (reaper,) = (
         child for child in psutil.Process().children() if worker in [c.pid for c in child.children()]
     )
     reaper.kill()
     assert eventually(lambda: not alive([worker]))
-    assert seat.run(trial("echo", 1)).value == 1
+    assert slot.run(trial("echo", 1)).value == 1
 
 
 # ---------------------------------------------------------------- where modules come from
@@ -201,21 +201,21 @@ def test_the_current_folder_comes_last(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("numpy", "json", "only_here_xyz"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('{name}')\n")
     monkeypatch.chdir(tmp_path)
-    seat = Seat()
-    run = seat.run(trial("modules", ["json", "numpy", "sdpfeas"]))
+    slot = WorkerSlot()
+    run = slot.run(trial("modules", ["json", "numpy", "sdpfeas"]))
     assert run.end is End.DONE, run.detail
     assert not [path for path in run.value if path.startswith(str(tmp_path))]
     assert not (tmp_path / "ran").exists()
-    assert "only_here_xyz" in seat.run(trial("modules", ["only_here_xyz"])).detail
-    seat.close()
+    assert "only_here_xyz" in slot.run(trial("modules", ["only_here_xyz"])).detail
+    slot.close()
     # As in a session that imports from there: found, but nothing else is.
     monkeypatch.setattr(sys, "path", ["", *sys.path])
-    run = seat.run(trial("modules", ["numpy", "only_here_xyz"]))
+    run = slot.run(trial("modules", ["numpy", "only_here_xyz"]))
     assert [path.startswith(str(tmp_path)) for path in run.value] == [False, True]
-    seat.close()
+    slot.close()
 
 
-# ---------------------------------------------------------------- shared seats
+# ---------------------------------------------------------------- shared workers
 
 
 def test_the_library_can_be_imported_where_processes_cannot_be_copied() -> None:
@@ -223,18 +223,18 @@ def test_the_library_can_be_imported_where_processes_cannot_be_copied() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_shared_seats_end_soon_after_the_last_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "LINGER", 0.5)
+def test_shared_workers_end_soon_after_the_last_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "IDLE_SECONDS", 0.5)
     first = run_shared(trial("whoami")).value
     assert run_shared(trial("whoami")).value == first
     assert eventually(lambda: not alive([first]))
     second = run_shared(trial("whoami")).value
     assert second != first
-    leave()
+    close_shared_workers()
     assert not alive([second])
 
 
-def test_a_copy_of_this_process_has_seats_of_its_own() -> None:
+def test_a_copy_of_this_process_has_workers_of_its_own() -> None:
     first = run_shared(trial("whoami")).value
     ours, theirs = os.pipe()
     copy = os.fork()
@@ -246,7 +246,7 @@ def test_a_copy_of_this_process_has_seats_of_its_own() -> None:
     assert other != first
     assert run_shared(trial("whoami")).value == first
     assert eventually(lambda: not alive([other]))
-    leave()
+    close_shared_workers()
 
 
 # ---------------------------------------------------------------- logs

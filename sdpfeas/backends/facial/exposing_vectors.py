@@ -25,11 +25,11 @@ from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.integer_matrices import (
     as_floats,
     identity,
-    in_words,
     integral,
     kernel,
     need_integers,
     product,
+    safe_text,
     saturated,
     short_rows,
     solution,
@@ -223,7 +223,7 @@ def make_table(faces: Faces) -> Table:
 
 def _beside(tables: list[Any]) -> Any:
     """Tables side by side: sparse if all are, or can be."""
-    short = [table if is_sparse(table) else in_words(table) for table in tables]
+    short = [table if is_sparse(table) else safe_text(table) for table in tables]
     if all(table is not None for table in short) and any(map(is_sparse, short)):
         return sp.csr_array(sp.hstack(short, format="csr"))
     return np.concatenate([table.toarray() if is_sparse(table) else table for table in tables], axis=1)

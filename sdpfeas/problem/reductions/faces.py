@@ -24,12 +24,12 @@ from sdpfeas.numerics.integer_matrices import (
     EXACT_FLOAT,
     as_floats,
     identity,
-    in_words,
     independent_rows,
     integral,
     need_integers,
     product,
     row_divisors,
+    safe_text,
 )
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -228,7 +228,7 @@ class Faces:
         basis, words = self.bases[b], self.rows.words[b]
         if words is not None and (basis is None or basis.ndim == 1):
             return words if basis is None else sp.csr_array(words[:, basis])
-        short = None if words is None or basis is None else in_words(basis)
+        short = None if words is None or basis is None else safe_text(basis)
         found = None if short is None else congruences(words, short)
         if found is not None:
             return found
@@ -426,7 +426,7 @@ def _needed(table: np.ndarray, faces: Faces) -> list[int]:
     equal = _equalities(faces)
     known = table[equal]
     right = np.array([faces.lower[i] for i in equal], dtype=object)
-    short = in_words(right)
+    short = safe_text(right)
     known = np.column_stack([known, right if short is None else short])
     kept = {equal[k] for k in independent_rows(known)} if equal else set()
     for i in set(range(len(table))) - set(equal):

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.files import require_room
+from sdpfeas.files import require_within_limit
 from sdpfeas.numerics.exact_floats import add_up
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI, require_no_lmis
@@ -92,7 +92,7 @@ class SdpaData:
 
     def _require_room(self) -> None:
         used = np.unique(self.block[self.matrix > 0]).size
-        require_room(used * (self.c.size + 1), "rows times blocks", each=BLOCK_ROW_ROOM)
+        require_within_limit(used * (self.c.size + 1), "rows times blocks", each=BLOCK_ROW_ROOM)
 
     def primal(self) -> FeasibilityProblem:
         """Find Y with ``<F_i, Y> = c_i``."""
@@ -121,7 +121,9 @@ class SdpaData:
     def lmi(self) -> FeasibilityProblem:
         """Find x with ``sum_k x_k F_k - F_0`` positive semidefinite, block by block."""
         self._require_room()
-        require_room(sum(block.entries for block in self.sets()), "entries of matrices", each=ROW_ROOM)
+        require_within_limit(
+            sum(block.entries for block in self.sets()), "entries of matrices", each=ROW_ROOM
+        )
         lmis = []
         for b, (block, entries) in enumerate(self._by_block()):
             index = entries[self.matrix[entries] == 0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sdpfeas.cards.toml import parse_toml
-from sdpfeas.escaping import in_markdown
+from sdpfeas.escaping import escape_markdown
 from sdpfeas.files import writing
 from sdpfeas.io.tables import markdown_table
 from sdpfeas.study.board.board_data import BoardData, Standing
@@ -103,7 +103,7 @@ def _problem_page(board: BoardData, problem: str, evidence: bool) -> str:
 
 def _markdown(board: BoardData) -> str:
     """The board as Markdown text: sentences, standings, sets, sizes, lies by solver, times."""
-    out = [f"- {line}" for line in board.headlines(lambda name: f"`{in_markdown(name)}`")]
+    out = [f"- {line}" for line in board.headlines(lambda name: f"`{escape_markdown(name)}`")]
     out += ["", "## Standings", "", *_standings(board)]
     out += ["", "## By set", "", *_grouped(board, board.by_set, PROBLEM_SETS)]
     out += ["", "## By size", "", *_grouped(board, board.by_size, {})]
@@ -117,7 +117,7 @@ def _standings(board: BoardData) -> list[str]:
     versions = {row["name"]: row["version"] for row in board.data.solver_rows}
     words = ("right", "lied", "undecided", "open", "proved")
     rows = [
-        [in_markdown(name), in_markdown(versions[name]), *(str(count[word]) for word in words)]
+        [escape_markdown(name), escape_markdown(versions[name]), *(str(count[word]) for word in words)]
         for name, count in board.overall.items()
     ]
     return markdown_table(["solver", "version", *words], rows)
@@ -126,10 +126,10 @@ def _standings(board: BoardData) -> list[str]:
 def _grouped(
     board: BoardData, groups: Mapping[str, Mapping[str, Counter[str]]], names: Mapping[str, str]
 ) -> list[str]:
-    head = ["right / lied / of", *map(in_markdown, board.data.solvers)]
+    head = ["right / lied / of", *map(escape_markdown, board.data.solvers)]
     rows = [
         [
-            in_markdown(names.get(group, group)),
+            escape_markdown(names.get(group, group)),
             *(
                 f"{row[solver]['right']} / {row[solver]['lied']} / {row[solver]['cells']}"
                 for solver in board.data.solvers
@@ -146,7 +146,7 @@ def _lies(board: BoardData) -> list[str]:
         for cell in board.data.cells
         if cell["standing"] is Standing.lied
     )
-    rows = [[*map(in_markdown, key), str(number)] for key, number in sorted(told.items())]
+    rows = [[*map(escape_markdown, key), str(number)] for key, number in sorted(told.items())]
     return markdown_table(["solver", "it said", "proved", "set", "times"], rows)
 
 
@@ -157,7 +157,7 @@ def _times(board: BoardData) -> list[str]:
         "an answer without a proof of its own costs the time limit."
     )
     rows = [
-        [in_markdown(solver), f"{solved} of {best.instances}", format_time(mean.value)]
+        [escape_markdown(solver), f"{solved} of {best.instances}", format_time(mean.value)]
         for solver, solved, mean in best.ranking
     ]
     return [lead, "", *markdown_table(["solver", "proved", "mean"], rows)]

@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sdpfeas.escaping import in_figure
+from sdpfeas.escaping import escape_figure
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
 from sdpfeas.study.cells import Clock
@@ -362,7 +362,7 @@ def _figure(chart: Chart) -> Any:
             axes.plot(*zip(*series.line, strict=True), **style | {"marker": "", "drawstyle": stairs})
         if series.dots:
             axes.plot([d.x for d in series.dots], [d.y for d in series.dots], **style | {"linestyle": "none"})
-        label = in_figure(series.name) + (f": {series.note}" if series.note else "")
+        label = escape_figure(series.name) + (f": {series.note}" if series.note else "")
         axes.plot([], [], label=label, **style)
     for axis, side in ((chart.x, "x"), (chart.y, "y")):
         values, labels = zip(*axis.ticks(), strict=True)
@@ -370,7 +370,7 @@ def _figure(chart: Chart) -> Any:
         axes.set(**scale, **{f"{side}label": axis.label})
         getattr(axes, f"set_{side}ticks")(values, labels)
     axes.minorticks_off()
-    axes.set_title(in_figure(chart.heading))
+    axes.set_title(escape_figure(chart.heading))
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     if chart.series:

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from sdpfeas import __version__
-from sdpfeas.escaping import in_html, in_markdown, visible
+from sdpfeas.escaping import escape_html, escape_markdown, visible
 from sdpfeas.io.tables import markdown_table
 from sdpfeas.study.cells import Clock
 from sdpfeas.study.report import charts
@@ -74,7 +74,7 @@ def html_sentences(headlines: Callable[[Callable[[str], str]], list[str]]) -> li
     """A summary with its names escaped and in bold; the rest of its sentences is text of our own."""
     from markupsafe import Markup
 
-    return [Markup(line) for line in headlines(lambda name: f"<strong>{in_html(name)}</strong>")]
+    return [Markup(line) for line in headlines(lambda name: f"<strong>{escape_html(name)}</strong>")]
 
 
 @cache
@@ -94,7 +94,7 @@ def _environment() -> Environment:
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     environment.filters |= {
         "cut": _cut,
-        "lines": lambda text: Markup(in_html(text.strip(), lines=True)),
+        "lines": lambda text: Markup(escape_html(text.strip(), lines=True)),
         "short": lambda text: text if len(text) <= STATUS_LENGTH else f"{text[: STATUS_LENGTH - 1]}…",
         "time": format_time,
     }
@@ -189,17 +189,17 @@ def render_markdown(store: Store, clock: Clock = Clock.wall) -> str:
     """The report as Markdown text; ``clock`` is the time that counts."""
     data = StudyData(store, clock)
     out = ["# Comparison of solvers", ""]
-    out += [f"- {line}" for line in headlines(data, lambda name: f"**{in_markdown(name)}**")]
+    out += [f"- {line}" for line in headlines(data, lambda name: f"**{escape_markdown(name)}**")]
     out += ["", "## Ranking", "", *_ranking(data), "", "## Verdicts", "", *_verdicts(data)]
     if data.scalings:
         lead = "Exponent of the fitted power law, with its 95 % confidence interval."
         out += ["", "## Scaling", "", lead]
     for scaling in data.scalings:
         rows = [
-            [in_markdown(solver), f"{fit.slope:.2f} ({fit.slope_low:.2f} to {fit.slope_high:.2f})"]
+            [escape_markdown(solver), f"{fit.slope:.2f} ({fit.slope_low:.2f} to {fit.slope_high:.2f})"]
             for solver, fit in scaling.fits.items()
         ]
-        out += ["", *markdown_table([in_markdown(scaling.name), "exponent"], rows)]
+        out += ["", *markdown_table([escape_markdown(scaling.name), "exponent"], rows)]
     return "\n".join(out) + "\n"
 
 
@@ -212,7 +212,7 @@ def _ranking(data: StudyData) -> list[str]:
     )
     rows = [
         [
-            in_markdown(solver),
+            escape_markdown(solver),
             f"{solved} of {best.instances}",
             format_time(mean.value),
             str(mean.charged),
@@ -225,10 +225,13 @@ def _ranking(data: StudyData) -> list[str]:
 
 def _verdicts(data: StudyData) -> list[str]:
     rows = [
-        [in_markdown(problem), *(_matrix_text(data.matrix[problem].get(solver)) for solver in data.solvers)]
+        [
+            escape_markdown(problem),
+            *(_matrix_text(data.matrix[problem].get(solver)) for solver in data.solvers),
+        ]
         for problem in data.problems
     ]
-    table = markdown_table(["problem", *map(in_markdown, data.solvers)], rows, numbers=False)
+    table = markdown_table(["problem", *map(escape_markdown, data.solvers)], rows, numbers=False)
     notes = []
     if data.unasked_instances:
         notes.append("∅ no solver asked: the family's own bounds closed the bracket")
@@ -245,7 +248,7 @@ def _matrix_text(cell: MatrixCell | None) -> str:
     if cell is None:
         return ""
     several = len(cell.verdicts) > 1
-    parts = [in_markdown(word) + f" ×{count}" * several for word, count in cell.verdicts.items()]
+    parts = [escape_markdown(word) + f" ×{count}" * several for word, count in cell.verdicts.items()]
     told = {"∅": cell.unasked, "‡": cell.lies, "†": cell.unproven, "⚡": cell.conflict}
     marks = "".join(mark for mark, holds in told.items() if holds)
     return f"{', '.join(parts)}{marks} {format_time(cell.time)}"
