@@ -65,9 +65,7 @@ NO_EXAMPLE = {
     "ALL_SETS",
     "CONES",
     "BlockSet",
-    "Family",
     "FloatArray",
-    "ParametricFamily",
     "Point",
     "SdpaSide",
 }

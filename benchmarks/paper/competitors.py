@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 
 import sdpfeas as sf
 from sdpfeas.estimators.projection import LinearProjection, check_components, principal_axes
-from sdpfeas.estimators.projection_refinement import ROUNDING, Criterion
+from sdpfeas.estimators.projection_refinement import ZERO_SCATTER_SHARE, RatioObjective
 from sdpfeas.families.class_scatter import ClassScatter
 
 # Internals: the base class and class scatters of our own estimator, so that all methods see the same data;
@@ -379,10 +379,10 @@ class ZhangSDP(LinearProjection):
             raise sf.BackendError(f"backend {backend.name!r} takes no objective")
         powers = classes.feature_powers() if r == 1 else np.ones(classes.k)
         Z = self._dinkelbach(_DinkelbachStep(classes.stretched(powers), r, backend))
-        criterion = Criterion(classes, ROUNDING if math.isinf(self.delta_) else 0.0)
+        objective = RatioObjective(classes, ZERO_SCATTER_SHARE if math.isinf(self.delta_) else 0.0)
         _, vec = eigh(Z * powers[:, None] * powers)
         A = vec[:, ::-1][:, :r]
-        self.ratio_ = criterion.ratio(A)
+        self.ratio_ = objective.value(A)
         self.components_ = principal_axes(classes.basis @ A, samples - self.mean_).T
         return self
 
@@ -563,11 +563,11 @@ class ZhangSOCP(LinearProjection):
     def fit(self, X: ArrayLike, y: ArrayLike) -> ZhangSOCP:
         """Find the projection."""
         samples, index = self.checked_samples(X, y)
-        criterion = Criterion(ClassScatter.from_samples(samples, index, scatter=self.scatter))
-        r = check_components(self.n_components, min(self.classes_.size - 1, criterion.k), criterion.k)
-        W = criterion.discriminant(r)
-        step = _ColumnStep(criterion)
-        self.ratio_ = criterion.ratio(W)
+        objective = RatioObjective(ClassScatter.from_samples(samples, index, scatter=self.scatter))
+        r = check_components(self.n_components, min(self.classes_.size - 1, objective.k), objective.k)
+        W = objective.initial_projection(r)
+        step = _ColumnStep(objective)
+        self.ratio_ = objective.value(W)
         self.ratios_, self.n_iter_ = [self.ratio_], 0
         while self.n_iter_ < self.max_iter:
             before = self.ratio_
@@ -579,19 +579,19 @@ class ZhangSOCP(LinearProjection):
                 break
         else:
             warnings.warn(f"no convergence in {self.max_iter} sweeps", ConvergenceWarning, stacklevel=2)
-        self.components_ = principal_axes(criterion.basis @ W, samples - self.mean_).T
+        self.components_ = principal_axes(objective.basis @ W, samples - self.mean_).T
         return self
 
 
 class _ColumnStep:
     """The SOCP of one step, in the variables ``(w, least, most)``."""
 
-    def __init__(self, criterion: Criterion) -> None:
-        self._criterion = criterion
-        self._differences = criterion.differences()
-        k = criterion.k
+    def __init__(self, objective: RatioObjective) -> None:
+        self._objective = objective
+        self._differences = objective.differences()
+        k = objective.k
         self._ball = sp.csc_array(-np.eye(k + 1, k + 2, k=-1))  # (1, w) in the second-order cone
-        self._within = sp.vstack([_quadratic_cone(f) for f in criterion.factors], format="csc")
+        self._within = sp.vstack([_quadratic_cone(f) for f in objective.factors], format="csc")
 
     def improve(self, W: FloatArray, column: int, ratio: float) -> tuple[FloatArray, float]:
         """Replace a column if that increases the ratio; returns the columns and their ratio."""
@@ -609,7 +609,7 @@ class _ColumnStep:
                     continue
                 trial = np.array(W)
                 trial[:, column] = w / size
-                value = self._criterion.ratio(trial)
+                value = self._objective.value(trial)
                 if value > ratio:
                     best, ratio = trial, value
         return best, ratio
@@ -617,8 +617,8 @@ class _ColumnStep:
     def _solve(self, others: FloatArray, w: FloatArray, delta: float) -> FloatArray | None:
         import clarabel
 
-        k, pairs = self._criterion.k, self._differences.shape[0]
-        fixed_means, fixed_scatters = self._criterion.values(others)
+        k, pairs = self._objective.k, self._differences.shape[0]
+        fixed_means, fixed_scatters = self._objective.values(others)
         along = self._differences @ w
         # least - 2 (d'w0) d'w <= squared distance in the other columns - (d'w0)²
         means = np.hstack(
@@ -628,7 +628,7 @@ class _ColumnStep:
         rhs = [np.zeros(others.shape[1]), fixed_means - along**2, np.eye(k + 1)[0]]
         cones: list[Any] = [clarabel.ZeroConeT(others.shape[1])] if others.shape[1] else []
         cones += [clarabel.NonnegativeConeT(pairs), clarabel.SecondOrderConeT(k + 1)]
-        for f, fixed in zip(self._criterion.factors, fixed_scatters, strict=True):
+        for f, fixed in zip(self._objective.factors, fixed_scatters, strict=True):
             rhs.append(np.concatenate([[1.0 - fixed, -1.0 - fixed], np.zeros(f.shape[0])]))
             cones.append(clarabel.SecondOrderConeT(f.shape[0] + 2))
         A = sp.vstack([sp.csc_array(orthogonal), sp.csc_array(means), self._ball, self._within], format="csc")

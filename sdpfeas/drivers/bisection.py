@@ -537,7 +537,7 @@ def solve_on_subspaces(search: Search, subspaces: SubspaceRestriction, delta: fl
     bracket, iterations = search.bracket, 0
     claim = Claim(stop=Stop.STALLED)
     with suppress(np.linalg.LinAlgError):
-        basis = subspaces.first() if subspaces.basis is None else subspaces.basis
+        basis = subspaces.initial_basis() if subspaces.basis is None else subspaces.basis
         known_gap = 1.0 if delta is None else min(bracket.gap, 1.0)
         least_gap, stalled, proof_gap = np.inf, 0, PROOF_GAP_SHARE * bracket.tol
         for _ in range(MAX_ROUNDS):
@@ -548,7 +548,7 @@ def solve_on_subspaces(search: Search, subspaces: SubspaceRestriction, delta: fl
             if inner.point is None or inner.certificate is None:
                 break
             matrix = subspaces.matrix(inner.point)
-            attained, upper, directions = subspaces.ahead(inner.certificate, basis, matrix)
+            attained, upper, directions = subspaces.expansion(inner.certificate, basis, matrix)
             gap = relative_gap(attained, upper)
             beside = delta is not None and not attained < delta < upper
             decided = beside and gap >= STALLED_GAP_RATIO * least_gap
@@ -567,7 +567,7 @@ def solve_on_subspaces(search: Search, subspaces: SubspaceRestriction, delta: fl
             known_gap = gap if delta is None else min(gap, STALLED_GAP_RATIO * known_gap)
             if stalled == STALL_ROUNDS or not np.isfinite(gap) or search.deadline.expired:
                 break
-            basis = subspaces.grown(basis, matrix, directions)
+            basis = subspaces.expanded(basis, matrix, directions)
     return replace(claim, iterations=iterations)
 
 
@@ -582,7 +582,7 @@ def _solve_on_subspace(
     assert subspaces.basis is not None
     if delta is not None:
         target_gap /= GAP_PER_MARGIN
-        problem = subspaces.question(subspaces.basis, delta)
+        problem = subspaces.problem_at(subspaces.basis, delta)
         return dispatch(search.backend, problem, _margin_inquiry(search, problem, close_enough))
     program = subspaces.program(subspaces.basis)
     inquiry = _margin_inquiry(search, program.problem, close_enough)

@@ -13,25 +13,25 @@ from sdpfeas.estimators.projection_refinement import MinVarianceObjective, refin
 from sdpfeas.families.projection_problems import Aim, Centring, GroupCovariances
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 
-#: Number of new features where none is asked for.
-USUAL = 2
+#: Default number of new features.
+DEFAULT_COMPONENTS = 2
 
 
 class FairPCA(ProvenProjection):
-    """Project such that even the group that loses most keeps much of its variance.
+    """Fair principal component analysis: maximise the variance preserved in the worst group.
 
-    With ``S_g`` the covariance matrix of group g and ``W`` orthonormal, ``aim="variance"`` maximises the
-    least ``tr(W'S_g W)``, and ``aim="loss"`` minimises the largest loss, the variance that the best
-    projection of that size for the group alone would keep less the variance kept (Samadi, Tantipongpipat,
-    Morgenstern, Singh and Vempala, NeurIPS 2018; Tantipongpipat, Samadi, Singh, Morgenstern and Vempala,
-    NeurIPS 2019). Solved by its semidefinite relaxation over the Fantope, whose optimal value ``delta*``
-    comes with proven bounds: no ``W`` attains more than ``delta_bounds_[1]``. With two groups the relaxation
-    is tight.
+    With ``S_g`` the covariance matrix of group g and ``W`` orthonormal, ``aim="variance"`` maximises
+    ``min_g tr(W'S_g W)``. ``aim="loss"`` minimises the largest loss, that is, the variance that the best
+    projection for the group alone would preserve minus ``tr(W'S_g W)`` (Samadi, Tantipongpipat, Morgenstern,
+    Singh and Vempala, NeurIPS 2018; Tantipongpipat, Samadi, Singh, Morgenstern and Vempala, NeurIPS 2019).
+    The method is the semidefinite relaxation over the Fantope, rounded to its leading eigenvectors. The
+    optimal value ``delta*`` of the relaxation has proven bounds, and no ``W`` attains more than
+    ``delta_bounds_[1]``. With two groups the relaxation is tight.
 
     Parameters
     ----------
     n_components : int, optional
-        Number of new features; default: two, or as many as the data have.
+        Number of new features; by default two, at most the rank of the data.
     aim : {"variance", "loss"}
         Maximise the least variance, or minimise the largest loss.
     centring : {"group", "overall"}
@@ -41,32 +41,32 @@ class FairPCA(ProvenProjection):
     tol : float
         Width of the bracket around ``delta*``, relative to its upper end.
     refine : bool
-        After rounding, improve the value of ``W`` itself.
+        Improve the rounded ``W`` by local optimisation.
     time_limit : float, optional
-        Seconds for the search of ``delta*``.
+        Time limit of the search for ``delta*``, in seconds.
 
     Attributes
     ----------
     components_ : ndarray
         Orthonormal rows, shape (n_components, n_features).
     delta_ : float
-        The largest value that a point of the relaxation was proved to attain. A loss counts negative, so
-        that larger is better for both aims.
+        Largest value that a point of the relaxation provably attains. Losses are negated, so that larger is
+        better for both aims.
     delta_bounds_ : tuple of float
         Lower and upper bound of ``delta*``.
     value_ : float
-        What ``components_`` attain, in plain arithmetic.
+        Value of ``components_``, in floating-point arithmetic.
     rounded_value_ : float
-        The same before refinement.
+        Value before local optimisation.
     relaxation_gap_ : float
-        How far ``value_`` is below ``delta_bounds_[1]``, relative to the largest variance that any group
-        could keep: no projection of that size can gain more.
+        ``delta_bounds_[1] - value_``, relative to the largest variance that any group could preserve: no
+        projection of that dimension can gain more.
     variances_, losses_ : ndarray
-        What each group keeps and what it loses, in the order of ``classes_``.
+        Variance that each group preserves, and its loss, in the order of ``classes_``.
     worst_group_ : object
         Label of the group that limits the value.
     proven_, converged_ : bool
-        Whether the bounds are proved, and whether they are within ``tol``.
+        Whether the bounds are proved, and whether they agree to within ``tol``.
     reason_ : str
         Why the search ended.
     history_ : tuple of Step
@@ -76,7 +76,7 @@ class FairPCA(ProvenProjection):
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray
-        Names of the features, if they have any.
+        Names of the features, if ``X`` has any.
 
     Warns
     -----
@@ -118,7 +118,7 @@ class FairPCA(ProvenProjection):
         self.time_limit = time_limit
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> FairPCA:
-        """Find the projection.
+        """Compute the projection.
 
         Parameters
         ----------
@@ -129,14 +129,14 @@ class FairPCA(ProvenProjection):
         """
         samples, index = self.checked_samples(X, y)
         groups = GroupCovariances(samples, index, self.centring)
-        r = check_components(self.n_components, min(USUAL, groups.k), groups.k)
+        r = check_components(self.n_components, min(DEFAULT_COMPONENTS, groups.k), groups.k)
         family = groups.family(r, self.aim)
         found = bisect(family, self.solver, self.tol, time_limit=self.time_limit)
         self.take_bracket(found, groups.unit)
         most = groups.most(r)
         offsets = most if self.aim == "loss" else np.zeros(most.size)
         objective = MinVarianceObjective(groups, offsets)
-        A = objective.guess(r)
+        A = objective.initial_projection(r)
         if found.point is not None:
             _, vec = eigh(symmetrize(found.point[0]))
             A = vec[:, ::-1][:, :r]

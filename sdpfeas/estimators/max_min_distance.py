@@ -9,55 +9,55 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bisection import bisect
 from sdpfeas.estimators.projection import ProvenProjection, check_components, principal_axes
-from sdpfeas.estimators.projection_refinement import Criterion, refine_projection
+from sdpfeas.estimators.projection_refinement import RatioObjective, refine_projection
 from sdpfeas.families.projection_problems import WhitenedMeans
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 
 
 class MaxMinDistance(ProvenProjection):
-    """Project whitened data such that even the closest two class means are far apart.
+    """Max-min distance analysis: maximise the least distance of two projected class means.
 
-    With coordinates in which the scatter within all classes together is the identity, maximises the least
-    ``||W'(m_i - m_j)||²`` over orthonormal ``W`` (Bian and Tao, IEEE TPAMI 2011), by its semidefinite
-    relaxation over the Fantope. The optimal value ``delta*`` of the relaxation comes with proven bounds: no
-    ``W`` attains more than ``delta_bounds_[1]``.
+    In coordinates in which the pooled within-class scatter is the identity, maximises
+    ``min_ij ||W'(m_i - m_j)||²`` over orthonormal ``W`` (Bian and Tao, IEEE TPAMI 2011), by its semidefinite
+    relaxation over the Fantope, rounded to its leading eigenvectors. The optimal value ``delta*`` of the
+    relaxation has proven bounds, and no ``W`` attains more than ``delta_bounds_[1]``.
 
     Parameters
     ----------
     n_components : int, optional
-        Number of new features; default: the dimension of what the class means span, at most one less than
-        the classes. Less is where the criterion differs from linear discriminant analysis.
+        Number of new features; by default the dimension of the span of the centred class means. With fewer
+        the method differs from linear discriminant analysis.
     shrinkage : float, optional
-        Shrink the scatter within the classes towards the multiple of the identity with its trace, by this
-        share; needed where it is singular.
+        Share of the multiple of the identity with the same trace in the pooled within-class scatter; needed
+        if that is singular.
     solver : str, Path, type or Solver
         As for :func:`sdpfeas.bisect`.
     tol : float
         Width of the bracket around ``delta*``, relative to its upper end.
     refine : bool
-        After rounding, improve the value of ``W`` itself.
+        Improve the rounded ``W`` by local optimisation.
     time_limit : float, optional
-        Seconds for the search of ``delta*``.
+        Time limit of the search for ``delta*``, in seconds.
 
     Attributes
     ----------
     components_ : ndarray
-        One direction a row, shape (n_components, n_features); orthonormal in whitened coordinates, turned
+        One direction per row, shape (n_components, n_features); orthonormal in whitened coordinates, rotated
         such that the new features are uncorrelated.
     delta_ : float
-        The largest value that a point of the relaxation was proved to attain.
+        Largest value that a point of the relaxation provably attains.
     delta_bounds_ : tuple of float
         Lower and upper bound of ``delta*``.
     value_ : float
-        Least squared distance of two projected class means, in plain arithmetic.
+        Least squared distance of two projected class means, in floating-point arithmetic.
     rounded_value_ : float
-        The same before refinement.
+        Value before local optimisation.
     relaxation_gap_ : float
-        How far ``value_`` is below ``delta_bounds_[1]``, relative to the latter.
+        ``delta_bounds_[1] - value_``, relative to ``delta_bounds_[1]``.
     worst_pair_ : tuple
         Labels of the two classes whose projected means are closest.
     proven_, converged_ : bool
-        Whether the bounds are proved, and whether they are within ``tol``.
+        Whether the bounds are proved, and whether they agree to within ``tol``.
     reason_ : str
         Why the search ended.
     history_ : tuple of Step
@@ -105,30 +105,30 @@ class MaxMinDistance(ProvenProjection):
         self.time_limit = time_limit
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> MaxMinDistance:
-        """Find the projection.
+        """Compute the projection.
 
         Parameters
         ----------
         X : array_like
             Samples, shape (n_samples, n_features).
         y : array_like
-            One label a sample.
+            One label per sample.
         """
         samples, index = self.checked_samples(X, y)
         white = WhitenedMeans(samples, index, self.shrinkage)
         r = check_components(self.n_components, white.k, white.k)
         found = bisect(white.family(r), self.solver, self.tol, time_limit=self.time_limit)
         self.take_bracket(found)
-        criterion = Criterion(white.scatter())
+        objective = RatioObjective(white.scatter())
         A: FloatArray = np.eye(white.k)[:, :r] if found.point is None else _leading(found.point[0], r)
-        # The scatter of the criterion is the identity, of trace r.
-        self.rounded_value_ = r * criterion.ratio(A)
+        # The scatter in the objective is the identity, so the ratio is the distance divided by r.
+        self.rounded_value_ = r * objective.value(A)
         if self.refine:
-            A = refine_projection(criterion, A, (1.0 - 0.1 * self.tol) * found.upper / r)
-        self.value_ = r * criterion.ratio(A)
-        distances, _ = criterion.values(A)
+            A = refine_projection(objective, A, (1.0 - 0.1 * self.tol) * found.upper / r)
+        self.value_ = r * objective.value(A)
+        distances, _ = objective.values(A)
         pair = int(np.argmin(distances))
-        self.worst_pair_ = (self.classes_[criterion.first[pair]], self.classes_[criterion.second[pair]])
+        self.worst_pair_ = (self.classes_[objective.first[pair]], self.classes_[objective.second[pair]])
         upper = self.delta_bounds_[1]
         self.relaxation_gap_ = max(upper - self.value_, 0.0) / upper if upper > 0.0 else 0.0
         turned = principal_axes(A, (samples - self.mean_) @ white.map)

@@ -1,4 +1,4 @@
-"""What all linear projections share: checked input, ``transform``, names of the new features."""
+"""Base classes of the estimators: validation of samples, ``transform``, and the bracket of a search."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ with extra("wlda", "sdpfeas.estimators"):
 
 
 class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A supervised linear map to fewer features.
-
-    Subclasses set ``components_`` in their ``fit``.
+    """Supervised linear projection to fewer features; subclasses set ``components_`` in ``fit``.
 
     Attributes
     ----------
     components_ : ndarray
-        One direction a row, shape (n_components, n_features).
+        One direction per row, shape (n_components, n_features).
     mean_ : ndarray
-        Mean of the samples, taken off before projecting.
+        Mean of the samples, subtracted before projecting.
     means_ : ndarray
         Mean of every class, shape (n_classes, n_features).
     classes_ : ndarray
@@ -53,22 +51,12 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return int(self.components_.shape[0])
 
     def checked_samples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[FloatArray, np.ndarray]:
-        """Check samples and labels, for a subclass to call; return the samples and the class of each.
+        """Validate samples and labels and set ``classes_``, ``mean_`` and ``means_``; called by subclasses.
 
-        Parameters
-        ----------
-        X : array_like
-            Samples.
-        y : array_like
-            One label a sample.
-
-        Returns
-        -------
-        tuple
-            The samples, and the class of each as an index into ``classes_``.
+        Returns the samples, and the class of each as an index into ``classes_``.
         """
         samples, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
-        require_doubles(X, "X")  # scikit-learn rounds large integers without a word
+        require_doubles(X, "X")  # scikit-learn rounds large integers silently
         check_classification_targets(labels)
         classes, index = np.unique(labels, return_inverse=True)
         if classes.size < 2:
@@ -99,16 +87,16 @@ class LinearProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 
 class ProvenProjection(LinearProjection):
-    """A linear map found by a search that brackets how good any such map can be.
+    """Linear projection found by a search that brackets the optimal value of a semidefinite relaxation.
 
     Attributes
     ----------
     delta_ : float
-        The largest value that a point of the relaxation was proved to attain, ``delta_bounds_[0]``.
+        Largest value that a point of the relaxation provably attains, ``delta_bounds_[0]``.
     delta_bounds_ : tuple of float
         Lower and upper bound of the optimal value of the relaxation.
     proven_, converged_ : bool
-        Whether the bounds are proved, and whether they are within the tolerance.
+        Whether the bounds are proved, and whether they agree to within the tolerance.
     reason_ : str
         Why the search ended.
     history_ : tuple of Step
@@ -124,17 +112,13 @@ class ProvenProjection(LinearProjection):
     history_: tuple[Step, ...]
 
     def take_bracket(self, found: BisectionResult, unit: float = 1.0) -> None:
-        """Keep what a search found, for a subclass to call.
+        """Set the attributes that describe the result of a search; called by subclasses.
 
-        Parameters
-        ----------
-        found : BisectionResult
-            What was found.
-        unit : float
-            A power of two by which values are multiplied to be in units of the data.
+        ``unit`` is a power of two that converts values to the units of the data. A bound that it rounds is
+        moved outwards.
         """
         low, high = found.lower * unit, found.upper * unit
-        # Among the smallest numbers a power of two takes digits.
+        # Scaling by a power of two rounds subnormal numbers.
         low = low if low / unit == found.lower else math.nextafter(low, -math.inf)
         high = high if high / unit == found.upper else math.nextafter(high, math.inf)
         self.delta_bounds_ = (low, high)
@@ -148,10 +132,9 @@ class ProvenProjection(LinearProjection):
 
 
 def principal_axes(W: FloatArray, X: FloatArray) -> FloatArray:
-    """Turn orthonormal columns within their span such that projected samples are uncorrelated.
+    """Rotate orthonormal columns within their span such that the projected samples are uncorrelated.
 
-    Distances between projected samples stay as they are; what was arbitrary, order and signs included,
-    is so no more.
+    Distances between projected samples do not change. Order and signs of the columns become unique.
     """
     size = float(np.max(np.abs(X), initial=0.0)) or 1.0
     _, _, right = np.linalg.svd((X / size) @ W, full_matrices=True)
@@ -161,7 +144,7 @@ def principal_axes(W: FloatArray, X: FloatArray) -> FloatArray:
 
 
 def check_components(n_components: Any, default: int, most: int) -> int:
-    """Check a number of new features."""
+    """Validate a number of new features."""
     if n_components is None:
         return default
     if isinstance(n_components, bool) or not isinstance(n_components, (int, np.integer)) or n_components < 1:

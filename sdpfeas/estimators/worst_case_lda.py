@@ -1,4 +1,4 @@
-"""A projection in a picture: its classes, the closest pair of them, and how good it is proved to be."""
+"""Worst-case linear discriminant analysis as a scikit-learn transformer, classifier and plot."""
 
 from __future__ import annotations
 
@@ -17,141 +17,61 @@ from sdpfeas.drivers.bisection import bisect
 from sdpfeas.drivers.bracket import BisectionResult, relative_gap
 from sdpfeas.escaping import escape_figure
 from sdpfeas.estimators.projection import ProvenProjection, principal_axes
-from sdpfeas.estimators.projection_refinement import ROUNDING, Criterion, refine_projection
+from sdpfeas.estimators.projection_refinement import ZERO_SCATTER_SHARE, RatioObjective, refine_projection
 from sdpfeas.extras import extra
 from sdpfeas.families import WLDA
 from sdpfeas.families.class_scatter import ClassScatter
 from sdpfeas.numerics.linalg import FloatArray
 
-#: Components that are drawn against each other at most, and classes that a legend lists.
-MOST_PANELS = 5
-MOST_LISTED = 20
-
-
-def new_figure(side: float = 6.0) -> Any:
-    """An empty figure of Matplotlib."""
-    with extra("plot", "a plot"):
-        from matplotlib.figure import Figure
-    return Figure(figsize=(side, 0.77 * side), layout="constrained")
-
-
-def plot_projection(found: Any, Z: FloatArray, y: np.ndarray) -> Any:
-    """Draw projected samples, two components a panel.
-
-    The two closest classes are joined by a line between their means, the widest is drawn with a ring around
-    its mean, and the title says what was proved about the ratio.
-    """
-    count = min(Z.shape[1], MOST_PANELS)
-    panels = [(i, j) for i in range(count) for j in range(i)] or [(0, 0)]
-    side = max(count - 1, 1)
-    figure = new_figure(6.0 if side == 1 else 3.2 * side)
-    grid = figure.subplots(side, side, squeeze=False)
-    for axes in grid.flat:
-        axes.set_visible(False)
-    for i, j in panels:
-        axes = grid[max(i - 1, 0), j]
-        axes.set_visible(True)
-        if count == 1:
-            _histogram(axes, found, Z[:, 0], y)
-        else:
-            _scatter(axes, found, Z[:, [j, i]], y)
-            axes.set_xlabel(f"component {j + 1}")
-            axes.set_ylabel(f"component {i + 1}")
-        axes.spines[["top", "right"]].set_visible(False)
-    if len(found.classes_) <= MOST_LISTED:
-        grid[0, 0].legend(frameon=False, fontsize="small")
-    lower, upper = found.delta_bounds_
-    proof = "" if found.proven_ else ", not proven"
-    figure.suptitle(
-        f"{lower:.5g} ≤ δ* ≤ {upper:.5g}{proof}; this projection: {found.ratio_:.5g}", fontsize="medium"
-    )
-    return figure
-
-
-def _histogram(axes: Any, found: Any, values: FloatArray, y: np.ndarray) -> None:
-    for name in found.classes_:
-        axes.hist(values[y == name], bins=30, alpha=0.55, label=escape_figure(_titled(found, name)))
-    axes.set_xlabel("component 1")
-    axes.set_ylabel("samples")
-
-
-def _scatter(axes: Any, found: Any, values: FloatArray, y: np.ndarray) -> None:
-    means = {}
-    for name in found.classes_:
-        mine = values[y == name]
-        drawn = axes.scatter(
-            mine[:, 0], mine[:, 1], s=14, alpha=0.7, label=escape_figure(_titled(found, name))
-        )
-        if mine.size:
-            means[name] = mine.mean(axis=0)
-            if name == found.worst_class_:
-                axes.plot(
-                    *means[name], marker="o", markersize=16, fillstyle="none", color=drawn.get_facecolor()[0]
-                )
-    pair = [means[name] for name in found.worst_pair_ if name in means]
-    if len(pair) == 2:
-        axes.plot(*np.transpose(pair), color="black", linewidth=1.2, marker="x")
-    axes.set_aspect("equal", adjustable="datalim")
-
-
-def _titled(found: Any, name: Any) -> str:
-    """The name of a class, with what is special about it."""
-    facts = {"closest pair": name in found.worst_pair_, "widest": name == found.worst_class_}
-    special = [what for what, holds in facts.items() if holds]
-    return f"{name} ({', '.join(special)})" if special else str(name)
-
-
-# ------------------------------------------------------------
-# Worst-case linear discriminant analysis as a scikit-learn transformer.
-
 
 class WorstCaseLDA(ProvenProjection):
-    """Project such that even the closest two classes are far apart, and even the widest class is narrow.
+    """Worst-case LDA: maximise the least distance of two class means over the largest class scatter.
 
     Maximises ``min_ij ||W'(m_i - m_j)||² / max_k tr(W'S_k W)`` over orthonormal ``W``, by its semidefinite
-    relaxation (Li, Shen, van den Hengel and Shi, IEEE TIP 2015). The optimal value ``delta*`` of the
-    relaxation comes with proven bounds, so that ``delta_bounds_[1]`` also bounds what any ``W`` attains.
+    relaxation, rounded to its leading eigenvectors (Li, Shen, van den Hengel and Shi, IEEE TIP 2015). The
+    optimal value ``delta*`` of the relaxation has proven bounds, and no ``W`` attains more than
+    ``delta_bounds_[1]``.
 
     Parameters
     ----------
     n_components : int, optional
-        Number of new features; default: one less than the classes, or the rank of the data if smaller.
+        Number of new features; by default the number of classes minus one, at most the rank of the data.
     solver : str, Path, type or Solver
-        ``"auto"`` solves one program by ``spectral-ipm``, and bisects where that does not close the bracket.
-        Any other solver is asked step by step in a bisection.
+        ``"auto"`` solves one conic program by ``spectral-ipm``, and bisects if that does not close the
+        bracket. Any other solver is called once per step of a bisection.
     tol : float
         Width of the bracket around ``delta*``, relative to its upper end.
     formulation : {"compact", "paper"}
-        How the feasibility problems of a bisection are posed; see :class:`sdpfeas.families.WLDA`.
+        Formulation of the feasibility problems of a bisection; see :class:`sdpfeas.families.WLDA`.
     scatter : {"mean", "sum"}
         Divide the scatter of a class by its number of samples, or do not.
     shrinkage : float, "auto" or None
-        Shrink every class scatter towards a multiple of the identity: by this share, or by that of Ledoit and
-        Wolf. The ratios are those of the shrunk scatters.
+        Replace every class scatter by a convex combination with a multiple of the identity: with this share,
+        or with that of Ledoit and Wolf. The ratios are those of the shrunk scatters.
     refine : bool
-        After rounding, improve the ratio of ``W`` itself. Done anyway where ratios are vacuous (``notes_``).
+        Improve the rounded ``W`` by local optimisation. Always done if ratios are vacuous (``notes_``).
     time_limit : float, optional
-        Seconds for the search of ``delta*``.
+        Time limit of the search for ``delta*``, in seconds.
 
     Attributes
     ----------
     components_ : ndarray
         Orthonormal rows, shape (n_components, n_features): the span of the leading eigenvectors of the
-        optimal ``Z`` (refined, if asked for), turned such that the new features are uncorrelated.
+        optimal ``Z`` (then improved, if ``refine``), rotated such that the new features are uncorrelated.
     delta_ : float
-        The largest ratio that a point of the relaxation was proved to attain, ``delta_bounds_[0]``. Infinity
-        if the class scatters leave room to separate all means.
+        Largest ratio that a point of the relaxation provably attains, ``delta_bounds_[0]``. Infinity if all
+        means differ on the common null space of the class scatters.
     delta_bounds_ : tuple of float
         Lower and upper bound of ``delta*``.
     ratio_ : float
-        Ratio attained by ``components_``, in plain arithmetic.
+        Ratio of ``components_``, in floating-point arithmetic.
     rounded_ratio_ : float
-        The same before refinement.
+        Ratio before local optimisation.
     relaxation_gap_ : float
-        How far ``ratio_`` is below ``delta_bounds_[1]``, relative to the latter: no projection of that size
-        can gain more.
+        ``delta_bounds_[1] - ratio_``, relative to ``delta_bounds_[1]``: no projection of that dimension can
+        gain more.
     proven_, converged_ : bool
-        Whether the bounds are proved, and whether they are within ``tol``.
+        Whether the bounds are proved, and whether they agree to within ``tol``.
     reason_ : str
         Why the search ended.
     worst_pair_ : tuple
@@ -161,21 +81,20 @@ class WorstCaseLDA(ProvenProjection):
     history_ : tuple of Step
         The solves.
     notes_ : tuple of str
-        What was found out about the data.
+        Degeneracies of the data, in words.
     mean_, means_, classes_
         Mean of the samples, means of the classes, labels.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray
-        Names of the features, if they have any.
+        Names of the features, if ``X`` has any.
 
     Warns
     -----
     DataDimensionalityWarning
-        If directions were left out because nothing varies in them, or if directions without scatter make
-        the ratio infinite or vacuous.
+        If the data are rank-deficient, or directions without scatter make the ratio infinite or vacuous.
     UserWarning
-        If two classes have the same mean, so that ``delta*`` is zero, or a class has one sample only.
+        If two classes have the same mean, so that ``delta*`` is zero, or a class has only one sample.
     ConvergenceWarning
         If the bracket is wider than ``tol``; the bounds hold nevertheless.
 
@@ -218,17 +137,17 @@ class WorstCaseLDA(ProvenProjection):
         self.time_limit = time_limit
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> WorstCaseLDA:
-        """Find the projection.
+        """Compute the projection.
 
         Parameters
         ----------
         X : array_like
             Samples, shape (n_samples, n_features).
         y : array_like
-            One label a sample.
+            One label per sample.
         sample_weight : array_like, optional
-            How much each sample counts in means and scatters: 2 is a sample that is there twice, 0 one that
-            is not there.
+            Weights of the samples in means and scatters: weight 2 is equivalent to repeating a sample, weight
+            0 to omitting it.
         """
         samples, index = self.checked_samples(X, y)
         weights = None
@@ -256,17 +175,19 @@ class WorstCaseLDA(ProvenProjection):
             samples, index, scatter=self.scatter, shrinkage=self.shrinkage, weights=weights
         )
         degenerate = family.vacuous or math.isinf(found.lower)
-        criterion = Criterion(classes, ROUNDING if degenerate else 0.0, bounded=math.isfinite(found.lower))
-        # Rounding a vacuous Z leaves the null space of the scatters, where some means agree.
+        objective = RatioObjective(
+            classes, ZERO_SCATTER_SHARE if degenerate else 0.0, bounded=math.isfinite(found.lower)
+        )
+        # A vacuous Z rounds to the null space of the scatters, where some means agree: refine it.
         refine = (self.refine or family.vacuous) and math.isfinite(found.lower)
         spread = (samples - self.mean_) * (1.0 if weights is None else np.sqrt(weights)[:, None])
-        self._take_projection(criterion, _rounded(family, found), spread, refine)
+        self._take_projection(objective, _rounded(family, found), spread, refine)
         return self
 
     def _weighted(
         self, samples: FloatArray, index: np.ndarray, sample_weight: ArrayLike
     ) -> tuple[FloatArray, np.ndarray, FloatArray]:
-        """The samples that count, their classes and weights; means are weighted, too."""
+        """Return the samples of positive weight, their classes and weights; sets weighted means."""
         weights = _check_sample_weight(sample_weight, samples, dtype=np.float64)
         if np.any(weights < 0.0):
             raise ValueError("sample_weight holds negative numbers; 0 leaves a sample out")
@@ -281,7 +202,7 @@ class WorstCaseLDA(ProvenProjection):
         return samples, index, weights
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The class whose mean is nearest in the projection, sample by sample.
+        """Predict the class with the nearest mean in the projection.
 
         Parameters
         ----------
@@ -290,29 +211,29 @@ class WorstCaseLDA(ProvenProjection):
         """
         projected = self.transform(X)
         means = (self.means_ - self.mean_) @ self.components_.T
-        # |z - m|² without |z|², which is the same for all classes.
+        # -|z - m|² / 2 without |z|² / 2, which is the same for all classes.
         nearness = projected @ means.T - 0.5 * np.sum(means**2, axis=1)
         return np.asarray(self.classes_[np.argmax(nearness, axis=1)])
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The share of samples whose class is predicted right.
+        """Return the accuracy of :meth:`predict`.
 
         Parameters
         ----------
         X : array_like
             Samples, shape (n_samples, n_features).
         y : array_like
-            Their labels.
+            True labels.
         sample_weight : array_like, optional
-            How much each sample counts.
+            Weights of the samples.
         """
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
     def plot(self, X: ArrayLike, y: ArrayLike) -> Any:
-        """Draw samples in the projection: a figure of Matplotlib.
+        """Draw samples in the projection as a Matplotlib figure.
 
-        The two closest classes are joined, the widest is ringed, and the title has the proven bracket. More
-        than two components are drawn in panels, two at a time.
+        A line joins the two closest classes, a ring marks the class with the largest scatter, and the title
+        shows the proven bracket. More than two components are drawn in panels, two at a time.
 
         Parameters
         ----------
@@ -323,22 +244,24 @@ class WorstCaseLDA(ProvenProjection):
         """
         return plot_projection(self, self.transform(X), np.asarray(y))
 
-    def _take_projection(self, criterion: Criterion, W: FloatArray, spread: FloatArray, refine: bool) -> None:
-        A, _ = np.linalg.qr(criterion.basis.T @ W)
-        self.rounded_ratio_ = self.ratio_ = criterion.ratio(A)
+    def _take_projection(
+        self, objective: RatioObjective, W: FloatArray, spread: FloatArray, refine: bool
+    ) -> None:
+        A, _ = np.linalg.qr(objective.basis.T @ W)
+        self.rounded_ratio_ = self.ratio_ = objective.value(A)
         if refine:
-            A = refine_projection(criterion, A, (1.0 - 0.1 * self.tol) * self.delta_bounds_[1])
-            self.ratio_ = criterion.ratio(A)
+            A = refine_projection(objective, A, (1.0 - 0.1 * self.tol) * self.delta_bounds_[1])
+            self.ratio_ = objective.value(A)
         self.relaxation_gap_ = max(relative_gap(self.ratio_, self.delta_bounds_[1]), 0.0)
-        distances, scatters = criterion.values(A)
+        distances, scatters = objective.values(A)
         pair = int(np.argmin(distances))
-        self.worst_pair_ = (self.classes_[criterion.first[pair]], self.classes_[criterion.second[pair]])
+        self.worst_pair_ = (self.classes_[objective.first[pair]], self.classes_[objective.second[pair]])
         self.worst_class_ = self.classes_[int(np.argmax(scatters))]
-        self.components_ = principal_axes(criterion.basis @ A, spread).T
+        self.components_ = principal_axes(objective.basis @ A, spread).T
 
 
 def _warnings(family: WLDA, found: BisectionResult) -> Iterator[tuple[str, type[Warning]]]:
-    """What a user should hear about the data and the search."""
+    """Yield warnings about degenerate data and infinite or zero thresholds."""
     features = family.basis.shape[0]
     if family.rank < features:
         message = f"the data have rank {family.rank} of {features} features; other directions are left out"
@@ -352,8 +275,88 @@ def _warnings(family: WLDA, found: BisectionResult) -> Iterator[tuple[str, type[
 
 
 def _rounded(family: WLDA, found: BisectionResult) -> FloatArray:
-    """Leading eigenvectors of the point found, or of the best first guess where there is none."""
+    """Return the leading eigenvectors of the point found, or of the best initial point if there is none."""
     point = found.point
     if point is None:
         point = max(family.initial_points(), key=family.ratio)
     return family.components(point)
+
+
+# --- Plots
+
+#: Largest number of components that are drawn against each other, and of classes in a legend.
+MAX_PLOTTED_COMPONENTS = 5
+MAX_LEGEND_CLASSES = 20
+
+
+def new_figure(side: float = 6.0) -> Any:
+    """Return an empty Matplotlib figure."""
+    with extra("plot", "a plot"):
+        from matplotlib.figure import Figure
+    return Figure(figsize=(side, 0.77 * side), layout="constrained")
+
+
+def plot_projection(found: Any, Z: FloatArray, y: np.ndarray) -> Any:
+    """Draw projected samples, two components per panel.
+
+    A line joins the means of the two closest classes, a ring marks the mean of the class with the largest
+    scatter, and the title shows the proven bounds of the ratio.
+    """
+    count = min(Z.shape[1], MAX_PLOTTED_COMPONENTS)
+    panels = [(i, j) for i in range(count) for j in range(i)] or [(0, 0)]
+    side = max(count - 1, 1)
+    figure = new_figure(6.0 if side == 1 else 3.2 * side)
+    grid = figure.subplots(side, side, squeeze=False)
+    for axes in grid.flat:
+        axes.set_visible(False)
+    for i, j in panels:
+        axes = grid[max(i - 1, 0), j]
+        axes.set_visible(True)
+        if count == 1:
+            _histogram(axes, found, Z[:, 0], y)
+        else:
+            _scatter(axes, found, Z[:, [j, i]], y)
+            axes.set_xlabel(f"component {j + 1}")
+            axes.set_ylabel(f"component {i + 1}")
+        axes.spines[["top", "right"]].set_visible(False)
+    if len(found.classes_) <= MAX_LEGEND_CLASSES:
+        grid[0, 0].legend(frameon=False, fontsize="small")
+    lower, upper = found.delta_bounds_
+    proof = "" if found.proven_ else ", not proven"
+    figure.suptitle(
+        f"{lower:.5g} ≤ δ* ≤ {upper:.5g}{proof}; this projection: {found.ratio_:.5g}", fontsize="medium"
+    )
+    return figure
+
+
+def _histogram(axes: Any, found: Any, values: FloatArray, y: np.ndarray) -> None:
+    for name in found.classes_:
+        axes.hist(values[y == name], bins=30, alpha=0.55, label=escape_figure(_titled(found, name)))
+    axes.set_xlabel("component 1")
+    axes.set_ylabel("samples")
+
+
+def _scatter(axes: Any, found: Any, values: FloatArray, y: np.ndarray) -> None:
+    means = {}
+    for name in found.classes_:
+        mine = values[y == name]
+        drawn = axes.scatter(
+            mine[:, 0], mine[:, 1], s=14, alpha=0.7, label=escape_figure(_titled(found, name))
+        )
+        if mine.size:
+            means[name] = mine.mean(axis=0)
+            if name == found.worst_class_:
+                axes.plot(
+                    *means[name], marker="o", markersize=16, fillstyle="none", color=drawn.get_facecolor()[0]
+                )
+    pair = [means[name] for name in found.worst_pair_ if name in means]
+    if len(pair) == 2:
+        axes.plot(*np.transpose(pair), color="black", linewidth=1.2, marker="x")
+    axes.set_aspect("equal", adjustable="datalim")
+
+
+def _titled(found: Any, name: Any) -> str:
+    """Return the name of a class, marked if it limits the ratio."""
+    facts = {"closest pair": name in found.worst_pair_, "widest": name == found.worst_class_}
+    special = [what for what, holds in facts.items() if holds]
+    return f"{name} ({', '.join(special)})" if special else str(name)

@@ -6,7 +6,13 @@ bounds; :func:`sdpfeas.drivers.bisection.bisect` brings the two together.
 
 from sdpfeas.families.fantope import FantopeMaxMin
 from sdpfeas.families.level_set import LevelSet, MaxCut, Theta
-from sdpfeas.families.parametric_family import Family, Known, ParametricFamily, family_names, find_family
+from sdpfeas.families.parametric_family import (
+    Family,
+    KnownThreshold,
+    ParametricFamily,
+    family_names,
+    find_family,
+)
 from sdpfeas.families.planted import Planted, PlantedFaces
 from sdpfeas.families.threshold_bounds import Bound
 from sdpfeas.families.wlda import WLDA
@@ -16,7 +22,7 @@ __all__ = [
     "Bound",
     "Family",
     "FantopeMaxMin",
-    "Known",
+    "KnownThreshold",
     "LevelSet",
     "MaxCut",
     "ParametricFamily",

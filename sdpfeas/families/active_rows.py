@@ -1,8 +1,10 @@
-"""Working on the rows that matter: a program over very many rows that holds few of them at a time.
+"""Active-set handling of rows: a program over very many rows that holds few of them at a time.
 
-Multipliers of some rows, zero on all others, are multipliers of the whole problem, so what they rule out is
-ruled out for all. A point is another matter: it is priced, that is, all rows are looked at, and those it
-violates or nearly meets are taken in before it moves on. Rows far from mattering are left out again.
+Multipliers of the active rows, zero on all others, are multipliers of the full problem, so an upper bound
+from active rows holds for all rows. Points are checked against all rows ("pricing", as in column generation
+on the dual problem): rows that a point violates or nearly violates become active, rows with large slack and
+small multipliers are dropped. The entry point is :class:`ActiveRows`, which a program carries as its
+``pricing``.
 """
 
 from __future__ import annotations
@@ -16,113 +18,109 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import ConicProgram, Extension
 from sdpfeas.problem.problem import Point
 
-#: A row is taken in if its slack, relative to its level, is below this multiple of the gap ...
-NEAR = 0.3
-#: ... but no more than the first of these, and no less than the second.
-WIDEST, NARROWEST = 0.01, 2e-3
+#: A row becomes active if its relative slack is below a margin: this multiple of the duality gap ...
+MARGIN_PER_GAP = 0.3
+#: ... between these limits. A larger margin activates more rows per round, a smaller one takes more rounds.
+MAX_MARGIN, MIN_MARGIN = 0.01, 2e-3
 
-#: Rows are only asked for again if some slack is below this share of that margin; one more row is not worth
-#: a new system.
-URGENT = 0.5
+#: A new program is built if some slack is below this share of the margin; for other rows it does not pay.
+URGENT_SHARE = 0.5
 
-#: Rows are left out if their slack exceeds this many margins and their weight is below this share of the
-#: mean.
-FAR, IDLE = 2.0, 0.1
+#: A row is dropped if its slack exceeds this many margins and its multiplier is below this share of the mean.
+DROP_MARGINS, DROP_MULTIPLIER_SHARE = 2.0, 0.1
 
-#: Leaving rows out is worth a new system if it is this share of all.
-WORTH = 0.3
+#: A new program is built to drop rows if they are this share of the active ones.
+DROP_ROWS_SHARE = 0.3
 
-#: Most rows taken in at once, as a multiple of those there are.
-GROWTH = 0.5
+#: Cap on the rows activated at once, as a share of the active ones.
+GROWTH_SHARE = 0.5
 
 
 @dataclass
-class Part:
-    """Rows of one kind, and which of them are worked on.
+class RowGroup:
+    """Rows of one kind, and the indices of the active ones.
 
-    ``slack``: relative slacks of all of them at a point of the program; negative where a row is violated.
+    ``slack`` returns the relative slacks of all ``size`` rows at a point of the program, negative for
+    violated rows.
     """
 
     slack: Callable[[Point], FloatArray]
-    chosen: np.ndarray
+    active: np.ndarray
     size: int
 
 
 class ActiveRows:
-    """Rows of a program that are taken in as they begin to matter; a :class:`RowPricing`.
+    """Active rows of a program; implements :class:`RowPricing`.
 
-    ``parts``: all rows, in the order of the program's. ``pose``: makes the program of the chosen rows, part
-    by part.
+    ``groups`` are all rows in the order of the program, and ``build`` makes the program of the active rows.
     """
 
-    def __init__(self, parts: Sequence[Part], pose: Callable[[Sequence[np.ndarray]], ConicProgram]) -> None:
-        self._parts = parts
-        self._pose = pose
-        #: The program as it is now.
-        self.program = self._posed()
+    def __init__(
+        self, groups: Sequence[RowGroup], build: Callable[[Sequence[np.ndarray]], ConicProgram]
+    ) -> None:
+        self._groups = groups
+        self._build = build
+        #: The program of the active rows.
+        self.program = self._build_program()
 
-    def _posed(self) -> ConicProgram:
-        return replace(self._pose([part.chosen for part in self._parts]), pricing=self)
+    def _build_program(self) -> ConicProgram:
+        return replace(self._build([group.active for group in self._groups]), pricing=self)
 
-    def everywhere(self, y: FloatArray) -> FloatArray:
-        """Multipliers of all rows from those of the chosen ones: zero on the others.
-
-        ``y``: one multiplier per row of the present program.
-        """
+    def extend_multipliers(self, y: FloatArray) -> FloatArray:
+        """Extend multipliers of the active rows to all rows by zeros."""
         out = []
-        for part, weights in zip(self._parts, self._split(y), strict=True):
-            whole = np.zeros(part.size)
-            whole[part.chosen] = weights
+        for group, weights in zip(self._groups, self._split(y), strict=True):
+            whole = np.zeros(group.size)
+            whole[group.active] = weights
             out.append(whole)
         return np.concatenate(out)
 
     def _split(self, y: FloatArray) -> list[FloatArray]:
-        return np.split(y, np.cumsum([part.chosen.size for part in self._parts])[:-1])
+        return np.split(y, np.cumsum([group.active.size for group in self._groups])[:-1])
 
     def extended(self, point: Point, y: FloatArray, gap: float) -> Extension | None:
-        """Return the program with other rows, if some that are missing matter at a point.
-
-        ``point``: a point of the present program.
-        """
-        margin = float(np.clip(NEAR * gap, NARROWEST, WIDEST))
+        """Return the program with a new active set if missing rows matter at ``point``; else None."""
+        margin = float(np.clip(MARGIN_PER_GAP * gap, MIN_MARGIN, MAX_MARGIN))
         found = [
-            _choice(part, weights, part.slack(point), margin)
-            for part, weights in zip(self._parts, self._split(y), strict=True)
+            _choice(group, weights, group.slack(point), margin)
+            for group, weights in zip(self._groups, self._split(y), strict=True)
         ]
         urgent = any(choice.urgent for choice in found)
         idle = sum(choice.dropped for choice in found)
-        if not urgent and idle <= WORTH * y.size:
+        if not urgent and idle <= DROP_ROWS_SHARE * y.size:
             return None
         kept, before = [], 0
-        for part, choice in zip(self._parts, found, strict=True):
-            place = np.full(part.size, -1)
-            place[part.chosen] = before + np.arange(part.chosen.size)
-            before += part.chosen.size
-            part.chosen = choice.chosen
-            kept.append(place[choice.chosen])
-        self.program = self._posed()
+        for group, choice in zip(self._groups, found, strict=True):
+            place = np.full(group.size, -1)
+            place[group.active] = before + np.arange(group.active.size)
+            before += group.active.size
+            group.active = choice.active
+            kept.append(place[choice.active])
+        self.program = self._build_program()
         return Extension(self.program, np.concatenate(kept))
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """Rows of a part to work on next."""
+    """Active rows of a group for the next program."""
 
-    chosen: np.ndarray
+    active: np.ndarray
     urgent: bool
     dropped: int
 
 
-def _choice(part: Part, weights: FloatArray, slack: FloatArray, margin: float) -> _Choice:
-    inside = np.zeros(part.size, dtype=bool)
-    inside[part.chosen] = True
+def _choice(group: RowGroup, weights: FloatArray, slack: FloatArray, margin: float) -> _Choice:
+    """Choose the active rows of a group from their multipliers and slacks."""
+    inside = np.zeros(group.size, dtype=bool)
+    inside[group.active] = True
     near = np.flatnonzero(~inside & (slack < margin))
-    most = max(int(GROWTH * part.chosen.size), 1)
+    most = max(int(GROWTH_SHARE * group.active.size), 1)
     if near.size > most:
         near = near[np.argpartition(slack[near], most)[:most]]
-    urgent = bool(near.size) and float(np.min(slack[near])) < URGENT * margin
+    urgent = bool(near.size) and float(np.min(slack[near])) < URGENT_SHARE * margin
     size = np.abs(weights)
-    idle = (slack[part.chosen] > FAR * margin) & (size < IDLE * float(np.mean(size)))
-    inside[part.chosen[idle]] = False
+    small = size < DROP_MULTIPLIER_SHARE * float(np.mean(size))
+    idle = (slack[group.active] > DROP_MARGINS * margin) & small
+    inside[group.active[idle]] = False
     inside[near] = True
     return _Choice(np.flatnonzero(inside), urgent, int(np.count_nonzero(idle)))

@@ -1,8 +1,13 @@
-"""Class means and scatters in coordinates fit for computing.
+"""Class means and within-class scatters for discriminant analysis, and their degeneracies.
 
-Worst-case discriminant analysis is defined on the range of the total scatter. Here the data are brought
-there, by steps that keep every ratio of scatters: a common shift, a common power of two, and orthonormal
-coordinates (the columns as they are, wherever their range is the whole space).
+Worst-case discriminant analysis is defined on the range of the total scatter. :class:`ClassScatter`
+transforms the data to this range by steps that keep every ratio of scatters: a common shift, a common power
+of two, and orthonormal coordinates (the features themselves if they have full rank).
+
+:func:`analyse` finds data that make the ratio trivial before any solve: classes with equal means (the
+threshold is zero) and a common null space of the within-class scatters that contains r directions (the
+threshold is infinite if it separates all means). Both are decided with tolerances; the functions under
+"Proofs" establish which decisions hold exactly.
 """
 
 from __future__ import annotations
@@ -29,192 +34,6 @@ from sdpfeas.problem.rows.pairwise import pair_indices
 from sdpfeas.problem.sets import SpectralBox
 from sdpfeas.problem.validation import require_doubles, require_symmetric
 
-# ------------------------------------------------------------
-# The row space of a stack of vectors, and the sizes of its columns, without copies of what may be large.
-
-#: Singular values below this, relative to the largest and with every feature scaled to size one, count as
-#: zero. Far above rounding, far below anything measured.
-RANK_TOLERANCE = 1e-10
-
-#: A Cholesky factor tells at once that all singular values are above this share of the largest possible one;
-#: the square root of rounding is what it can tell.
-PLAINLY_FULL = 1e-5
-
-#: Samples that are scaled at a time.
-STRIP = 1024
-
-
-def row_space(stack: FloatArray, size: FloatArray) -> tuple[FloatArray, int]:
-    """Return an orthonormal basis of the row space, and its rank, with columns scaled by ``size``."""
-    if _plainly_full(stack, size):
-        return np.eye(stack.shape[1]), stack.shape[1]
-    scaled = stack / size
-    _, singular, right = scipy.linalg.svd(scaled, full_matrices=False, lapack_driver="gesdd")
-    # Scaled like this a stack whose every entry is rounding must not pass for data.
-    rank = int(np.sum(singular > RANK_TOLERANCE * max(float(singular[0]), 1.0))) if singular.size else 0
-    if rank == 0:
-        return np.zeros((stack.shape[1], 0)), 0
-    # The row space of (stack / size)·diag(size) is spanned by the scaled right vectors.
-    q, _ = scipy.linalg.qr(size[:, None] * right[:rank].T, mode="economic")
-    return np.asarray(q), rank
-
-
-def _plainly_full(stack: FloatArray, size: FloatArray) -> bool:
-    """Whether columns, scaled to norm one at most, are so far from dependent that no rank is in doubt."""
-    if stack.shape[0] < stack.shape[1]:
-        return False
-    gram = np.zeros((stack.shape[1], stack.shape[1]))
-    for start in range(0, stack.shape[0], STRIP):
-        part = stack[start : start + STRIP] / size
-        gram += part.T @ part
-    gram[np.diag_indices_from(gram)] -= PLAINLY_FULL**2 * stack.shape[1]
-    return bool(scipy.linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)[1] == 0)
-
-
-def column_sizes(*stacks: FloatArray) -> FloatArray:
-    """Norms of the columns of stacks of vectors, one below the other; one where a norm is zero."""
-    width = stacks[0].shape[1]
-    ends = [
-        part
-        for stack in stacks
-        for part in (np.max(stack, axis=0, initial=0.0), -np.min(stack, axis=0, initial=0.0))
-    ]
-    largest = np.max(ends, axis=0)
-    largest = np.where(largest > 0.0, largest, 1.0)
-    squares = np.zeros(width)  # of what was scaled, so that they neither under- nor overflow
-    for stack in stacks:
-        for start in range(0, stack.shape[0], STRIP):
-            squares += np.sum((stack[start : start + STRIP] / largest) ** 2, axis=0)
-    size = largest * np.sqrt(squares)
-    return np.where(size > 0.0, size, 1.0)
-
-
-# ------------------------------------------------------------
-# Which degenerate data are provably so: judgements by a tolerance are about rounded data.
-
-#: What is added to a reason that rests on a tolerance.
-JUDGED = ", up to rounding (judged by a tolerance, not proven)"
-
-#: Numbers that are added up as fractions, at the most.
-MOST_NUMBERS = 200_000
-
-#: Samples closer to each other than this, relative to the largest entry, are left unproved.
-CLOSEST = 1e-100
-
-
-def affinely_independent(data: FloatArray) -> bool:
-    """Prove that no sample lies in the affine hull of the others.
-
-    Then some linear map sends every sample of a class to one vertex of a simplex: the scatters share a null
-    space of one dimension less than there are classes, and all means differ on it.
-
-    ``data``: samples, of size about one at the most.
-    """
-    apart = data[1:] - data[0]
-    sizes = norms_upper(apart)
-    if apart.shape[0] > apart.shape[1] or not np.all(sizes > CLOSEST):
-        return False
-    apart = np.ldexp(apart, -np.frexp(sizes)[1][:, None])
-    n, d = apart.shape
-    # Rounding of the differences and of their products; norms are at most one. Then what underflow takes.
-    error = inflate(gamma(d + 8) * n, 4) + n * d * 1e-180
-    return definite(symmetrize(apart @ apart.T), shift=float(inflate(error, 4)))
-
-
-def equal_exactly(data: FloatArray, index: np.ndarray, same: np.ndarray) -> np.ndarray:
-    """Group classes whose samples have the same mean to the last bit, as far as that was found out.
-
-    ``same``: for every class the first one whose mean is the same up to rounding.
-    """
-    out = np.arange(same.size)
-    wanted = np.flatnonzero(np.bincount(same, minlength=same.size)[same] > 1)
-    if int(np.isin(index, wanted).sum()) * data.shape[1] > MOST_NUMBERS:
-        return out
-    means: dict[tuple[Fraction, ...], int] = {}
-    for g in wanted:
-        rows = data[index == g].tolist()
-        sums = (sum(map(Fraction, column), Fraction(0)) for column in zip(*rows, strict=True))
-        mean = tuple(total / len(rows) for total in sums)
-        out[g] = means.setdefault(mean, int(g))
-    return out
-
-
-def separated_exactly(scatter: ClassScatter, r: int, groups: Sequence[np.ndarray], tolerance: float) -> bool:
-    """Prove that the ratio is unbounded: all means differ where no class has any scatter, exactly.
-
-    ``scatter``: means and scatters as they are given. ``groups``: which classes are compared with each
-    other. ``tolerance``: means have to differ by so much, relative to their size; rounding is far below.
-    """
-    if scatter.independent and r < scatter.c:
-        return True
-    if scatter.still is None or int(scatter.still.sum()) < r:
-        return False
-    means = scatter.means[:, scatter.still]
-    apart = np.max(np.abs(means[:, None, :] - means[None, :, :]), axis=2)
-    far = apart > tolerance * float(np.max(np.abs(scatter.means)))
-    return all(far[np.ix_(group, group)][~np.eye(group.size, dtype=bool)].all() for group in groups)
-
-
-def always_scattered(box: SpectralBox, scatters: Rows) -> bool:
-    """Prove that every point has some scatter, so that equal means leave no ratio above zero."""
-    total, error = scatters.enclose_adjoint(-np.ones(scatters.m))
-    return box.support_upper(total, error, 0.0, None)[0] < 0.0
-
-
-# ------------------------------------------------------------
-# The common null space of the class scatters, and groups of classes.
-#
-# Where no class has any scatter, distances between means are all that counts. If the null space is large
-# enough to hold every direction, it either makes the ratio infinite or, where some means agree on it, every
-# ratio feasible without being attained.
-
-
-@dataclass(frozen=True)
-class NullSpace:
-    """Data rotated such that the last coordinates are the common null space of the class scatters."""
-
-    turned: ClassScatter
-    inside: int
-    stuck: list[np.ndarray]
-
-    def part(self) -> ClassScatter:
-        """Return the data on the null space alone."""
-        return self.turned.rotated(np.eye(self.turned.k)[:, self.inside :])
-
-    def fill(self, z: FloatArray, r: int, ratio: float) -> FloatArray:
-        """Complete a matrix on the range of the scatters by one on the null space, keeping its ratio."""
-        n = self.turned.k - self.inside
-        apart = self.part().mean_rows().apply(np.eye(n)) / n
-        scatter = float(
-            np.max(np.einsum("kij,ij->k", self.turned.dense()[:, : self.inside, : self.inside], z))
-        )
-        far = apart[apart > 0.0]
-        room = (r - 0.5) * float(np.min(far, initial=math.inf)) / max(2.0 * ratio * scatter, 1e-300)
-        share = min(0.5, room)
-        whole = np.zeros((self.turned.k, self.turned.k))
-        whole[: self.inside, : self.inside] = share * z
-        rest = np.arange(self.inside, self.turned.k)
-        whole[rest, rest] = (r - share * float(np.trace(z))) / n
-        return whole
-
-
-def pairs_of(group: np.ndarray) -> np.ndarray:
-    """Pairs of a group of classes, in lexicographic order."""
-    i, j = pair_indices(group.size)
-    return np.stack([group[i], group[j]], axis=1)
-
-
-def split(group: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:
-    """Parts of a group with equal keys."""
-    return [group[keys == key] for key in np.unique(keys)]
-
-
-def pair_rows(scatter: ClassScatter, groups: list[np.ndarray]) -> Rows:
-    """One row a pair of classes within each group."""
-    parts = [PairwiseDifference(scatter.means[group]) for group in groups]
-    return parts[0] if len(parts) == 1 else Stacked(parts)
-
-
 #: Means closer than this, relative to the spread of the data, count as equal.
 EQUAL_TOLERANCE = 1e-12
 
@@ -223,16 +42,14 @@ Scatter = Literal["mean", "sum"]
 
 @dataclass(frozen=True)
 class ClassScatter:
-    """Means and scatters of classes, in the coordinates ``x -> (x @ basis) * scale`` up to a shift.
+    """Class means and within-class scatters in the coordinates ``(x @ basis) * scale``, up to a shift.
 
-    ``means``: one mean a row, their centre near zero. ``factors``: for each class an array F with scatter
-    ``F'F``. ``covariances``: the scatters themselves where they are not ``F'F`` (given as such, or shrunk).
-    ``basis``: orthonormal columns that span the range, shape (features, rank). ``scale``: the power of two
-    the data were multiplied by. ``labels``: the class labels, in the order of the means. ``independent``:
-    whether the samples are provably affinely independent, and the scatters those of the samples.
-    ``coincident``: for every class the first one with exactly the same mean, as far as that is known.
-    ``still``: coordinates in which the data, as they were given, have no scatter at all; None if that is
-    not known.
+    ``means`` has one mean per row, centred near zero. ``factors`` holds for each class an array F with
+    scatter ``F'F``. ``covariances`` are the scatters themselves where they are not ``F'F`` (given, or
+    shrunk). ``basis`` has orthonormal columns, shape (features, rank), and ``scale`` is a power of two.
+    ``independent`` states that the samples are provably affinely independent. ``coincident`` holds for every
+    class the first class with exactly the same mean, as far as known. ``still`` marks the coordinates in
+    which the given data have no scatter; None if unknown.
     """
 
     means: FloatArray
@@ -256,7 +73,7 @@ class ClassScatter:
         return int(self.means.shape[1])
 
     def final_dimension(self, n_components: Any) -> int:
-        """Check a final dimension; None stands for one less than the classes, as far as the rank goes."""
+        """Validate a final dimension; None stands for the number of classes minus one, at most the rank."""
         if n_components is None:
             return min(self.c - 1, self.k)
         whole = isinstance(n_components, (int, np.integer)) and not isinstance(n_components, bool)
@@ -270,7 +87,7 @@ class ClassScatter:
         return int(n_components)
 
     def rotated(self, q: FloatArray) -> ClassScatter:
-        """Return the same in the coordinates ``x @ q``; ``q`` has orthonormal columns."""
+        """Return the data in the coordinates ``x @ q``; ``q`` has orthonormal columns."""
         return replace(
             self,
             means=self.means @ q,
@@ -281,11 +98,11 @@ class ClassScatter:
         )
 
     def feature_powers(self) -> FloatArray:
-        """Powers of two that bring the spread of the data in every coordinate near one."""
+        """Return powers of two that scale the spread of every coordinate to about one."""
         return power_of_two(self._sizes)
 
     def stretched(self, powers: FloatArray) -> ClassScatter:
-        """Return the same with every coordinate multiplied by a power of two; the basis stays as it is."""
+        """Return the data with every coordinate multiplied by a power of two; the basis does not change."""
         covariances = self.covariances
         if covariances is not None:
             covariances = covariances * powers[:, None] * powers
@@ -297,7 +114,7 @@ class ClassScatter:
         )
 
     def without_last(self, count: int) -> ClassScatter:
-        """Return the same with the scatters exactly zero on the last ``count`` coordinates."""
+        """Return the data with scatters that are exactly zero on the last ``count`` coordinates."""
         keep = np.arange(self.k) < self.k - count
         covariances = self.covariances
         if covariances is not None:
@@ -305,7 +122,7 @@ class ClassScatter:
         return replace(self, factors=tuple(f * keep for f in self.factors), covariances=covariances)
 
     def scatter_rows(self) -> Rows:
-        """Return one row a class: low-rank where that is the smaller description, else dense."""
+        """Return one row per class, in low-rank or dense storage, whichever is smaller."""
         if self.covariances is None and sum(f.shape[0] for f in self.factors) < self.c * self.k:
             counts = [f.shape[0] for f in self.factors]
             if all(counts):
@@ -317,19 +134,19 @@ class ClassScatter:
         return Dense(self.dense())
 
     def mean_rows(self) -> PairwiseDifference:
-        """Return one row a pair of classes."""
+        """Return one row per pair of classes."""
         return PairwiseDifference(self.means)
 
     def dense(self) -> FloatArray:
-        """All scatters, shape (classes, k, k)."""
+        """Return all scatters, shape (classes, k, k)."""
         if self.covariances is not None:
             return self.covariances
         return np.array([symmetrize(f.T @ f) for f in self.factors])
 
     def null_basis(self) -> FloatArray:
-        """Orthonormal coordinates: first the range of all scatters together, last their common null space.
+        """Return an orthonormal basis adapted to the range of all scatters and their common null space.
 
-        Returns: shape (k, k); the number of leading columns that span the range is :meth:`within_rank`.
+        The first :meth:`within_rank` columns span the range, the others the null space.
         """
         span, rank = self._within
         if span is None or rank == 0:
@@ -337,23 +154,23 @@ class ClassScatter:
         return np.asarray(scipy.linalg.qr(span)[0])
 
     def within_rank(self) -> int:
-        """Dimension of the range of all scatters together."""
+        """Return the dimension of the range of all scatters together."""
         return self._within[1]
 
     @cached_property
     def _within(self) -> tuple[FloatArray | None, int]:
-        """Basis of the range of all scatters, and its dimension; None if that is everything."""
+        """Basis of the range of all scatters (None if it is the whole space) and its dimension."""
         span, rank = row_space(self._stack, self._sizes)
         return (None if rank == self.k else span), rank
 
     @cached_property
     def _sizes(self) -> FloatArray:
-        """The spread of the data in every coordinate."""
+        """Spread of the data in every coordinate."""
         return column_sizes(self._stack, self.means - self.means.mean(axis=0))
 
     @property
     def _stack(self) -> FloatArray:
-        """All factors, one below the other; themselves where they are parts of one array."""
+        """All factors stacked; a view if they are parts of one array."""
         whole = self.factors[0].base
         rows = sum(f.shape[0] for f in self.factors)
         if whole is not None and whole.shape == (rows, self.k) and all(f.base is whole for f in self.factors):
@@ -361,14 +178,14 @@ class ClassScatter:
         return np.concatenate([*self.factors, np.zeros((1, self.k))])
 
     def merged_means(self, groups: np.ndarray) -> ClassScatter:
-        """Return the same with one common mean for the classes of each group."""
+        """Return the data with one common mean for the classes of each group."""
         means = np.array(self.means)
         for g in np.unique(groups):
             means[groups == g] = means[groups == g].mean(axis=0)
         return replace(self, means=means)
 
     def equal_means(self, start: int = 0) -> np.ndarray:
-        """Group classes whose means agree from coordinate ``start`` on, relative to the data's spread."""
+        """Group classes whose means agree from coordinate ``start`` on, up to tolerance."""
         from scipy.spatial.distance import pdist  # slow to import
 
         tolerance = EQUAL_TOLERANCE if start == 0 else RANK_TOLERANCE
@@ -403,15 +220,15 @@ class ClassScatter:
         raw, index, labels = _checked_data(X, y)
         weighted = weights is not None
         if weighted and shrinkage == "auto":
-            raise ProblemError("shrinkage='auto' counts samples, so it goes with no weights; give a share")
+            raise ProblemError("shrinkage='auto' does not support weights; give a number")
         weights = np.ones(index.size) if weights is None else _checked_weights(weights, index.size)
         scale = _power(max(float(np.max(raw)), -float(np.min(raw))))
         low, high = raw.min(axis=0) * scale, raw.max(axis=0) * scale
-        # Rounding of the mean would make a constant feature look like a tiny one.
+        # Subtracting a rounded mean would turn a constant feature into a tiny one.
         varies = high - low > 8.0 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
         if not varies.any():
             raise ProblemError("every feature is constant: there is nothing to discriminate by")
-        # Samples may fill most of the memory: from here on they are changed in place.
+        # Samples may fill most of the memory, so they are modified in place from here on.
         data = raw[:, varies]
         data *= scale
         data -= data.mean(axis=0)
@@ -494,8 +311,8 @@ class ClassScatter:
 
 
 def _factor(scatter: FloatArray) -> FloatArray:
-    """Return F with ``F'F`` equal to a scatter, its rounding-sized eigenvalues dropped."""
-    # Scaled to a unit diagonal first: a small feature is no rounding error of a large one.
+    """Return F with ``F'F`` equal to a scatter; eigenvalues at the level of rounding are dropped."""
+    # Scaled to unit diagonal first, so that a small feature is not dropped beside a large one.
     size = np.sqrt(np.maximum(np.diagonal(scatter), 0.0))
     unit = np.where(size > 0.0, size, 1.0)
     lam, vec = eigh(symmetrize(scatter / unit[:, None] / unit))
@@ -509,6 +326,7 @@ def _factor(scatter: FloatArray) -> FloatArray:
 
 
 def _shrunk(factors: Sequence[FloatArray], counts: np.ndarray, shrinkage: float | str) -> FloatArray:
+    """Return the convex combinations of covariance matrices with multiples of the identity."""
     out = []
     for f, n in zip(factors, counts, strict=True):
         k = f.shape[1]
@@ -520,6 +338,7 @@ def _shrunk(factors: Sequence[FloatArray], counts: np.ndarray, shrinkage: float 
 
 
 def _share(f: FloatArray, shrinkage: float | str) -> float:
+    """Return the weight of the identity: the given share, or that of Ledoit and Wolf."""
     if shrinkage == "auto":
         if f.shape[0] < 2:
             return 0.0
@@ -548,7 +367,7 @@ def _checked_weights(values: ArrayLike, count: int) -> FloatArray:
     if weights.size != count:
         raise ProblemError(f"weights must be one for each of the {count} samples, got {weights.size}")
     if not np.all(weights > 0.0):
-        raise ProblemError("weights must be positive; leave out samples that do not count")
+        raise ProblemError("weights must be positive; leave out samples of weight zero")
     return weights
 
 
@@ -571,32 +390,28 @@ def _real(values: ArrayLike, what: str, ndim: int) -> FloatArray:
 
 
 def _power(size: float) -> float:
-    """Power of two that brings a positive size into [1, 2)."""
+    """Return the power of two that scales a positive size into [1, 2)."""
     if size == 0.0:
         return 1.0
     return float(2.0 ** np.clip(-np.floor(np.log2(size)), -1000, 1000))
 
 
-# ------------------------------------------------------------
-# What class scatters give away before any solve: equal means, and directions without scatter.
-#
-# Both make ratios trivial (see :mod:`~sdpfeas.families.class_scatter`). Here they are found, put into words,
-# and taken out of the way.
+# --- Degenerate data: equal means and the common null space
 
-#: Coordinates whose sizes differ by more than this are worth a word: proofs work with 1e16, and squares.
-WIDE = 1e8
+#: Ratio of coordinate sizes above which a warning is given: scatters square it, and proofs have 16 digits.
+MAX_SCALE_RATIO = 1e8
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """Class scatters ready to be posed, and what was found out about them.
+class ScatterAnalysis:
+    """Class scatters in the form in which problems are built, and their degeneracies.
 
-    ``scatter``: all of them; equal means are exactly equal, and scatters exactly zero on ``null``.
-    ``core``: what the problems are posed on. ``compared``: groups of classes; those within a group are
-    compared. ``groups``: the groups that were asked for. ``same``: for every class the first one with its
-    mean. ``null_dim``: dimension of the common null space of the scatters. ``null``: that null space, where
-    it holds all directions asked for. ``separated``: whether all means provably differ on that null space.
-    ``vacuous``: whether it makes every ratio feasible, though none is attained.
+    ``scatter`` has exactly equal means where they are equal up to tolerance, and scatters that are exactly
+    zero on ``null``. Problems are built from ``core``. Classes within each group of ``compared`` are
+    compared; ``groups`` are the groups of the caller. ``same`` holds for every class the first class with its
+    mean. ``null_dim`` is the dimension of the common null space of the scatters, and ``null`` that space if
+    it contains r directions. ``separated`` states that all means provably differ on it. ``vacuous`` states
+    that it makes every ratio feasible although none is attained.
     """
 
     scatter: ClassScatter
@@ -613,31 +428,27 @@ class Analysis:
 
     @cached_property
     def coincide(self) -> bool:
-        """Whether means that are compared are equal."""
+        """Whether two means that are compared are equal up to tolerance."""
         return any(np.unique(self.same[group]).size < group.size for group in self.groups)
 
     @cached_property
     def coincide_exactly(self) -> bool:
-        """Whether means that are compared are provably equal, to the last bit."""
+        """Whether two means that are compared are provably equal."""
         same = self.scatter.coincident
         return same is not None and any(np.unique(same[group]).size < group.size for group in self.groups)
 
     def alike(self) -> list[np.ndarray]:
-        """Classes with the same mean, group by group."""
+        """Return the groups of at least two classes with the same mean."""
         return [group for group in split(np.arange(self.same.size), self.same) if group.size > 1]
 
     def distinct(self) -> list[np.ndarray]:
-        """The groups with one class of every mean, as far as there are two left to compare."""
+        """Return the groups with one class per mean, if at least two classes remain."""
         kept = [np.array([part[0] for part in split(group, self.same[group])]) for group in self.groups]
         return [group for group in kept if group.size > 1]
 
 
-def analyse(scatter: ClassScatter, r: int, groups: list[np.ndarray]) -> Analysis:
-    """Find equal means and the common null space of the scatters, and choose what to pose.
-
-    ``scatter``: means and scatters, on the range of the total scatter. ``groups``: which classes to compare
-    with each other.
-    """
+def analyse(scatter: ClassScatter, r: int, groups: list[np.ndarray]) -> ScatterAnalysis:
+    """Find equal means and the common null space of the scatters, and choose the core data."""
     notes: tuple[str, ...] = ()
     if scatter.k < scatter.basis.shape[0]:
         notes += (f"the total scatter has rank {scatter.k} of {scatter.basis.shape[0]} features",)
@@ -647,17 +458,17 @@ def analyse(scatter: ClassScatter, r: int, groups: list[np.ndarray]) -> Analysis
     if np.unique(same).size < scatter.c:
         scatter = scatter.merged_means(same)
     null_dim = scatter.k - scatter.within_rank()
-    plain = Analysis(scatter, scatter, r, groups, groups, same, null_dim, notes=notes)
+    plain = ScatterAnalysis(scatter, scatter, r, groups, groups, same, null_dim, notes=notes)
     if null_dim < r:
         return plain
     found = _split_null(plain, r)
-    # About the data as they were given, before anything was rounded to zero.
+    # Proved about the data as given, before small entries were set to zero.
     exactly = found.null is not None and separated_exactly(plain.scatter, r, groups, RANK_TOLERANCE)
     return replace(found, separated=exactly)
 
 
-def _split_null(found: Analysis, r: int) -> Analysis:
-    """Rotate the common null space to the end, and leave it out if it only makes ratios vacuous."""
+def _split_null(found: ScatterAnalysis, r: int) -> ScatterAnalysis:
+    """Rotate the common null space to the last coordinates, and drop it if it only makes ratios vacuous."""
     q, inside = found.null_dim, found.scatter.within_rank()
     turned = found.scatter.rotated(found.scatter.null_basis()).without_last(q)
     alike = turned.equal_means(start=inside)
@@ -666,39 +477,212 @@ def _split_null(found: Analysis, r: int) -> Analysis:
     if not stuck:
         note = f"the class scatters share a null space of dimension {q}, in which all means differ"
         null = NullSpace(turned, inside, [])
-        return Analysis(turned, turned, r, groups, groups, same, q, null, notes=(*found.notes, note))
+        return ScatterAnalysis(turned, turned, r, groups, groups, same, q, null, notes=(*found.notes, note))
     if inside == 0:
-        return Analysis(turned, turned, r, groups, groups, same, q, notes=found.notes)
+        return ScatterAnalysis(turned, turned, r, groups, groups, same, q, notes=found.notes)
     note = (
         f"the class scatters share a null space of dimension {q}, on which some means agree: every "
         "ratio is feasible there, as 0 >= delta·0, but none is attained"
     )
     null = NullSpace(turned, inside, stuck)
     core = turned.rotated(np.eye(turned.k)[:, :inside])
-    return Analysis(turned, core, 1, stuck, groups, same, q, null, True, (*found.notes, note))
+    return ScatterAnalysis(turned, core, 1, stuck, groups, same, q, null, True, (*found.notes, note))
 
 
-def unbounded(found: Analysis, r: int) -> str:
-    """Say why the ratio is unbounded, and whether that is proved.
-
-    ``found``: what was found out about the data.
-    """
+def unbounded(found: ScatterAnalysis, r: int) -> str:
+    """Return the reason why the ratio is unbounded, and whether that is proved."""
     return (
         f"the class scatters share a null space of dimension {found.null_dim} >= r = {r} on which all class "
-        f"means differ: the ratio is unbounded{'' if found.separated else JUDGED}"
+        f"means differ: the ratio is unbounded{'' if found.separated else TOLERANCE_NOTE}"
     )
 
 
 def scale_caveat(scatter: ClassScatter) -> str:
-    """Say so where coordinates differ in size by more than proofs can bridge; else nothing.
-
-    ``scatter``: what the problems are posed on.
-    """
+    """Return a warning if coordinates differ in size by more than proofs tolerate; else an empty string."""
     powers = scatter.feature_powers()
     spread = float(np.max(powers) / np.min(powers))
-    if spread <= WIDE:
+    if spread <= MAX_SCALE_RATIO:
         return ""
     return (
-        f"features differ in size by {math.log10(spread):.0f} orders of magnitude, more than proofs bridge: "
+        f"features differ in size by {math.log10(spread):.0f} orders of magnitude, more than proofs allow: "
         "bounds may stay loose, and the upper one infinite; scale the features"
     )
+
+
+@dataclass(frozen=True)
+class NullSpace:
+    """Data rotated such that the last coordinates are the common null space of the class scatters.
+
+    ``inside`` is the number of leading coordinates, and ``stuck`` the groups of classes whose means agree on
+    the null space.
+    """
+
+    turned: ClassScatter
+    inside: int
+    stuck: list[np.ndarray]
+
+    def part(self) -> ClassScatter:
+        """Return the data on the null space."""
+        return self.turned.rotated(np.eye(self.turned.k)[:, self.inside :])
+
+    def fill(self, z: FloatArray, r: int, ratio: float) -> FloatArray:
+        """Extend a matrix on the range of the scatters to the null space without lowering its ratio."""
+        n = self.turned.k - self.inside
+        apart = self.part().mean_rows().apply(np.eye(n)) / n
+        scatter = float(
+            np.max(np.einsum("kij,ij->k", self.turned.dense()[:, : self.inside, : self.inside], z))
+        )
+        far = apart[apart > 0.0]
+        room = (r - 0.5) * float(np.min(far, initial=math.inf)) / max(2.0 * ratio * scatter, 1e-300)
+        share = min(0.5, room)
+        whole = np.zeros((self.turned.k, self.turned.k))
+        whole[: self.inside, : self.inside] = share * z
+        rest = np.arange(self.inside, self.turned.k)
+        whole[rest, rest] = (r - share * float(np.trace(z))) / n
+        return whole
+
+
+def pairs_of(group: np.ndarray) -> np.ndarray:
+    """Return the pairs of a group of classes in lexicographic order."""
+    i, j = pair_indices(group.size)
+    return np.stack([group[i], group[j]], axis=1)
+
+
+def split(group: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:
+    """Split a group into parts with equal keys."""
+    return [group[keys == key] for key in np.unique(keys)]
+
+
+def pair_rows(scatter: ClassScatter, groups: list[np.ndarray]) -> Rows:
+    """Return one row per pair of classes within each group."""
+    parts = [PairwiseDifference(scatter.means[group]) for group in groups]
+    return parts[0] if len(parts) == 1 else Stacked(parts)
+
+
+# --- Proofs about degenerate data
+
+#: Appended to a reason that rests on a tolerance.
+TOLERANCE_NOTE = ", up to rounding (decided with a tolerance, not proven)"
+
+#: Largest number of entries that are summed as fractions.
+MAX_EXACT_NUMBERS = 200_000
+
+#: Relative distance of samples below which affine independence is not attempted, since squares may underflow.
+MIN_DISTANCE = 1e-100
+
+
+def affinely_independent(data: FloatArray) -> bool:
+    """Prove that no sample lies in the affine hull of the others; entries are of size about one at most.
+
+    Then some linear map sends every sample of a class to one vertex of a simplex. Hence the scatters share a
+    null space whose dimension is the number of classes minus one, and all means differ on it.
+    """
+    apart = data[1:] - data[0]
+    sizes = norms_upper(apart)
+    if apart.shape[0] > apart.shape[1] or not np.all(sizes > MIN_DISTANCE):
+        return False
+    apart = np.ldexp(apart, -np.frexp(sizes)[1][:, None])
+    n, d = apart.shape
+    # Rounding errors of the differences and of their products (norms are at most one), then underflow.
+    error = inflate(gamma(d + 8) * n, 4) + n * d * 1e-180
+    return definite(symmetrize(apart @ apart.T), shift=float(inflate(error, 4)))
+
+
+def equal_exactly(data: FloatArray, index: np.ndarray, same: np.ndarray) -> np.ndarray:
+    """Group classes whose samples have exactly the same mean, in rational arithmetic.
+
+    ``same`` holds for every class the first class whose mean is the same up to rounding. Large data are not
+    checked.
+    """
+    out = np.arange(same.size)
+    wanted = np.flatnonzero(np.bincount(same, minlength=same.size)[same] > 1)
+    if int(np.isin(index, wanted).sum()) * data.shape[1] > MAX_EXACT_NUMBERS:
+        return out
+    means: dict[tuple[Fraction, ...], int] = {}
+    for g in wanted:
+        rows = data[index == g].tolist()
+        sums = (sum(map(Fraction, column), Fraction(0)) for column in zip(*rows, strict=True))
+        mean = tuple(total / len(rows) for total in sums)
+        out[g] = means.setdefault(mean, int(g))
+    return out
+
+
+def separated_exactly(scatter: ClassScatter, r: int, groups: Sequence[np.ndarray], tolerance: float) -> bool:
+    """Prove that the ratio is unbounded: all means differ on coordinates without any scatter.
+
+    Means must differ by ``tolerance`` relative to their size, far above rounding.
+    """
+    if scatter.independent and r < scatter.c:
+        return True
+    if scatter.still is None or int(scatter.still.sum()) < r:
+        return False
+    means = scatter.means[:, scatter.still]
+    apart = np.max(np.abs(means[:, None, :] - means[None, :, :]), axis=2)
+    far = apart > tolerance * float(np.max(np.abs(scatter.means)))
+    return all(far[np.ix_(group, group)][~np.eye(group.size, dtype=bool)].all() for group in groups)
+
+
+def always_scattered(box: SpectralBox, scatters: Rows) -> bool:
+    """Prove that every point has positive scatter, so that equal means exclude every positive ratio."""
+    total, error = scatters.enclose_adjoint(-np.ones(scatters.m))
+    return box.support_upper(total, error, 0.0, None)[0] < 0.0
+
+
+# --- Numerical rank
+
+#: Relative singular values below this count as zero, every feature scaled to norm one: far above rounding,
+#: far below the accuracy of measurements.
+RANK_TOLERANCE = 1e-10
+
+#: Full rank is decided by a Cholesky factorisation if all singular values are above this share of the largest
+#: possible one. The Gram matrix squares them, so that the share must exceed the square root of the unit
+#: roundoff.
+FULL_RANK_SHARE = 1e-5
+
+#: Rows that are scaled at a time, to avoid a copy of the samples.
+STRIP_ROWS = 1024
+
+
+def row_space(stack: FloatArray, size: FloatArray) -> tuple[FloatArray, int]:
+    """Return an orthonormal basis of the row space and its dimension, with columns scaled by ``size``."""
+    if _has_full_rank(stack, size):
+        return np.eye(stack.shape[1]), stack.shape[1]
+    scaled = stack / size
+    _, singular, right = scipy.linalg.svd(scaled, full_matrices=False, lapack_driver="gesdd")
+    # Columns are scaled to norm one, so the limit is absolute if all entries are at the level of rounding.
+    rank = int(np.sum(singular > RANK_TOLERANCE * max(float(singular[0]), 1.0))) if singular.size else 0
+    if rank == 0:
+        return np.zeros((stack.shape[1], 0)), 0
+    # The row space of (stack / size)·diag(size) is spanned by the scaled right vectors.
+    q, _ = scipy.linalg.qr(size[:, None] * right[:rank].T, mode="economic")
+    return np.asarray(q), rank
+
+
+def _has_full_rank(stack: FloatArray, size: FloatArray) -> bool:
+    """Return whether a Cholesky factorisation shows that the scaled columns have full rank."""
+    if stack.shape[0] < stack.shape[1]:
+        return False
+    gram = np.zeros((stack.shape[1], stack.shape[1]))
+    for start in range(0, stack.shape[0], STRIP_ROWS):
+        part = stack[start : start + STRIP_ROWS] / size
+        gram += part.T @ part
+    gram[np.diag_indices_from(gram)] -= FULL_RANK_SHARE**2 * stack.shape[1]
+    return bool(scipy.linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)[1] == 0)
+
+
+def column_sizes(*stacks: FloatArray) -> FloatArray:
+    """Return the norms of the columns of stacked arrays, one for zero columns, without overflow."""
+    width = stacks[0].shape[1]
+    ends = [
+        part
+        for stack in stacks
+        for part in (np.max(stack, axis=0, initial=0.0), -np.min(stack, axis=0, initial=0.0))
+    ]
+    largest = np.max(ends, axis=0)
+    largest = np.where(largest > 0.0, largest, 1.0)
+    squares = np.zeros(width)  # of what was scaled, so that they neither under- nor overflow
+    for stack in stacks:
+        for start in range(0, stack.shape[0], STRIP_ROWS):
+            squares += np.sum((stack[start : start + STRIP_ROWS] / largest) ** 2, axis=0)
+    size = largest * np.sqrt(squares)
+    return np.where(size > 0.0, size, 1.0)

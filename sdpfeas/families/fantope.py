@@ -1,8 +1,14 @@
-"""The largest least of several linear functions over the Fantope.
+"""Maximise the minimum of linear functions over the Fantope, and column generation for ratios.
 
-Maximise, over ``Z`` in ``SpectralBox(n, 0, 1, trace=r)``, the least of ``<A_i, Z> - b_i``. With covariance
-matrices of groups as ``A_i`` this is fair principal component analysis, with products of differences of class
-means max-min distance analysis. At a fixed level ``delta`` every row asks for ``<A_i, Z> >= b_i + delta``.
+:class:`FantopeMaxMin` maximises ``min_i (<A_i, Z> - b_i)`` over the Fantope ``{0 <= Z <= I, tr Z = r}``.
+Covariance matrices of groups as ``A_i`` give fair PCA (Tantipongpipat et al., NeurIPS 2019), ``(m_i -
+m_j)(m_i - m_j)'`` for class means ``m_i`` gives max-min distance analysis (Bian and Tao, IEEE TPAMI 2011). At
+a fixed level the rows are ``<A_i, Z> >= b_i + delta``.
+
+:func:`generate_columns` is stabilised column generation (Dantzig and Wolfe) for a worst-case ratio. Convex
+combinations of points are points, so the best ratio over the hull of a few points is a linear program after
+the Charnes-Cooper transformation. Its multipliers are weights, and the maximiser for these weights is a new
+column. A few rounds cost less than one solve. Nothing here is proved.
 """
 
 from __future__ import annotations
@@ -17,7 +23,14 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.families.parametric_family import ParametricFamily, column
-from sdpfeas.families.subspace_restriction import LARGE, MANY, SPARE, SubspaceRestriction, lifted, spanned
+from sdpfeas.families.subspace_restriction import (
+    GUARD_DIRECTIONS,
+    MIN_DIMENSION,
+    MIN_DIMENSION_PER_RANK,
+    SubspaceRestriction,
+    lift_to_interior,
+    orthonormalise,
+)
 from sdpfeas.families.threshold_bounds import EXACT, NO_ROOT, Root
 from sdpfeas.numerics.linalg import FloatArray, leading_pairs, symmetrize
 from sdpfeas.numerics.rounding import UNIT
@@ -28,129 +41,13 @@ from sdpfeas.problem.sets import Free, SpectralBox
 from sdpfeas.problem.sets.base import Maximiser
 from sdpfeas.problem.validation import finite_number, float_array, require_finite
 
-# ------------------------------------------------------------
-# Getting more out of points and weights that are there already.
-#
-# Convex combinations of points are points, so the best ratio over the hull of a few points is a linear
-# program (after Charnes and Cooper). Its multipliers are weights, weights rule out ratios, and the
-# projector they do so by is a new point: column generation, as of Dantzig and Wolfe, stabilised by mixing
-# new weights with the best ones. A few rounds cost less than one solve and often gain more. Nothing here is
-# proved, nor has to be.
-
-#: Rounds after a solve.
-REFINE_ROUNDS = 12
-
-#: How much of the best weights is kept in new ones.
-MIX = 0.5
-
-
-@dataclass(frozen=True)
-class Oracle:
-    """What column generation asks of a family.
-
-    ``means, scatters``: row values of the pairs and of the classes at a matrix. ``price``: from weights of
-    the pairs and of the classes, each of sum one, and a lower bound: the smallest ratio they rule out, and
-    the matrix that comes closest to attaining it.
-    """
-
-    means: Callable[[FloatArray], FloatArray]
-    scatters: Callable[[FloatArray], FloatArray]
-    price: Callable[[FloatArray, FloatArray, float], tuple[float, FloatArray]]
-
-
-def refine(
-    oracle: Oracle,
-    matrices: Sequence[FloatArray],
-    weights: Sequence[tuple[FloatArray, FloatArray]],
-    rounds: int,
-    tol: float,
-) -> tuple[FloatArray, tuple[FloatArray, FloatArray]] | None:
-    """Improve on points and weights.
-
-    ``weights``: weights of the pairs and of the classes to start from. ``tol``: stop when the two bounds
-    are this close, relative to the upper one.
-
-    Returns: the best combination of points and the best weights found.
-    """
-    columns = list(matrices)
-    means = [oracle.means(z) for z in columns]
-    scatters = [oracle.scatters(z) for z in columns]
-    attained = [np.min(a) / np.max(b) for a, b in zip(means, scatters, strict=True) if np.max(b) > 0.0]
-    near = max(0.0, *attained) if attained else 0.0
-    best, bound = None, np.inf
-    for u, w in weights:
-        unit = unit_weights(u, w)
-        if unit is not None:
-            value, matrix = oracle.price(*unit, near)
-            columns.append(matrix)
-            means.append(oracle.means(matrix))
-            scatters.append(oracle.scatters(matrix))
-            if value < bound:
-                best, bound = unit, value
-    if best is None or not np.isfinite(bound) or bound <= 0.0:
-        return None
-    mixture = None
-    for _ in range(rounds):
-        master = _master(np.array(means).T, np.array(scatters).T, bound)
-        if master is None:
-            break
-        ratio, mixture, unit = master
-        if unit is None or bound - ratio <= tol * bound:
-            break
-        u, w = (MIX * old + (1.0 - MIX) * new for old, new in zip(best, unit, strict=True))
-        value, matrix = oracle.price(u, w, ratio)
-        columns.append(matrix)
-        means.append(oracle.means(matrix))
-        scatters.append(oracle.scatters(matrix))
-        if value < bound:
-            best, bound = (u, w), value
-    if mixture is None:
-        return None
-    total = sum(share * z for share, z in zip(mixture, columns, strict=False))
-    return np.asarray(total), best
-
-
-def unit_weights(u: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Scale weights of the pairs and of the classes to sum one; None where there is none of a kind.
-
-    ``u, w``: weights; negative ones count as zero.
-    """
-    u, w = np.maximum(u, 0.0), np.maximum(w, 0.0)
-    if not (u.sum() > 0.0 and w.sum() > 0.0):
-        return None
-    return u / u.sum(), w / w.sum()
-
-
-def _master(
-    means: FloatArray, scatters: FloatArray, scale: float
-) -> tuple[float, FloatArray, tuple[FloatArray, FloatArray] | None] | None:
-    """Best ratio over the hull of the columns, the shares of the columns, and the weights that prove it."""
-    from scipy.optimize import linprog  # slow to import
-
-    unit = float(np.max(scatters))
-    if not unit > 0.0:
-        return None
-    pairs, count = means.shape
-    above = np.hstack([-means / (unit * scale), np.ones((pairs, 1))])
-    below = np.hstack([scatters / unit, np.zeros((scatters.shape[0], 1))])
-    limit = np.concatenate([np.zeros(pairs), np.ones(scatters.shape[0])])
-    cost = np.zeros(count + 1)
-    cost[-1] = -1.0
-    answer = linprog(cost, np.vstack([above, below]), limit, bounds=(0.0, None), method="highs")
-    if answer.x is None or not float(np.sum(answer.x[:-1])) > 0.0:
-        return None
-    shares = answer.x[:-1] / np.sum(answer.x[:-1])
-    multipliers = -np.asarray(answer.ineqlin.marginals)
-    return float(answer.x[-1]) * scale, shares, unit_weights(multipliers[:pairs], multipliers[pairs:])
-
-
-#: By so much, relative to the size of the functions, values are lifted to be positive in column generation.
-LIFT = 1.0
+#: Shift that makes values positive in column generation, relative to the norm of the matrices.
+POSITIVE_SHIFT = 1.0
 
 
 @dataclass(frozen=True)
 class FantopeOptions:
-    """Parameters of a random problem: covariance matrices of Gaussian samples, spread unevenly."""
+    """Parameters of a random problem: sample covariance matrices of anisotropic Gaussian groups."""
 
     n: int = 20
     groups: int = 4
@@ -164,20 +61,31 @@ class FantopeOptions:
 
 
 class FantopeMaxMin(ParametricFamily):
-    """Find ``Z`` in the Fantope with ``<A_i, Z> - b_i >= delta`` for all i: maximise the least.
+    """Maximise ``min_i (<A_i, Z> - b_i)`` over the Fantope.
+
+    The problem at ``delta`` is ``<A_i, Z> - b_i >= delta`` for all i.
 
     Parameters
     ----------
     matrices : array_like or Rows
         The matrices ``A_i``: shape (m, n, n), or rows in any storage.
     r : float
-        Trace of ``Z``, between 0 and n.
+        Trace of ``Z``, positive and at most n.
     offsets : array_like, optional
-        The numbers ``b_i``; default: zero.
+        The numbers ``b_i``; zero by default.
     names : sequence of str, optional
         Names of the rows.
     bracket : tuple of float
-        What is known about the maximum; its lower end is attained.
+        Bounds of the maximum that are known a priori; the lower one is attained.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> A = np.array([np.diag([2.0, 1.0]), np.diag([1.0, 2.0])])
+    >>> found = sf.bisect(sf.families.FantopeMaxMin(A, r=1), tol=1e-6)
+    >>> found.lower <= 1.5 <= found.upper
+    True
     """
 
     name = "fantope-max-min"
@@ -230,7 +138,7 @@ class FantopeMaxMin(ParametricFamily):
         return cls(symmetrize(covariances), options.r)
 
     def values(self, point: Point) -> FloatArray:
-        """``<A_i, Z> - b_i``, in plain arithmetic.
+        """Return ``<A_i, Z> - b_i``, in floating-point arithmetic.
 
         Parameters
         ----------
@@ -239,10 +147,10 @@ class FantopeMaxMin(ParametricFamily):
         """
         return np.asarray(self._terms.apply(point[0]) - self._offsets)
 
-    # ------------------------------------------------------------ bounds
+    # --- bounds
 
     def root(self, y: FloatArray, near: float | None = None, accuracy: float = EXACT) -> Root:
-        """Return the smallest level that weights rule out, ``(sigma(A*y) - b'y) / sum y``."""
+        """Return the smallest level that weights exclude, ``(sigma(A*y) - b'y) / sum(y)``."""
         total = float(np.sum(y))
         if not total > 0.0:
             return NO_ROOT
@@ -252,47 +160,52 @@ class FantopeMaxMin(ParametricFamily):
         return Root(delta, 64.0 * self._box.n * UNIT * size / total)
 
     def _priced(self, y: FloatArray) -> Maximiser:
-        """The best Z for the weighted sum; the last is kept."""
+        """Return the maximiser of ``<A*y, Z>``; the last one is cached."""
         if self._last is None or not np.array_equal(self._last[0], y):
             self._last = np.array(y), self._box.maximiser(self._terms.adjoint(y))
         return self._last[1]
 
     def initial_multipliers(self) -> list[FloatArray]:
-        """Equal weights, and all weight on the row that is least in the middle of the box."""
+        """Return equal weights, and unit weight on the smallest row at the centre of the Fantope."""
         least = int(np.argmin(self.values((self._box.interior_point(),))))
         return [np.full(self.m, 1.0 / self.m), (np.arange(self.m) == least).astype(np.float64)]
 
     def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
-        """Return the projector on the leading eigenvectors of the weighted sum."""
+        """Return the projector onto the leading eigenvectors of ``A*y``."""
         best = self._priced(np.maximum(y, 0.0))
         return [(self._box.compose(best.frame, best.weights),)]
 
     def refine(
         self, points: list[Point], multipliers: list[FloatArray], tol: float
     ) -> tuple[list[Point], list[FloatArray]]:
-        """Return a better point and better multipliers: column generation, values lifted to be positive."""
-        base = min((float(np.min(self.values(point))) for point in points), default=0.0) - LIFT * self.unit
+        """Improve points and multipliers by column generation; values are shifted to be positive."""
+        least = min((float(np.min(self.values(point))) for point in points), default=0.0)
+        base = least - POSITIVE_SHIFT * self.unit
 
         def price(u: FloatArray, w: FloatArray, near: float) -> tuple[float, FloatArray]:
             best = self._priced(u)
             return self.root(u).delta - base, self._box.compose(best.frame, best.weights)
 
-        oracle = Oracle(lambda z: self.values((z,)) - base, lambda z: np.ones(1), price)
+        oracle = PricingOracle(lambda z: self.values((z,)) - base, lambda z: np.ones(1), price)
         weights = [(y, np.ones(1)) for y in multipliers]
-        found = refine(oracle, [point[0] for point in points], weights, REFINE_ROUNDS, 0.2 * tol)
+        found = generate_columns(oracle, [point[0] for point in points], weights, REFINE_ROUNDS, 0.2 * tol)
         return ([], []) if found is None else ([(found[0],)], [found[1][0]])
 
-    # ------------------------------------------------------------ one program
+    # --- the equivalent conic program
 
     def conic_program(self) -> ConicProgram:
-        """``max t`` subject to ``<A_i, Z> - t >= b_i``."""
-        return least_program(self._box, self._terms, self._offsets)
+        """Return ``max t`` subject to ``<A_i, Z> - t >= b_i``."""
+        return max_min_program(self._box, self._terms, self._offsets)
 
     def subspace_restriction(self) -> MaxMinRestriction | None:
-        """Return the same on subspaces, where there are many dimensions and few directions."""
+        """Return the restriction to subspaces if n is large and r an integer far below n."""
         rank = self._box.rank
         kinds = (Dense, LowRank, PairwiseDifference)
-        if self._box.n < max(LARGE, MANY * rank) or rank != round(rank) or not isinstance(self._terms, kinds):
+        if (
+            self._box.n < max(MIN_DIMENSION, MIN_DIMENSION_PER_RANK * rank)
+            or rank != round(rank)
+            or not isinstance(self._terms, kinds)
+        ):
             return None
         return MaxMinRestriction(self._box, self._terms, self._offsets)
 
@@ -301,11 +214,11 @@ class FantopeMaxMin(ParametricFamily):
         return (point[0],)
 
     def program_multipliers(self, y: FloatArray) -> FloatArray:
-        """Drop what has the wrong sign."""
+        """Set multipliers of the wrong sign to zero."""
         return np.maximum(y, 0.0)
 
     def describe(self) -> Mapping[str, Any]:
-        """Sizes, and the trace."""
+        """Return the sizes and the trace."""
         return {**super().describe(), "r": self._box.trace}
 
 
@@ -316,34 +229,29 @@ def _side(matrices: Any) -> int:
     return int(shape[1])
 
 
-# ------------------------------------------------------------
-# The largest least of linear functions over a large Fantope, subspace by subspace.
-
-
 class MaxMinRestriction(SubspaceRestriction):
-    """``min_i (<A_i, Z> - b_i)`` on subspaces.
-
-    ``box``: where Z is from; its trace is an integer.
-    """
+    """Restriction of ``min_i (<A_i, Z> - b_i)`` to subspaces; the trace of the Fantope is an integer."""
 
     def __init__(self, box: SpectralBox, terms: Rows, offsets: FloatArray) -> None:
         self._box, self._terms, self._offsets = box, terms, offsets
         self.r = round(box.rank)
         self._small = terms
 
-    def first(self) -> FloatArray:
-        """Return the principal directions of the sum of all matrices."""
-        return spanned(
-            leading_pairs(self._terms.adjoint(np.full(self._terms.m, 1.0 / self._terms.m)), self.r + SPARE)[1]
+    def initial_basis(self) -> FloatArray:
+        """Return the leading eigenvectors of the mean of all matrices."""
+        return orthonormalise(
+            leading_pairs(
+                self._terms.adjoint(np.full(self._terms.m, 1.0 / self._terms.m)), self.r + GUARD_DIRECTIONS
+            )[1]
         )
 
     def program(self, basis: FloatArray) -> ConicProgram:
-        """Return the one program on the span of orthonormal columns."""
+        """Return ``max t`` subject to ``<V'A_i V, Z> - t >= b_i``."""
         self._small = _restricted(self._terms, basis)
-        return least_program(self._small_box(basis.shape[1]), self._small, self._offsets)
+        return max_min_program(self._small_box(basis.shape[1]), self._small, self._offsets)
 
-    def question(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
-        """``<A_i, Z> >= b_i + delta`` on the span of orthonormal columns."""
+    def problem_at(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
+        """Return the problem ``<V'A_i V, Z> >= b_i + delta``."""
         self._small = _restricted(self._terms, basis)
         level = self._offsets + delta
         return FeasibilityProblem(
@@ -354,28 +262,30 @@ class MaxMinRestriction(SubspaceRestriction):
         return SpectralBox(side, trace=self._box.trace)
 
     def matrix(self, point: Point) -> FloatArray:
-        """Meet the trace: in all dimensions together what is missing would cost much more."""
+        """Project onto the small Fantope: an error of the trace would grow with the dimension when lifted."""
         return self._small_box(point[0].shape[0]).project(symmetrize(point[0]))
 
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
-        """Return the matrix over all coordinates."""
-        return (lifted(basis, matrix, self._box.rank),)
+        """Lift the matrix to all coordinates."""
+        return (lift_to_interior(basis, matrix, self._box.rank),)
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Drop what has the wrong sign."""
+        """Set multipliers of the wrong sign to zero."""
         return np.maximum(y, 0.0)
 
-    def ahead(self, y: FloatArray, basis: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
-        """Find the leading eigenvectors of the weighted sum."""
+    def expansion(
+        self, y: FloatArray, basis: FloatArray, matrix: FloatArray
+    ) -> tuple[float, float, FloatArray]:
+        """Return the value, the upper bound and the leading eigenvectors of ``A*y``."""
         u = self.multipliers(y)
         u = u / u.sum()
         attained = float(np.min(self._small.apply(matrix) - self._offsets))
-        lam, vec = leading_pairs(self._terms.adjoint(u), self.r + SPARE)
+        lam, vec = leading_pairs(self._terms.adjoint(u), self.r + GUARD_DIRECTIONS)
         return attained, float(np.sum(lam[-self.r :])) - float(self._offsets @ u), vec
 
 
-def least_program(box: SpectralBox, terms: Rows, offsets: FloatArray) -> ConicProgram:
-    """``max t`` subject to ``<A_i, Z> - t >= b_i``."""
+def max_min_program(box: SpectralBox, terms: Rows, offsets: FloatArray) -> ConicProgram:
+    """Return ``max t`` subject to ``<A_i, Z> - t >= b_i``."""
     m = terms.m
     problem = FeasibilityProblem(
         [box, Free(1)], [terms, column(0, m, m, -1.0)], offsets, np.full(m, np.inf), block_names=["Z", "t"]
@@ -384,10 +294,115 @@ def least_program(box: SpectralBox, terms: Rows, offsets: FloatArray) -> ConicPr
 
 
 def _restricted(rows: Rows, basis: FloatArray) -> Rows:
-    """Rows ``V' A_i V``, in the storage that suits them."""
+    """Return the rows ``V'A_i V`` in the storage of ``rows``."""
     if isinstance(rows, PairwiseDifference):
         return PairwiseDifference(rows.means @ basis)
     if isinstance(rows, LowRank):
         return LowRank.from_stacked(rows.factors @ basis, rows.signs, rows.owner, rows.m)
     assert isinstance(rows, Dense)
     return Dense(symmetrize(basis.T @ rows.array @ basis))
+
+
+# --- Column generation
+
+#: Rounds of column generation after a solve.
+REFINE_ROUNDS = 12
+
+#: Stabilisation: share of the best weights in the weights that are priced; 0 oscillates.
+MIX = 0.5
+
+
+@dataclass(frozen=True)
+class PricingOracle:
+    """Pricing oracle of column generation.
+
+    ``means`` and ``scatters`` evaluate numerator and denominator rows at a matrix. ``price`` takes weights of
+    both, each of sum one, and a lower bound of the ratio, and returns the smallest ratio that the weights
+    exclude and the matrix that comes closest to it.
+    """
+
+    means: Callable[[FloatArray], FloatArray]
+    scatters: Callable[[FloatArray], FloatArray]
+    price: Callable[[FloatArray, FloatArray, float], tuple[float, FloatArray]]
+
+
+def generate_columns(
+    oracle: PricingOracle,
+    matrices: Sequence[FloatArray],
+    weights: Sequence[tuple[FloatArray, FloatArray]],
+    rounds: int,
+    tol: float,
+) -> tuple[FloatArray, tuple[FloatArray, FloatArray]] | None:
+    """Improve points and weights by column generation; None if the weights give no finite bound.
+
+    ``weights`` are pairs of weights of the numerator and denominator rows. Iterations stop after ``rounds``
+    or when both bounds agree to ``tol``, relative to the upper one. Returns the best convex combination and
+    the best weights.
+    """
+    columns = list(matrices)
+    means = [oracle.means(z) for z in columns]
+    scatters = [oracle.scatters(z) for z in columns]
+    attained = [np.min(a) / np.max(b) for a, b in zip(means, scatters, strict=True) if np.max(b) > 0.0]
+    near = max(0.0, *attained) if attained else 0.0
+    best, bound = None, np.inf
+    for u, w in weights:
+        unit = unit_weights(u, w)
+        if unit is not None:
+            value, matrix = oracle.price(*unit, near)
+            columns.append(matrix)
+            means.append(oracle.means(matrix))
+            scatters.append(oracle.scatters(matrix))
+            if value < bound:
+                best, bound = unit, value
+    if best is None or not np.isfinite(bound) or bound <= 0.0:
+        return None
+    mixture = None
+    for _ in range(rounds):
+        master = _master(np.array(means).T, np.array(scatters).T, bound)
+        if master is None:
+            break
+        ratio, mixture, unit = master
+        if unit is None or bound - ratio <= tol * bound:
+            break
+        u, w = (MIX * old + (1.0 - MIX) * new for old, new in zip(best, unit, strict=True))
+        value, matrix = oracle.price(u, w, ratio)
+        columns.append(matrix)
+        means.append(oracle.means(matrix))
+        scatters.append(oracle.scatters(matrix))
+        if value < bound:
+            best, bound = (u, w), value
+    if mixture is None:
+        return None
+    total = sum(share * z for share, z in zip(mixture, columns, strict=False))
+    return np.asarray(total), best
+
+
+def unit_weights(u: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Scale both weight vectors, negative entries as zero, to sum one; None if one of them vanishes."""
+    u, w = np.maximum(u, 0.0), np.maximum(w, 0.0)
+    if not (u.sum() > 0.0 and w.sum() > 0.0):
+        return None
+    return u / u.sum(), w / w.sum()
+
+
+def _master(
+    means: FloatArray, scatters: FloatArray, scale: float
+) -> tuple[float, FloatArray, tuple[FloatArray, FloatArray] | None] | None:
+    """Solve the master problem: the best ratio over the hull, the convex combination, and its weights."""
+    from scipy.optimize import linprog  # slow to import
+
+    unit = float(np.max(scatters))
+    if not unit > 0.0:
+        return None
+    pairs, count = means.shape
+    above = np.hstack([-means / (unit * scale), np.ones((pairs, 1))])
+    below = np.hstack([scatters / unit, np.zeros((scatters.shape[0], 1))])
+    limit = np.concatenate([np.zeros(pairs), np.ones(scatters.shape[0])])
+    cost = np.zeros(count + 1)
+    cost[-1] = -1.0
+    answer = linprog(cost, np.vstack([above, below]), limit, bounds=(0.0, None), method="highs")
+    if answer.x is None or not float(np.sum(answer.x[:-1])) > 0.0:
+        return None
+    shares = answer.x[:-1] / np.sum(answer.x[:-1])
+    multipliers = -np.asarray(answer.ineqlin.marginals)
+    return float(answer.x[-1]) * scale, shares, unit_weights(multipliers[:pairs], multipliers[pairs:])

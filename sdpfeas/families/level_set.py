@@ -1,4 +1,8 @@
-"""Level sets: any maximisation as a family of feasibility problems."""
+"""Level sets: the maximisation of a linear objective as a family of feasibility problems.
+
+:class:`LevelSet` takes any conic program; :class:`Theta` (Lovász, IEEE Trans. Inf. Theory 1979) and
+:class:`MaxCut` (Goemans and Williamson, J. ACM 1995) are two semidefinite relaxations of graph problems.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,14 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.numerics.linalg import FloatArray, eigvalsh
 from sdpfeas.problem.objective import ConicProgram
-from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Dense, LowRank, NoRows, Rows, Sparse, Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet, SpectralBox
 from sdpfeas.problem.validation import float_array
 
 
 class LevelSet(ParametricFamily):
-    """Find a point of a problem whose objective is at least ``delta``.
+    """Points of a problem whose objective is at least ``delta``; the threshold is the maximum.
 
     Parameters
     ----------
@@ -33,11 +37,24 @@ class LevelSet(ParametricFamily):
     rows, lower, upper
         The constraints, as in :class:`FeasibilityProblem`.
     bracket : tuple of float
-        What is known about the maximum; its lower end is attained.
+        Bounds of the maximum that are known a priori; the lower one is attained.
     unit : float
-        The usual size of the maximum.
+        Typical magnitude of the maximum.
     row_names, block_names : sequence of str, optional
         Names of the constraints and of the blocks.
+
+    Examples
+    --------
+    Maximise ``2·X_01`` over positive semidefinite ``X`` with unit diagonal:
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> diagonal = np.array([np.diag([1.0, 0.0]), np.diag([0.0, 1.0])])
+    >>> objective = np.array([[[0.0, 1.0], [1.0, 0.0]]])
+    >>> family = sf.families.LevelSet([sf.PSD(2)], [objective], [diagonal], [1.0, 1.0], [1.0, 1.0])
+    >>> found = sf.bisect(family, tol=1e-6)
+    >>> found.lower <= 2.0 <= found.upper
+    True
     """
 
     def __init__(
@@ -74,7 +91,7 @@ class LevelSet(ParametricFamily):
         )
 
     def conic_program(self) -> ConicProgram:
-        """Maximise the objective itself."""
+        """Return the maximisation of the objective."""
         problem = FeasibilityProblem(
             self.sets, self._constraints, *self._bounds, block_names=self._block_names
         )
@@ -82,37 +99,30 @@ class LevelSet(ParametricFamily):
         return ConicProgram(problem, objective)
 
     def program_multipliers(self, y: FloatArray) -> FloatArray:
-        """Put weight one on the objective."""
+        """Prepend the multiplier 1 of the objective row."""
         return np.concatenate([[1.0], y])
-
-    def program_point(self, point: Point) -> Point:
-        """Return the point as it is."""
-        return point
 
 
 def _stacked(first: Rows, rest: Rows) -> Rows:
+    """Stack the objective row and the constraints of one block."""
     m, n, matrix = first.m + rest.m, first.n, first.matrix
     if first.empty and rest.empty:
         return NoRows(m, n, matrix)
     if not (isinstance(first, Sparse) and isinstance(rest, Sparse)):
         return Stacked([first, rest]) if rest.m else first
-    # Many problems have thousands of blocks, and sp.vstack takes its time.
+    # Concatenated by hand: problems may have thousands of blocks, and sp.vstack is slow.
     a, b = first.array, rest.array
     ends = np.concatenate([a.indptr, a.indptr[-1] + b.indptr[1:]])
     both = (np.concatenate([a.data, b.data]), np.concatenate([a.indices, b.indices]), ends)
     return Sparse.sound(sp.csr_array(both, shape=(m, a.shape[1])), n, matrix)
 
 
-# ------------------------------------------------------------
-# Two classics on graphs: Lovász's theta number and the max-cut bound, as level sets.
-
-
 @dataclass(frozen=True)
 class GraphOptions:
     """Parameters of a graph.
 
-    ``n``: number of vertices (10 for Petersen's graph, whatever is asked for). ``p``: probability of an
-    edge in a random graph.
+    ``n`` is the number of vertices (ignored for the Petersen graph, which has 10) and ``p`` the edge
+    probability of a random graph.
     """
 
     graph: Literal["cycle", "petersen", "random"] = "cycle"
@@ -157,12 +167,21 @@ def _adjacency(weights: ArrayLike) -> FloatArray:
 
 
 class Theta(LevelSet):
-    """``<J, X> >= delta``, ``X_ij = 0`` on edges, ``tr X = 1``: feasible up to the theta number of the graph.
+    """Lovász theta number of a graph: maximise ``<J, X>`` subject to ``tr X = 1`` and ``X_ij = 0`` on edges.
 
     Parameters
     ----------
     adjacency : array_like
-        Symmetric matrix; non-zero entries are edges.
+        Symmetric matrix; nonzero entries are edges.
+
+    Examples
+    --------
+    The theta number of the pentagon is the square root of 5:
+
+    >>> import sdpfeas as sf
+    >>> found = sf.bisect(sf.families.Theta.make(graph="cycle", n=5), tol=1e-6)
+    >>> found.lower <= 5**0.5 <= found.upper
+    True
     """
 
     name = "theta"
@@ -188,23 +207,33 @@ class Theta(LevelSet):
 
     @classmethod
     def build(cls, options: GraphOptions) -> Theta:
-        """Build the family on a named graph."""
+        """Build the family of a named graph."""
         return cls(named_graph(options))
 
     @classmethod
     def seeded(cls, options: GraphOptions) -> bool:
-        """Whether the graph is drawn at random."""
+        """Return whether the graph is random."""
         return options.graph == "random"
 
 
 class MaxCut(LevelSet):
-    """``<L/4, X> >= delta``, ``X_ii = 1``: feasible up to the semidefinite bound of the largest cut.
+    """Semidefinite relaxation of the maximum cut: maximise ``<L/4, X>`` subject to ``X_ii = 1``.
 
     Parameters
     ----------
     weights : array_like
-        Symmetric matrix of edge weights. Their sums, the diagonal of L, are rounded: bounds are about the
-        L that is stored.
+        Symmetric matrix of edge weights. The diagonal of the Laplacian L is a rounded sum of weights, and
+        bounds refer to the rounded L.
+
+    Examples
+    --------
+    The largest cut of a triangle has 2 edges, and the relaxation attains 9/4:
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> found = sf.bisect(sf.families.MaxCut(np.ones((3, 3))), tol=1e-6)
+    >>> found.lower <= 2.25 <= found.upper
+    True
     """
 
     name = "max-cut"
@@ -218,7 +247,7 @@ class MaxCut(LevelSet):
         k = np.arange(n)
         diagonal = Sparse(sp.csr_array((np.ones(n), (k, k * n + k)), (n, n * n)), n, True)
         super().__init__(
-            # X_ii = 1 implies X <= n·I: stated, it makes the set compact and certificates robust.
+            # X_ii = 1 implies X <= n·I. This makes the set compact, so that certificates tolerate rounding.
             [SpectralBox(n, upper=float(n))],
             [Dense(0.25 * laplacian[None])],
             [diagonal],
@@ -231,19 +260,19 @@ class MaxCut(LevelSet):
 
     @classmethod
     def build(cls, options: GraphOptions) -> MaxCut:
-        """Build the family on a named graph."""
+        """Build the family of a named graph."""
         return cls(named_graph(options))
 
     @classmethod
     def seeded(cls, options: GraphOptions) -> bool:
-        """Whether the graph is drawn at random."""
+        """Return whether the graph is random."""
         return options.graph == "random"
 
     def initial_points(self) -> list[tuple[FloatArray, ...]]:
-        """Return the identity: half of all edges are cut."""
+        """Return the identity, whose value is half of the total edge weight."""
         return [(np.eye(self.sets[0].n),)]
 
     def initial_multipliers(self) -> list[FloatArray]:
-        """Bound by the largest eigenvalue of the Laplacian."""
+        """Return the eigenvalue bound ``n·lambda_max(L) / 4``."""
         n = self.sets[0].n
         return [np.concatenate([[1.0], np.full(n, -self._top)])]

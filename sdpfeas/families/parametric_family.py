@@ -1,8 +1,11 @@
-"""Families indexed by a scalar: problems linear in ``delta``, with bounds of their threshold.
+"""Base classes of problem families, and families that are linear in a scalar parameter ``delta``.
 
-A parametric family is linear in a scalar ``delta``, and feasible for every ``delta`` up to a threshold
-``delta*`` (it says why). Every point then proves a lower bound of ``delta*`` and every vector of multipliers
-an upper bound, whoever computed them and however well (:mod:`~sdpfeas.families.threshold_bounds`).
+:class:`Family` is code that builds problems from the parameters of a problem card. :class:`ParametricFamily`
+is a family of feasibility problems, one for every ``delta``, that are feasible up to a threshold ``delta*``
+and infeasible beyond. Every point proves a lower bound of ``delta*`` and every vector of dual multipliers an
+upper bound, no matter which backend computed them (:mod:`~sdpfeas.families.threshold_bounds`).
+:func:`sdpfeas.bisect` combines both. :func:`find_family` finds a family by its name or by the path of a
+drop-in file.
 """
 
 from __future__ import annotations
@@ -34,107 +37,38 @@ from sdpfeas.problem.rows import Combined, Rows, Sparse, Stacked, as_rows
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import finite_number, float_array
 
-# ------------------------------------------------------------
-# What moves with ``delta`` in a linear family: bounds, rounded as a proof needs them, and rows.
-
-#: The largest number; what is beyond it is rounded to infinity outwards, and to it inwards.
-_LARGEST = Fraction(float(np.finfo(np.float64).max))
-
-
-def moved(bound: FloatArray, slope: FloatArray, delta: float, direction: int) -> FloatArray:
-    """``bound + delta·slope``, rounded up (1), down (-1) or to nearest (0)."""
-    out = np.array(bound)
-    step = Fraction(delta)
-    for i in np.flatnonzero((slope != 0.0) & np.isfinite(bound)):
-        exact = Fraction(float(bound[i])) + step * Fraction(float(slope[i]))
-        value = float(min(max(exact, -_LARGEST), _LARGEST))
-        if direction > 0 and Fraction(value) < exact:
-            value = math.nextafter(value, math.inf)
-        elif direction < 0 and Fraction(value) > exact:
-            value = math.nextafter(value, -math.inf)
-        out[i] = value
-    return out
-
-
-@dataclass(frozen=True)
-class Line:
-    """``fixed - delta·slope`` on a vector block as one sparse matrix; no entry is in both."""
-
-    fixed: FloatArray
-    slope: FloatArray
-    pattern: Any
-
-    def exact_at(self, delta: float) -> bool:
-        """Whether no product underflows or overflows: a power of two may take ``delta`` out of the range."""
-        with np.errstate(over="ignore"):
-            # Those of the slopes themselves: twice a product may be a number where the product is none.
-            exponents = np.frexp(self.slope)[1] - 1
-            return bool(np.all(np.ldexp(np.ldexp(delta, exponents), -exponents) == delta))
-
-    def at(self, delta: float) -> Rows:
-        """The rows at ``delta``."""
-        pattern = self.pattern
-        parts = self.fixed - delta * self.slope, np.array(pattern.indices), np.array(pattern.indptr)
-        return Sparse.sound(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
-
-
-def line_of(fixed: Rows, slope: Rows) -> Line | None:
-    """Rows that move without rounding, or None."""
-    if not isinstance(slope, Sparse) or slope.matrix or not isinstance(fixed, Sparse):
-        return None
-    if not np.all(np.frexp(np.abs(slope.array.data))[0] == 0.5):  # powers of two only
-        return None
-    if fixed.empty:
-        return Line(np.zeros(slope.array.nnz), np.array(slope.array.data), slope.array)
-    marks = [sp.csr_array((np.ones(a.nnz), a.indices, a.indptr), a.shape) for a in (fixed.array, slope.array)]
-    # One entry for each of either; what is in both would be three.
-    pattern = sp.csr_array(marks[0] + 2.0 * marks[1])
-    pattern.sort_indices()
-    if np.any(pattern.data == 3.0):
-        return None
-    data = {}
-    for mark, rows in ((1.0, fixed), (2.0, slope)):
-        data[mark] = np.zeros(pattern.nnz)
-        # Both are in the same order, row by row.
-        data[mark][pattern.data == mark] = rows.array.data
-    return Line(data[1.0], data[2.0], pattern)
-
-
-def row_values(rows: Sequence[Rows], point: Point, m: int) -> FloatArray:
-    """Values of all rows at a point."""
-    return sum((part.apply(x) for part, x in zip(rows, point, strict=True)), np.zeros(m))
-
-
-def adjoints(rows: Sequence[Rows], y: FloatArray) -> Point:
-    """``A*y``, block by block."""
-    return tuple(part.adjoint(y) for part in rows)
-
-
-def column(start: int, stop: int, m: int, value: float = 1.0) -> Sparse:
-    """Rows on a scalar block: ``value`` in the rows from ``start`` to ``stop``, zero in the others."""
-    count = stop - start
-    ends = np.clip(np.arange(m + 1) - start, 0, count)
-    parts = np.full(count, value), np.zeros(count, dtype=np.int64), ends
-    return Sparse.sound(sp.csr_array(parts, (m, 1)), 1, False)
-
-
-# ------------------------------------------------------------
-# The base class of families, and finding families by name or file.
-#
-# A family is named by a path to a drop-in file (``.py``), or by a name, looked up as
-# :mod:`sdpfeas.cards.finder` says: what ships, the entry points of the group ``sdpfeas.families``, then
-# ``NAME.py`` beside the card that names it, if the user named that card by its path.
-
 
 class Family(ABC):
-    """Code that makes problems; the base class of what a problem card or a drop-in file names.
+    """Base class of code that builds problems; a problem card or a drop-in file names a subclass.
 
     Attributes
     ----------
     name : str
-        The name it is asked for by.
+        Name by which cards and :func:`find_family` refer to the family.
     Options : type
-        The dataclass of its parameters.
+        Dataclass of its parameters.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> from sdpfeas.families import Family
+    >>> @dataclass(frozen=True)
+    ... class TraceOptions:
+    ...     n: int = 2
+    ...     trace: float = 1.0
+    >>> class FixedTrace(Family):
+    ...     name = "fixed-trace"
+    ...     Options = TraceOptions
+    ...
+    ...     @classmethod
+    ...     def build(cls, options):
+    ...         trace = np.eye(options.n)[None]
+    ...         bound = [options.trace]
+    ...         return sf.FeasibilityProblem([sf.PSD(options.n)], [trace], bound, bound)
+    >>> print(sf.solve(FixedTrace.make(n=3)).verdict)
+    feasible
     """
 
     name: ClassVar[str]
@@ -152,42 +86,52 @@ class Family(ABC):
         Raises
         ------
         OptionError
-            If a parameter is unknown, ill-typed or out of range.
+            If a parameter is unknown, of the wrong type or out of range.
         """
         return cls.build(parse_options(cls.Options, parameters, f"family {cls.name!r}"))
 
     @classmethod
     @abstractmethod
     def build(cls, options: Any) -> FeasibilityProblem | ParametricFamily:
-        """Build a member from checked options."""
+        """Build a member from validated options."""
 
     @classmethod
     def seeded(cls, options: Any) -> bool:
-        """Whether another ``seed`` among the options gives another member."""
+        """Return whether a different ``seed`` option gives a different member."""
         return hasattr(options, "seed")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by the file a drop-in class came from: other processes cannot import its module."""
+        """Pickle a drop-in class by the path of its file, since other processes cannot import its module."""
         file = dropin_file(type(self))
-        return _restored, (file, None if file else type(self), dict(vars(self)))
+        return _unpickle, (file, None if file else type(self), dict(vars(self)))
 
 
 def find_family(name: str, card: Path | None = None, *, by_path: bool = True) -> type[Family]:
-    """Find a family.
+    """Find a family by its name or by the path of a drop-in file.
+
+    Names are looked up among the families of the library, then among the entry points of the group
+    ``sdpfeas.families``, then as ``NAME.py`` beside the card, provided that the user named the card by its
+    path.
 
     Parameters
     ----------
     name : str
-        A path or a name.
+        A path ending in ``.py``, or a name.
     card : Path, optional
-        The card that names it.
+        Card in which the name occurs.
     by_path : bool
-        Whether the user named that card by its path, so that code beside it may be run.
+        Whether the user named that card by its path, so that code beside it may be executed.
 
     Raises
     ------
     CardError
-        If there is none of that name, or its file cannot be loaded.
+        If there is no such family, or its file cannot be loaded.
+
+    Examples
+    --------
+    >>> from sdpfeas.families import find_family
+    >>> find_family("theta").__name__
+    'Theta'
     """
     if is_path(name, (".py",)):
         return load_family(Path(name) if card is None else PROBLEMS.code(name, card, by_path=by_path))
@@ -205,11 +149,18 @@ def load_family(found: Path | EntryPoint) -> type[Family]:
 
 
 def family_names() -> list[str]:
-    """Names of all families that can be found from here."""
+    """Return the names of all families that :func:`find_family` finds from the current directory.
+
+    Examples
+    --------
+    >>> from sdpfeas.families import family_names
+    >>> "max-cut" in family_names()
+    True
+    """
     return PROBLEMS.names(cards=False)
 
 
-def _restored(file: str | None, kind: type[Family] | None, state: dict[str, Any]) -> Family:
+def _unpickle(file: str | None, kind: type[Family] | None, state: dict[str, Any]) -> Family:
     if kind is None:
         kind = load_family(Path(file or ""))
     made = kind.__new__(kind)
@@ -218,21 +169,33 @@ def _restored(file: str | None, kind: type[Family] | None, state: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Known:
-    """A threshold that is known without a solve: zero or infinity, on degenerate data.
+class KnownThreshold:
+    """Threshold that degenerate data determine without a solve: zero or infinity.
 
     Attributes
     ----------
     delta : float
         The threshold.
     reason : str
-        Why.
+        Why it is the threshold.
     substitute : ParametricFamily, optional
-        A family whose best point is a sensible point of this one.
+        Family whose optimal point, mapped by ``from_substitute``, is a meaningful point of this one.
     point : tuple of ndarray, optional
-        A sensible point where there is no substitute.
+        A meaningful point if there is no substitute.
     proven : bool
-        Whether that is proved; else it is a judgement by a tolerance, about data up to rounding.
+        Whether the threshold is proved. Otherwise it was decided with a tolerance, and holds up to rounding
+        of the data.
+
+    Examples
+    --------
+    Two classes have the same mean, so that no projection separates them:
+
+    >>> import numpy as np
+    >>> from sdpfeas.families import WLDA
+    >>> means = [[0.0, 0.0], [0.0, 0.0], [1.0, 2.0]]
+    >>> family = WLDA.from_scatter(means, np.array([np.eye(2)] * 3), r=1)
+    >>> family.known.delta, family.known.proven
+    (0.0, True)
     """
 
     delta: float
@@ -243,36 +206,63 @@ class Known:
 
 
 class ParametricFamily(Family):
-    """Problems linear in a scalar: rows ``A(X) - delta·B(X)`` between bounds that may move with ``delta``.
+    """Feasibility problems that are linear in a scalar ``delta``, and feasible up to a threshold.
 
-    That is, ``lower + delta·lower_slope <= A(X) - delta·B(X) <= upper + delta·upper_slope`` with ``X`` in the
-    sets. Feasibility must be monotone: feasible at ``delta`` implies feasible at everything below.
+    Find ``X`` in the sets with ``lower + delta·lower_slope <= A(X) - delta·B(X) <= upper +
+    delta·upper_slope``. Feasibility must be monotone: a problem that is feasible at ``delta`` is feasible at
+    every smaller value. Hence there is a threshold ``delta*``, the supremum of the values at which the
+    problem is feasible.
+
+    Subclasses may override the methods that compute bounds: :meth:`project_point`, :meth:`largest_delta` and
+    :meth:`point_at` for points, :meth:`normalise_multipliers`, :meth:`root` and :meth:`multipliers_at` for
+    multipliers. These need not be correct: whatever they return is verified before a bound is granted.
 
     Parameters
     ----------
     sets : sequence of BlockSet
         One set per block.
     rows, slopes : sequence
-        The maps A and B, block by block, as in :class:`FeasibilityProblem`; ``None`` where a map does not
-        touch the block.
+        The maps A and B, block by block, as in :class:`FeasibilityProblem`; ``None`` for a zero map.
     lower, upper : array_like
         Bounds of the rows at ``delta = 0``.
     monotone : str
         Why feasibility is monotone.
     lower_slope, upper_slope : array_like, optional
-        What is added to the bounds per unit of ``delta``; not for equality rows.
+        Change of the bounds per unit of ``delta``. Must be zero for equality constraints.
     bracket : tuple of float
-        What is known about the threshold beforehand. Its lower end is a value at which the family is
-        feasible (or minus infinity).
+        Bounds of ``delta*`` that are known a priori. The family is feasible at the lower one, unless that is
+        minus infinity.
     unit : float
-        The usual size of ``delta``; used where a threshold is zero.
+        Typical magnitude of ``delta``; replaces relative by absolute tolerances if the threshold is zero.
     row_names, block_names : sequence of str, optional
         Names, as in :class:`FeasibilityProblem`.
 
     Attributes
     ----------
     caveat : str
-        Why a search may end without a bracket, if the data give reason to fear so.
+        Why a search may end without a bracket, if the data suggest so; else empty.
+
+    Examples
+    --------
+    The largest eigenvalue of ``C``, as the maximum of ``<C, X>`` over ``X`` with trace 1:
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> from sdpfeas.families import ParametricFamily
+    >>> C = np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> family = ParametricFamily(
+    ...     [sf.SpectralBox(2, trace=1.0)],
+    ...     [C[None]],
+    ...     [None],
+    ...     [0.0],
+    ...     [np.inf],
+    ...     lower_slope=[1.0],
+    ...     monotone="a point above a level is above every lower level",
+    ... )
+    >>> print(sf.solve(family.at(2.9)).verdict, sf.solve(family.at(3.1)).verdict)
+    feasible infeasible
+    >>> family.lower_bound([np.full((2, 2), 0.5)]) <= 3.0 <= family.upper_bound([1.0])
+    True
     """
 
     name = ""
@@ -306,14 +296,14 @@ class ParametricFamily(Family):
         moving = (self._lower_slope != 0.0) | (self._upper_slope != 0.0)
         if np.any(moving & (self._lower == self._upper)):
             raise ProblemError(
-                "the bound of an equality row must not depend on delta; "
-                "put delta on a block that another row fixes at 1"
+                "the bound of an equality constraint must not depend on delta; "
+                "introduce a variable fixed at 1 and put delta into its coefficient"
             )
         m = self._lower.size
         self._rows = [as_rows(entry, block, m) for entry, block in zip(rows, sets, strict=True)]
         self._slopes = [as_rows(entry, block, m) for entry, block in zip(slopes, sets, strict=True)]
         self._names = (row_names, block_names)
-        #: Both maps of a block that has both, one after the other, so that they are stored once.
+        #: Maps A and B of a block that has both, stacked, so that all problems share their storage.
         self._both = [
             None if a.empty or b.empty else Stacked([a, b])
             for a, b in zip(self._rows, self._slopes, strict=True)
@@ -321,10 +311,10 @@ class ParametricFamily(Family):
 
     @classmethod
     def build(cls, options: Any) -> FeasibilityProblem | ParametricFamily:
-        """Build a member from checked options."""
+        """Build a member from validated options."""
         raise ProblemError(f"family {cls.name or cls.__name__!r} cannot be built from a card")
 
-    # ------------------------------------------------------------ problems
+    # --- problems
 
     @property
     def m(self) -> int:
@@ -333,11 +323,11 @@ class ParametricFamily(Family):
 
     @property
     def equality(self) -> np.ndarray:
-        """Which rows are equality rows."""
+        """Boolean mask of the equality constraints."""
         return np.asarray(self._lower == self._upper)
 
     def at(self, delta: float) -> FeasibilityProblem:
-        """Return the problem at ``delta``; bounds that depend on it are rounded to nearest.
+        """Return the problem at ``delta``; bounds that depend on ``delta`` are rounded to nearest.
 
         Parameters
         ----------
@@ -347,7 +337,7 @@ class ParametricFamily(Family):
         return self.rounded_at(delta, 0)
 
     def exact_at(self, delta: float) -> bool:
-        """Whether the bounds at ``delta`` are numbers as they are, so that :meth:`at` rounds none.
+        """Return whether the bounds at ``delta`` are representable, so that :meth:`at` rounds none of them.
 
         Parameters
         ----------
@@ -356,26 +346,26 @@ class ParametricFamily(Family):
         """
         moving = ((self._lower, self._lower_slope), (self._upper, self._upper_slope))
         return all(
-            np.array_equal(moved(bound, slope, delta, 1), moved(bound, slope, delta, -1))
+            np.array_equal(shifted_bound(bound, slope, delta, 1), shifted_bound(bound, slope, delta, -1))
             for bound, slope in moving
         )
 
     def rounded_at(self, delta: float, inward: int) -> FeasibilityProblem:
-        """Problem at ``delta`` with bounds rounded inwards (1), outwards (-1) or to nearest (0).
+        """Return the problem at ``delta`` with bounds rounded inwards (1), outwards (-1) or to nearest (0).
 
-        The rows need no rounding: ``delta`` enters them as a coefficient.
+        Rows are not rounded, since ``delta`` enters them as a separate coefficient.
 
         Parameters
         ----------
         delta : float
             Any finite number.
         inward : int
-            Which way.
+            Direction of rounding.
         """
         delta = finite_number(delta, "delta")
         rows = [self._combined(b, delta) for b in range(len(self.sets))]
-        low = moved(self._lower, self._lower_slope, delta, inward)
-        high = moved(self._upper, self._upper_slope, delta, -inward)
+        low = shifted_bound(self._lower, self._lower_slope, delta, inward)
+        high = shifted_bound(self._upper, self._upper_slope, delta, -inward)
         return FeasibilityProblem(self.sets, rows, low, high, *self._names)
 
     def _combined(self, b: int, delta: float) -> Rows:
@@ -391,9 +381,9 @@ class ParametricFamily(Family):
         return Combined(sp.hstack([eye, -delta * eye]), both)
 
     @cached_property
-    def _lines(self) -> list[Line | None]:
-        """Blocks whose rows at any ``delta`` need no rounding."""
-        return [line_of(fixed, slope) for fixed, slope in zip(self._rows, self._slopes, strict=True)]
+    def _lines(self) -> list[LinearRows | None]:
+        """Blocks whose rows are exact at every ``delta``."""
+        return [linear_rows(fixed, slope) for fixed, slope in zip(self._rows, self._slopes, strict=True)]
 
     @cached_property
     def _template(self) -> FeasibilityProblem:
@@ -406,38 +396,38 @@ class ParametricFamily(Family):
             return low
         return min(0.0, high)
 
-    # ------------------------------------------------------------ what is known without a solve
+    # --- initial bounds and refinement
 
     @property
-    def known(self) -> Known | None:
-        """The threshold, where the data give it away; None where it takes a solve."""
+    def known(self) -> KnownThreshold | None:
+        """The threshold if the data determine it without a solve; else None."""
         return None
 
     @property
     def infinite(self) -> bool:
-        """Whether the family is known to be feasible for every ``delta``."""
+        """Whether the family is known to be feasible at every ``delta``."""
         return self.known is not None and self.known.delta == math.inf
 
     def initial_points(self) -> list[Point]:
-        """Points to take first lower bounds from."""
+        """Return points for a first lower bound."""
         return [tuple(block.interior_point() for block in self.sets)]
 
     def initial_multipliers(self) -> list[FloatArray]:
-        """Multipliers to take first upper bounds from."""
+        """Return multipliers for a first upper bound."""
         return []
 
     def estimate_delta(self, point: Point) -> float:
-        """Return about what :meth:`largest_delta` returns, for less; never much below it."""
+        """Return a cheap estimate of :meth:`largest_delta` that is never much below it."""
         return self.largest_delta(point)
 
     def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
-        """Points that multipliers suggest; none in general."""
+        """Return primal points recovered from dual multipliers; none by default."""
         return []
 
     def refine(
         self, points: list[Point], multipliers: list[FloatArray], tol: float
     ) -> tuple[list[Point], list[FloatArray]]:
-        """Points and multipliers that improve on all of those given; none in general.
+        """Return points and multipliers with better bounds than all given ones; none by default.
 
         Parameters
         ----------
@@ -446,36 +436,41 @@ class ParametricFamily(Family):
         multipliers : list of ndarray
             Multipliers found so far.
         tol : float
-            The width of the bracket that is asked for, relative to its upper end.
+            Width of the bracket that is required, relative to its upper end.
         """
         return [], []
 
     def from_substitute(self, point: Point) -> Point:
-        """Map a point of ``known.substitute`` to one of this family."""
+        """Map a point of ``known.substitute`` to a point of this family."""
         return point
 
-    # ------------------------------------------------------------ lower bounds
+    # --- lower bounds
 
     def lower_bound(self, point: Any) -> float:
-        """Return a proven lower bound of ``delta*`` from any point; minus infinity if it proves nothing.
+        """Return a proven lower bound of ``delta*`` from any point; minus infinity if nothing is proved.
 
         Parameters
         ----------
         point : tuple of ndarray
-            One array per set. It need not be in the sets, nor meet the rows anywhere.
+            One array per set. It need not be feasible at any ``delta``.
         """
         bound = self.prove_lower(point)
         return self.bracket[0] if bound is None else max(bound.delta, self.bracket[0])
 
     def prove_lower(self, point: Any, above: float = -math.inf) -> Bound | None:
-        """As :meth:`lower_bound`, with the evidence; None if nothing is proved.
+        """Prove a lower bound of ``delta*`` from any point; None if nothing is proved.
 
         Parameters
         ----------
         point : tuple of ndarray
             One array per set.
         above : float
-            Bounds that are no higher are not worth a proof: minus infinity is returned instead.
+            Do not attempt a proof if the bound is at most this; the bound returned is then minus infinity.
+
+        Returns
+        -------
+        Bound or None
+            The bound with the point that proves it.
         """
         require_ieee()
         x = self._template.point(point)
@@ -488,14 +483,14 @@ class ParametricFamily(Family):
                 return None
 
     def project_point(self, point: Point) -> Point:
-        """Move the blocks of a point onto their sets."""
+        """Project every block of a point onto its set."""
         return tuple(
             block.project(x) if block.distance(x) > 0.0 else x
             for block, x in zip(self.sets, point, strict=True)
         )
 
     def largest_delta(self, point: Point) -> float:
-        """Return the largest ``delta`` whose inequality rows hold at a point, in plain arithmetic."""
+        """Return the largest ``delta`` whose inequality rows hold at a point, in floating point."""
         fixed = row_values(self._rows, point, self.m)
         slope = row_values(self._slopes, point, self.m)
         open_rows = ~self.equality
@@ -505,13 +500,13 @@ class ParametricFamily(Family):
             (1.0, self._lower, self._lower_slope),
             (-1.0, self._upper, self._upper_slope),
         ):
-            room, loss = sign * (fixed - bound), sign * (slope + move)
+            slack, loss = sign * (fixed - bound), sign * (slope + move)
             binding = open_rows & np.isfinite(bound) & (loss > 0.0)
-            best = min(best, float(np.min(room[binding] / loss[binding], initial=math.inf)))
+            best = min(best, float(np.min(slack[binding] / loss[binding], initial=math.inf)))
         return best
 
     def point_at(self, point: Point, delta: float) -> Point:
-        """Adapt the parts of a point that depend on ``delta``; as it is in general."""
+        """Adapt the parts of a point that depend on ``delta``; returns the point itself by default."""
         return point
 
     def checked_projection(self, point: Point) -> Point:
@@ -522,15 +517,15 @@ class ParametricFamily(Family):
         """Return :meth:`point_at` with shapes checked and matrices symmetrised."""
         return self._template.point(self.point_at(point, delta))
 
-    # ------------------------------------------------------------ upper bounds
+    # --- upper bounds
 
     def upper_bound(self, y: ArrayLike) -> float:
-        """Return a proven upper bound of ``delta*`` from any multipliers; infinity if they prove nothing.
+        """Return a proven upper bound of ``delta*`` from any multipliers; infinity if nothing is proved.
 
         Parameters
         ----------
         y : array_like
-            One multiplier per row. They need not be a certificate anywhere.
+            One multiplier per row. They need not be an infeasibility certificate at any ``delta``.
         """
         bound = self.prove_upper(y)
         return self.bracket[1] if bound is None else min(bound.delta, self.bracket[1])
@@ -538,18 +533,23 @@ class ParametricFamily(Family):
     def prove_upper(
         self, y: ArrayLike, near: float | None = None, push: float = 0.0, below: float = math.inf
     ) -> Bound | None:
-        """As :meth:`upper_bound`, with the evidence; None if nothing is proved.
+        """Prove an upper bound of ``delta*`` from any multipliers; None if nothing is proved.
 
         Parameters
         ----------
         y : array_like
             One multiplier per row.
         near : float, optional
-            The value of ``delta`` the multipliers come from, as a place to start looking.
+            Value of ``delta`` at which the multipliers were computed, as a start for root finding.
         push : float
-            How far, relative to its size, the bound may be moved outwards for a cheaper proof.
+            How much the bound may be increased, relative to its size, for a cheaper proof.
         below : float
-            Bounds that are no lower are not worth a proof: infinity is returned instead.
+            Do not attempt a proof if the bound is at least this; the bound returned is then infinity.
+
+        Returns
+        -------
+        Bound or None
+            The bound with the certificate that proves it.
         """
         require_ieee()
         z = self._template.multipliers(y)
@@ -562,21 +562,21 @@ class ParametricFamily(Family):
                 return None
 
     def normalise_multipliers(self, y: FloatArray) -> FloatArray:
-        """Scale multipliers to size one and set those of a forbidden sign to zero."""
+        """Scale multipliers to size one and set multipliers of the wrong sign to zero."""
         y = y * 2.0 ** -np.floor(np.log2(np.max(np.abs(y))))
         return np.where(sign_violation(self._template, y) > 0.0, 0.0, y)
 
     def root(self, y: FloatArray, near: float | None = None, accuracy: float = EXACT) -> Root:
-        """Return the smallest ``delta`` that multipliers rule out, in plain arithmetic.
+        """Return the smallest ``delta`` that multipliers prove infeasible, in floating-point arithmetic.
 
         Parameters
         ----------
         y : ndarray
-            Mended multipliers.
+            Normalised multipliers.
         near : float, optional
-            Where to start looking.
+            Start of the root finding.
         accuracy : float
-            Relative error that is good enough; the root is then a little too low.
+            Sufficient relative accuracy. The root is approached from below.
         """
         fixed = adjoints(self._rows, y)
         slope = adjoints(self._slopes, y)
@@ -587,36 +587,119 @@ class ParametricFamily(Family):
         return certificate_root(self.sets, fixed, slope, beta, beta_slope, start, self.unit, accuracy)
 
     def multipliers_at(self, y: FloatArray, delta: float) -> FloatArray:
-        """Adapt the multipliers that depend on ``delta``; as they are in general."""
+        """Adapt the multipliers that depend on ``delta``; returns them unchanged by default."""
         return y
 
     def checked_multipliers_at(self, y: FloatArray, delta: float) -> FloatArray:
         """Return :meth:`multipliers_at` with its shape checked."""
         return self._template.multipliers(self.multipliers_at(y, delta))
 
-    # ------------------------------------------------------------ one program instead of a search
+    # --- the equivalent conic program
 
     def conic_program(self) -> ConicProgram | None:
-        """Return a program whose optimal value is ``delta*`` up to a factor; None if there is none."""
+        """Return a conic program whose optimal value is ``delta*`` up to a factor; None if there is none."""
         return None
 
     def subspace_restriction(self) -> SubspaceRestriction | None:
-        """Return what a search in subspaces needs, where dimensions are many; None if it does not pay."""
+        """Return the restriction to subspaces if the dimension is large enough to need it; else None."""
         return None
 
     def program_point(self, point: Point) -> Point:
-        """Map a point of :meth:`conic_program` to one of the family."""
+        """Map a point of :meth:`conic_program` to a point of the family."""
         return point
 
     def program_multipliers(self, y: FloatArray) -> FloatArray:
-        """Map multipliers of :meth:`conic_program` to those of the family's rows."""
+        """Map multipliers of :meth:`conic_program` to multipliers of the rows of the family."""
         return y
 
     def describe(self) -> Mapping[str, Any]:
-        """Sizes and other facts, as plain data."""
+        """Return sizes and other facts as plain data."""
         return {"family": self.name, "rows": self.m, "blocks": [block.spec() for block in self.sets]}
 
     def __repr__(self) -> str:
-        """Name, sets and rows."""
+        """Return the class name, the sets and the number of rows."""
         sets = ", ".join(f"{block.kind}({block.n})" for block in self.sets)
         return f"{type(self).__name__}: {sets}; {self.m} rows"
+
+
+# --- Rows and bounds that depend on delta
+
+#: Largest finite number: values beyond it are rounded to infinity outwards and to this number inwards.
+_LARGEST = Fraction(float(np.finfo(np.float64).max))
+
+
+def shifted_bound(bound: FloatArray, slope: FloatArray, delta: float, direction: int) -> FloatArray:
+    """Return ``bound + delta·slope``, rounded up (1), down (-1) or to nearest (0)."""
+    out = np.array(bound)
+    step = Fraction(delta)
+    for i in np.flatnonzero((slope != 0.0) & np.isfinite(bound)):
+        exact = Fraction(float(bound[i])) + step * Fraction(float(slope[i]))
+        value = float(min(max(exact, -_LARGEST), _LARGEST))
+        if direction > 0 and Fraction(value) < exact:
+            value = math.nextafter(value, math.inf)
+        elif direction < 0 and Fraction(value) > exact:
+            value = math.nextafter(value, -math.inf)
+        out[i] = value
+    return out
+
+
+@dataclass(frozen=True)
+class LinearRows:
+    """Rows ``fixed - delta·slope`` on a vector block as one sparse matrix whose patterns do not overlap."""
+
+    fixed: FloatArray
+    slope: FloatArray
+    pattern: Any
+
+    def exact_at(self, delta: float) -> bool:
+        """Return whether no product ``delta·slope`` underflows or overflows; slopes are powers of two."""
+        with np.errstate(over="ignore"):
+            # Exponents of the slopes themselves: 2·product may be representable where the product is not.
+            exponents = np.frexp(self.slope)[1] - 1
+            return bool(np.all(np.ldexp(np.ldexp(delta, exponents), -exponents) == delta))
+
+    def at(self, delta: float) -> Rows:
+        """Return the rows at ``delta``."""
+        pattern = self.pattern
+        parts = self.fixed - delta * self.slope, np.array(pattern.indices), np.array(pattern.indptr)
+        return Sparse.sound(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
+
+
+def linear_rows(fixed: Rows, slope: Rows) -> LinearRows | None:
+    """Combine sparse rows and slopes into rows without rounding at any ``delta``; None if impossible."""
+    if not isinstance(slope, Sparse) or slope.matrix or not isinstance(fixed, Sparse):
+        return None
+    if not np.all(np.frexp(np.abs(slope.array.data))[0] == 0.5):  # powers of two only
+        return None
+    if fixed.empty:
+        return LinearRows(np.zeros(slope.array.nnz), np.array(slope.array.data), slope.array)
+    marks = [sp.csr_array((np.ones(a.nnz), a.indices, a.indptr), a.shape) for a in (fixed.array, slope.array)]
+    # 1 marks an entry of ``fixed``, 2 one of ``slope``, 3 an entry of both.
+    pattern = sp.csr_array(marks[0] + 2.0 * marks[1])
+    pattern.sort_indices()
+    if np.any(pattern.data == 3.0):
+        return None
+    data = {}
+    for mark, rows in ((1.0, fixed), (2.0, slope)):
+        data[mark] = np.zeros(pattern.nnz)
+        # Both arrays are ordered row by row.
+        data[mark][pattern.data == mark] = rows.array.data
+    return LinearRows(data[1.0], data[2.0], pattern)
+
+
+def row_values(rows: Sequence[Rows], point: Point, m: int) -> FloatArray:
+    """Evaluate all rows at a point."""
+    return sum((part.apply(x) for part, x in zip(rows, point, strict=True)), np.zeros(m))
+
+
+def adjoints(rows: Sequence[Rows], y: FloatArray) -> Point:
+    """Return ``A*y``, block by block."""
+    return tuple(part.adjoint(y) for part in rows)
+
+
+def column(start: int, stop: int, m: int, value: float = 1.0) -> Sparse:
+    """Return rows on a scalar block: ``value`` in the rows ``start:stop``, zero in the others."""
+    count = stop - start
+    ends = np.clip(np.arange(m + 1) - start, 0, count)
+    parts = np.full(count, value), np.zeros(count, dtype=np.int64), ends
+    return Sparse.sound(sp.csr_array(parts, (m, 1)), 1, False)

@@ -1,11 +1,12 @@
-"""Many dimensions: a search in subspaces that grow by the directions that multipliers ask for.
+"""Restriction of a family over a large Fantope to subspaces, and Davidson's method.
 
-The points that attain the threshold of a family over a Fantope live in few directions. On a subspace the
-family is a small one, with the same rows: its points are points of the whole, and its multipliers rule out
-something for the whole too, only less. Where they do not is told by the leading eigenvectors of one matrix,
-and these are the directions that the subspace lacks. This is Davidson's method for eigenvectors, with a small
-program in place of a small eigendecomposition; every round brings a digit or so. Nothing here is proved, nor
-has to be.
+Optimal points of a family over ``{0 <= Z <= I, tr Z = r}`` have rank close to r. On the span of orthonormal
+columns ``V`` the family is a small one with rows ``V'A_i V``: its points ``Z`` give points ``V Z V'`` of the
+large family, and its multipliers give (weaker) upper bounds. The leading eigenvectors of ``sum_i y_i A_i``
+are the directions that violate dual feasibility, and extend the subspace. This is Davidson's method (E. R.
+Davidson, J. Comput. Phys. 1975) with a small conic program in place of the Rayleigh-Ritz step. A round gains
+about one digit. Nothing here is proved: proofs refer to the large family (:mod:`sdpfeas.drivers.bisection`
+runs the iteration).
 """
 
 from __future__ import annotations
@@ -20,49 +21,49 @@ from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows.base import frozen
 
-#: From this side on, with at least this many times as many dimensions as directions, subspaces are worth it.
-LARGE, MANY = 250, 6
+#: Restrict to subspaces from this dimension on, and only if it is at least this multiple of the rank.
+MIN_DIMENSION, MIN_DIMENSION_PER_RANK = 250, 6
 
-#: Directions beyond those of the optimum that every round adds.
-SPARE = 5
+#: Directions beyond the rank that every round adds; more cost larger programs, fewer cost more rounds.
+GUARD_DIRECTIONS = 5
 
-#: Steps of Davidson's method at most.
+#: Cap on the steps of Davidson's method.
 DAVIDSON_STEPS = 12
 
-#: A subspace is cut back to the directions in use when it is this many times as large as they are.
-CROWDED = 12
+#: A subspace is restarted when it is this multiple of the rank plus the guard directions.
+RESTART_RATIO = 12
 
-#: By this share times the dimension, or by the other times its square, matrices are moved towards the middle
-#: of the box: above what rounding makes of their eigenvalues, below what a ratio notices.
-INWARDS, FURTHER_INWARDS = 1e-12, 1e-15
+#: Share of the centre of the box that is mixed into a lifted matrix, per dimension and per squared dimension:
+#: above the rounding errors of its eigenvalues, below the accuracy of a bracket.
+INTERIOR_SHARE, INTERIOR_SHARE_SQUARED = 1e-12, 1e-15
 
-#: Weight in a point above which a direction is in use.
-USED = 1e-4
+#: Eigenvalue of a point, relative to the largest, below which a restart drops its eigenvector.
+RESTART_EIGENVALUE = 1e-4
 
 
 class SubspaceRestriction(ABC):
-    """What a search in subspaces asks of a family.
+    """Restriction of a family to subspaces, one at a time.
 
-    ``r``: number of directions that points consist of. ``basis``: where the last search ended, for the next
-    one to begin with.
+    ``r`` is the rank of optimal points. ``basis`` holds the subspace at which the last search ended, as a
+    warm start for the next one.
     """
 
     r: int
     basis: FloatArray | None = None
 
     @abstractmethod
-    def first(self) -> FloatArray:
-        """Orthonormal columns to begin with, more than r of them."""
+    def initial_basis(self) -> FloatArray:
+        """Return the initial subspace: more than r orthonormal columns."""
 
     @abstractmethod
     def program(self, basis: FloatArray) -> ConicProgram:
-        """Return the one program of the family on the span of orthonormal columns."""
+        """Return the conic program of the family on the span of orthonormal columns."""
 
     @abstractmethod
-    def question(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
-        """Return the problem of the family at a value of its parameter, on the span of orthonormal columns.
+    def problem_at(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
+        """Return the problem of the family at ``delta`` on the span of orthonormal columns.
 
-        What is said of the last program below holds for the last question as well.
+        The methods below refer to the last program or problem returned.
         """
 
     @abstractmethod
@@ -71,67 +72,65 @@ class SubspaceRestriction(ABC):
 
     @abstractmethod
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
-        """Return the point of the family whose matrix lives on a subspace."""
+        """Return the point of the family with a matrix on the subspace."""
 
     @abstractmethod
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Return multipliers of the family from those of the last program."""
+        """Map multipliers of the last program to multipliers of the family."""
 
     @abstractmethod
-    def ahead(self, y: FloatArray, basis: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
-        """Look beyond the subspace.
+    def expansion(
+        self, y: FloatArray, basis: FloatArray, matrix: FloatArray
+    ) -> tuple[float, float, FloatArray]:
+        """Return the value of the matrix, an estimate of the upper bound, and directions for the subspace.
 
-        ``matrix``: the matrix they came with, in the coordinates of the basis.
-
-        Returns: about what the matrix attains and what the multipliers rule out. Returns: orthonormal
-        columns: where they do not yet.
+        ``y`` are multipliers of the last program and ``matrix`` is its solution in the coordinates of
+        ``basis``. The directions are orthonormal columns in which the multipliers violate dual feasibility.
         """
 
-    def grown(self, basis: FloatArray, matrix: FloatArray, directions: FloatArray) -> FloatArray:
-        """Return a basis with more directions, cut back first where it has become large.
+    def expanded(self, basis: FloatArray, matrix: FloatArray, directions: FloatArray) -> FloatArray:
+        """Return the basis extended by directions.
 
-        ``matrix``: the best matrix in its coordinates.
+        A basis of more than ``RESTART_RATIO`` times the necessary size is first restarted from the range of
+        ``matrix``, the best matrix in its coordinates.
         """
-        if basis.shape[1] > CROWDED * (self.r + SPARE):
+        if basis.shape[1] > RESTART_RATIO * (self.r + GUARD_DIRECTIONS):
             lam, vec = np.linalg.eigh(matrix)
-            basis = basis @ vec[:, lam > USED * lam[-1]]
-        return spanned(np.hstack([basis, directions]))
+            basis = basis @ vec[:, lam > RESTART_EIGENVALUE * lam[-1]]
+        return orthonormalise(np.hstack([basis, directions]))
 
 
-def lifted(basis: FloatArray, matrix: FloatArray, r: float) -> FloatArray:
-    """Matrix of trace r over all coordinates from one on a subspace, moved a little into the box.
+def lift_to_interior(basis: FloatArray, matrix: FloatArray, r: float) -> FloatArray:
+    """Return ``V Z V'`` with trace r, moved slightly towards the interior of the box.
 
-    On its boundary, up to rounding, it would be proved to be near the box by all its eigenvalues, and only to
-    within a bound that costs digits; inside, Cholesky factors do.
-
-    ``matrix``: a matrix in their coordinates, of trace r.
+    A matrix on the boundary, up to rounding, needs a full eigendecomposition to prove that it is near the
+    box, and the proof costs digits. In the interior Cholesky factorisations suffice.
     """
     n = basis.shape[0]
-    share = max(INWARDS, FURTHER_INWARDS * n) * n
+    share = max(INTERIOR_SHARE, INTERIOR_SHARE_SQUARED * n) * n
     out = symmetrize((1.0 - share) * (basis @ matrix @ basis.T))
     out[np.diag_indices(n)] += (r - float(np.trace(out))) / n
     return frozen(out)
 
 
-def spanned(columns: FloatArray) -> FloatArray:
-    """Orthonormal columns with the span of given ones."""
+def orthonormalise(columns: FloatArray) -> FloatArray:
+    """Return orthonormal columns with the span of the given ones."""
     return np.asarray(np.linalg.qr(columns)[0])
 
 
 def davidson_pairs(
     multiply: Callable[[FloatArray], FloatArray],
-    soften: Callable[[FloatArray], FloatArray],
+    precondition: Callable[[FloatArray], FloatArray],
     basis: FloatArray,
     count: int,
     enough: Callable[[FloatArray], float],
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Largest eigenvalues of a symmetric operator, ascending, with eigenvectors: Davidson's method.
+    """Compute the largest eigenvalues and eigenvectors of a symmetric operator by Davidson's method.
 
-    ``soften``: applies something near the inverse of minus the operator, positive definite. ``basis``:
-    orthonormal columns to begin with, at least as many as are asked for. ``enough``: from the eigenvalues:
-    what they may be short of in all.
-
-    Returns: about what all eigenvalues together are still short of.
+    ``precondition`` applies a positive definite approximation of the inverse of minus the operator. ``basis``
+    holds at least ``count`` orthonormal columns. Iterations stop when the estimated error of the sum of the
+    eigenvalues is at most ``enough(eigenvalues)``. Returns the eigenvalues, ascending, the eigenvectors and
+    this error estimate.
     """
     image = multiply(basis)
     for step in range(DAVIDSON_STEPS + 1):
@@ -139,12 +138,12 @@ def davidson_pairs(
         lam, vec = lam[-count:], vec[:, -count:]
         found = basis @ vec
         residual = image @ vec - found * lam
-        towards = soften(residual)
+        towards = precondition(residual)
         short = float(np.vdot(residual, towards))
         if step == DAVIDSON_STEPS or short <= enough(lam):
             break
         towards -= basis @ (basis.T @ towards)
-        fresh = spanned(towards)
-        fresh = spanned(fresh - basis @ (basis.T @ fresh))  # twice is enough
+        fresh = orthonormalise(towards)
+        fresh = orthonormalise(fresh - basis @ (basis.T @ fresh))  # twice is enough (Kahan and Parlett)
         basis, image = np.hstack([basis, fresh]), np.hstack([image, multiply(fresh)])
     return lam, found, short

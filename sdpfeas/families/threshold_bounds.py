@@ -1,8 +1,13 @@
-"""Where multipliers begin to rule out a linear family: the root of a convex function of ``delta``.
+"""Proven bounds of the threshold of a parametric family, from any point or any dual multipliers.
 
-Multipliers ``y`` are a certificate at ``delta`` if ``sigma(A*y - delta·B*y) < beta(y)`` over the compact sets
-and ``A*y - delta·B*y`` lies in the polar of every cone. Each of these asks that a convex function of
-``delta`` be negative, so Newton's method from the left never passes the root.
+Multipliers ``y`` are an infeasibility certificate at ``delta`` if ``sigma(A*y - delta·B*y) < beta(y)`` over
+the compact sets, and ``A*y - delta·B*y`` lies in the polar of every cone. Each condition asks that a convex
+function of ``delta`` be negative, so Newton's method from the left does not overshoot the root
+(:func:`certificate_root`).
+
+:func:`prove_lower` and :func:`prove_upper` compute a candidate bound in floating-point arithmetic, relax it
+by the smallest step for which the verifier's proof succeeds, and repair the point or the certificate where no
+step suffices.
 """
 
 from __future__ import annotations
@@ -26,19 +31,16 @@ from sdpfeas.verifier.rigorous import prove_certificate, prove_point
 if TYPE_CHECKING:
     from sdpfeas.families.parametric_family import ParametricFamily
 
-#: Relative error of a root that only rounding explains.
+#: Relative error of a root at the level of rounding.
 EXACT = 4.0 * UNIT
 
-#: Newton steps at most; it takes 3 to 5 near the root.
+#: Cap on Newton steps; near the root 3 to 5 suffice.
 MAX_STEPS = 80
 
 
 @dataclass(frozen=True)
 class Root:
-    """A root with an estimate of how far rounding may have moved it.
-
-    ``delta``: the root; infinity if there is none.
-    """
+    """Root of the certificate conditions and an estimate of its rounding error; infinite if there is none."""
 
     delta: float
     error: float = 0.0
@@ -49,7 +51,7 @@ NO_ROOT = Root(math.inf)
 
 @dataclass(frozen=True)
 class _Term:
-    """Value and slope of one convex function at ``delta``, and size and number of the terms in it."""
+    """Value and slope of a convex function at ``delta``, magnitude and number of its terms."""
 
     value: float
     slope: float
@@ -58,12 +60,12 @@ class _Term:
 
     @property
     def noise(self) -> float:
-        """What rounding alone may leave of a zero."""
+        """Rounding error that a value of zero may have."""
         return 64.0 * UNIT * self.size
 
     @property
     def error(self) -> float:
-        """How negative the value should be for a proof to go through; from experience."""
+        """How negative the value should be for a proof to succeed; an empirical factor times rounding."""
         return 512.0 * self.depth * UNIT * self.size
 
 
@@ -77,11 +79,11 @@ def certificate_root(
     unit: float = 1.0,
     accuracy: float = EXACT,
 ) -> Root:
-    """Return the smallest ``delta`` at which multipliers are a certificate.
+    """Return the smallest ``delta`` at which multipliers are an infeasibility certificate.
 
-    ``fixed, slope``: ``A*y`` and ``B*y``, block by block. ``beta, beta_slope``: ``beta(y)`` at zero and its
-    change per unit of ``delta``. ``start``: where to begin; best left of the root. ``accuracy``: relative
-    error of the root that is good enough; it is then a little too low.
+    ``fixed`` and ``slope`` are ``A*y`` and ``B*y``, block by block; ``beta`` and ``beta_slope`` are
+    ``beta(y)`` at zero and its change per unit of ``delta``. Newton's method begins at ``start``, best left
+    of the root, and stops at the relative ``accuracy`` with a root that is slightly too small.
     """
 
     def terms(delta: float) -> list[_Term]:
@@ -89,11 +91,11 @@ def certificate_root(
 
     delta = start
     step = max(unit, abs(start))
-    for _ in range(MAX_STEPS):  # go left until the certificate fails
+    for _ in range(MAX_STEPS):  # move left until y is no certificate
         values = terms(delta)
         if any(term.value > 0.0 for term in values):
             break
-        # A tangent of a convex function has its root left of the function's.
+        # The tangent of a convex function has its root left of the root of the function.
         roots = [delta - term.value / term.slope for term in values if term.slope < 0.0]
         tangent = max(roots, default=-math.inf)
         delta = tangent if delta - step < tangent < delta else delta - step
@@ -104,7 +106,7 @@ def certificate_root(
         above = [term for term in values if term.value > term.noise]
         if any(term.slope >= 0.0 for term in above):
             return NO_ROOT
-        # Roundings of zero need no step, but a repair; the proof will tell.
+        # A value at the level of rounding needs no step; if the proof fails, the certificate is repaired.
         target = max((delta - term.value / term.slope for term in above), default=delta)
         if not math.isfinite(target):
             return NO_ROOT
@@ -145,32 +147,37 @@ def _terms(
     return out
 
 
-# ------------------------------------------------------------
-# Proofs of bounds of a threshold, from any point and any multipliers.
-#
-# A candidate is found in plain arithmetic, moved outwards until the verifier's own proof goes through, and
-# repaired where that does not help.
+# --- Proofs
 
-#: How far a candidate is moved outwards, relative to its size, until its proof goes through.
+#: Steps by which a candidate bound is relaxed, relative to its size, until its proof succeeds.
 PUSHES = (2.0**-50, 2.0**-42, 2.0**-36, 2.0**-30, 2.0**-24, 2.0**-18, 2.0**-13)
 
-#: How far it is moved where the evidence has to be repaired.
+#: The same steps where the point or the certificate has to be repaired first; each costs a factorisation.
 REPAIRED_PUSHES = (2.0**-40, 2.0**-24, 2.0**-14)
 
-#: A point that misses its equality rows by more than this, relative to their terms, is not worth a repair.
-REPAIRABLE = 1e-2
+#: Relative residual of the equality constraints above which no repair of a point is attempted.
+REPAIRABLE_RESIDUAL = 1e-2
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A proven bound of ``delta*`` with its evidence.
+    """Proven bound of the threshold ``delta*`` with its evidence.
 
     Attributes
     ----------
     delta : float
-        The bound: the family is provably feasible (or infeasible) at this value.
+        The bound: the family is provably feasible (lower bound) or infeasible (upper bound) at this value.
     evidence : tuple of ndarray or ndarray
-        The point (or the certificate) the proof is about.
+        The point, or the infeasibility certificate, of the proof.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sdpfeas.families import FantopeMaxMin
+    >>> family = FantopeMaxMin(np.array([np.diag([2.0, 1.0]), np.diag([1.0, 2.0])]), r=1)
+    >>> bound = family.prove_lower([np.diag([0.5, 0.5])])
+    >>> print(round(bound.delta, 6))
+    1.5
     """
 
     delta: float
@@ -178,9 +185,9 @@ class Bound:
 
 
 def prove_lower(family: ParametricFamily, point: Point, above: float) -> Bound | None:
-    """Prove a lower bound of the threshold from a point; None if it proves nothing.
+    """Prove a lower bound of the threshold from a point; None if nothing is proved.
 
-    ``above``: bounds that are no higher are not worth a proof: minus infinity is one without.
+    If the bound would be at most ``above``, no proof is attempted and the bound is minus infinity.
     """
     point = family.checked_projection(point)
     if family.estimate_delta(point) <= above:
@@ -188,20 +195,20 @@ def prove_lower(family: ParametricFamily, point: Point, above: float) -> Bound |
     best = family.largest_delta(point)
     missed = _missed(family, point, best)
     found = _prove_lower_near(family, point, best) if missed <= Tolerances().snap else None
-    return found or (_prove_repaired(family, point, best) if missed <= REPAIRABLE else None)
+    return found or (_prove_repaired(family, point, best) if missed <= REPAIRABLE_RESIDUAL else None)
 
 
 def prove_upper(
     family: ParametricFamily, y: FloatArray, near: float | None, push: float, below: float
 ) -> Bound | None:
-    """Prove an upper bound of the threshold from multipliers; None if they prove nothing.
+    """Prove an upper bound of the threshold from finite nonzero multipliers; None if nothing is proved.
 
-    ``y``: one multiplier per row, finite and not all zero. ``near``: the value of ``delta`` they come from.
-    ``push``: how far, relative to its size, the bound may be moved outwards for a cheaper proof. ``below``:
-    bounds that are no lower are not worth a proof: infinity is one without.
+    ``near`` is the value of ``delta`` at which the multipliers were computed. ``push`` is the relative
+    increase that is acceptable for a cheaper proof. If the bound would be at least ``below``, no proof is
+    attempted and the bound is infinity.
     """
     y = family.normalise_multipliers(y)
-    # Newton's last step leaves an error far below its length, so the push makes up for it.
+    # Newton's method converges quadratically, so the push exceeds the error that its last step leaves.
     root = family.root(y, near, max(push, EXACT))
     if not math.isfinite(root.delta):
         return None
@@ -250,7 +257,7 @@ def _prove_repaired(family: ParametricFamily, point: Point, best: float) -> Boun
 
 
 def _missed(family: ParametricFamily, point: Point, delta: float) -> float:
-    """By how much the equality rows are missed at worst, relative to the size of their terms."""
+    """Return the largest residual of the equality constraints, relative to the size of their terms."""
     equal = family.equality
     if not equal.any() or not math.isfinite(delta):
         return 0.0
@@ -300,9 +307,10 @@ def _rules_out(family: ParametricFamily, y: FloatArray, delta: float) -> bool:
 
 
 def _least(prove: Callable[[float], Bound | None], pushes: Sequence[float]) -> Bound | None:
-    """Return what the smallest push proves that proves anything; ``pushes`` ascend.
+    """Return the proof with the smallest step in the ascending ``pushes`` for which ``prove`` succeeds.
 
-    The smallest are likely enough to be tried first, the largest next: if it fails they all do.
+    The two smallest steps usually succeed, so they are tried first. If the largest fails, all do; otherwise
+    bisection finds the smallest.
     """
     for push in pushes[:2]:
         best = prove(push)

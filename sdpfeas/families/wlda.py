@@ -1,16 +1,16 @@
-"""Worst-case linear discriminant analysis (Li, Shen, van den Hengel and Shi, IEEE TIP 2015).
+"""Worst-case linear discriminant analysis (Li, Shen, van den Hengel and Shi, IEEE TIP 2015) as a family.
 
-Maximise, over ``Z`` in ``SpectralBox(k, 0, 1, trace=r)``, the ratio ``min_ij <S_ij, Z> / max_k <S_k, Z>`` of
-the least squared distance of two projected class means and the largest projected class scatter. At a fixed
-ratio ``delta`` this is a feasibility problem, in one of two formulations:
+Maximise ``min_ij <S_ij, Z> / max_k <S_k, Z>`` over the Fantope ``{0 <= Z <= I, tr Z = r}``: the least squared
+distance of two projected class means over the largest projected within-class scatter. At a fixed ratio
+``delta`` this is a feasibility problem, in one of two formulations:
 
-* ``compact``: ``<S_ij, Z> >= delta·t`` and ``<S_k, Z> <= t`` with one scalar ``t >= 0``. Only the coefficient
-  of ``t`` depends on ``delta``, so that all matrices are shared between problems.
+* ``compact``: ``<S_ij, Z> >= delta·t`` and ``<S_k, Z> <= t`` with a scalar ``t >= 0``. Only the coefficient
+  of ``t`` depends on ``delta``, so that problems at all ratios share their matrices.
 * ``paper``: ``<S_ij - delta·S_k, Z> >= 0`` for every pair and class.
 
-The analysis is defined on the range of the total scatter: directions in which nothing varies would make
-every ratio feasible (``0 >= delta·0``). Everything proved is proved about the means and scatters as stored,
-that is, as computed from the data in floating point.
+The problem is restricted to the range of the total scatter: in a direction without any scatter every ratio
+would be feasible (``0 >= delta·0``). Proofs refer to the means and scatters as computed from the data in
+floating point. :class:`WLDA` is the entry point.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from sdpfeas.datasets import prepared
 from sdpfeas.errors import ProblemError
 from sdpfeas.families.active_rows import ActiveRows
 from sdpfeas.families.class_scatter import (
-    JUDGED,
-    Analysis,
+    TOLERANCE_NOTE,
     ClassScatter,
     Scatter,
+    ScatterAnalysis,
     always_scattered,
     analyse,
     pair_rows,
@@ -41,10 +41,10 @@ from sdpfeas.families.class_scatter import (
     unbounded,
 )
 from sdpfeas.families.fantope import FantopeMaxMin
-from sdpfeas.families.parametric_family import Known, ParametricFamily, column
-from sdpfeas.families.subspace_restriction import LARGE, MANY
+from sdpfeas.families.parametric_family import KnownThreshold, ParametricFamily, column
+from sdpfeas.families.subspace_restriction import MIN_DIMENSION, MIN_DIMENSION_PER_RANK
 from sdpfeas.families.threshold_bounds import EXACT, Root
-from sdpfeas.families.worst_case_ratio import Pricing, RatioRestriction, one_program
+from sdpfeas.families.worst_case_ratio import RatioRestriction, WorstCaseRatio, ratio_program
 from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.numerics.rounding import UNIT
 from sdpfeas.problem.objective import ConicProgram
@@ -53,20 +53,17 @@ from sdpfeas.problem.rows import Combined, Rows, Stacked
 from sdpfeas.problem.sets import Nonneg, SpectralBox
 from sdpfeas.verifier.outcome import Tolerances
 
-# ------------------------------------------------------------
-# What a problem card says about a WLDA problem, or about any other on a named data set.
-
 Formulation = Literal["compact", "paper"]
 
 
 @dataclass(frozen=True)
 class NamedData:
-    """A named data set, and what is made of it.
+    """A named data set and its preprocessing, as a problem card specifies them.
 
-    ``dataset``: a data set known to :mod:`sdpfeas.datasets`. ``classes``: use only so many classes, in the
-    order of their labels. ``train``: use only this share of the samples of every class, drawn at random.
-    ``standardize``: scale every feature to variance one. ``pca``: keep so many principal components (all
-    there are, if fewer).
+    ``dataset`` is a name known to :mod:`sdpfeas.datasets`. ``classes`` classes are used, in the order of
+    their labels, from ``first_class`` on. ``train`` is the share of the samples of every class that is drawn
+    at random. ``standardize`` scales every feature to variance one. ``pca`` is the number of principal
+    components to keep.
     """
 
     dataset: str = "iris"
@@ -78,7 +75,7 @@ class NamedData:
     pca: int | None = None
 
     def samples(self) -> tuple[FloatArray, np.ndarray]:
-        """Samples and labels."""
+        """Return samples and labels."""
         return prepared(
             self.dataset,
             classes=self.classes,
@@ -94,7 +91,7 @@ class NamedData:
 class WldaOptions(NamedData):
     """Parameters of a WLDA problem on a named data set.
 
-    ``n_components``: final dimension; default: one less than the classes.
+    ``n_components`` is the final dimension; by default the number of classes minus one.
     """
 
     n_components: int | None = None
@@ -103,188 +100,12 @@ class WldaOptions(NamedData):
     shrinkage: float | str | None = None
 
 
-# ------------------------------------------------------------
-# The two ways to pose worst-case discriminant analysis at a fixed ratio.
-
-
-def compact(
-    box: SpectralBox, pairs: Rows, scatters: Rows, pair_names: list[str], scatter_names: list[str]
-) -> dict[str, Any]:
-    """``<S_ij, Z> - delta·t >= 0`` and ``t - <S_k, Z> >= 0``, as arguments of a parametric family."""
-    m = pairs.m + scatters.m
-    return {
-        "sets": [box, Nonneg(1)],
-        "rows": [Stacked([pairs, scatters.scaled(-np.ones(scatters.m))]), column(pairs.m, m, m)],
-        "slopes": [None, column(0, pairs.m, m)],
-        "lower": np.zeros(m),
-        "upper": np.full(m, np.inf),
-        "row_names": _distinct(pair_names + scatter_names),
-        "block_names": ["Z", "t"],
-    }
-
-
-def paper(
-    box: SpectralBox, pairs: Rows, scatters: Rows, pair_names: list[str], scatter_names: list[str]
-) -> dict[str, Any]:
-    """``<S_ij - delta·S_k, Z> >= 0`` for every pair and class, as arguments of a parametric family."""
-    every = np.arange(pairs.m * scatters.m)
-    ones = np.ones(every.size)
-    first = sp.csr_array((ones, (every, every // scatters.m)), (every.size, pairs.m))
-    second = sp.csr_array((ones, (every, every % scatters.m)), (every.size, scatters.m))
-    return {
-        "sets": [box],
-        "rows": [Combined(first, pairs)],
-        "slopes": [Combined(second, scatters)],
-        "lower": np.zeros(every.size),
-        "upper": np.full(every.size, np.inf),
-        "row_names": _distinct([f"{p} / {g}" for p in pair_names for g in scatter_names]),
-        "block_names": ["Z"],
-    }
-
-
-def paper_rows(base: Rows, pairs: int, delta: float) -> Combined:
-    """Rows ``S_ij - delta·S_k`` as one combination of the pairs and the scatters stacked in ``base``.
-
-    ``base``: the pairs, then the scatters; shared by all values of ``delta``. ``pairs``: how many of its
-    rows are pairs.
-    """
-    groups = base.m - pairs
-    every = np.arange(pairs * groups)
-    data = np.concatenate([np.ones(every.size), np.full(every.size, -delta)])
-    place = np.concatenate([every // groups, pairs + every % groups])
-    return Combined(sp.csr_array((data, (np.tile(every, 2), place)), (every.size, base.m)), base)
-
-
-def split_weights(
-    formulation: Formulation, y: FloatArray, pairs: int, groups: int
-) -> tuple[FloatArray, FloatArray]:
-    """Weights of the pairs and of the classes in multipliers of a formulation."""
-    if formulation == "compact":
-        return y[:pairs], y[pairs:]
-    table = y.reshape(pairs, groups)
-    return table.sum(axis=1), table.sum(axis=0)
-
-
-def joined_weights(formulation: Formulation, pairs: FloatArray, groups: FloatArray) -> FloatArray:
-    """Multipliers of a formulation with given weights of the pairs and of the classes."""
-    return np.concatenate([pairs, groups]) if formulation == "compact" else np.outer(pairs, groups).ravel()
-
-
-def level_weights(pairs: FloatArray, groups: FloatArray, delta: float) -> FloatArray:
-    """Compact multipliers with the weights of the classes such that t has no positive coefficient."""
-    if not float(groups.sum()) > 0.0:
-        return np.concatenate([pairs, groups])
-    room = 1.0 - 8.0 * (pairs.size + groups.size + 8) * UNIT
-    return np.concatenate([pairs, groups * (room * delta * float(pairs.sum()) / float(groups.sum()))])
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """Number the names where labels print alike."""
-    if len(set(names)) == len(names):
-        return names
-    return [f"{name} ({i})" for i, name in enumerate(names)]
-
-
-# ------------------------------------------------------------
-# From the coordinates of a WLDA family to the features, and back.
-
-
 @dataclass(frozen=True)
-class Coordinates:
-    """Where the matrices Z of a family live.
+class WorstCase:
+    """Pair of classes and class that limit the ratio at a point.
 
-    ``stretch``: what each coordinate was multiplied by. ``analysis``: what was found out about the
-    scatters.
-    """
-
-    basis: FloatArray
-    stretch: FloatArray
-    trace: int
-    r: int
-    analysis: Analysis
-
-    def in_range(self, z: FloatArray, ratio: Callable[[FloatArray], float]) -> tuple[FloatArray, FloatArray]:
-        """Orthonormal columns over the features, and Z in their coordinates.
-
-        ``ratio``: the ratio such a matrix attains.
-        """
-        scaled = z * self.stretch[:, None] * self.stretch
-        trace = float(np.trace(scaled))
-        if trace > 0.0:
-            scaled = scaled * (self.trace / trace)
-        if not self.analysis.vacuous:
-            return self.basis, scaled
-        null = self.analysis.null
-        assert null is not None
-        return null.turned.basis, null.fill(scaled, self.r, ratio(z))
-
-    def from_range(self, z: FloatArray) -> FloatArray:
-        """Undo the scaling of features.
-
-        ``z``: a matrix in the coordinates of the basis.
-        """
-        matrix = z / self.stretch[:, None] / self.stretch
-        trace = float(np.trace(matrix))
-        return matrix / trace if self.trace == 1 and trace > 0.0 else matrix
-
-    def from_null(self, z: FloatArray) -> FloatArray:
-        """Complete a matrix on the common null space of the scatters by zeros."""
-        null = self.analysis.null
-        assert null is not None
-        whole = np.zeros((null.turned.k, null.turned.k))
-        whole[null.inside :, null.inside :] = z
-        return self.from_range(whole)
-
-
-# ------------------------------------------------------------
-# Proven bounds of the two terms of a ratio of scatters, at a matrix next to the spectral box.
-
-
-class Enclosure:
-    """Bounds ``min <S_ij, Z>`` from below and ``max <S_k, Z>`` from above.
-
-    ``pairs, scatters``: one row a pair of classes, and one a class.
-    """
-
-    def __init__(self, box: SpectralBox, pairs: Rows, scatters: Rows) -> None:
-        self._box = box
-        self._pairs = pairs
-        self._scatters = scatters
-        #: The last matrix that was asked for, and its bounds.
-        self._last: tuple[FloatArray, tuple[float, float]] | None = None
-
-    @cached_property
-    def _norms(self) -> tuple[FloatArray, FloatArray]:
-        """Proven upper bounds of the norms of all rows."""
-        return self._pairs.norms_upper, self._scatters.norms_upper
-
-    def bounds(self, z: FloatArray) -> tuple[float, float]:
-        """Return bounds that hold at a member of the box next to ``z``; NaN where there is none."""
-        if self._last is not None and self._last[0] is z:
-            return self._last[1]
-        eta = self._box.snapped_distance(z, Tolerances().snap)
-        bounds = math.nan, math.nan
-        if math.isfinite(eta):
-            means, scatters = self._norms
-            value, radius = self._pairs.enclose_apply(z)
-            least = float(np.min(value - 1.01 * (radius + means * eta) - 8.0 * UNIT * np.abs(value)))
-            value, radius = self._scatters.enclose_apply(z)
-            most = float(np.max(value + 1.01 * (radius + scatters * eta) + 8.0 * UNIT * np.abs(value)))
-            bounds = least, most
-        self._last = (z, bounds)
-        return bounds
-
-
-# ------------------------------------------------------------
-# What limits a ratio.
-
-
-@dataclass(frozen=True)
-class Worst:
-    """What limits the ratio at a point.
-
-    ``pair``: labels of the two classes whose projected means are closest. ``group``: label of the class
-    with the largest projected scatter.
+    ``pair`` holds the labels of the two classes with the closest projected means, ``group`` the label of the
+    class with the largest projected scatter.
     """
 
     ratio: float
@@ -295,34 +116,50 @@ class Worst:
 class WLDA(ParametricFamily):
     """Worst-case linear discriminant analysis as a family indexed by the ratio.
 
-    Use :meth:`from_data` or :meth:`from_scatter`.
+    Constructed by :meth:`from_data` or :meth:`from_scatter`.
 
     Parameters
     ----------
     scatter : ClassScatter
-        Means and scatters.
+        Class means and within-class scatters.
     n_components : int, optional
-        Final dimension r; default: one less than the classes, or the rank if that is smaller.
+        Final dimension r; by default the number of classes minus one, or the rank if that is smaller.
     formulation : {"compact", "paper"}
-        How the feasibility problem is posed.
+        Formulation of the feasibility problem.
     groups : sequence of ndarray, optional
-        Compare only classes within these groups of class indices; default: all with all.
+        Groups of class indices; only classes within a group are compared. By default all classes are
+        compared.
 
     Attributes
     ----------
     basis : ndarray
-        Orthonormal columns that span the range, shape (features, coordinates).
+        Orthonormal columns that span the range of the total scatter, shape (features, coordinates).
     r : int
         Final dimension.
     rank : int
         Dimension of the range of the total scatter.
     null_dim : int
-        Dimension of the common null space of the class scatters within that range.
+        Dimension of the common null space of the within-class scatters in that range.
     vacuous : bool
-        Whether that null space makes every ratio feasible although no point attains a large one. The
-        problems are then posed on the range of the class scatters, where the largest ratio is the same.
+        Whether that null space makes every ratio feasible although no point attains a large one. The problems
+        are then formulated on the range of the within-class scatters, where the largest ratio is the same.
     notes : tuple of str
-        What was found out about the data, in words.
+        Degeneracies of the data, in words.
+
+    Examples
+    --------
+    Two classes with unit scatter whose means have distance 2, projected to one dimension:
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> means = [[0.0, 0.0], [2.0, 0.0]]
+    >>> family = sf.families.WLDA.from_scatter(means, np.array([np.eye(2), np.eye(2)]), r=1)
+    >>> found = sf.bisect(family, tol=1e-6)
+    >>> found.lower <= 4.0 <= found.upper
+    True
+    >>> abs(family.components(found.point).round(3))
+    array([[1.],
+           [0.]])
     """
 
     name = "wlda"
@@ -350,26 +187,28 @@ class WLDA(ParametricFamily):
         self.basis = core.basis
         stretch = np.ones(core.k)
         if trace == 1 and formulation == "compact":
-            # With trace one the upper end of the box is idle: scaling features only rescales Z.
+            # With trace one the constraint Z <= I is redundant, so scaling features only rescales Z.
             stretch = core.feature_powers()
             core = core.stretched(stretch)
         self.caveat = scale_caveat(core)
         self._pairs = pair_rows(core, compared)
         self._means = core.means
-        self._working: ActiveRows | None = None
+        self._active: ActiveRows | None = None
         self._pair_index = np.concatenate([pairs_of(group) for group in compared])
         self._scatters = core.scatter_rows()
         box = SpectralBox(core.k, trace=trace)
         self._box = box
         self._coordinates = Coordinates(self.basis, stretch, trace, self.r, self._analysis)
-        self._pricing = Pricing(box, self._pairs, self._scatters)
-        self._enclosure = Enclosure(box, self._pairs, self._scatters)
+        self._ratio = WorstCaseRatio(box, self._pairs, self._scatters)
+        self._enclosure = RatioEnclosure(self._ratio)
         names = [f"means {self.labels[i]},{self.labels[j]}" for i, j in self._pair_index]
-        posed = compact if formulation == "compact" else paper
+        formulate = compact if formulation == "compact" else paper
         super().__init__(
             monotone="a point that attains a ratio attains every smaller one",
             bracket=(0.0, math.inf),
-            **posed(box, self._pairs, self._scatters, names, [f"scatter {label}" for label in self.labels]),
+            **formulate(
+                box, self._pairs, self._scatters, names, [f"scatter {label}" for label in self.labels]
+            ),
         )
 
     @classmethod
@@ -391,24 +230,25 @@ class WLDA(ParametricFamily):
         X : array_like
             Samples, shape (samples, features).
         y : array_like
-            One label a sample.
+            One label per sample.
         n_components : int, optional
-            Final dimension r; default: one less than the classes, or the rank if that is smaller.
+            Final dimension r; by default the number of classes minus one, or the rank if that is smaller.
         formulation : {"compact", "paper"}
-            How the feasibility problem is posed.
+            Formulation of the feasibility problem.
         scatter : {"mean", "sum"}
-            Divide the scatter of a class by its number of samples (as the paper says), or do not (as its
-            authors' code does).
+            Divide the scatter of a class by its number of samples (as in the paper), or do not (as in the
+            code of its authors).
         shrinkage : float, "auto" or None
-            Shrink every class scatter towards the multiple of the identity (of the range of the total
-            scatter) that has its trace: by this share, or by that of Ledoit and Wolf.
+            Replace every within-class scatter by a convex combination with the multiple of the identity (on
+            the range of the total scatter) that has the same trace: with this share, or with that of Ledoit
+            and Wolf.
         weights : ndarray, optional
-            How often every sample counts, a positive number.
+            Positive weights of the samples.
 
         Raises
         ------
         ProblemError
-            If the data are malformed, or have no ``n_components`` dimensions.
+            If the data are malformed, or their rank is below ``n_components``.
         """
         if scatter not in ("mean", "sum"):
             raise ProblemError(f"scatter must be 'mean' or 'sum', got {scatter!r}")
@@ -425,7 +265,7 @@ class WLDA(ParametricFamily):
         formulation: Formulation = "compact",
         labels: Any = None,
     ) -> WLDA:
-        """Build the family from class means and class scatters.
+        """Build the family from class means and within-class scatters.
 
         Parameters
         ----------
@@ -436,9 +276,9 @@ class WLDA(ParametricFamily):
         r : int, optional
             Final dimension.
         formulation : {"compact", "paper"}
-            How the feasibility problem is posed.
+            Formulation of the feasibility problem.
         labels : sequence, optional
-            The class labels.
+            Class labels.
         """
         return cls(ClassScatter.from_moments(means, covariances, labels=labels), r, formulation)
 
@@ -455,34 +295,34 @@ class WLDA(ParametricFamily):
 
     @classmethod
     def seeded(cls, options: WldaOptions) -> bool:
-        """Whether samples are drawn at random."""
+        """Return whether samples are drawn at random."""
         return options.train is not None
 
-    # ------------------------------------------------------------ degenerate data
+    # --- degenerate data
 
     @cached_property
-    def known(self) -> Known | None:
-        """Infinity where the class scatters leave room to separate all means, zero where means coincide."""
+    def known(self) -> KnownThreshold | None:
+        """Infinity if the null space of the scatters separates all means, zero if means coincide."""
         found = self._analysis
         if found.coincide:
             return self._known_zero()
         if found.null is not None and not found.vacuous:
             pairs = pair_rows(found.null.part(), found.groups)
             separation = FantopeMaxMin(pairs, self.r, bracket=(0.0, math.inf))
-            return Known(math.inf, unbounded(found, self.r), separation, proven=found.separated)
+            return KnownThreshold(math.inf, unbounded(found, self.r), separation, proven=found.separated)
         return None
 
-    def _known_zero(self) -> Known:
+    def _known_zero(self) -> KnownThreshold:
         found = self._analysis
         listed = "; ".join(", ".join(map(str, self.labels[group])) for group in found.alike())
         scattered = self.null_dim < self.r and always_scattered(self._box, self._scatters)
         proven = found.coincide_exactly and scattered
-        reason = f"classes with the same mean: {listed}{'' if proven else JUDGED}"
+        reason = f"classes with the same mean: {listed}{'' if proven else TOLERANCE_NOTE}"
         kept = found.distinct()
         if kept:
             others = WLDA(found.scatter, self.r, self.formulation, groups=kept)
-            return Known(0.0, reason, others, proven=proven)
-        return Known(0.0, reason, point=self.point(self._pricing.narrowest()), proven=proven)
+            return KnownThreshold(0.0, reason, others, proven=proven)
+        return KnownThreshold(0.0, reason, point=self.point(self._ratio.narrowest()), proven=proven)
 
     def from_substitute(self, point: Point) -> Point:
         """Map a point of the substitute family back: from the null space, or from fewer pairs."""
@@ -493,7 +333,7 @@ class WLDA(ParametricFamily):
         assert isinstance(known.substitute, WLDA)
         return self.restrict(known.substitute.expand(point))
 
-    # ------------------------------------------------------------ problems
+    # --- problems
 
     def _combined(self, b: int, delta: float) -> Rows:
         if self.formulation == "compact":
@@ -518,18 +358,18 @@ class WLDA(ParametricFamily):
         return matrix, np.array([max(float(np.max(self._scatters.apply(matrix))), 0.0)])
 
     def expand(self, point: Point) -> FloatArray:
-        """Map a point to the matrix Z over the original features; its ratio is that of the point.
+        """Map a point to the matrix Z over the original features, which has the same ratio.
 
         Parameters
         ----------
         point : tuple of ndarray
             A point of the family.
         """
-        basis, z = self._coordinates.in_range(point[0], self._pricing.ratio)
+        basis, z = self._coordinates.in_range(point[0], self._ratio.value)
         return np.asarray(basis @ z @ basis.T)
 
     def components(self, point: Point) -> FloatArray:
-        """Round a point to directions: the leading r eigenvectors of Z, as orthonormal columns.
+        """Round a point to a projection: the r leading eigenvectors of Z, as orthonormal columns.
 
         Parameters
         ----------
@@ -541,7 +381,7 @@ class WLDA(ParametricFamily):
         ndarray
             Shape (features, r).
         """
-        basis, z = self._coordinates.in_range(point[0], self._pricing.ratio)
+        basis, z = self._coordinates.in_range(point[0], self._ratio.value)
         _, vec = eigh(symmetrize(z))
         return np.asarray(basis @ vec[:, ::-1][:, : self.r])
 
@@ -556,20 +396,20 @@ class WLDA(ParametricFamily):
         matrix = self.basis.T @ np.asarray(z, dtype=np.float64) @ self.basis
         return self.project_point((self._coordinates.from_range(symmetrize(matrix)),))
 
-    # ------------------------------------------------------------ ratios
+    # --- ratios
 
     def ratio(self, point: Point) -> float:
-        """Return the ratio a point attains, in plain arithmetic."""
-        return self._pricing.ratio(point[0])
+        """Return the ratio of a point, in floating-point arithmetic."""
+        return self._ratio.value(point[0])
 
-    def worst(self, point: Point) -> Worst:
-        """Say which pair and which class limit the ratio at a point."""
+    def worst(self, point: Point) -> WorstCase:
+        """Return the pair and the class that limit the ratio at a point."""
         i, j = self._pair_index[int(np.argmin(self._pairs.apply(point[0])))]
         k = int(np.argmax(self._scatters.apply(point[0])))
-        return Worst(self.ratio(point), (self.labels[i], self.labels[j]), self.labels[k])
+        return WorstCase(self.ratio(point), (self.labels[i], self.labels[j]), self.labels[k])
 
     def project_point(self, point: Point) -> Point:
-        """Move Z into the box; t is chosen anew for every ratio."""
+        """Project Z onto the box; t is chosen for every ratio by :meth:`point_at`."""
         z, box = point[0], self._box
         traced = abs(float(np.trace(z)) - box.rank) <= 1e-13 * box.n
         inside = traced and box.proves_inside(z, graded=False)
@@ -578,11 +418,11 @@ class WLDA(ParametricFamily):
         return self.point(z)
 
     def estimate_delta(self, point: Point) -> float:
-        """Return the ratio a point attains, up to rounding."""
+        """Return the ratio of a point, up to rounding."""
         return self.ratio(point)
 
     def largest_delta(self, point: Point) -> float:
-        """Return the ratio a point provably attains, up to the rounding of one division."""
+        """Return a proven lower bound of the ratio of a point, up to the rounding of one division."""
         least, most = self._enclosure.bounds(point[0])
         if math.isnan(least):
             return -math.inf
@@ -591,7 +431,7 @@ class WLDA(ParametricFamily):
         return least / most if most > 0.0 else math.inf
 
     def point_at(self, point: Point, delta: float) -> Point:
-        """Choose t in the middle between what the scatters provably need and the means allow."""
+        """Choose t midway between the proven bounds of the scatters and of the distances."""
         if self.formulation == "paper":
             return point
         least, most = self._enclosure.bounds(point[0])
@@ -600,70 +440,67 @@ class WLDA(ParametricFamily):
             return point[0], np.array([2.0 * most])
         return point[0], np.array([0.5 * most + 0.5 * max(least / delta, 0.0)])
 
-    # ------------------------------------------------------------ multipliers
+    # --- multipliers
 
     def weights(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weights of the pairs and of the classes in multipliers of the family's rows."""
+        """Return the weights of the pairs and of the classes in multipliers of the rows."""
         return split_weights(self.formulation, y, self._pairs.m, self._scatters.m)
 
     def multipliers(self, pairs: FloatArray, groups: FloatArray) -> FloatArray:
-        """Multipliers of the family's rows with given weights of the pairs and of the classes."""
+        """Return multipliers of the rows from weights of the pairs and of the classes."""
         return joined_weights(self.formulation, pairs, groups)
 
     def root(self, y: FloatArray, near: float | None = None, accuracy: float = EXACT) -> Root:
-        """Return the smallest ratio that multipliers rule out, in plain arithmetic."""
+        """Return the smallest ratio that multipliers exclude, in floating-point arithmetic."""
         start = 0.0 if near is None or not math.isfinite(near) else max(near, 0.0)
-        return self._pricing.root(self.weights(y), start, accuracy)
+        return self._ratio.root(self.weights(y), start, accuracy)
 
     def multipliers_at(self, y: FloatArray, delta: float) -> FloatArray:
-        """Scale the weights of the classes so that t has no positive coefficient."""
+        """Scale the weights of the classes so that the coefficient of t is not positive."""
         if self.formulation == "paper":
             return y
         return level_weights(*self.weights(y), delta)
 
-    # ------------------------------------------------------------ first guesses and better ones
+    # --- first guesses and better ones
 
     def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
-        """Return the projector on which the weights come closest to being a point."""
-        matrix = self._pricing.suggested(self.weights(y), 0.0 if near is None else near)
+        """Return the projector that comes closest to the ratio that the weights exclude."""
+        matrix = self._ratio.suggested(self.weights(y), 0.0 if near is None else near)
         return [] if matrix is None else [self.point(matrix)]
 
     def refine(
         self, points: list[Point], multipliers: list[FloatArray], tol: float
     ) -> tuple[list[Point], list[FloatArray]]:
-        """Return a better point and better multipliers, by a few rounds of column generation."""
+        """Improve points and multipliers by column generation."""
         weights = [self.weights(y) for y in multipliers]
-        found = self._pricing.refined([point[0] for point in points], weights, tol)
+        found = self._ratio.refined([point[0] for point in points], weights, tol)
         return ([], []) if found is None else ([self.point(found[0])], [self.multipliers(*found[1])])
 
     def initial_points(self) -> list[Point]:
-        """Return the middle of the box, and the span of the classical discriminant directions."""
-        return [self.point(matrix) for matrix in self._pricing.initial_matrices()]
+        """Return the centre of the box and the projector onto the directions of classical LDA."""
+        return [self.point(matrix) for matrix in self._ratio.initial_matrices()]
 
     def initial_multipliers(self) -> list[FloatArray]:
-        """Equal weights, and all weight on what limits the middle of the box."""
-        return [self.multipliers(*weights) for weights in self._pricing.initial_weights()]
+        """Return balanced weights, equal weights, and unit weight on the worst rows at the centre."""
+        return [self.multipliers(*weights) for weights in self._ratio.initial_weights()]
 
-    # ------------------------------------------------------------ one program
+    # --- one program
 
     def conic_program(self) -> ConicProgram:
-        """``max t`` subject to ``<S_ij, Z'> >= t``, ``<S_k, Z'> <= s`` and ``Z'`` in tau times the box.
+        """Return ``max t`` subject to ``<S_ij, Y> >= t``, ``<S_k, Y> <= s`` and ``Y`` in tau times the box.
 
-        The optimal value is ``s·delta*``; ``s``, a power of two, is chosen such that tau is near one. It may
-        start from balanced weights: what they rule out is rarely far off. Of very many pairs only those that
-        matter are worked on.
+        This is the Charnes-Cooper transformation ``Y = tau·Z`` of the ratio. The optimal value is
+        ``s·delta*`` with a power of two ``s`` such that tau is near one. The initial weights are balanced
+        weights. With very many pairs only the active ones are in the program.
         """
-        self._working, program = one_program(
-            self._box, self._pairs, self._scatters, self._pricing, self._means, self._pair_index
-        )
+        self._active, program = ratio_program(self._ratio, self._means, self._pair_index)
         return program
 
     def subspace_restriction(self) -> RatioRestriction | None:
-        """Return ratios on subspaces, where there are many dimensions and few directions."""
-        if self._box.n < max(LARGE, MANY * self._box.rank):
+        """Return the restriction to subspaces if there are many dimensions and few components."""
+        if self._box.n < max(MIN_DIMENSION, MIN_DIMENSION_PER_RANK * self._box.rank):
             return None
-        rows = self._box, self._pairs, self._scatters
-        return RatioRestriction(*rows, self._means, self._pair_index, self.point, self.multipliers)
+        return RatioRestriction(self._ratio, self._means, self._pair_index, self.point, self.multipliers)
 
     def program_point(self, point: Point) -> Point:
         """Divide by tau."""
@@ -671,13 +508,174 @@ class WLDA(ParametricFamily):
         return self.point(point[0] / tau if tau > 0.0 else point[0])
 
     def program_multipliers(self, y: FloatArray) -> FloatArray:
-        """Weights of the pairs as they are, of the classes with the sign turned."""
-        y = y if self._working is None else self._working.everywhere(y)
+        """Return the weights of the pairs, and those of the classes with the opposite sign."""
+        y = y if self._active is None else self._active.extend_multipliers(y)
         u, w = np.maximum(y[: self._pairs.m], 0.0), np.maximum(-y[self._pairs.m :], 0.0)
         return self.multipliers(u, w)
 
     def describe(self) -> Mapping[str, Any]:
-        """Sizes and what was found out about the data."""
+        """Return sizes and the degeneracies of the data."""
         facts = super().describe(), {"classes": int(self._scatters.m), "features": int(self.basis.shape[0])}
         found = {"rank": self.rank, "n_components": self.r, "formulation": self.formulation}
         return {**facts[0], **facts[1], **found, "notes": list(self.notes)}
+
+
+# --- Formulations
+
+
+def compact(
+    box: SpectralBox, pairs: Rows, scatters: Rows, pair_names: list[str], scatter_names: list[str]
+) -> dict[str, Any]:
+    """Return the arguments of a family with rows ``<S_ij, Z> - delta·t >= 0`` and ``t - <S_k, Z> >= 0``."""
+    m = pairs.m + scatters.m
+    return {
+        "sets": [box, Nonneg(1)],
+        "rows": [Stacked([pairs, scatters.scaled(-np.ones(scatters.m))]), column(pairs.m, m, m)],
+        "slopes": [None, column(0, pairs.m, m)],
+        "lower": np.zeros(m),
+        "upper": np.full(m, np.inf),
+        "row_names": _distinct(pair_names + scatter_names),
+        "block_names": ["Z", "t"],
+    }
+
+
+def paper(
+    box: SpectralBox, pairs: Rows, scatters: Rows, pair_names: list[str], scatter_names: list[str]
+) -> dict[str, Any]:
+    """Return the arguments of a family with rows ``<S_ij - delta·S_k, Z> >= 0`` for every pair and class."""
+    every = np.arange(pairs.m * scatters.m)
+    ones = np.ones(every.size)
+    first = sp.csr_array((ones, (every, every // scatters.m)), (every.size, pairs.m))
+    second = sp.csr_array((ones, (every, every % scatters.m)), (every.size, scatters.m))
+    return {
+        "sets": [box],
+        "rows": [Combined(first, pairs)],
+        "slopes": [Combined(second, scatters)],
+        "lower": np.zeros(every.size),
+        "upper": np.full(every.size, np.inf),
+        "row_names": _distinct([f"{p} / {g}" for p in pair_names for g in scatter_names]),
+        "block_names": ["Z"],
+    }
+
+
+def paper_rows(base: Rows, pairs: int, delta: float) -> Combined:
+    """Return the rows ``S_ij - delta·S_k`` as one combination of the rows ``base``.
+
+    ``base`` stacks ``pairs`` rows of pairs and the rows of the classes; it is shared by all ratios.
+    """
+    groups = base.m - pairs
+    every = np.arange(pairs * groups)
+    data = np.concatenate([np.ones(every.size), np.full(every.size, -delta)])
+    place = np.concatenate([every // groups, pairs + every % groups])
+    return Combined(sp.csr_array((data, (np.tile(every, 2), place)), (every.size, base.m)), base)
+
+
+def split_weights(
+    formulation: Formulation, y: FloatArray, pairs: int, groups: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of pairs and classes in multipliers of a formulation."""
+    if formulation == "compact":
+        return y[:pairs], y[pairs:]
+    table = y.reshape(pairs, groups)
+    return table.sum(axis=1), table.sum(axis=0)
+
+
+def joined_weights(formulation: Formulation, pairs: FloatArray, groups: FloatArray) -> FloatArray:
+    """Return multipliers of a formulation from weights of pairs and classes."""
+    return np.concatenate([pairs, groups]) if formulation == "compact" else np.outer(pairs, groups).ravel()
+
+
+def level_weights(pairs: FloatArray, groups: FloatArray, delta: float) -> FloatArray:
+    """Scale the weights of the classes in the compact formulation so that t has no positive coefficient."""
+    if not float(groups.sum()) > 0.0:
+        return np.concatenate([pairs, groups])
+    # Slightly less than balance, so that rounding cannot make the coefficient of t positive.
+    share = 1.0 - 8.0 * (pairs.size + groups.size + 8) * UNIT
+    return np.concatenate([pairs, groups * (share * delta * float(pairs.sum()) / float(groups.sum()))])
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Append numbers if two names are equal."""
+    if len(set(names)) == len(names):
+        return names
+    return [f"{name} ({i})" for i, name in enumerate(names)]
+
+
+# --- Coordinates and enclosures
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Map between the coordinates of a family and the features.
+
+    ``stretch`` holds the power of two by which each coordinate was scaled, ``analysis`` the degeneracies of
+    the scatters.
+    """
+
+    basis: FloatArray
+    stretch: FloatArray
+    trace: int
+    r: int
+    analysis: ScatterAnalysis
+
+    def in_range(self, z: FloatArray, ratio: Callable[[FloatArray], float]) -> tuple[FloatArray, FloatArray]:
+        """Return orthonormal columns over the features and Z in their coordinates.
+
+        ``ratio`` evaluates the ratio of a matrix.
+        """
+        scaled = z * self.stretch[:, None] * self.stretch
+        trace = float(np.trace(scaled))
+        if trace > 0.0:
+            scaled = scaled * (self.trace / trace)
+        if not self.analysis.vacuous:
+            return self.basis, scaled
+        null = self.analysis.null
+        assert null is not None
+        return null.turned.basis, null.fill(scaled, self.r, ratio(z))
+
+    def from_range(self, z: FloatArray) -> FloatArray:
+        """Undo the scaling of the coordinates of a matrix."""
+        matrix = z / self.stretch[:, None] / self.stretch
+        trace = float(np.trace(matrix))
+        return matrix / trace if self.trace == 1 and trace > 0.0 else matrix
+
+    def from_null(self, z: FloatArray) -> FloatArray:
+        """Complete a matrix on the common null space of the scatters by zeros."""
+        null = self.analysis.null
+        assert null is not None
+        whole = np.zeros((null.turned.k, null.turned.k))
+        whole[null.inside :, null.inside :] = z
+        return self.from_range(whole)
+
+
+class RatioEnclosure:
+    """Proven bounds of numerator and denominator of the ratio at a matrix near the box."""
+
+    def __init__(self, ratio: WorstCaseRatio) -> None:
+        self._box, self._pairs, self._scatters = ratio.box, ratio.pairs, ratio.scatters
+        #: Cache of the last matrix and its bounds.
+        self._last: tuple[FloatArray, tuple[float, float]] | None = None
+
+    @cached_property
+    def _norms(self) -> tuple[FloatArray, FloatArray]:
+        """Proven upper bounds of the norms of all rows."""
+        return self._pairs.norms_upper, self._scatters.norms_upper
+
+    def bounds(self, z: FloatArray) -> tuple[float, float]:
+        """Return a lower bound of ``min <S_ij, Z>`` and an upper bound of ``max <S_k, Z>``.
+
+        They hold at a member of the box near ``z``, and are NaN if there is none.
+        """
+        if self._last is not None and self._last[0] is z:
+            return self._last[1]
+        eta = self._box.snapped_distance(z, Tolerances().snap)
+        bounds = math.nan, math.nan
+        if math.isfinite(eta):
+            means, scatters = self._norms
+            value, radius = self._pairs.enclose_apply(z)
+            least = float(np.min(value - 1.01 * (radius + means * eta) - 8.0 * UNIT * np.abs(value)))
+            value, radius = self._scatters.enclose_apply(z)
+            most = float(np.max(value + 1.01 * (radius + scatters * eta) + 8.0 * UNIT * np.abs(value)))
+            bounds = least, most
+        self._last = (z, bounds)
+        return bounds

@@ -1,6 +1,12 @@
-"""Ratios of scatters: what weights rule out, which points they suggest, and where to begin.
+"""The worst-case ratio ``min_ij <S_ij, Z> / max_k <S_k, Z>`` over the Fantope: bounds, program, subspaces.
 
-Nothing here is proved. Weights are of the pairs of classes and of the classes.
+``S_ij = (m_i - m_j)(m_i - m_j)'`` is the between-class scatter of a pair of classes and ``S_k`` the
+within-class scatter of a class. Weights ``u`` of the pairs and ``w`` of the classes exclude every ratio above
+the root in ``delta`` of ``sigma(sum_ij u_ij S_ij - delta·sum_k w_k S_k)``, with ``sigma`` the support
+function of the Fantope (a Ky Fan norm for positive semidefinite matrices). :class:`WorstCaseRatio` computes
+such bounds and the matrices that attain them, :func:`ratio_program` is the Charnes-Cooper transformation of
+the fractional program, :class:`RatioRestriction` restricts it to subspaces. Nothing here is proved:
+:class:`sdpfeas.families.WLDA` turns points and weights into proven bounds.
 """
 
 from __future__ import annotations
@@ -13,10 +19,16 @@ from functools import cached_property, partial
 import numpy as np
 import scipy.linalg
 
-from sdpfeas.families.active_rows import ActiveRows, Part
-from sdpfeas.families.fantope import REFINE_ROUNDS, Oracle, refine, unit_weights
+from sdpfeas.families.active_rows import ActiveRows, RowGroup
+from sdpfeas.families.fantope import REFINE_ROUNDS, PricingOracle, generate_columns, unit_weights
 from sdpfeas.families.parametric_family import column
-from sdpfeas.families.subspace_restriction import SPARE, SubspaceRestriction, davidson_pairs, lifted, spanned
+from sdpfeas.families.subspace_restriction import (
+    GUARD_DIRECTIONS,
+    SubspaceRestriction,
+    davidson_pairs,
+    lift_to_interior,
+    orthonormalise,
+)
 from sdpfeas.families.threshold_bounds import EXACT, NO_ROOT, Root, certificate_root
 from sdpfeas.numerics.linalg import PARTIAL_SIZE, FloatArray, eigh, leading_pairs, spectral_matrix, symmetrize
 from sdpfeas.problem.objective import ConicProgram
@@ -24,131 +36,71 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows, Stacked
 from sdpfeas.problem.sets import Nonneg, SpectralBox
 
-# ------------------------------------------------------------
-# Weights to begin with: of the pairs and classes that limit the ratio more than of the others.
-
-#: Rounds. Every one costs a partial eigendecomposition; together they spare an interior-point method three to
-#: five steps of a dozen eigendecompositions each. Where it takes a full one, fewer do.
-ROUNDS, FEW_ROUNDS = 20, 10
-
-#: Weights are multiplied by a power of how far a row is from limiting the ratio: bold at first, with more
-#: care in every round, since what is bold all the time swings, ...
-POWER, CALMER = 1.3, 0.93
-#: ... and no row is taken to be further than this.
-FURTHEST = 1e-3
-
-
-def balanced_weights(box: SpectralBox, pairs: Rows, scatters: Rows) -> tuple[FloatArray, FloatArray, float]:
-    """Weights of the pairs and of the classes, by multiplicative updates from equal ones.
-
-    Every round takes the matrix that is best for the present weights and gives more weight to pairs that are
-    close on it and to classes that are wide on it. Nothing is proved, nor has to be.
-
-    ``pairs, scatters``: one row a pair of classes, and one a class.
-
-    Returns: about the smallest ratio that they rule out.
-    """
-    u, w = np.full(pairs.m, 1.0 / pairs.m), np.full(scatters.m, 1.0 / scatters.m)
-    # The best matrix for no ratio at all would say little; all directions alike say about how large one is.
-    z = np.eye(box.n)
-    delta = _ratio(u, pairs.apply(z), w, scatters.apply(z))
-    top = box.maximiser_spectrum(np.arange(1.0, box.n + 1.0))
-    count = int(np.count_nonzero(top))
-    for k in range(FEW_ROUNDS if box.n < PARTIAL_SIZE else ROUNDS):
-        _, vec = leading_pairs(pairs.adjoint(u) - delta * scatters.adjoint(w), count)
-        z = (vec * top[-count:]) @ vec.T
-        means, spreads = pairs.apply(z), scatters.apply(z)
-        if not (np.max(means) > 0.0 and np.max(spreads) > 0.0):
-            break
-        delta, power = _ratio(u, means, w, spreads), POWER * CALMER**k
-        u = u / np.maximum(means / np.max(means), FURTHEST) ** power
-        w = w * np.maximum(spreads / np.max(spreads), FURTHEST) ** power
-        u, w = u / u.sum(), w / w.sum()
-    return u, w, delta
-
-
-def _ratio(u: FloatArray, means: FloatArray, w: FloatArray, spreads: FloatArray) -> float:
-    spread = float(w @ spreads)
-    ratio = float(u @ means) / spread if spread > 0.0 else 0.0
-    return ratio if math.isfinite(ratio) else 0.0
-
-
 Weights = tuple[FloatArray, FloatArray]
 
-#: Accuracy of a ratio in column generation, as a share of the tolerance.
-PRICED = 1e-3
+#: Accuracy of a root in column generation, as a share of the tolerance.
+PRICING_ACCURACY_SHARE = 1e-3
 
-#: Up to this side the last two matrices are kept, since they are often asked for again.
-KEPT = 2000
+#: Dimension up to which the last root is cached with its two weighted sums; a larger one costs memory.
+MAX_CACHED_DIMENSION = 2000
 
 
 @dataclass(frozen=True)
 class _Last:
-    """A root that was asked for: of which weights, how accurate, and what was found."""
+    """Cached root with its weights and accuracy."""
 
     unit: Weights
     accuracy: float
     found: tuple[Root, FloatArray, FloatArray]
 
 
-class Pricing:
-    """The ratio ``min <S_ij, Z> / max <S_k, Z>`` over a spectral box.
-
-    ``pairs, scatters``: one row a pair of classes, and one a class.
-    """
+class WorstCaseRatio:
+    """Worst-case ratio over a Fantope, given by one row per pair of classes and one row per class."""
 
     def __init__(self, box: SpectralBox, pairs: Rows, scatters: Rows) -> None:
-        self._box = box
-        self._pairs = pairs
-        self._scatters = scatters
+        self.box = box
+        self.pairs = pairs
+        self.scatters = scatters
         self._last: _Last | None = None
 
-    def ratio(self, z: FloatArray) -> float:
-        """Return the ratio a matrix attains."""
-        least = float(np.min(self._pairs.apply(z)))
-        most = float(np.max(self._scatters.apply(z)))
+    def value(self, z: FloatArray) -> float:
+        """Return the ratio of a matrix."""
+        least = float(np.min(self.pairs.apply(z)))
+        most = float(np.max(self.scatters.apply(z)))
         if most <= 0.0:
             return math.inf if least > 0.0 else 0.0
         return max(least, 0.0) / most
 
     def root(self, weights: Weights, near: float = 0.0, accuracy: float = EXACT) -> Root:
-        """Return the smallest ratio that weights rule out: root of ``sigma(sum u S_ij - delta·sum w S_k)``.
+        """Return the smallest ratio that non-negative weights of pairs and classes exclude.
 
-        ``weights``: non-negative weights of the pairs and of the classes. ``accuracy``: relative error of
-        the ratio that is good enough.
+        It is the root of ``sigma(sum_ij u_ij S_ij - delta·sum_k w_k S_k)``, to a relative ``accuracy``.
         """
         unit = unit_weights(*weights)
         return NO_ROOT if unit is None else self._root(unit, near, accuracy)[0]
 
     def _root(self, unit: Weights, near: float, accuracy: float) -> tuple[Root, FloatArray, FloatArray]:
-        """Root of unit weights, and the two matrices they add up to; the last one asked for is kept."""
+        """Return the root of unit weights and the two weighted sums; the last result is cached."""
         known = self._last
         if known is not None and known.accuracy <= accuracy and all(map(np.array_equal, known.unit, unit)):
             return known.found
-        fixed, slope = self._pairs.adjoint(unit[0]), self._scatters.adjoint(unit[1])
-        root = certificate_root((self._box,), (fixed,), (slope,), 0.0, 0.0, near, accuracy=accuracy)
-        if self._box.n <= KEPT:
+        fixed, slope = self.pairs.adjoint(unit[0]), self.scatters.adjoint(unit[1])
+        root = certificate_root((self.box,), (fixed,), (slope,), 0.0, 0.0, near, accuracy=accuracy)
+        if self.box.n <= MAX_CACHED_DIMENSION:
             self._last = _Last(unit, accuracy, (root, fixed, slope))
         return root, fixed, slope
 
     def price(
         self, u: FloatArray, w: FloatArray, near: float, accuracy: float = EXACT
     ) -> tuple[float, FloatArray]:
-        """Return the smallest ratio that weights of sum one rule out, and the matrix that comes closest.
-
-        ``u, w``: weights of the pairs and of the classes. ``accuracy``: relative error of the ratio that is
-        good enough.
-        """
+        """Return the smallest ratio that unit weights exclude, and the matrix that comes closest to it."""
         root, fixed, slope = self._root((u, w), max(near, 0.0), accuracy)
         delta = root.delta if math.isfinite(root.delta) else near
-        best = self._box.maximiser(fixed - delta * slope)
-        return root.delta, self._box.compose(best.frame, best.weights)
+        best = self.box.maximiser(fixed - delta * slope)
+        return root.delta, self.box.compose(best.frame, best.weights)
 
     def suggested(self, weights: Weights, near: float = 0.0) -> FloatArray | None:
-        """Return the matrix on which weights come closest to being attained, if they rule out any ratio.
-
-        ``weights``: weights of the pairs and of the classes.
-        """
+        """Return the matrix that comes closest to the ratio that weights exclude, if they exclude any."""
         unit = unit_weights(*weights)
         if unit is None:
             return None
@@ -158,120 +110,160 @@ class Pricing:
     def refined(
         self, matrices: Sequence[FloatArray], weights: Sequence[Weights], tol: float
     ) -> tuple[FloatArray, Weights] | None:
-        """Return a better matrix and better weights, by a few rounds of column generation.
-
-        ``tol``: the width of the bracket that is asked for, relative to its upper end.
-        """
-        price = partial(self.price, accuracy=PRICED * tol)
-        oracle = Oracle(self._pairs.apply, self._scatters.apply, price)
-        return refine(oracle, matrices, weights, REFINE_ROUNDS, 0.2 * tol)
+        """Improve matrices and weights by column generation; ``tol`` is the required width of the bracket."""
+        price = partial(self.price, accuracy=PRICING_ACCURACY_SHARE * tol)
+        oracle = PricingOracle(self.pairs.apply, self.scatters.apply, price)
+        return generate_columns(oracle, matrices, weights, REFINE_ROUNDS, 0.2 * tol)
 
     def narrowest(self) -> FloatArray:
-        """Return the projector on directions of least scatter, all classes together."""
-        lam, vec = eigh(np.asarray(self._scatters.adjoint(np.ones(self._scatters.m))))
-        return spectral_matrix(vec, self._box.maximiser_spectrum(lam)[::-1])
+        """Return the projector onto the directions of least total within-class scatter."""
+        lam, vec = eigh(np.asarray(self.scatters.adjoint(np.ones(self.scatters.m))))
+        return spectral_matrix(vec, self.box.maximiser_spectrum(lam)[::-1])
 
     def initial_matrices(self) -> list[FloatArray]:
-        """Return the middle of the box, and the span of the classical discriminant directions."""
-        out = [np.asarray(self._box.interior_point())]
+        """Return the centre of the Fantope and the projector onto the directions of classical LDA."""
+        out = [np.asarray(self.box.interior_point())]
         try:
-            within = self._scatters.adjoint(np.ones(self._scatters.m))
-            between = self._pairs.adjoint(np.ones(self._pairs.m))
+            within = self.scatters.adjoint(np.ones(self.scatters.m))
+            between = self.pairs.adjoint(np.ones(self.pairs.m))
             floor = 1e-12 * float(np.trace(within + between)) / within.shape[0]
             _, vec = scipy.linalg.eigh(between, within + floor * np.eye(within.shape[0]))
-            q, _ = np.linalg.qr(vec[:, -round(self._box.rank) :])
+            q, _ = np.linalg.qr(vec[:, -round(self.box.rank) :])
             out.append(q @ q.T)
         except np.linalg.LinAlgError:
             pass
         return out
 
     def initial_weights(self) -> list[Weights]:
-        """Balanced weights, equal ones, and all weight on what limits the middle of the box."""
-        pairs, groups = self._pairs.m, self._scatters.m
-        middle = self._box.interior_point()
-        worst_pair = (np.arange(pairs) == int(np.argmin(self._pairs.apply(middle)))).astype(np.float64)
-        worst_group = (np.arange(groups) == int(np.argmax(self._scatters.apply(middle)))).astype(np.float64)
+        """Return balanced weights, equal weights, and unit weight on the worst rows at the centre."""
+        pairs, groups = self.pairs.m, self.scatters.m
+        middle = self.box.interior_point()
+        worst_pair = (np.arange(pairs) == int(np.argmin(self.pairs.apply(middle)))).astype(np.float64)
+        worst_group = (np.arange(groups) == int(np.argmax(self.scatters.apply(middle)))).astype(np.float64)
         equal = np.full(pairs, 1.0 / pairs), np.full(groups, 1.0 / groups)
-        balanced = balanced_weights(self._box, self._pairs, self._scatters)[:2]
+        balanced = balanced_weights(self)[:2]
         return [balanced, equal, (worst_pair, worst_group)]
 
 
-# ------------------------------------------------------------
-# The one program of worst-case discriminant analysis, over all pairs and classes or those that matter.
+# --- Initial weights
 
-#: Relative error of the ratio that a start is made for.
+#: Rounds of multiplicative updates, with partial and with full eigendecompositions (one per round). They save
+#: an interior-point method three to five iterations of a dozen eigendecompositions each.
+UPDATE_ROUNDS, UPDATE_ROUNDS_FULL = 20, 10
+
+#: Weights are multiplied by a power of the row value relative to the largest. The exponent decays
+#: geometrically from round to round, since constant exponents oscillate.
+STEP_EXPONENT, STEP_DECAY = 1.3, 0.93
+#: Lower limit of relative row values in an update.
+MIN_RELATIVE_VALUE = 1e-3
+
+
+def balanced_weights(ratio: WorstCaseRatio) -> tuple[FloatArray, FloatArray, float]:
+    """Compute initial weights of pairs and classes by multiplicative updates, and the ratio they exclude.
+
+    Every round computes the maximiser for the present weights, then increases the weights of pairs with a
+    small distance and of classes with a large scatter there.
+    """
+    box, pairs, scatters = ratio.box, ratio.pairs, ratio.scatters
+    u, w = np.full(pairs.m, 1.0 / pairs.m), np.full(scatters.m, 1.0 / scatters.m)
+    # The identity gives the magnitude of the ratio; the maximiser at ratio zero would not.
+    z = np.eye(box.n)
+    delta = _weighted_ratio(u, pairs.apply(z), w, scatters.apply(z))
+    top = box.maximiser_spectrum(np.arange(1.0, box.n + 1.0))
+    count = int(np.count_nonzero(top))
+    for k in range(UPDATE_ROUNDS_FULL if box.n < PARTIAL_SIZE else UPDATE_ROUNDS):
+        _, vec = leading_pairs(pairs.adjoint(u) - delta * scatters.adjoint(w), count)
+        z = (vec * top[-count:]) @ vec.T
+        means, spreads = pairs.apply(z), scatters.apply(z)
+        if not (np.max(means) > 0.0 and np.max(spreads) > 0.0):
+            break
+        delta, power = _weighted_ratio(u, means, w, spreads), STEP_EXPONENT * STEP_DECAY**k
+        u = u / np.maximum(means / np.max(means), MIN_RELATIVE_VALUE) ** power
+        w = w * np.maximum(spreads / np.max(spreads), MIN_RELATIVE_VALUE) ** power
+        u, w = u / u.sum(), w / w.sum()
+    return u, w, delta
+
+
+def _weighted_ratio(u: FloatArray, means: FloatArray, w: FloatArray, spreads: FloatArray) -> float:
+    spread = float(w @ spreads)
+    ratio = float(u @ means) / spread if spread > 0.0 else 0.0
+    return ratio if math.isfinite(ratio) else 0.0
+
+
+# --- The Charnes-Cooper transformation
+
+#: Relative accuracy of the ratio of the initial weights.
 START_ACCURACY = 1e-2
 
-#: Up to so many pairs all are worked on at once; their structure makes up for their number.
-FEW_PAIRS = 800
+#: Number of pairs up to which all rows are active from the start: pairwise structure makes them cheap.
+MAX_PAIRS_ALL_ACTIVE = 800
 
-#: Pairs to begin with: those closer than so many times the closest, but at least and at most so many times
-#: the dimension; and classes within this share of the widest.
-CLOSE, LEAST, MOST = 2.0, 4, 8
-WIDE = 0.5
+#: Initially active pairs: those within this multiple of the least distance, but at least and at most these
+#: numbers per dimension.
+INITIAL_DISTANCE_RATIO, MIN_PAIRS_PER_DIMENSION, MAX_PAIRS_PER_DIMENSION = 2.0, 4, 8
+#: Initially active classes: those whose scatter is at least this share of the largest.
+INITIAL_SCATTER_SHARE = 0.5
 
 
-def one_program(
-    box: SpectralBox,
-    pairs: Rows,
-    scatters: Rows,
-    pricing: Pricing,
+def ratio_program(
+    ratio: WorstCaseRatio,
     means: FloatArray,
     pair_index: np.ndarray,
     weights: tuple[FloatArray, FloatArray, float] | None = None,
 ) -> tuple[ActiveRows | None, ConicProgram]:
-    """Pose ``max t`` subject to ``<S_ij, Z'> >= t``, ``<S_k, Z'> <= s`` and ``Z'`` in tau times the box.
+    """Return ``max t`` subject to ``<S_ij, Y> >= t``, ``<S_k, Y> <= s`` and ``Y`` in tau times the box.
 
-    ``pairs, scatters``: one row a pair of classes, and one a class. ``pair_index``: the two classes of
-    every pair. ``weights``: weights of the pairs and of the classes to start from, and a ratio near what
-    they rule out; default: balanced ones.
-
-    Returns: the rows that are worked on; None if all are.
+    This is the Charnes-Cooper transformation ``Y = tau·Z``; its optimal value is ``s·delta*`` with a power of
+    two ``s``. ``weights`` are initial weights of pairs and classes with an estimate of the ratio they
+    exclude, balanced weights by default. Also returns the active rows, or None if all rows are active.
     """
-    u, w, near = balanced_weights(box, pairs, scatters) if weights is None else weights
-    delta, matrix = pricing.price(u, w, near, START_ACCURACY)
+    box, pairs, scatters = ratio.box, ratio.pairs, ratio.scatters
+    u, w, near = balanced_weights(ratio) if weights is None else weights
+    delta, matrix = ratio.price(u, w, near, START_ACCURACY)
     apart, wide = pairs.apply(matrix), scatters.apply(matrix)
     least, most = float(np.min(apart)), float(np.max(wide))
     limit = float(2.0 ** np.round(np.log2(most))) if most > 0.0 else 1.0
-    working = None
+    active = None
     chosen = [np.arange(pairs.m), np.arange(scatters.m)]
-    if pairs.m <= FEW_PAIRS:
-        program = _posed(box, Stacked([pairs, scatters]), pairs.m, scatters.m, limit)
+    if pairs.m <= MAX_PAIRS_ALL_ACTIVE:
+        program = _build_program(box, Stacked([pairs, scatters]), pairs.m, scatters.m, limit)
     else:
 
-        def pose(rows: Sequence[np.ndarray]) -> ConicProgram:
+        def build(rows: Sequence[np.ndarray]) -> ConicProgram:
             i, j = pair_index[rows[0]].T
             count = rows[0].size
-            # Rounded differences: what is computed from them is proved about the means themselves.
+            # Differences of means are rounded here; proofs use the means themselves.
             some = LowRank.from_stacked(means[i] - means[j], np.ones(count), np.arange(count), count)
             classes = scatters.select(rows[1])
-            return _posed(box, Stacked([some, classes]), count, classes.m, limit)
+            return _build_program(box, Stacked([some, classes]), count, classes.m, limit)
 
-        def room(point: Point) -> FloatArray:
+        def pair_slack(point: Point) -> FloatArray:
             level = max(float(point[1][0]), 1e-300)
             return np.asarray(pairs.apply(point[0]) / level - 1.0)
 
-        def spare(point: Point) -> FloatArray:
+        def class_slack(point: Point) -> FloatArray:
             return np.asarray(1.0 - scatters.apply(point[0]) / limit)
 
-        count = int(np.clip(np.count_nonzero(apart < CLOSE * least), LEAST * box.n, MOST * box.n))
+        limits = MIN_PAIRS_PER_DIMENSION * box.n, MAX_PAIRS_PER_DIMENSION * box.n
+        count = int(np.clip(np.count_nonzero(apart < INITIAL_DISTANCE_RATIO * least), *limits))
         closest = np.sort(np.argpartition(apart, min(count, pairs.m - 1))[:count])
-        chosen = [closest, np.flatnonzero(wide >= WIDE * most)]
-        parts = [Part(room, chosen[0], pairs.m), Part(spare, chosen[1], scatters.m)]
-        working = ActiveRows(parts, pose)
-        program = working.program
+        chosen = [closest, np.flatnonzero(wide >= INITIAL_SCATTER_SHARE * most)]
+        parts = [RowGroup(pair_slack, chosen[0], pairs.m), RowGroup(class_slack, chosen[1], scatters.m)]
+        active = ActiveRows(parts, build)
+        program = active.program
     if not (math.isfinite(delta) and least > 0.0 and most > 0.0):
-        return working, program
+        return active, program
     tau = limit / most
     point = tau * matrix, np.array([0.9 * tau * least]), np.array([tau])
     u, w = u[chosen[0]], w[chosen[1]]
     if not (u.sum() > 0.0 and w.sum() > 0.0):
-        return working, program
+        return active, program
     start = point, np.concatenate([u / u.sum(), -delta * w / w.sum()])
-    return working, replace(program, start=start)
+    return active, replace(program, start=start)
 
 
-def _posed(box: SpectralBox, rows: Rows, pairs: int, groups: int, limit: float) -> ConicProgram:
+def _build_program(box: SpectralBox, rows: Rows, pairs: int, groups: int, limit: float) -> ConicProgram:
+    """Build the transformed program from the rows of some pairs followed by those of some classes."""
     level = column(0, pairs, pairs + groups, -1.0)
     problem = FeasibilityProblem(
         [box, Nonneg(1), Nonneg(1)],
@@ -283,54 +275,52 @@ def _posed(box: SpectralBox, rows: Rows, pairs: int, groups: int, limit: float) 
     return ConicProgram(problem, (np.zeros(box.shape), np.ones(1), np.zeros(1)), scale=2)
 
 
-# ------------------------------------------------------------
-# Worst-case discriminant analysis in many dimensions, subspace by subspace.
+# --- Restriction to subspaces
 
-#: The scatter of all classes is shifted by this share of its mean eigenvalue before it is inverted.
-SHIFT = 1e-8
+#: Regularisation of the mean within-class scatter before its factorisation, relative to its mean eigenvalue.
+REGULARISATION = 1e-8
 
-#: Leading eigenvalues may be short of this share of their sum, or of this share of the ratio, in its terms.
-SHORT, SHORTEST = 0.1, 1e-8
+#: Tolerance of Davidson's method: share of the sum of the leading eigenvalues, or of the ratio times scatter.
+EIGENVALUE_SHARE, RATIO_SHARE = 0.1, 1e-8
 
 
 class RatioRestriction(SubspaceRestriction):
-    """The ratio ``min <S_ij, Z> / max <S_k, Z>`` on subspaces.
+    """Restriction of the worst-case ratio to subspaces.
 
-    ``pairs, scatters``: one row a pair of classes, and one a class. ``pair_index``: the two classes of
-    every pair. ``complete, join``: make a point of the family of a matrix, and multipliers of weights of
-    the pairs and of the classes.
+    ``pair_index`` holds the two classes of every pair. ``complete`` maps a matrix to a point of the family,
+    ``join`` maps weights of pairs and classes to multipliers.
     """
 
     def __init__(
         self,
-        box: SpectralBox,
-        pairs: Rows,
-        scatters: Rows,
+        ratio: WorstCaseRatio,
         means: FloatArray,
         pair_index: np.ndarray,
         complete: Callable[[FloatArray], Point],
         join: Callable[[FloatArray, FloatArray], FloatArray],
     ) -> None:
         self._complete, self._join = complete, join
-        self._box, self._pairs, self._scatters = box, pairs, scatters
+        self._box, self._pairs, self._scatters = ratio.box, ratio.pairs, ratio.scatters
         self._means, self._pair_index = means, pair_index
-        self.r = round(box.rank)
-        self._working: ActiveRows | None = None
-        self._small: Pricing | None = None
-        #: The last weights, and the ratio they came with.
+        self.r = round(ratio.box.rank)
+        self._active: ActiveRows | None = None
+        self._small = ratio
+        #: The last weights and their ratio, as a warm start.
         self._last: tuple[FloatArray, FloatArray, float] | None = None
 
     @cached_property
     def _centred(self) -> FloatArray:
         return np.asarray(self._means - self._means.mean(axis=0))
 
-    def first(self) -> FloatArray:
-        """Return what the class means span, as they are and as the classical analysis turns them."""
+    def initial_basis(self) -> FloatArray:
+        """Return the span of the class means and of the directions of classical LDA."""
         columns = [scipy.linalg.cho_solve(self._factor, self._centred.T), self._centred.T]
         if self.r >= self._centred.shape[0]:
             within = self._scatters.adjoint(self._equal)
-            columns.append(leading_pairs(-within, self.r + SPARE)[1])  # means alone span too little
-        return spanned(np.hstack(columns))
+            columns.append(
+                leading_pairs(-within, self.r + GUARD_DIRECTIONS)[1]
+            )  # the means span too few directions
+        return orthonormalise(np.hstack(columns))
 
     @property
     def _equal(self) -> FloatArray:
@@ -338,51 +328,46 @@ class RatioRestriction(SubspaceRestriction):
 
     @cached_property
     def _factor(self) -> tuple[FloatArray, bool]:
-        """Cholesky factor of the scatter of all classes, shifted a little."""
+        """Cholesky factor of the mean within-class scatter, slightly regularised."""
         within = self._scatters.adjoint(self._equal)
-        within[np.diag_indices(self._box.n)] += SHIFT * float(np.trace(within)) / self._box.n
+        within[np.diag_indices(self._box.n)] += REGULARISATION * float(np.trace(within)) / self._box.n
         factor, lower = scipy.linalg.cho_factor(within.T, lower=True, overwrite_a=True, check_finite=False)
         return factor, bool(lower)
 
     def program(self, basis: FloatArray) -> ConicProgram:
-        """Return the one program on the span of orthonormal columns."""
-        means = self._means @ basis
-        box, pairs, scatters = self._posed(basis, means)
-        assert self._small is not None
-        self._working, program = one_program(
-            box, pairs, scatters, self._small, means, self._pair_index, self._last
-        )
+        """Return the transformed program on the span of orthonormal columns."""
+        self._small = self._restrict(basis)
+        self._active, program = ratio_program(self._small, self._means @ basis, self._pair_index, self._last)
         return program
 
-    def question(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
-        """``<S_ij, Z> >= delta·t`` and ``<S_k, Z> <= t`` on the span of orthonormal columns."""
-        box, pairs, scatters = self._posed(basis, self._means @ basis)
-        self._working = None
+    def problem_at(self, basis: FloatArray, delta: float) -> FeasibilityProblem:
+        """Return ``<S_ij, Z> >= delta·t`` and ``<S_k, Z> <= t`` on the span of orthonormal columns."""
+        self._small, self._active = self._restrict(basis), None
+        pairs, scatters = self._small.pairs, self._small.scatters
         far, none = np.full(pairs.m, np.inf), np.zeros(scatters.m)
         return FeasibilityProblem(
-            [box, Nonneg(1)],
+            [self._small.box, Nonneg(1)],
             [Stacked([pairs, scatters]), np.concatenate([np.full(pairs.m, -delta), none - 1.0])[:, None]],
             np.concatenate([np.zeros(pairs.m), none - np.inf]),
             np.concatenate([far, none]),
         )
 
-    def _posed(self, basis: FloatArray, means: FloatArray) -> tuple[SpectralBox, Rows, Rows]:
-        """The box and the rows on the span of orthonormal columns, with the means there."""
-        box = SpectralBox(basis.shape[1], trace=self._box.trace)
+    def _restrict(self, basis: FloatArray) -> WorstCaseRatio:
+        """Return the worst-case ratio on the span of orthonormal columns."""
+        box, means = SpectralBox(basis.shape[1], trace=self._box.trace), self._means @ basis
         groups = [np.unique(part) for part in self._pair_parts]
         parts = [PairwiseDifference(means[group]) for group in groups]
         pairs: Rows = parts[0] if len(parts) == 1 else Stacked(parts)
-        scatters = self._restricted(basis)
-        self._small = Pricing(box, pairs, scatters)
-        return box, pairs, scatters
+        return WorstCaseRatio(box, pairs, self._restricted(basis))
 
     @cached_property
     def _pair_parts(self) -> list[np.ndarray]:
-        """Pairs group by group, as the rows are."""
+        """Pairs of classes, group by group, in the order of the rows."""
         parts = self._pairs.parts if isinstance(self._pairs, Stacked) else (self._pairs,)
         return np.split(self._pair_index, np.cumsum([part.m for part in parts])[:-1])
 
     def _restricted(self, basis: FloatArray) -> Rows:
+        """Return the rows ``V'S_k V`` in the smaller of two storages."""
         rows = self._scatters
         if isinstance(rows, LowRank):
             factors = rows.factors @ basis
@@ -397,58 +382,60 @@ class RatioRestriction(SubspaceRestriction):
         return Dense(symmetrize(basis.T @ rows.array @ basis))
 
     def matrix(self, point: Point) -> FloatArray:
-        """Divide by tau, if any, and meet the trace: what is missing costs more in all dimensions."""
+        """Divide by tau, if present, and project onto the small box, since lifting amplifies errors."""
         tau = float(point[2][0]) if len(point) > 2 else 1.0
         box = SpectralBox(point[0].shape[0], trace=self._box.trace)
         return box.project(symmetrize(point[0] / tau if tau > 0.0 else point[0]))
 
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
-        """Return the matrix over all coordinates, as a point."""
-        return self._complete(lifted(basis, matrix, self._box.rank))
+        """Lift the matrix to all coordinates and complete it to a point."""
+        return self._complete(lift_to_interior(basis, matrix, self._box.rank))
 
     def _weights(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        y = y if self._working is None else self._working.everywhere(y)
+        """Return the weights of pairs and classes in multipliers of the last program."""
+        y = y if self._active is None else self._active.extend_multipliers(y)
         return np.maximum(y[: self._pairs.m], 0.0), np.maximum(-y[self._pairs.m :], 0.0)
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Join the weights of the pairs and of the classes."""
+        """Map multipliers of the last program to multipliers of the family."""
         return self._join(*self._weights(y))
 
-    def ahead(self, y: FloatArray, basis: FloatArray, matrix: FloatArray) -> tuple[float, float, FloatArray]:
-        """Find the leading eigenvectors of what the weights add up to at the ratio attained."""
-        assert self._small is not None
+    def expansion(
+        self, y: FloatArray, basis: FloatArray, matrix: FloatArray
+    ) -> tuple[float, float, FloatArray]:
+        """Return the ratio, an estimate of the upper bound, and the leading eigenvectors at that ratio."""
         u, w = self._weights(y)
         u, w = u / u.sum(), w / w.sum()
-        attained = self._small.ratio(matrix)
+        attained = self._small.value(matrix)
         self._last = u, w, attained
         within, apart = self._scattered(w), self._apart(u)
         level = float(np.vdot(within(basis), basis @ matrix))
 
         def enough(lam: FloatArray) -> float:
-            return max(SHORT * float(np.sum(lam[-self.r :])), SHORTEST * attained * level)
+            return max(EIGENVALUE_SHARE * float(np.sum(lam[-self.r :])), RATIO_SHARE * attained * level)
 
         lam, vec, short = np.zeros(0), basis, np.inf
-        if attained > 0.0 and basis.shape[1] >= self.r + SPARE:
+        if attained > 0.0 and basis.shape[1] >= self.r + GUARD_DIRECTIONS:
             lam, vec, short = davidson_pairs(
                 lambda v: apart(v) - attained * within(v),
                 lambda v: np.asarray(scipy.linalg.cho_solve(self._factor, v)) / attained,
                 basis,
-                self.r + SPARE,
+                self.r + GUARD_DIRECTIONS,
                 enough,
             )
         if not short <= enough(lam):
             lam, vec = leading_pairs(
-                self._pairs.adjoint(u) - attained * self._scatters.adjoint(w), self.r + SPARE
+                self._pairs.adjoint(u) - attained * self._scatters.adjoint(w), self.r + GUARD_DIRECTIONS
             )
             short = 0.0
         best = vec[:, -self.r :]
         slope = float(np.vdot(best, within(best)))
-        # A step of Newton's method from the left: short of the root by less than its length.
+        # One step of Newton's method from the left, extended by the error of the eigenvalues.
         above = max(float(np.sum(lam[-self.r :])), 0.0) + short
         return attained, attained + above / slope if slope > 0.0 else np.inf, vec
 
     def _scattered(self, w: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Multiplication with ``sum_k w_k S_k``, which is not formed where factors do."""
+        """Return the operator ``v -> sum_k w_k S_k v``, applied through low-rank factors where they exist."""
         rows = self._scatters
         if isinstance(rows, LowRank):
             weights = (rows.signs * w[rows.owner])[:, None]
@@ -457,7 +444,7 @@ class RatioRestriction(SubspaceRestriction):
         return lambda v: np.asarray(within @ v)
 
     def _apart(self, u: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Multiplication with ``sum_ij u_ij S_ij``."""
+        """Return the operator ``v -> sum_ij u_ij S_ij v``."""
         i, j = self._pair_index[u > 0.0].T
         apart, weights = self._means[i] - self._means[j], u[u > 0.0, None]
         return lambda v: np.asarray(apart.T @ (weights * (apart @ v)))

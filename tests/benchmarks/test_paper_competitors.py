@@ -23,7 +23,7 @@ from benchmarks.paper.competitors import (
 )
 from sdpfeas.datasets import prepared
 from sdpfeas.errors import BackendError
-from sdpfeas.estimators.projection_refinement import Criterion
+from sdpfeas.estimators.projection_refinement import RatioObjective
 from sdpfeas.families.class_scatter import ClassScatter
 
 ALL = [ZhangSDP, ZhangSOCP, OrthogonalLDA, LMNN]
@@ -44,8 +44,8 @@ def blobs(seed=0, classes=3, features=4, samples=8):
 
 
 def ratio(model, X, y):
-    criterion = Criterion(ClassScatter.from_samples(X, y))
-    return criterion.ratio(criterion.basis.T @ model.components_.T)
+    objective = RatioObjective(ClassScatter.from_samples(X, y))
+    return objective.value(objective.basis.T @ model.components_.T)
 
 
 @pytest.mark.slow

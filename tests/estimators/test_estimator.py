@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sdpfeas.datasets import prepared
 from sdpfeas.errors import ProblemError
 from sdpfeas.estimators import WorstCaseLDA
-from sdpfeas.estimators.projection_refinement import Criterion, refine_projection
+from sdpfeas.estimators.projection_refinement import RatioObjective, refine_projection
 from sdpfeas.families.class_scatter import ClassScatter
 
 
@@ -167,11 +167,11 @@ def test_refinement_closes_the_gap_where_rounding_leaves_one():
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(2, 8))
 def test_refinement_from_anywhere(seed, classes, features):
     X, y = blobs(seed, classes, features)
-    criterion = Criterion(ClassScatter.from_samples(X, y))
+    objective = RatioObjective(ClassScatter.from_samples(X, y))
     r = min(2, features - 1)
     A, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((features, r)))
-    better = refine_projection(criterion, A)
-    assert criterion.ratio(better) >= criterion.ratio(A)
+    better = refine_projection(objective, A)
+    assert objective.value(better) >= objective.value(A)
     np.testing.assert_allclose(better.T @ better, np.eye(r), atol=1e-10)
 
 
@@ -405,5 +405,5 @@ def test_weights_that_are_refused() -> None:
         WorstCaseLDA().fit(X, y, sample_weight=np.linspace(-1.0, 1.0, 12))
     with pytest.raises(ValueError, match="no sample of class 1 has a positive weight"):
         WorstCaseLDA().fit(X, y, sample_weight=(y != 1).astype(float))
-    with pytest.raises(ProblemError, match="goes with no weights"):
+    with pytest.raises(ProblemError, match="does not support weights"):
         WorstCaseLDA(shrinkage="auto").fit(X, y, sample_weight=np.ones(12))

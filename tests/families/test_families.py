@@ -21,10 +21,10 @@ from sdpfeas.claims import Claim, Verdict
 from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.errors import CardError, OptionError, ProblemError
 from sdpfeas.families import LevelSet, MaxCut, ParametricFamily, Planted, Theta, find_family
-from sdpfeas.families.parametric_family import line_of
+from sdpfeas.families.parametric_family import linear_rows
 from sdpfeas.families.planted import BOUNDS, MATRIX_STORAGE, PlantedOptions
 from sdpfeas.families.threshold_bounds import certificate_root
-from sdpfeas.problem.rows import Sparse
+from sdpfeas.problem.rows import NoRows, Sparse
 from sdpfeas.verifier.outcome import Proof
 
 ROOT = Path(__file__).parents[2]
@@ -185,7 +185,10 @@ def test_rounding_of_moving_bounds_is_on_the_safe_side():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lower": [4.0, 4.0, 3.0], "upper": [4.0, 4.0, 3.0]}, "equality row must not depend on delta"),
+        (
+            {"lower": [4.0, 4.0, 3.0], "upper": [4.0, 4.0, 3.0]},
+            "equality constraint must not depend on delta",
+        ),
         ({"rows": [np.ones((3, 5))]}, "shape"),
     ],
 )
@@ -440,7 +443,7 @@ def test_unknown_families_are_refused_with_a_hint():
 @pytest.mark.parametrize("delta", [5e-324, 1.5e-323, 1e-310, 3 * 2.0**-1022, 1.0, 1e300, 1.7e308])
 def test_rows_that_move_are_not_rounded(exponent: int, delta: float) -> None:
     """Half of the smallest number is none, though the smallest number is."""
-    line = line_of(None, Sparse(sp.csr_array([[2.0**exponent]]), 1, False))
+    line = linear_rows(NoRows(1, 1, False), Sparse(sp.csr_array([[2.0**exponent]]), 1, False))
     assert line is not None
     if line.exact_at(delta):
         moved = Fraction(float(line.at(delta).exact_row(0)[0]))

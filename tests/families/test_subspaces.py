@@ -12,7 +12,7 @@ from sdpfeas.claims import Claim, Verdict
 from sdpfeas.families import WLDA, FantopeMaxMin
 from sdpfeas.families import fantope as fantopes
 from sdpfeas.families import wlda as wldas
-from sdpfeas.families.subspace_restriction import davidson_pairs, lifted
+from sdpfeas.families.subspace_restriction import davidson_pairs, lift_to_interior
 from sdpfeas.problem.rows import LowRank, PairwiseDifference, low_rank
 
 
@@ -20,7 +20,7 @@ from sdpfeas.problem.rows import LowRank, PairwiseDifference, low_rank
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take subspaces where they would not pay yet."""
     for module in (wldas, fantopes):
-        monkeypatch.setattr(module, "LARGE", 10)
+        monkeypatch.setattr(module, "MIN_DIMENSION", 10)
 
 
 def samples(seed: int, classes: int, d: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -153,7 +153,7 @@ def test_where_subspaces_do_not_do_the_whole_does(monkeypatch: pytest.MonkeyPatc
 def test_a_lifted_matrix_is_inside() -> None:
     rng = np.random.default_rng(0)
     basis, _ = np.linalg.qr(rng.standard_normal((50, 6)))
-    z = lifted(basis, sf.SpectralBox(6, trace=2.0).project(np.diag(rng.random(6))), 2.0)
+    z = lift_to_interior(basis, sf.SpectralBox(6, trace=2.0).project(np.diag(rng.random(6))), 2.0)
     box = sf.SpectralBox(50, trace=2.0)
     assert box.proves_inside(z)
     assert np.trace(z) == pytest.approx(2.0, abs=1e-13)

@@ -15,7 +15,7 @@ from sdpfeas.backends.ipm.structured_embedding import NEW_ROW_MULTIPLIER_SHARE, 
 from sdpfeas.claims import Claim, Verdict
 from sdpfeas.families import WLDA
 from sdpfeas.families import worst_case_ratio as programs
-from sdpfeas.families.active_rows import ActiveRows, Part
+from sdpfeas.families.active_rows import ActiveRows, RowGroup
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.rows import PairwiseDifference, pairwise
 
@@ -39,27 +39,27 @@ def assert_proven(family: WLDA, found: sf.BisectionResult) -> None:
 @given(st.integers(0, 10**6), st.integers(8, 20), st.integers(3, 8), st.integers(1, 3))
 def test_some_rows_give_the_bracket_of_all(seed: int, c: int, d: int, r: int) -> None:
     family = WLDA.from_data(*classes(seed, c, d), min(r, d - 1))
-    few = programs.FEW_PAIRS
+    few = programs.MAX_PAIRS_ALL_ACTIVE
     whole = sf.bisect(family, tol=1e-6)
     try:
-        programs.FEW_PAIRS = 1
+        programs.MAX_PAIRS_ALL_ACTIVE = 1
         found = sf.bisect(family, tol=1e-6)
     finally:
-        programs.FEW_PAIRS = few
+        programs.MAX_PAIRS_ALL_ACTIVE = few
     assert_proven(family, found)
     assert found.lower <= whole.upper
     assert found.upper >= whole.lower
 
 
 def test_rows_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "FEW_PAIRS", 1)
+    monkeypatch.setattr(programs, "MAX_PAIRS_ALL_ACTIVE", 1)
     sizes, violated = [], []
     extended = ActiveRows.extended
 
     def watched(self: ActiveRows, point, y, gap):  # type: ignore[no-untyped-def]
-        violated.append(float(np.min(self._parts[0].slack(point))))
+        violated.append(float(np.min(self._groups[0].slack(point))))
         found = extended(self, point, y, gap)
-        sizes.append(self._parts[0].chosen.size)
+        sizes.append(self._groups[0].active.size)
         return found
 
     monkeypatch.setattr(ActiveRows, "extended", watched)
@@ -76,11 +76,11 @@ def test_rows_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_backends_that_know_nothing_of_it_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("clarabel")
-    monkeypatch.setattr(programs, "FEW_PAIRS", 1)
+    monkeypatch.setattr(programs, "MAX_PAIRS_ALL_ACTIVE", 1)
     family = WLDA.from_data(*classes(3, 20, 4), 2)
     found = sf.one_shot(family, "clarabel", tol=1e-3)
     assert_proven(family, found)
-    monkeypatch.setattr(programs, "FEW_PAIRS", 1000)
+    monkeypatch.setattr(programs, "MAX_PAIRS_ALL_ACTIVE", 1000)
     whole = sf.one_shot(family, tol=1e-6)
     assert found.lower <= whole.upper
     assert found.upper >= whole.lower
@@ -129,11 +129,11 @@ def test_choosing_rows() -> None:
         problem = sf.FeasibilityProblem([sf.Nonneg(1)], [np.ones((m, 1))], np.zeros(m), np.full(m, np.inf))
         return ConicProgram(problem, (np.ones(1),))
 
-    rows = ActiveRows([Part(lambda point: slacks, np.array([1, 4]), 5)], pose)
+    rows = ActiveRows([RowGroup(lambda point: slacks, np.array([1, 4]), 5)], pose)
     more = rows.extended((np.ones(1),), np.array([1.0, 0.0]), 0.01)
     assert more is not None
     assert more.kept.tolist() == [0, -1]  # row 1 stays, row 2 is new, row 4 is gone
-    assert rows.everywhere(np.array([3.0, 4.0])).tolist() == [0.0, 3.0, 4.0, 0.0, 0.0]
+    assert rows.extend_multipliers(np.array([3.0, 4.0])).tolist() == [0.0, 3.0, 4.0, 0.0, 0.0]
     assert rows.program.pricing is rows
     assert rows.extended((np.ones(1),), np.array([1.0, 1.0]), 0.01) is None
 
