@@ -1,8 +1,11 @@
-"""Corrections that make equality rows hold exactly.
+"""Least-norm corrections: existence of an exact solution near an approximate one (Theorem 4 of
+docs/mathematics.md).
 
-A point that misses its equality rows a little has an exact solution next to it when the rows are
-independent and the point is deeper inside its sets than the least correction is long. The same argument
-gives an exact certificate next to one that misses ``(A*y)_b = 0`` on a Free block.
+Let a point miss its equality rows by ``r = b - A(X)``. If the rows are linearly independent on the blocks
+that may move, the least-norm correction ``A* (A A*)^-1 r`` makes them hold, and the corrected point stays in
+its sets if the correction is shorter than the distance to their boundary. :class:`CorrectionSystem` bounds
+the length of the correction in units of that distance. :class:`FreeColumns` applies the same argument to a
+certificate, which must satisfy ``(A*y)_b = 0`` on every Free block.
 """
 
 from __future__ import annotations
@@ -26,33 +29,33 @@ from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import EMPTY
 from sdpfeas.problem.rows.matrix_view import column_sizes, dense_columns, matrix_of, vector_columns
 from sdpfeas.verifier.gram import BOUND_SHARE, Gram, ScaledGram, SparseGram, need_gram
-from sdpfeas.verifier.point_metric import MET, Entrywise, Orthonormal, only_stored
+from sdpfeas.verifier.point_metric import MET_RADII, EntrywiseBlock, Orthonormalisation, only_stored
 
-#: More equality rows than this are taken as sparse ones where they are, ...
+#: Number of equality rows above which a sparse Gram matrix is preferred. Dense cost grows with its cube.
 MAX_DENSE_ROWS = 3000
 
-#: ... and more than this only where they are.
-MOST_DENSE_ROWS = 6000
+#: Number of equality rows above which a dense Gram matrix is never formed.
+DENSE_ROWS_LIMIT = 6000
 
 
 @dataclass(frozen=True)
 class Movable:
-    """One block that may move, with its equality rows and how far it may move.
+    """A block that may move, with its equality rows and how far it may move.
 
-    For a matrix ``weight`` is the proven depth (a correction of Frobenius norm below it stays inside); for
-    a vector there is one weight per entry.
+    For a matrix ``weight`` is a proven distance to the boundary (a correction of smaller Frobenius norm stays
+    inside); for a vector it holds one distance per entry.
     """
 
     block: int
     rows: Rows
     weight: float | FloatArray
-    #: Prescribed trace of a SpectralBox; None where there is none.
+    #: Prescribed trace of a SpectralBox; None if there is none.
     trace: float | None = None
-    #: Proven bound on how far the trace is off.
+    #: Proven bound of the deviation from that trace.
     trace_off: float = 0.0
 
     def capped(self, limit: float) -> Movable:
-        """Return the block with no weight above ``limit``."""
+        """Return the block with all weights limited to ``limit``."""
         weight = self.weight
         return replace(
             self, weight=np.minimum(weight, limit) if isinstance(weight, np.ndarray) else min(weight, limit)
@@ -60,19 +63,19 @@ class Movable:
 
     @property
     def reach(self) -> float:
-        """Bound on the Frobenius norm of a unit correction."""
+        """Bound of the Frobenius norm of a unit correction."""
         return float(np.max(self.weight, initial=0.0))
 
     @cached_property
-    def share(self) -> Share:
-        """The block's part in the Gram matrix of the equality rows."""
-        return Share(self)
+    def share(self) -> GramShare:
+        """The contribution of the block to the Gram matrix of the equality rows."""
+        return GramShare(self)
 
 
-class Share:
-    """What one block that may move adds to the Gram matrix, in units: rows times how far the block may move.
+class GramShare:
+    """The contribution of one block to the Gram matrix: its rows times its weight, scaled by powers of two.
 
-    ``exponents``: the power of two each row in units is to be multiplied by.
+    ``exponents`` are the powers of two by which the scaled rows are to be multiplied.
     """
 
     def __init__(self, part: Movable) -> None:
@@ -87,7 +90,7 @@ class Share:
         return self.weight.ndim == 1
 
     def add_gram(self, total: FloatArray, scale: FloatArray) -> None:
-        """Add the inner products of the rows, each row times a number, to a matrix."""
+        """Add the inner products of the rows, each row times a factor, to ``total``."""
         if self._vector:
             columns = vector_columns(self._units) @ sp.diags_array(self.weight)
             found, square = columns @ columns.T, 1.0
@@ -102,37 +105,37 @@ class Share:
             total += square * found * scale[:, None] * scale
 
     def vectors(self, scale: FloatArray) -> Any:
-        """The rows written out, each times a number, in units of how far the block may move."""
+        """Return the weighted rows as a sparse matrix, each row times a factor."""
         stored = sp.diags_array(scale) @ sp.csr_array(matrix_of(self._units))
         return stored @ sp.diags_array(self.weight) if self._vector else stored * float(self.weight)
 
     @property
     def squares(self) -> FloatArray:
-        """Squared norms of the rows, of a block with one weight."""
+        """Squared norms of the weighted rows; for a block with a single weight."""
         return float(self.weight) ** 2 * self._units.norms() ** 2
 
     @property
     def sizes(self) -> FloatArray:
-        """Upper bounds of the norms of the rows, signs taken away from all terms."""
+        """Upper bounds of the norms of the weighted rows, with absolute values of all terms."""
         if not self._vector:
             return product_up(self._units.norms_upper, float(self.weight))
         weighted = column_sizes(self._units) @ sp.diags_array(self.weight)
         squares = np.asarray((weighted * weighted).sum(axis=1)).ravel()
-        # Squares that underflow are made up for; a row of nothing else is as good as empty.
+        # Bound the underflow of squares.
         squares = np.where(self.exponents == EMPTY, 0.0, squares + self._units.n * TINY)
         return inflate(np.sqrt(squares), self.depth)
 
     def along_identity(self) -> tuple[FloatArray, float]:
-        """Inner products of the rows with the identity, and its own with itself."""
+        """Return the inner products of the rows with the identity matrix, and its squared norm."""
         n, square = self._units.n, float(self.weight) ** 2
         return square * self._units.enclose_apply(np.eye(n))[0], square * n
 
 
 class CorrectionSystem:
-    """The equality rows, restricted to the blocks that may move, in units of how far they may.
+    """The equality rows on the blocks that may move, in units of how far these may move.
 
-    ``m``: number of equality rows; a trace row follows for every box with a trace. ``diagonal``: whether
-    the Gram matrix is known to be diagonal (one sparse block with disjoint rows).
+    ``m`` is the number of equality rows; one trace equation follows per box with a prescribed trace.
+    ``diagonal`` states that the Gram matrix is diagonal (one sparse block with disjoint rows).
     """
 
     def __init__(self, parts: list[Movable], m: int, diagonal: bool = False) -> None:
@@ -144,7 +147,7 @@ class CorrectionSystem:
 
     @cached_property
     def _gram(self) -> Gram:
-        """Gram matrix of the equality rows, each block in units of how far it may move."""
+        """Gram matrix of the weighted equality rows."""
         size = self.m + len(self._traced)
         exponents = np.full(size, EMPTY)
         trace = self.m
@@ -155,7 +158,7 @@ class CorrectionSystem:
                 trace += 1
         if size > MAX_DENSE_ROWS and not self._diagonal and all(only_stored(p.rows) for p in self.parts):
             sparse = self._sparse_gram(exponents)
-            if sparse.fits or size > MOST_DENSE_ROWS:
+            if sparse.fits or size > DENSE_ROWS_LIMIT:
                 return sparse
         if not self._diagonal:
             need_gram([part.rows for part in self.parts], size)
@@ -167,7 +170,7 @@ class CorrectionSystem:
         for part in self.parts:
             share = part.share
             depth = max(depth, share.depth)
-            # At most one; what underflows is lost next to the larger share of another block.
+            # At most one. Underflow is negligible next to the larger share of another block.
             scale = np.ldexp(1.0, share.exponents - exponents[head])
             share.add_gram(gram[head, head], scale)
             sizes[head] = sum_up(sizes[head], product_up(share.sizes, scale))
@@ -195,32 +198,28 @@ class CorrectionSystem:
         return SparseGram(sp.hstack(blocks, format="csr"), exponents)
 
     def correction_upper(self, residual: FloatArray) -> float:
-        """Bound of the least correction, in units of the depth, that makes every equality row hold.
-
-        ``residual``: upper bounds of how far each equality row is off.
+        """Bound the least-norm correction, in units of the weights, for residuals of absolute value up to
+        ``residual``.
         """
         off = np.array([part.trace_off for part in self._traced], dtype=np.float64)
         return self._gram.shortest_upper(np.concatenate([residual, off]))
 
     def drift_upper(self, problem: FeasibilityProblem) -> FloatArray:
-        """Bound of how far a unit correction moves each row of the problem."""
+        """Bound the change of every row value under a unit correction."""
         moved = (product_up(part.reach, problem.upper_norms[part.block]) for part in self.parts)
         return sum_up(np.zeros(problem.m), *moved)
 
     def starts(self, point: Point) -> dict[int, FloatArray]:
-        """How far the points that corrections start from are from the given one: not at all."""
+        """Distances of the starting points of the correction from the given point, by block: none."""
         return {}
 
     @property
     def usable(self) -> bool:
-        """Whether the Gram matrix could be computed at all."""
+        """Whether the Gram matrix was computed without overflow."""
         return self._gram.usable
 
     def correct(self, point: Point, residual: FloatArray) -> Point:
-        """Move the blocks so that the equality rows hold up to rounding.
-
-        ``residual``: ``lower - A(X)`` on the equality rows.
-        """
+        """Return the point after the least-norm correction of ``residual = lower - A(X)``, up to rounding."""
         off = [(part.trace or 0.0) - float(np.trace(point[part.block])) for part in self._traced]
         z = self._gram.combination(np.concatenate([residual, off]))
         moved = list(point)
@@ -235,7 +234,7 @@ class CorrectionSystem:
 
 
 def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[CorrectionSystem]:
-    """Ways to correct the equality rows of a problem near a point, the simplest first."""
+    """Yield correction systems for the equality rows at a point, the simplest first."""
     index = problem.equality_rows
     if index.size == 0:
         yield CorrectionSystem([], 0)
@@ -248,7 +247,7 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
     movable = []
     for b, rows in touched:
         block, x = problem.sets[b], point[b]
-        # The computed depth is only a guess; what is left after caution is proved.
+        # The computed distance to the boundary is an estimate; a share of it is proved.
         weight = block.room(x, BOUND_SHARE)
         if weight is not None:
             movable.append(Movable(b, rows, weight, block.trace, block.trace_missed(x)))
@@ -260,13 +259,13 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
         yield CorrectionSystem(movable, index.size)
         depths = [part.weight for part in movable if isinstance(part.weight, float)]
         if len(movable) > 1 and depths:
-            # Very unequal weights can ruin the condition of the system that they were meant to help.
+            # Very different weights can make the system ill-conditioned.
             yield CorrectionSystem([part.capped(min(depths)) for part in movable], index.size)
 
 
 def _sparse_enough(parts: list[Movable], m: int) -> bool:
-    """Whether many rows are stored entry by entry, or not too many for a dense Gram matrix."""
-    return m <= MOST_DENSE_ROWS or all(only_stored(part.rows) for part in parts)
+    """Whether the rows are stored explicitly, or few enough for a dense Gram matrix."""
+    return m <= DENSE_ROWS_LIMIT or all(only_stored(part.rows) for part in parts)
 
 
 def _disjoint(rows: Rows) -> bool:
@@ -277,18 +276,15 @@ def _disjoint(rows: Rows) -> bool:
     return bool(np.max(counts) <= 1)
 
 
-# ------------------------------------------------------------
-# Corrections that make ``A*y`` vanish on Free blocks exactly, as for equality rows of a point.
-
-#: A correction of multipliers that is shorter than this needs no finer proof.
-FINE = 1e-9
+#: A correction of multipliers shorter than this, in units of their weights, needs no sharper bound.
+SHORT_CORRECTION = 1e-9
 
 
 class FreeColumns:
-    """The columns of all Free blocks, on which ``A*y`` has to vanish exactly.
+    """The columns of all Free blocks, on which ``A*y`` must vanish exactly.
 
-    Multipliers are corrected in proportion to what they may move by: one that is bound to a sign by its own
-    size, so that a correction shorter than one keeps the sign, any other by the largest there is.
+    The correction of a multiplier is weighted by how far it may move: one with a restricted sign by its own
+    size, so that a correction shorter than one keeps the sign; all others by the largest size.
     """
 
     def __init__(self, problem: FeasibilityProblem, y: FloatArray) -> None:
@@ -298,8 +294,8 @@ class FreeColumns:
         enclosed = [rows.enclose_adjoint(y) for rows in self._parts]
         #: Upper bounds of |A*y| on the free entries.
         self.residual = np.concatenate([inflate(np.abs(g) + e, 4) for g, e in enclosed] or [np.zeros(0)])
-        #: Whether these vanish as well as floating point can make them.
-        self.met = all(bool(np.all(np.abs(g) <= MET * e)) for g, e in enclosed)
+        #: Whether these vanish up to a few times the rounding error.
+        self.met = all(bool(np.all(np.abs(g) <= MET_RADII * e)) for g, e in enclosed)
 
     @cached_property
     def weight(self) -> FloatArray:
@@ -311,12 +307,12 @@ class FreeColumns:
 
     @property
     def exact(self) -> bool:
-        """Whether ``A*y`` vanishes exactly as it is."""
+        """Whether ``A*y`` vanishes exactly as given."""
         return not self.residual.any()
 
     @cached_property
     def _units(self) -> tuple[list[Rows], list[FloatArray], int]:
-        """The parts in units, what each row of them is to be multiplied by (at most one), and an exponent."""
+        """The scaled rows of the Free blocks, a factor of at most one per row, and their common exponent."""
         both = [rows.units() for rows in self._parts]
         mantissa, power = np.frexp(self.weight)
         powers = [np.where(self.weight == 0.0, EMPTY, own + power) for _, own in both]
@@ -324,7 +320,7 @@ class FreeColumns:
         return [rows for rows, _ in both], [np.ldexp(mantissa, p - largest) for p in powers], largest
 
     def _weighted(self, kind: Callable[[Rows], Any]) -> Any:
-        """Side by side, the columns of all parts in units, each row times what its multiplier may move by."""
+        """Return the weighted columns of all Free blocks side by side."""
         rows, scales, _ = self._units
         blocks = [kind(part) for part in rows]
         if all(sp.issparse(block) for block in blocks):
@@ -340,7 +336,7 @@ class FreeColumns:
     def _gram(self) -> ScaledGram:
         """Gram matrix of the weighted columns."""
         count = float(self._columns.shape[1])
-        # Sparse columns seldom meet; what they cost is the matrix that comes out.
+        # Sparse columns seldom overlap: the cost is that of the resulting matrix.
         numbers = float(self._columns.size)
         work = (
             Work(numbers=20.0 * numbers)
@@ -357,8 +353,10 @@ class FreeColumns:
         return ScaledGram.of(dense_columns(self._columns.T @ self._columns), norms, exponents, depth, overlap)
 
     @cached_property
-    def _orthonormal(self) -> Orthonormal | None:
-        """The columns made orthonormal, where they are at hand as they are and there is room for it."""
+    def _orthonormal(self) -> Orthonormalisation | None:
+        """The weighted columns with a verified orthonormalisation; None if they are not stored explicitly or
+        too large.
+        """
         blocks = [vector_columns(rows) for rows in self._parts if only_stored(rows)]
         count = sum(block.shape[1] for block in blocks)
         if len(blocks) < len(self._parts) or count > min(self._problem.m, MAX_DENSE_ROWS):
@@ -366,25 +364,27 @@ class FreeColumns:
         try:
             need("columns written out", memory=48.0 * count * self._problem.m)
             columns = np.hstack([dense_columns(block) for block in blocks]).T
-            return Orthonormal(Entrywise(0, Dense(columns), self.weight).written(Dense(columns)))
+            return Orthonormalisation(
+                EntrywiseBlock(0, Dense(columns), self.weight).transformed(Dense(columns))
+            )
         except LimitError:
             return None
 
     def correction_upper(self) -> float:
-        """Bound of the least correction, in units of ``weight``, that makes ``A*y`` vanish exactly."""
+        """Bound the least-norm correction, in units of ``weight``, that makes ``A*y`` vanish exactly."""
         if self.exact:
             return 0.0
         bound = self._gram.shortest_upper(self.residual)
-        if bound > FINE and self._orthonormal is not None:
+        if bound > SHORT_CORRECTION and self._orthonormal is not None:
             bound = min(bound, self._orthonormal.shortest_upper(self.residual))
         return bound
 
     def correct(self) -> FloatArray:
-        """Return multipliers corrected so that ``A*y`` vanishes up to rounding."""
+        """Return corrected multipliers for which ``A*y`` vanishes up to rounding."""
         y = np.array(self._y)
         if not self._gram.usable:
             return y
-        # Where a Gram matrix is singular up to rounding its columns may not be.
+        # The condition of the Gram matrix is the square of that of its columns, which may be regular.
         fine = None if self._gram.smallest_lower > 0.0 else self._orthonormal
         for _ in range(2):
             g = np.concatenate([rows.adjoint(y) for rows in self._parts])
@@ -395,18 +395,18 @@ class FreeColumns:
         return y
 
     def bound_norm(self) -> float:
-        """Bound of how far a unit correction moves ``beta``."""
+        """Bound the change of ``beta(y)`` under a unit correction."""
         return norm_upper(product_up(self.weight, largest_bound(self._problem)))
 
     def row_norm(self, b: int) -> float:
-        """Bound of how far a unit correction moves ``A*y`` on block ``b``."""
+        """Bound the change of ``A*y`` on block ``b`` under a unit correction."""
         return norm_upper(product_up(self.weight, self._problem.upper_norms[b]))
 
     def moves(self, b: int) -> np.ndarray:
-        """Which entries of ``A*y`` on block ``b`` a correction may move.
+        """Mask of the entries of ``A*y`` on block ``b`` that a correction may change.
 
-        The others provably stay as they are: no row touches them whose multiplier may move.
+        The others are provably unchanged: they occur only in rows whose multiplier is fixed.
         """
         rows = self._problem.rows[b]
-        # Not ``> 0``: what is not a number proves nothing.
+        # Not ``> 0``: NaN must count as a change.
         return rows.magnitude_adjoint_upper(self.weight) != 0.0

@@ -1,8 +1,12 @@
-"""Gram matrices in floating point, at any scale: how short a vector with given inner products can be.
+"""Gram matrices with verified smallest eigenvalues, dense and sparse, free of overflow and underflow.
 
-Vectors are handed in *units*: scaled by powers of two so that their entries are about one, or at least below
-``2**100``. Then squares neither overflow nor underflow to anything that counts, and one constant covers
-whatever the smallest entries lose.
+If the Gram matrix ``G = B B'`` of vectors ``b_i`` has ``lambda_min(G) >= s > 0``, then ``B x = r`` has a
+solution with ``||x|| <= ||r|| / sqrt(s)``, the least-norm solution ``B' G^-1 r``. :meth:`Gram.shortest_upper`
+returns that bound. A dense ``lambda_min`` is proved by Rump's shifted Cholesky test (Theorem 2 of
+docs/mathematics.md), a sparse one by the residual of an ``L D L'`` factorisation.
+
+Vectors are passed scaled by powers of two, so that their entries are about one or at least below ``2**100``.
+Then squares do not overflow, and one constant bounds all underflow.
 """
 
 from __future__ import annotations
@@ -38,25 +42,26 @@ from sdpfeas.numerics.rounding import (
 from sdpfeas.problem.rows import Rows
 from sdpfeas.problem.rows.base import longest_row, stored_rows
 
-#: Share of a computed smallest eigenvalue that is asked of its proof; the rest is left to rounding.
+#: Share of a computed smallest eigenvalue that is proved. A larger share fails more often because of
+#: rounding; a smaller one weakens the bound.
 BOUND_SHARE = 0.5
 
-#: What underflow may take from an entry of the Gram matrix of vectors in units: fewer than 2**100 times the
-#: smallest normal number, times entries of up to 2**200.
-LOST = 2.0**-700
+#: Bound of the underflow error in one entry of a Gram matrix: fewer than 2**100 terms of the smallest normal
+#: number, times entries of up to 2**200.
+UNDERFLOW = 2.0**-700
 
-#: Vectors that cancelled to less than this power of two below their terms are not scaled up any further.
-MOST = 200
+#: Vectors that cancel to less than this power of two below their terms are not scaled up further.
+MAX_SCALING_EXPONENT = 200
 
 
 def need_gram(parts: list[Rows], size: int) -> None:
-    """Refuse a Gram matrix for which there is neither time nor memory, its factorisation included."""
+    """Refuse a Gram matrix, including its factorisation, if time or memory does not suffice."""
     work = reduce(Work.plus, (rows.gram_work for rows in parts), Work(products=float(size) ** 3))
     need("the Gram matrix of the equality rows", *work, memory=32.0 * float(size) ** 2)
 
 
 class Gram(ABC):
-    """Inner products of vectors, each times a power of two such that its norm is about one."""
+    """Inner products of vectors, each scaled by a power of two to norm about one."""
 
     #: The power of two each vector was multiplied by.
     exponents: np.ndarray
@@ -64,21 +69,20 @@ class Gram(ABC):
     @property
     @abstractmethod
     def usable(self) -> bool:
-        """Whether the matrix could be computed at all."""
+        """Whether the matrix was computed without overflow."""
 
     @property
     @abstractmethod
     def smallest_lower(self) -> float:
-        """Proven lower bound of the smallest eigenvalue; zero if none is proven to be positive."""
+        """Proven lower bound of the smallest eigenvalue; zero if none is proved to be positive."""
 
     @abstractmethod
     def combination(self, target: FloatArray) -> FloatArray:
-        """Weights of the vectors whose combination has given inner products, in plain arithmetic."""
+        """Coefficients ``z`` of the least-norm solution ``B' z`` of ``B x = target``, up to rounding."""
 
     def shortest_upper(self, target: FloatArray) -> float:
-        """Bound of the shortest vector with given inner products; infinity if there may be none.
-
-        ``target``: upper bounds of the magnitudes of the inner products with the vectors as they were.
+        """Bound the norm of the least-norm solution of ``B x = r`` over all ``|r| <= target``; infinity if
+        unproved.
         """
         if not target.any():
             return 0.0
@@ -90,11 +94,11 @@ class Gram(ABC):
 
 @dataclass(frozen=True)
 class ScaledGram(Gram):
-    """Inner products of vectors, each times a power of two such that its norm is about one.
+    """A dense Gram matrix of scaled vectors.
 
-    ``matrix``: the matrix, exactly symmetric; or its diagonal, where the vectors are orthogonal.
-    ``exponents``: the power of two each vector was multiplied by. ``error``: bound of the spectral norm of
-    what rounding and underflow did to the matrix.
+    ``matrix`` is exactly symmetric; it holds only the diagonal if the vectors are orthogonal. ``exponents``
+    are the powers of two of the scaling. ``error`` bounds the spectral norm of all rounding and underflow
+    errors.
     """
 
     matrix: FloatArray
@@ -110,16 +114,15 @@ class ScaledGram(Gram):
         depth: int,
         overlap: FloatArray | None = None,
     ) -> ScaledGram:
-        """Scale a computed Gram matrix.
+        """Scale a computed Gram matrix, and bound its error.
 
-        ``gram``: inner products of the vectors in units, or their squared norms where they are orthogonal.
-        ``sizes``: upper bounds of the norms of the vectors in units, signs taken away from all terms.
-        ``exponents``: the power of two each vector in units is to be multiplied by. ``depth``: how many
-        roundings are chained in one entry. ``overlap``: inner products of the vectors without signs, up to
-        as many roundings; at most those of ``sizes``.
+        ``gram`` holds the inner products of the vectors, or their squared norms if they are orthogonal.
+        ``sizes`` are upper bounds of their norms with absolute values of all terms, ``exponents`` the powers
+        of two they are still to be multiplied by, ``depth`` the number of roundings per entry. ``overlap``,
+        if given, holds the inner products of the absolute values, which gives a smaller error bound.
         """
         diagonal = gram if gram.ndim == 1 else np.diagonal(gram)
-        power = np.minimum(-np.frexp(np.sqrt(np.maximum(diagonal, 0.0)))[1], MOST)
+        power = np.minimum(-np.frexp(np.sqrt(np.maximum(diagonal, 0.0)))[1], MAX_SCALING_EXPONENT)
         scale = np.ldexp(1.0, power)
         squares = inflate(np.square(product_up(sizes, scale)), 2)
         if gram.ndim == 1:
@@ -131,18 +134,17 @@ class ScaledGram(Gram):
             )
         if overlap is not None:
             size = min(size, symmetric_norm_upper(inflate(overlap * scale[:, None] * scale, depth)))
-        lost = product_up(LOST, np.square(inflate(scale.sum(), scale.size)))
+        lost = product_up(UNDERFLOW, np.square(inflate(scale.sum(), scale.size)))
         error = float(sum_up(product_up(gamma(depth + 4), size), lost))
         return cls(matrix, power - exponents, error)
 
     @property
     def usable(self) -> bool:
-        """Whether the matrix could be computed at all."""
         return bool(np.isfinite(self.matrix).all())
 
     @cached_property
     def smallest_lower(self) -> float:
-        """Proven lower bound of the smallest eigenvalue; zero if none is proven to be positive."""
+        """Rump's shifted Cholesky test at ``BOUND_SHARE`` of the computed smallest eigenvalue."""
         if not (self.usable and math.isfinite(self.error)):
             return 0.0
         if self.matrix.ndim == 1:
@@ -153,29 +155,26 @@ class ScaledGram(Gram):
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        """Inverse of the matrix, without the singular directions of vectors that depend on others."""
+        """Pseudoinverse of the matrix, which ignores dependent vectors."""
         need("a correction of rows or columns", cubes=1.5 * float(self.matrix.shape[0]) ** 3)
         return np.asarray(scipy.linalg.pinvh(self.matrix, rtol=1e-13))
 
     def combination(self, target: FloatArray) -> FloatArray:
-        """Weights of the vectors whose combination has given inner products, in plain arithmetic."""
         scaled = np.ldexp(target, self.exponents)
         solved = scaled / self.matrix if self.matrix.ndim == 1 else self._inverse @ scaled
         return np.ldexp(solved, self.exponents)
 
 
-# ------------------------------------------------------------
-# Sparse symmetric matrices: factors, and a proof of how large the smallest eigenvalue is at least.
+# --- Sparse symmetric matrices
 
-#: Share of a computed smallest eigenvalue that is asked of its proof; the rest is left to rounding.
-SHIFT_SHARE = 0.5
-
-#: Operations with single numbers that take as long as writing one.
-PER_NUMBER = 2.0
+#: Flops of a sparse factorisation that take as long as writing one number.
+FLOPS_PER_NUMBER = 2.0
 
 
 def envelope(matrix: Any) -> tuple[float, float]:
-    """Entries of a factor, and products it takes, where rows are ordered to lie close to the diagonal."""
+    """Estimate entries and flops of a sparse factorisation: the envelope after reverse Cuthill-McKee
+    ordering.
+    """
     order = scipy.sparse.csgraph.reverse_cuthill_mckee(sp.csr_array(matrix), symmetric_mode=True)
     place = np.empty_like(order)
     place[order] = np.arange(order.size)
@@ -186,12 +185,9 @@ def envelope(matrix: Any) -> tuple[float, float]:
 
 
 def sparse_factor(matrix: Any) -> Any:
-    """Factors of a sparse symmetric matrix without regard to the size of its pivots.
-
-    Raises ``numpy.linalg.LinAlgError``: if a pivot is zero.
-    """
+    """Factorise a sparse symmetric matrix without pivoting; raises ``LinAlgError`` on a zero pivot."""
     entries, products = envelope(matrix)
-    need("a sparse factor", numbers=products / PER_NUMBER + 20.0 * entries, memory=64.0 * entries)
+    need("a sparse factor", numbers=products / FLOPS_PER_NUMBER + 20.0 * entries, memory=64.0 * entries)
     try:
         return scipy.sparse.linalg.splu(
             sp.csc_array(matrix),
@@ -204,13 +200,12 @@ def sparse_factor(matrix: Any) -> Any:
 
 
 def smallest_lower(matrix: Any, factor: Any) -> float:
-    """Proven lower bound of the smallest eigenvalue of a sparse symmetric matrix; zero if none is positive.
+    """Prove a lower bound of the smallest eigenvalue of a sparse symmetric matrix; zero if it is not
+    positive.
 
-    With ``c`` below a computed smallest eigenvalue, ``L D L'`` is formed from the computed factors of
-    ``A - c·I``. If D is positive it is semidefinite whatever rounding did to it, and the smallest eigenvalue
-    of A is at least c less the norm of the residual.
-
-    ``factor``: from :func:`sparse_factor`, of the same matrix; it only has to help.
+    For a shift ``c`` below the computed smallest eigenvalue, ``A - c I = L D L' + E`` with computed ``L`` and
+    ``D``. If ``D > 0`` then ``L D L'`` is semidefinite for any ``L``, so ``lambda_min(A) >= c - ||E||``.
+    ``factor`` is the output of :func:`sparse_factor` for ``A``; it is used only to estimate the shift.
     """
     n = matrix.shape[0]
     coo = sp.coo_array(matrix)
@@ -222,7 +217,7 @@ def smallest_lower(matrix: Any, factor: Any) -> float:
         least = scipy.sparse.linalg.eigsh(
             inverse, k=1, which="LA", tol=1e-2, v0=start, return_eigenvectors=False
         )
-        shift = SHIFT_SHARE / float(least[0])
+        shift = BOUND_SHARE / float(least[0])
         if not 0.0 < shift < np.inf:
             return 0.0
         shifted = sp.csc_array(matrix - shift * sp.eye_array(n))
@@ -236,7 +231,7 @@ def smallest_lower(matrix: Any, factor: Any) -> float:
 
 
 def _residual_upper(matrix: Any, factor: Any) -> float:
-    """Bound of the norm of ``A - L D L'`` for computed factors; infinity if D is not positive."""
+    """Bound the norm of ``A - L D L'`` for computed factors; infinity if ``D`` is not positive."""
     lower, pivots = sp.csr_array(factor.L), np.asarray(factor.U.diagonal())
     order = factor.perm_r
     if not (np.array_equal(order, factor.perm_c) and np.all(pivots > 0.0) and np.isfinite(pivots).all()):
@@ -250,27 +245,24 @@ def _residual_upper(matrix: Any, factor: Any) -> float:
     sizes: FloatArray = abs(lower) @ (pivots * (abs(lower).T @ np.ones(lower.shape[0])))
     depth = int(np.max(np.diff(lower.indptr), initial=0)) + 8
     count = lower.shape[0]
-    # Rows are added up with as many roundings as they have entries, at most all.
+    # A row sum has at most as many roundings as the row has entries.
     rounding = product_up(gamma(depth), inflate(np.max(sizes, initial=0.0), 2 * count))
     lost = float(count) * depth * TINY * (1.0 + float(np.max(pivots, initial=0.0)))
     return float(sum_up(inflate(np.max(left, initial=0.0), count + 2), rounding, lost))
 
 
-# ------------------------------------------------------------
-# Gram matrices of many sparse vectors: as :mod:`sdpfeas.verifier.gram`, without a dense matrix anywhere.
+#: Largest number of roundings in one entry of the vectors.
+ENTRY_ROUNDINGS = 4
 
-#: Roundings in one entry of the vectors, at the most.
-ENTRY = 4
-
-#: Pairs of entries in one column, and products of a factor, that are computed number by number: some seconds.
-MOST_PAIRS, MOST_PRODUCTS = 1e8, 5e9
+#: Largest number of products in a sparse Gram matrix, and of flops in its factorisation: some seconds each.
+MAX_GRAM_PRODUCTS, MAX_FACTOR_FLOPS = 1e8, 5e9
 
 
 class SparseGram(Gram):
-    """Inner products of sparse vectors, each times a power of two such that its norm is about one.
+    """A Gram matrix of many sparse vectors, never stored densely.
 
-    ``vectors``: one vector a row, its largest entries about one, each entry off by a few roundings.
-    ``exponents``: the power of two each is to be multiplied by.
+    ``vectors`` holds one vector per row with largest entry about one, each entry with a few rounding errors;
+    ``exponents`` are the powers of two they are to be multiplied by.
     """
 
     def __init__(self, vectors: Any, exponents: np.ndarray) -> None:
@@ -293,22 +285,22 @@ class SparseGram(Gram):
 
     @cached_property
     def error(self) -> float:
-        """Bound of the spectral norm of what rounding and underflow did to the matrix."""
+        """Bound of the spectral norm of all rounding and underflow errors of the matrix."""
         sizes = abs(self._vectors)
         along = sizes @ (sizes.T @ np.ones(sizes.shape[0]))
-        depth = longest_row(self._vectors) + 2 * ENTRY + 4
+        depth = longest_row(self._vectors) + 2 * ENTRY_ROUNDINGS + 4
         largest = inflate(np.max(along, initial=0.0), 2 * sum(sizes.shape))
-        return float(sum_up(product_up(gamma(depth), largest), product_up(LOST, float(sizes.shape[0]))))
+        return float(sum_up(product_up(gamma(depth), largest), product_up(UNDERFLOW, float(sizes.shape[0]))))
 
     @cached_property
     def fits(self) -> bool:
-        """Whether a factor is sparse enough to be computed number by number."""
+        """Whether the factor is sparse enough for scalar arithmetic."""
         counts = np.bincount(self._vectors.indices, minlength=1).astype(np.float64)
-        return float(counts @ counts) < MOST_PAIRS and envelope(self.matrix)[1] < MOST_PRODUCTS
+        return float(counts @ counts) < MAX_GRAM_PRODUCTS and envelope(self.matrix)[1] < MAX_FACTOR_FLOPS
 
     @property
     def usable(self) -> bool:
-        """Whether the matrix could be factored."""
+        """Whether the matrix could be factorised."""
         return self._factor is not None
 
     @cached_property
@@ -322,13 +314,11 @@ class SparseGram(Gram):
 
     @cached_property
     def smallest_lower(self) -> float:
-        """Proven lower bound of the smallest eigenvalue; zero if none is proven to be positive."""
         if self._factor is None or not math.isfinite(self.error):
             return 0.0
         return max(float(difference_down(smallest_lower(self.matrix, self._factor), self.error)), 0.0)
 
     def combination(self, target: FloatArray) -> FloatArray:
-        """Weights of the vectors whose combination has given inner products, in plain arithmetic."""
         assert self._factor is not None
         scaled = np.ldexp(target, self.exponents)
         found = self._factor.solve(scaled)

@@ -95,10 +95,11 @@ def _follows(
 
 
 def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem | None:
-    """Return the problem without columns of Free blocks that are combinations of others; None if all are needed.
+    """Return the problem without columns of Free blocks that are combinations of others; None if all are
+    needed.
 
     A numeric judgement, up to rounding, like that on rows.
-    """  # noqa: E501
+    """
     own_rows = [(b, rows) for b, block, rows in problem.blocks() if block.free and not rows.empty]
     count = sum(problem.sets[b].n for b, _ in own_rows)
     if not 0 < problem.m * count <= MAX_DENSE_ROWS**2:

@@ -1,9 +1,11 @@
-"""Corrections in the metric of the point itself: for graded points, and for rows that are nearly dependent.
+"""Least-norm corrections in the local metric of a point: for graded points and nearly dependent rows.
 
-A positive definite ``X`` stays so under every step ``L S L'`` with ``||S|| < 1`` where ``X - L L'`` is
-definite. With L a share of the Cholesky factor of X such steps are long where X is large and short where it
-is small, and rows are seen as ``L' A_i L``: how long a correction has to be does not depend on the basis.
-Second-order and Hermitian cones are taken as shadows of semidefinite matrices, vectors entry by entry.
+For a positive definite ``X``, every step ``L S L'`` with ``||S|| < 1`` keeps ``X + L S L'`` positive definite
+if ``X - L L'`` is positive semidefinite (a Dikin ellipsoid). With ``L`` a share of the Cholesky factor of
+``X``, steps are long where ``X`` is large and short where it is small, and the rows become ``L' A_i L``: the
+length of a correction does not depend on the basis. Second-order and Hermitian cones are handled as linear
+images of semidefinite matrices, vectors entry by entry. :class:`MetricSystem` has the interface of
+:class:`sdpfeas.verifier.equality_correction.CorrectionSystem`.
 """
 
 from __future__ import annotations
@@ -38,29 +40,21 @@ from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
 from sdpfeas.problem.rows.base import EMPTY, largest_by_row, stored_rows
 from sdpfeas.problem.rows.matrix_view import matrix_of, sizes_of
 from sdpfeas.problem.sets import PSD, BlockSet
-from sdpfeas.verifier.gram import LOST
+from sdpfeas.verifier.gram import UNDERFLOW
 
-# ------------------------------------------------------------
-# Vectors that are nearly dependent: how short one with given inner products can be, the condition felt once.
-#
-# A Gram matrix squares the condition of the vectors behind it. Here a combination ``P`` of them is computed
-# that makes them orthonormal, up to rounding; nothing is believed about P but that it is a matrix: the
-# vectors ``P B`` are enclosed, and if their Gram matrix is near the identity, ``B s = r`` has a solution no
-# longer than ``|| |P| |r| ||`` over the least singular value of ``P B``.
+#: Rounds of Cholesky QR: the first reduces a condition number of 1e15 to 1e8, the second to about one.
+ORTHONORMALISATION_ROUNDS = 4
 
-#: Times that vectors are made orthonormal: the first takes a condition of 1e15 to 1e8, the next to nothing.
-ROUNDS = 4
-
-#: How far a Gram matrix may be from the identity.
-NEAR = 0.5
+#: Largest accepted distance of a Gram matrix from the identity. Any value below one is valid.
+MAX_GRAM_DEVIATION = 0.5
 
 
 @dataclass(frozen=True)
-class Written:
-    """Vectors written out, one a row, each times a power of two.
+class ScaledVectors:
+    """Explicit vectors, one per row, each scaled by a power of two.
 
-    ``vectors``: the vectors, their largest entries about one. ``slips``: bounds of the norms of what each
-    is off. ``exponents``: the powers of two that they are to be multiplied by.
+    ``vectors`` have largest entries of about one, ``slips`` bounds the norm of the error of each,
+    ``exponents`` are the powers of two by which they are to be multiplied.
     """
 
     vectors: FloatArray
@@ -69,12 +63,12 @@ class Written:
 
     @property
     def norms(self) -> FloatArray:
-        """Upper bounds of the norms of the vectors as they were."""
+        """Upper bounds of the norms of the unscaled vectors."""
         return shift_up(sum_up(norms_upper(self.vectors), self.slips), self.exponents)
 
     @classmethod
-    def beside(cls, parts: list[Written]) -> Written:
-        """Put parts of the same vectors side by side."""
+    def beside(cls, parts: list[ScaledVectors]) -> ScaledVectors:
+        """Concatenate parts of the same vectors."""
         exponents = np.max([part.exponents for part in parts], axis=0)
         vectors, slips = [], []
         for part in parts:
@@ -85,23 +79,29 @@ class Written:
         return cls(np.hstack(vectors), sum_up(*slips), exponents)
 
     @classmethod
-    def below(cls, parts: list[Written]) -> Written:
-        """Put vectors one below the other."""
+    def below(cls, parts: list[ScaledVectors]) -> ScaledVectors:
+        """Stack several sets of vectors."""
         joined = (
             np.concatenate([getattr(p, name) for p in parts]) for name in ("vectors", "slips", "exponents")
         )
         return cls(*joined)
 
 
-class Orthonormal:
-    """Vectors, and a combination of them that is provably near orthonormal if one is found."""
+class Orthonormalisation:
+    """Vectors with a combination that is provably nearly orthonormal, if one is found.
 
-    def __init__(self, written: Written) -> None:
+    A Gram matrix squares the condition number of its vectors ``B``. Here a matrix ``P`` is computed that
+    makes ``P B`` orthonormal up to rounding (repeated Cholesky QR). Nothing is assumed about ``P``: the Gram
+    matrix of ``P B`` is enclosed, and if it is near the identity, ``B s = r`` has a solution with ``||s|| <=
+    || |P| |r| || / sigma_min(P B)``.
+    """
+
+    def __init__(self, written: ScaledVectors) -> None:
         self._given = written
 
     @cached_property
     def _scaled(self) -> tuple[FloatArray, FloatArray, np.ndarray]:
-        """The vectors with norms of about one, what they are off, and their exponents."""
+        """The vectors scaled to norm about one, bounds of their errors, and their exponents."""
         vectors, slips = self._given.vectors, self._given.slips
         power = np.clip(np.frexp(norms_upper(vectors))[1], -900, 900)
         vectors = np.ldexp(vectors, -power[:, None])
@@ -110,7 +110,9 @@ class Orthonormal:
 
     @cached_property
     def _found(self) -> tuple[FloatArray, FloatArray, float] | None:
-        """The combination, the vectors it makes, and a lower bound of their least singular value."""
+        """The matrix ``P``, the vectors ``P B``, and a lower bound of their smallest singular value; None on
+        failure.
+        """
         vectors, slips, _ = self._scaled
         m, n = vectors.shape
         if m > n or not (np.isfinite(vectors).all() and np.isfinite(slips).all()):
@@ -122,10 +124,10 @@ class Orthonormal:
             memory=8.0 * (2.0 * m * n + 4.0 * m * m),
         )
         combination, made = np.eye(m), vectors
-        for turn in range(ROUNDS):
+        for turn in range(ORTHONORMALISATION_ROUNDS):
             gram = made @ made.T
             near = self._near(gram, made)
-            if near < NEAR:
+            if near < MAX_GRAM_DEVIATION:
                 slip = self._slip(combination, vectors, slips) if turn else norm_upper(slips)
                 root = math.nextafter(math.sqrt(math.nextafter(1.0 - near, 0.0)), 0.0)
                 least = math.nextafter(root - slip, -math.inf)
@@ -141,7 +143,7 @@ class Orthonormal:
 
     @staticmethod
     def _near(gram: FloatArray, made: FloatArray) -> float:
-        """Bound of the distance of the Gram matrix of exactly these vectors from the identity."""
+        """Bound the distance of the Gram matrix of these vectors from the identity."""
         m, n = made.shape
         off = np.abs(gram - np.eye(m))
         off = np.maximum(off, off.T)
@@ -151,7 +153,7 @@ class Orthonormal:
 
     @staticmethod
     def _slip(combination: FloatArray, vectors: FloatArray, slips: FloatArray) -> float:
-        """Bound of the norm of what the computed combinations are off."""
+        """Bound the norm of the error of the computed combinations."""
         m = vectors.shape[0]
         each = sum_up(product_up(gamma(m + 2), norms_upper(vectors)), slips)
         totals = inflate(np.abs(combination) @ each, m + 2)
@@ -159,9 +161,8 @@ class Orthonormal:
         return float(sum_up(norm_upper(totals), lost))
 
     def shortest_upper(self, target: FloatArray) -> float:
-        """Bound of the shortest vector with given inner products; infinity if there may be none.
-
-        ``target``: upper bounds of the magnitudes of the inner products with the vectors as they were.
+        """Bound the norm of the least-norm solution of ``B s = r`` over all ``|r| <= target``; infinity if
+        unproved.
         """
         if not target.any():
             return 0.0
@@ -177,18 +178,18 @@ class Orthonormal:
 
     @property
     def usable(self) -> bool:
-        """Whether a combination was found."""
+        """Whether a nearly orthonormal combination was found."""
         return self._found is not None
 
     def shortest(self, target: FloatArray) -> FloatArray:
-        """The shortest vector with given inner products, in plain arithmetic."""
+        """Return the least-norm solution of ``B s = target``, up to rounding."""
         assert self._found is not None
         combination, made, _ = self._found
         return np.asarray(made.T @ (combination @ np.ldexp(target, -self._scaled[2])))
 
 
 def _factor(gram: FloatArray, depth: int) -> FloatArray | None:
-    """Lower Cholesky factor of a Gram matrix, shifted where it is singular up to rounding."""
+    """Return the Cholesky factor of a Gram matrix, shifted if it is singular up to rounding."""
     m = gram.shape[0]
     shift = 0.0
     for _ in range(2):
@@ -199,24 +200,22 @@ def _factor(gram: FloatArray, depth: int) -> FloatArray | None:
     return None
 
 
-#: Share of a matrix that its steps may take.
-SHARE = 0.5
+#: ``L L'`` as a share of the matrix. A larger share allows longer steps, but the proof that they stay inside
+#: fails more often.
+STEP_SHARE = 0.5
 
-#: What is missed by no more than so many times its radius is met as well as floating point can.
-MET = 4.0
+#: An equation that is missed by at most this multiple of its rounding error counts as met.
+MET_RADII = 4.0
 
-#: Products of numbers that a proof in the metric of a point may take: some seconds.
-MOST_PRODUCTS = 5e10
+#: Largest number of products of a proof in the local metric: some seconds.
+MAX_PRODUCTS = 5e10
 
-#: Numbers written for every entry of a row while it is turned and bounded, mostly into memory that is new.
-PASSES = 64.0
+#: Numbers written per entry of a row while it is transformed and bounded, mostly to newly allocated memory.
+NUMBERS_PER_ENTRY = 64.0
 
 
-class Entrywise:
-    """A block that may move by a share of a weight in every entry.
-
-    ``weight``: how far each entry may move, or all of them.
-    """
+class EntrywiseBlock:
+    """A block whose entries may each move by a share of a weight."""
 
     trace: float | None = None
     trace_off = 0.0
@@ -226,38 +225,38 @@ class Entrywise:
 
     @property
     def reach(self) -> float:
-        """Bound on the Frobenius norm of a unit step."""
+        """Bound of the Frobenius norm of a unit step."""
         return float(np.max(self.weight, initial=0.0))
 
-    def written(self, rows: Rows) -> Written:
-        """Rows as they are seen by steps."""
+    def transformed(self, rows: Rows) -> ScaledVectors:
+        """Return the rows in the coordinates of the step: times the weights."""
         weight = np.broadcast_to(np.asarray(self.weight, dtype=np.float64), rows.shape).reshape(-1)
         mantissa, power = np.frexp(weight)
         power = np.where(weight == 0.0, EMPTY, power)
-        seen = _Seen(rows, power, None)
+        seen = _ScaledRows(rows, power, None)
         values, sizes = (part.toarray() * mantissa for part in (seen.values, seen.sizes))
         slips = product_up(gamma(seen.depth + 4), norms_upper(inflate(sizes, seen.depth + 4)))
-        return Written(values, sum_up(slips, seen.lost), seen.exponents)
+        return ScaledVectors(values, sum_up(slips, seen.lost), seen.exponents)
 
     def step(self, s: FloatArray) -> FloatArray:
-        """What a step comes to."""
+        """Return the displacement of a step."""
         return np.asarray(self.weight * s.reshape(self.rows.shape))
 
     @property
     def size(self) -> int:
-        """Length of a step."""
+        """Number of coordinates of a step."""
         return int(np.prod(self.rows.shape))
 
     def start(self, x: FloatArray) -> FloatArray | None:
-        """How far the point that steps are taken from is from ``x``, entry by entry; None if not at all."""
+        """Distance of the starting point of steps from ``x``, entry by entry; None if they are equal."""
         return None
 
 
-class Rooted:
-    """A block of matrices, or of their shadows, that may move by ``L S L'``.
+class CongruenceBlock:
+    """A block of matrices, or of linear images of matrices, that may move by ``L S L'``.
 
-    ``root``: proved for the matrix at hand; row ``p`` of L is ``2**powers[p]`` times row ``p`` of it.
-    ``matrix``: the matrix that steps are taken from.
+    Row ``p`` of ``L`` is ``2**powers[p]`` times row ``p`` of ``root``; ``matrix`` is the starting point of
+    steps, for which ``L`` is proved admissible.
     """
 
     def __init__(
@@ -271,63 +270,63 @@ class Rooted:
 
     @cached_property
     def reach(self) -> float:
-        """Bound on the Frobenius norm of a unit step."""
+        """Bound of the Frobenius norm of a unit step."""
         length = norm_upper(shift_up(norms_upper(self._root), self._powers))
         longest = 1.0 if self._map is None else _norm_of(self._map)
         return float(product_up(length, length, longest))
 
     @property
     def weight(self) -> float:
-        """The same."""
+        """Bound of the Frobenius norm of a unit step, under the name that other blocks use."""
         return self.reach
 
     @property
     def size(self) -> int:
-        """Length of a step."""
+        """Number of coordinates of a step."""
         return int(self._root.size)
 
     def slope(self, array: FloatArray) -> float:
-        """Bound of how far a unit step moves the inner product with an array."""
-        return float(self.written(Dense(array[None])).norms[0])
+        """Bound the change of the inner product with ``array`` under a unit step."""
+        return float(self.transformed(Dense(array[None])).norms[0])
 
-    def written(self, rows: Rows) -> Written:
-        """Rows as they are seen by steps."""
+    def transformed(self, rows: Rows) -> ScaledVectors:
+        """Return the rows in the coordinates of the step: ``L' A_i L``."""
         n = self._root.shape[0]
         need(
             "rows in the metric of a point",
             products=4.0 * rows.m * float(n) ** 3,
-            numbers=PASSES * rows.m * n * n,
+            numbers=NUMBERS_PER_ENTRY * rows.m * n * n,
             memory=48.0 * rows.m * n * n,
         )
-        seen = _Seen(rows, np.add.outer(self._powers, self._powers).reshape(-1), self._map)
-        return self._turned(seen.values, seen.sizes, seen.depth, seen.lost, seen.exponents)
+        seen = _ScaledRows(rows, np.add.outer(self._powers, self._powers).reshape(-1), self._map)
+        return self._congruent(seen.values, seen.sizes, seen.depth, seen.lost, seen.exponents)
 
-    def written_trace(self) -> Written:
-        """The identity as it is seen by steps; all powers are one."""
+    def transformed_trace(self) -> ScaledVectors:
+        """Return the identity matrix in the coordinates of the step; all powers of two are equal."""
         eye = sp.csr_array(np.eye(self._root.shape[0]).reshape(1, -1))
-        return self._turned(eye, eye, 0, np.zeros(1), np.array([2 * int(self._powers[0])]))
+        return self._congruent(eye, eye, 0, np.zeros(1), np.array([2 * int(self._powers[0])]))
 
-    def _turned(
+    def _congruent(
         self, values: Any, sizes: Any, depth: int, lost: FloatArray, exponents: np.ndarray
-    ) -> Written:
+    ) -> ScaledVectors:
         n = self._root.shape[0]
         seen = _congruence(values, self._root)
         size = _congruence(sizes, np.abs(self._root))
         lengths = norms_upper(inflate(size, 2 * n + depth + 8))
         slips = product_up(gamma(2 * n + depth + 8), lengths)
-        # What was lost before is seen through the root, too.
+        # Earlier underflow errors are transformed as well.
         through = product_up(lost, float(product_up(norm_upper(self._root), norm_upper(self._root))))
         slips = sum_up(slips, through, np.where(lengths > 0.0, float(n) ** 3 * TINY, 0.0))
-        return Written(seen, slips, exponents)
+        return ScaledVectors(seen, slips, exponents)
 
     def step(self, s: FloatArray) -> FloatArray:
-        """What a step comes to."""
+        """Return the displacement of a step."""
         scaled = np.ldexp(self._root, self._powers[:, None])
         moved = symmetrize(scaled @ s.reshape(scaled.shape) @ scaled.T)
         return moved if self._map is None else np.asarray(self._map.T @ moved.reshape(-1))
 
     def start(self, x: FloatArray) -> FloatArray | None:
-        """How far the shadow of the matrix is from ``x``, entry by entry; None if it is no shadow."""
+        """Distance of the image of ``matrix`` from ``x``, entry by entry; None for a block of matrices."""
         if self._map is None:
             return None
         flat = self._matrix.reshape(-1)
@@ -339,10 +338,10 @@ class Rooted:
         )
 
 
-class _Seen:
-    """Rows with a power of two for every entry, as sparse matrices: entries, and sizes of their terms.
+class _ScaledRows:
+    """Rows with a power of two per entry, as sparse matrices: ``values``, and ``sizes`` with absolute terms.
 
-    Entries of a row are at most one, the row being multiplied by a power of two.
+    Every row is scaled by a power of two such that its entries are at most one.
     """
 
     def __init__(self, rows: Rows, powers: np.ndarray, turn: Any | None) -> None:
@@ -376,21 +375,21 @@ class _Seen:
             return
         data = np.ldexp(values.data, powers[values.indices] - tops[stored_rows(values)])
         self.values = sp.csr_array((data, values.indices, values.indptr), values.shape)
-        before = shift_up(np.full(rows.m, 4.0 * TINY if stored else LOST), np.max(powers) - tops)
+        before = shift_up(np.full(rows.m, 4.0 * TINY if stored else UNDERFLOW), np.max(powers) - tops)
         self.lost = np.where(
             empty, 0.0, sum_up(product_up(float(table.shape[1]), before), table.shape[1] * TINY)
         )
 
 
 def only_stored(rows: Rows) -> bool:
-    """Whether the entries of rows are stored as they are, and nothing has to be multiplied out."""
+    """Whether all entries of the rows are stored explicitly, so that nothing has to be multiplied out."""
     if isinstance(rows, Stacked):
         return all(only_stored(part) for part in rows.parts)
     return isinstance(rows, (Dense, Sparse))
 
 
 def _congruence(rows: Any, root: FloatArray) -> FloatArray:
-    """``L' A_i L`` for all rows of flattened matrices, flattened."""
+    """Return ``L' A_i L`` for all rows, each a flattened matrix."""
     m, n = rows.shape[0], root.shape[0]
     half = sp.csr_array(sp.coo_array(rows).reshape((m * n, n))) @ root
     return np.asarray(np.matmul(root.T, np.asarray(half).reshape(m, n, n)).reshape(m, n * n))
@@ -404,7 +403,12 @@ def _norm_of(matrix: Any) -> float:
 
 
 def _root(kind: BlockSet, x: FloatArray) -> tuple[FloatArray, np.ndarray] | None:
-    """``L``, its rows in powers of two, such that all slacks less ``L L'`` are definite; or None."""
+    """Return ``L``, with a power of two per row, such that every slack minus ``L L'`` is definite; None if
+    unproved.
+
+    The slacks are ``X`` for a cone, and ``X - lower I`` and ``upper I - X`` for a box. Definiteness is proved
+    by Rump's shifted Cholesky test.
+    """
     diagonal, slacks = np.diagonal(x), kind.slacks
     n = x.shape[0]
     if kind.cone:
@@ -418,7 +422,7 @@ def _root(kind: BlockSet, x: FloatArray) -> tuple[FloatArray, np.ndarray] | None
     shifts = [(sign, float(np.ldexp(shift, -2 * int(powers[0])))) for sign, shift in slacks]
     if kind.cone:
         try:
-            root = np.sqrt(SHARE) * cholesky(scaled)
+            root = np.sqrt(STEP_SHARE) * cholesky(scaled)
         except np.linalg.LinAlgError:
             return None
     else:
@@ -426,7 +430,7 @@ def _root(kind: BlockSet, x: FloatArray) -> tuple[FloatArray, np.ndarray] | None
         room = np.min([sign * lam + shift for sign, shift in shifts], axis=0)
         if not np.min(room) > 0.0:
             return None
-        root = vec * np.sqrt(SHARE * room)
+        root = vec * np.sqrt(STEP_SHARE * room)
     square = symmetrize(root @ root.T)
     size = np.abs(root)
     error = product_up(gamma(n + 4), inflate(symmetrize(size @ size.T), n + 4))
@@ -440,15 +444,17 @@ def _root(kind: BlockSet, x: FloatArray) -> tuple[FloatArray, np.ndarray] | None
 
 
 def _side(block: BlockSet) -> int | None:
-    """Side of the matrices that are factored for a block; None where there are none."""
+    """Side of the matrices that are factorised for a block; None if there are none."""
     return block.n if block.matrix else block.shadow_of
 
 
-def metric_part(b: int, block: BlockSet, x: FloatArray, rows: Rows) -> Entrywise | Rooted | None:
-    """A block with what is proved about how far it may move; None if nothing is."""
+def metric_block(
+    b: int, block: BlockSet, x: FloatArray, rows: Rows
+) -> EntrywiseBlock | CongruenceBlock | None:
+    """Return a block with a proved set of admissible steps; None if nothing is proved."""
     if block.entrywise:
-        weight = block.room(x, SHARE)
-        return None if weight is None else Entrywise(b, rows, weight)
+        weight = block.room(x, STEP_SHARE)
+        return None if weight is None else EntrywiseBlock(b, rows, weight)
     side = _side(block)
     if side is None:
         return None
@@ -458,61 +464,63 @@ def metric_part(b: int, block: BlockSet, x: FloatArray, rows: Rows) -> Entrywise
     )
     matrix = x if block.matrix else symmetrize(block.behind(x))
     root = _root(block if block.matrix else PSD(side), matrix)
-    return None if root is None else Rooted(b, rows, block, *root, matrix)
+    return None if root is None else CongruenceBlock(b, rows, block, *root, matrix)
 
 
 class MetricSystem:
-    """Equality rows as steps in the metric of a point see them; used like ``CorrectionSystem``.
+    """The equality rows in the local metric of a point.
 
-    ``m``: number of equality rows; a trace row follows for every box with a trace.
+    ``m`` is the number of equality rows; one trace equation follows per box with a prescribed trace.
     """
 
-    def __init__(self, parts: list[Entrywise | Rooted], m: int) -> None:
+    def __init__(self, parts: list[EntrywiseBlock | CongruenceBlock], m: int) -> None:
         self.parts, self.m = parts, m
         self.blocks = frozenset(part.block for part in parts)
-        self._traced = [part for part in parts if isinstance(part, Rooted) and part.trace is not None]
+        self._traced = [
+            part for part in parts if isinstance(part, CongruenceBlock) and part.trace is not None
+        ]
 
     @cached_property
-    def _rows(self) -> Orthonormal:
-        written = [part.written(part.rows) for part in self.parts]
-        own = [Written.beside(written)]
+    def _rows(self) -> Orthonormalisation:
+        written = [part.transformed(part.rows) for part in self.parts]
+        own = [ScaledVectors.beside(written)]
         widths = [part.size for part in self.parts]
         for traced in self._traced:
-            line = traced.written_trace()
+            line = traced.transformed_trace()
             place = self.parts.index(traced)
             before, after = sum(widths[:place]), sum(widths[place + 1 :])
             vectors = np.hstack([np.zeros((1, before)), line.vectors, np.zeros((1, after))])
-            own.append(Written(vectors, line.slips, line.exponents))
-        return Orthonormal(Written.below(own))
+            own.append(ScaledVectors(vectors, line.slips, line.exponents))
+        return Orthonormalisation(ScaledVectors.below(own))
 
     def starts(self, point: Point) -> dict[int, FloatArray]:
-        """How far the points that steps are taken from are from the given one, entry by entry."""
+        """Distances of the starting points of steps from the given point, entry by entry, by block."""
         found = {part.block: part.start(point[part.block]) for part in self.parts}
         return {b: off for b, off in found.items() if off is not None}
 
     def correction_upper(self, residual: FloatArray) -> float:
-        """Bound of the least correction, in units of what is allowed, that makes every equality row hold."""
+        """Bound the least-norm correction, in units of admissible steps, for residuals up to ``residual``."""
         off = np.array([part.trace_off for part in self._traced], dtype=np.float64)
         return self._rows.shortest_upper(np.concatenate([residual, off]))
 
     def drift_upper(self, problem: FeasibilityProblem) -> FloatArray:
-        """Bound of how far a unit correction moves each row of the problem that is no equation."""
+        """Bound the change of every inequality row under a unit correction."""
         out, index = np.zeros(problem.m), problem.inequality_rows
         if index.size == 0:
             return out
         for part in self.parts:
             rows = problem.rows[part.block]
             if not rows.empty and np.any(problem.upper_norms[part.block][index] > 0.0):
-                out[index] = sum_up(out[index], part.written(rows.select(index)).norms)
+                out[index] = sum_up(out[index], part.transformed(rows.select(index)).norms)
         return out
 
     @property
     def usable(self) -> bool:
-        """Whether the rows could be made orthonormal."""
+        """Whether the rows could be orthonormalised."""
         return self._rows.usable
 
     def correct(self, point: Point, residual: FloatArray) -> Point:
-        """Move the blocks so that the equality rows hold up to rounding."""
+        """Return the point after the least-norm correction of the equality rows, up to rounding."""
         off = [(part.trace or 0.0) - float(np.trace(point[part.block])) for part in self._traced]
         s = self._rows.shortest(np.concatenate([residual, off]))
         moved = list(point)
@@ -524,7 +532,9 @@ class MetricSystem:
 
 
 def metric_system(problem: FeasibilityProblem, point: Point) -> MetricSystem | None:
-    """Equality rows in the metric of a point; None if there are none, too many, or no block may move."""
+    """Return the equality rows in the local metric of a point; None if there are none, too many, or no block
+    may move.
+    """
     index = problem.equality_rows
     touched = {
         b: rows
@@ -534,8 +544,8 @@ def metric_system(problem: FeasibilityProblem, point: Point) -> MetricSystem | N
     sides = np.array([_side(problem.sets[b]) or 0 for b in touched], dtype=np.float64)
     width = sum(problem.sets[b].n for b in touched if problem.sets[b].entrywise) + float(np.sum(sides**2))
     work = 4.0 * index.size * float(np.sum(sides**3)) + 5.0 * float(index.size) ** 2 * width
-    if not touched or index.size > width or work > MOST_PRODUCTS:
+    if not touched or index.size > width or work > MAX_PRODUCTS:
         return None
-    found = [metric_part(b, problem.sets[b], point[b], rows.select(index)) for b, rows in touched.items()]
+    found = [metric_block(b, problem.sets[b], point[b], rows.select(index)) for b, rows in touched.items()]
     parts = [part for part in found if part is not None]
     return MetricSystem(parts, index.size) if parts else None

@@ -52,11 +52,11 @@ from sdpfeas.verifier.equality_correction import (
 from sdpfeas.verifier.gram import BOUND_SHARE
 from sdpfeas.verifier.outcome import Outcome, Tolerances, refuse
 from sdpfeas.verifier.point_metric import (
-    MET,
-    Entrywise,
+    MET_RADII,
+    CongruenceBlock,
+    EntrywiseBlock,
     MetricSystem,
-    Rooted,
-    metric_part,
+    metric_block,
     metric_system,
     only_stored,
 )
@@ -181,7 +181,7 @@ def _prove_with(
                 f"({local:.3g} times)"
             )
         size = max(norm_upper(x) for x in point)
-        met = bool(np.all(off <= MET * radius[equal]))
+        met = bool(np.all(off <= MET_RADII * radius[equal]))
         if not met and any(local * part.reach > tolerances.snap * size for part in system.parts):
             return refuse(
                 f"the equality rows are missed by more than {tolerances.snap:g} of the size of the point"
@@ -339,7 +339,7 @@ class LmiMultipliers:
     @property
     def met(self) -> bool:
         """Whether ``A*y + B*Y`` vanishes on the free entries up to a few times the rounding error."""
-        return all(bool(np.all(np.abs(g) <= MET * e)) for g, e in self._left)
+        return all(bool(np.all(np.abs(g) <= MET_RADII * e)) for g, e in self._left)
 
     @cached_property
     def _columns(self) -> Any | None:
@@ -416,14 +416,14 @@ class LmiMultipliers:
         )
         if index.size > MAX_DENSE_ROWS:
             return None
-        found: list[Entrywise | Rooted] = []
+        found: list[EntrywiseBlock | CongruenceBlock] = []
         for part in parts:
             target = self.problem.lmis[part.block].set if part.block < len(proved) else None
             if target is not None and target.matrix and target.cone:
-                rooted = metric_part(part.block, target, self.own[part.block], part.rows)
+                rooted = metric_block(part.block, target, self.own[part.block], part.rows)
                 found += [] if rooted is None else [rooted]
             else:
-                found.append(Entrywise(part.block, part.rows, part.weight))
+                found.append(EntrywiseBlock(part.block, part.rows, part.weight))
         return (MetricSystem(found, index.size), index) if found else None
 
     def depths(self) -> list[float | FloatArray | None]:
@@ -474,7 +474,7 @@ def prove_lmi_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances
     F(0)>``. ``y`` must be finite and have the right sign for every row.
     """
     given = LmiMultipliers(problem, y)
-    local, parts, moved = 0.0, dict[int, Movable | Entrywise | Rooted](), np.zeros(problem.m)
+    local, parts, moved = 0.0, dict[int, Movable | EntrywiseBlock | CongruenceBlock](), np.zeros(problem.m)
     if given.residual.any():
         moving = _correction(given, tolerances)
         if isinstance(moving, Outcome):
@@ -519,10 +519,10 @@ def prove_lmi_certificate(problem: FeasibilityProblem, y: FloatArray, tolerances
     return Outcome(True, margin, f"{near} rule out every point: rows and LMIs contradict each other")
 
 
-def _constant_slip(lmi: LMI, part: Movable | Entrywise | Rooted) -> float:
+def _constant_slip(lmi: LMI, part: Movable | EntrywiseBlock | CongruenceBlock) -> float:
     """Bound the change of ``<Y, F(0)>`` under a unit correction of the multiplier ``Y``."""
     coarse = norm_upper(product_up(np.abs(lmi.constant), part.weight))
-    return min(coarse, part.slope(lmi.constant)) if isinstance(part, Rooted) else coarse
+    return min(coarse, part.slope(lmi.constant)) if isinstance(part, CongruenceBlock) else coarse
 
 
 def _correction(

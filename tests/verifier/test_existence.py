@@ -21,7 +21,7 @@ import sdpfeas as sf
 from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.rounding import norms_upper
 from sdpfeas.verifier.gram import smallest_lower, sparse_factor
-from sdpfeas.verifier.point_metric import Orthonormal, Written, metric_system
+from sdpfeas.verifier.point_metric import Orthonormalisation, ScaledVectors, metric_system
 from sdpfeas.verifier.rigorous import prove_point
 
 RIGOROUS = (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)
@@ -257,9 +257,9 @@ def test_bounds_of_corrections_hold_in_rational_arithmetic(seed: int, gap: int) 
     vectors = rng.integers(-4, 5, (2, 3)).astype(float)
     vectors[1] = vectors[0] + np.ldexp(vectors[1], -3 * gap)
     target = rng.integers(-3, 4, 2).astype(float)
-    bound = Orthonormal(Written(vectors, np.zeros(2), np.zeros(2, dtype=np.int64))).shortest_upper(
-        np.abs(target)
-    )
+    bound = Orthonormalisation(
+        ScaledVectors(vectors, np.zeros(2), np.zeros(2, dtype=np.int64))
+    ).shortest_upper(np.abs(target))
     a, b = ([Fraction(v) for v in row] for row in vectors)
     p, q, r = (sum(x * y for x, y in zip(u, v, strict=True)) for u, v in ((a, a), (a, b), (b, b)))
     determinant = p * r - q * q
@@ -300,7 +300,7 @@ def test_metric_norms_bound_what_steps_do() -> None:
         system = metric_system(problem, (x,))
         assert system is not None
         (part,) = system.parts
-        norms = part.written(problem.rows[0]).norms
+        norms = part.transformed(problem.rows[0]).norms
         for _ in range(20):
             s = rng.normal(size=part.size)
             if not isinstance(part.weight, np.ndarray):

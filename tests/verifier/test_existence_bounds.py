@@ -18,12 +18,12 @@ from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense, LowRank, Rows
 from sdpfeas.verifier.gram import ENTRY, SparseGram
 from sdpfeas.verifier.point_metric import (
-    Entrywise,
-    Orthonormal,
-    Rooted,
-    Written,
+    CongruenceBlock,
+    EntrywiseBlock,
+    Orthonormalisation,
+    ScaledVectors,
     _norm_of,
-    metric_part,
+    metric_block,
     metric_system,
 )
 
@@ -36,7 +36,7 @@ def powers_of_two(exponents: np.ndarray) -> np.ndarray:
     return np.array([Fraction(2) ** int(e) for e in exponents], dtype=object)
 
 
-def within_slips(written: Written, truth: np.ndarray, room: float = 1e-13) -> None:
+def within_slips(written: ScaledVectors, truth: np.ndarray, room: float = 1e-13) -> None:
     """Vectors are what they were up to their slips, which are small, and no shorter than is said."""
     scale = powers_of_two(written.exponents)
     for i, own in enumerate(truth.reshape(truth.shape[0], -1)):
@@ -55,10 +55,10 @@ def test_vectors_near_orthonormal_give_the_least_singular_value(q: float) -> Non
     a, b = exact(vectors)
     least = total(a * a) - abs(total(a * b))
     for power in (0, 40, -40):
-        written = Written(vectors, np.zeros(2), np.full(2, power))
-        bound = Fraction(Orthonormal(written).shortest_upper(np.ones(2))) * Fraction(2) ** power
+        written = ScaledVectors(vectors, np.zeros(2), np.full(2, power))
+        bound = Fraction(Orthonormalisation(written).shortest_upper(np.ones(2))) * Fraction(2) ** power
         assert 2 / least <= bound**2 <= 2 / least * Fraction(1 + 1e-12)
-    one = Orthonormal(Written(vectors[:1], np.zeros(1), np.zeros(1, dtype=np.int64)))
+    one = Orthonormalisation(ScaledVectors(vectors[:1], np.zeros(1), np.zeros(1, dtype=np.int64)))
     assert Fraction(one.shortest_upper(np.ones(1))) ** 2 >= 1 / total(a * a)
 
 
@@ -67,16 +67,16 @@ def test_vectors_near_orthonormal_give_the_least_singular_value(q: float) -> Non
 def test_what_vectors_are_off_counts_where_they_are_nearly_dependent(gap: float, share: float) -> None:
     """(1, 0) and (1, gap), the second off by a share of the gap: at worst its end is that much nearer."""
     slip = share * gap
-    written = Written(np.array([[1.0, 0.0], [1.0, gap]]), np.array([0.0, slip]), np.array([3, -5]))
-    bound = Orthonormal(written).shortest_upper(np.array([0.0, 1.0]))
+    written = ScaledVectors(np.array([[1.0, 0.0], [1.0, gap]]), np.array([0.0, slip]), np.array([3, -5]))
+    bound = Orthonormalisation(written).shortest_upper(np.array([0.0, 1.0]))
     if share == 1.0:
         assert bound == math.inf
     else:
         truth = 32.0 / (gap - slip)
         assert truth <= bound <= 4.0 * truth
     # The same of the first, next to a second that is orthogonal: no combination is needed.
-    apart = Written(0.75 * np.eye(2), np.array([share, 0.0]), np.zeros(2, dtype=np.int64))
-    bound = Orthonormal(apart).shortest_upper(np.array([1.0, 0.0]))
+    apart = ScaledVectors(0.75 * np.eye(2), np.array([share, 0.0]), np.zeros(2, dtype=np.int64))
+    bound = Orthonormalisation(apart).shortest_upper(np.array([1.0, 0.0]))
     assert bound == math.inf if share == 1.0 else bound >= 1.0 / (0.75 - share)
 
 
@@ -85,10 +85,10 @@ def test_parts_of_vectors_beside_each_other_lose_nothing() -> None:
     for high, low in ((0, -3), (-3, 0), (5, 5), (0, -40), (0, -1100)):
         left, right = rng.normal(size=(2, 3)), rng.normal(size=(2, 2))
         parts = [
-            Written(left, np.array([1e-15, 0.0]), np.array([high, low])),
-            Written(right, np.array([1e-15, 2e-15]), np.array([low, high])),
+            ScaledVectors(left, np.array([1e-15, 0.0]), np.array([high, low])),
+            ScaledVectors(right, np.array([1e-15, 2e-15]), np.array([low, high])),
         ]
-        joined = Written.beside(parts)
+        joined = ScaledVectors.beside(parts)
         assert joined.exponents.tolist() == [max(high, low)] * 2
         for i in range(2):
             scale = [Fraction(2) ** int(part.exponents[i]) for part in parts]
@@ -123,9 +123,9 @@ def test_rows_seen_by_steps_are_off_by_no_more_than_is_said(stored: bool) -> Non
         if not stored:
             mix = rng.normal(size=(3, 3)) * [[1.0], [1.0], [0.0]]
             rows, truth = Combined(sp.csr_array(mix), Dense(values)), np.tensordot(exact(mix), truth, 1)
-        part = metric_part(0, block, x, rows)
+        part = metric_block(0, block, x, rows)
         assert part is not None
-        if isinstance(part, Entrywise):
+        if isinstance(part, EntrywiseBlock):
             seen = truth * exact(part.weight)
         else:
             lower = exact(part._root) * powers_of_two(part._powers)[:, None]
@@ -150,11 +150,11 @@ def test_rows_seen_by_steps_are_off_by_no_more_than_is_said(stored: bool) -> Non
             for slack in slacks:
                 assert planted.exactly_psd(slack - lower.dot(lower.T))
             assert Fraction(part.reach) ** 2 >= squared(lower.dot(lower.T))
-        written = part.written(rows)
+        written = part.transformed(rows)
         within_slips(written, seen)
         assert not written.norms[2]
-        if isinstance(part, Rooted) and block.trace is not None:
-            within_slips(part.written_trace(), lower.T.dot(lower)[None])
+        if isinstance(part, CongruenceBlock) and block.trace is not None:
+            within_slips(part.transformed_trace(), lower.T.dot(lower)[None])
             assert part.trace_off >= abs(float(np.trace(x)) - block.trace) - 1e-15
 
 
@@ -164,22 +164,22 @@ def test_slips_cover_what_long_sums_may_be_off(terms: int) -> None:
     rng = np.random.default_rng(13)
     n = 12
     root = planted.orthogonal(rng, n)
-    part = metric_part(
+    part = metric_block(
         0, sf.PSD(n), symmetrize(root @ np.diag(np.linspace(1.0, 2.0, n)) @ root.T), Dense(np.eye(n)[None])
     )
-    assert isinstance(part, Rooted)
+    assert isinstance(part, CongruenceBlock)
     mix = rng.normal(size=(1, terms))
     parts = np.array([planted.symmetric(rng, n) for _ in range(terms)])
     rows = Dense(parts) if terms == 1 else Combined(sp.csr_array(mix), Dense(parts))
     sizes = np.abs(parts[0]) if terms == 1 else np.tensordot(np.abs(mix[0]), np.abs(parts), 1)
     lower = np.abs(np.ldexp(part._root, part._powers[:, None]))
-    written = part.written(rows)
+    written = part.transformed(rows)
     slip = float(np.ldexp(written.slips[0], int(written.exponents[0])))
     depth = 2 * n + (terms if terms > 1 else 0)
     assert slip >= gamma(depth) * np.linalg.norm(lower.T @ sizes @ lower)
     if terms > 1:
         vector = Combined(sp.csr_array(mix), Dense(parts[:, 0]))
-        seen = Entrywise(0, vector, np.ones(n)).written(vector)
+        seen = EntrywiseBlock(0, vector, np.ones(n)).transformed(vector)
         slip = float(np.ldexp(seen.slips[0], int(seen.exponents[0])))
         assert slip >= gamma(terms) * np.linalg.norm(np.abs(mix[0]) @ np.abs(parts[:, 0]))
 
@@ -207,13 +207,13 @@ def nearly_lost() -> list[tuple[sf.BlockSet, np.ndarray, Rows, np.ndarray]]:
 def test_what_underflow_takes_counts_where_a_graded_point_makes_it_large(case: int) -> None:
     """Halves of the last bit, an entry 2**-1200 of its row, a square of 2**-600: gone, and all there is."""
     block, x, rows, truth = nearly_lost()[case]
-    part = metric_part(0, block, x, rows)
-    assert isinstance(part, Rooted)
+    part = metric_block(0, block, x, rows)
+    assert isinstance(part, CongruenceBlock)
     lower = exact(part._root) * powers_of_two(part._powers)[:, None]
     whole = truth if part._map is None else np.array([exact(part._map.toarray()).dot(a) for a in truth])
     n = lower.shape[0]
     seen = lower.T.dot(whole[0].reshape(n, n)).dot(lower).reshape(-1)
-    written = part.written(rows)
+    written = part.transformed(rows)
     scale = Fraction(2) ** int(written.exponents[0])
     slip = Fraction(float(written.slips[0]))
     assert 0 < squared(seen / scale - exact(written.vectors[0])) <= slip**2
@@ -269,7 +269,7 @@ def test_what_a_trace_is_off_has_to_be_corrected_too(place: int) -> None:
     rows = [np.array([block.symmetrize(rng.normal(size=block.shape)) for _ in range(2)]) for block in sets]
     system = metric_system(equations(sets, rows, point), tuple(point))
     assert system is not None
-    seen = [part.written(part.rows) for part in system.parts]
+    seen = [part.transformed(part.rows) for part in system.parts]
     lines = np.hstack([np.ldexp(w.vectors, w.exponents[:, None]) for w in seen])
     (traced,) = (part for part in system.parts if part.trace is not None)
     root = np.ldexp(traced._root, traced._powers[:, None])
@@ -285,8 +285,8 @@ def test_shadows_of_steps_are_no_longer_than_their_reach(block) -> None:
     """Near a ray of the boundary one step takes all there is, and its shadow is longer than the matrix."""
     ray = np.array([1.0, 1.0, 0.0]) if block.shape == (3,) else block.coordinates(np.ones((2, 2)))
     x = ray + 1e-6 * block.identity()
-    part = metric_part(0, block, x, Dense(x[None]))
-    assert isinstance(part, Rooted)
+    part = metric_block(0, block, x, Dense(x[None]))
+    assert isinstance(part, CongruenceBlock)
     *_, turn = np.linalg.svd(np.ldexp(part._root, part._powers[:, None]))
     step = part.step(np.outer(turn[0], turn[0]).reshape(-1))
     assert 0.2 * part.reach <= np.linalg.norm(step) <= part.reach
@@ -299,10 +299,10 @@ def test_singular_points_have_no_root_however_rounding_turns_out() -> None:
     for _ in range(60):
         factor = rng.integers(-(2**24), 2**24, (3, 2)).astype(float)
         x = factor @ factor.T
-        assert metric_part(0, sf.PSD(3), x, rows) is None
+        assert metric_block(0, sf.PSD(3), x, rows) is None
         size = float(2.0**51)
         for lower, upper, inside in ((0.0, size, x), (-size, 0.0, -x)):
-            assert metric_part(0, sf.SpectralBox(3, lower, upper), inside, rows) is None
+            assert metric_block(0, sf.SpectralBox(3, lower, upper), inside, rows) is None
 
 
 def sparse_vectors(rng: np.random.Generator, exponents: np.ndarray) -> tuple[SparseGram, np.ndarray]:
