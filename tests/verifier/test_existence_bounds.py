@@ -16,7 +16,7 @@ import sdpfeas as sf
 from sdpfeas.numerics.linalg import symmetrize
 from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense, LowRank, Rows
-from sdpfeas.verifier.gram import ENTRY, SparseGram
+from sdpfeas.verifier.gram import ENTRY_ROUNDINGS, SparseGram
 from sdpfeas.verifier.point_metric import (
     CongruenceBlock,
     EntrywiseBlock,
@@ -343,7 +343,7 @@ def test_gram_matrices_of_sparse_vectors_are_off_by_no_more_than_is_said() -> No
 def test_what_entries_of_sparse_vectors_are_off_counts() -> None:
     """Each may be off by a few roundings, all of them the same way; the products are rounded once more."""
     gram = SparseGram(sp.csr_array(0.75 * np.eye(3)), np.zeros(3, dtype=np.int64))
-    assert gram.error >= 0.5625 * (2 * ENTRY + 1) * 2.0**-53
+    assert gram.error >= 0.5625 * (2 * ENTRY_ROUNDINGS + 1) * 2.0**-53
 
 
 def test_sparse_vectors_that_are_dependent_or_no_numbers_are_told() -> None:
