@@ -38,7 +38,6 @@ from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import NoRows, Rows, Sparse, Stacked
-from sdpfeas.problem.rows.matrix_view import vector_columns
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import FreeColumns
 
@@ -728,7 +727,7 @@ class MultiplierProjection:
     def __init__(self, problem: FeasibilityProblem) -> None:
         self.problem = problem
         parts = [
-            sp.csr_array(vector_columns(rows))
+            sp.csr_array(rows.columns())
             for _, block, rows in problem.blocks()
             if block.free and not rows.empty
         ]

@@ -34,7 +34,6 @@ from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
 from sdpfeas.families.parametric_family import Family, ParametricFamily, find_family, load_family
 from sdpfeas.io import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.rows.matrix_view import matrix_of
 
 __all__ = ["ProblemCard", "ProblemMember", "find_problem", "problem_names"]
 
@@ -163,7 +162,7 @@ class ProblemCard:
         times = self.bounds_denominator
         if times is None:
             return problem
-        rows = [times * matrix_of(part) for part in problem.rows]
+        rows = [times * part.to_csr() for part in problem.rows]
         held = [part.data for part in rows]
         if problem.lmis or any(np.any(v != np.rint(v)) or np.any(np.abs(v) > 2.0**53) for v in held):
             raise CardError(f"{self.source}: bounds_denominator is for rows of integers, without LMIs")

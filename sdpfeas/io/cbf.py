@@ -33,7 +33,7 @@ from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.sdpa_forms import BLOCK_ROOM, BLOCK_ROW_ROOM, ENTRY_ROOM, ROW_ROOM
-from sdpfeas.problem.rows import Rows, Sparse, as_sparse
+from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
 #: Bytes that count for one byte of text: it is copied a few times on its way.
@@ -418,7 +418,7 @@ def write_cbf(
     out += _section("OBJACOORD", [np.column_stack([np.flatnonzero(flat), flat[flat != 0.0]])])
     if goal.offset:
         out += ["OBJBCOORD", repr(float(goal.offset)), ""]
-    parts = {b: as_sparse(problem.rows[b])[source] for b in (*vectors, *matrices)}
+    parts = {b: problem.rows[b].to_csr()[source] for b in (*vectors, *matrices)}
     out += _section("FCOORD", [_lower(parts[b], j, sides[j]) for j, b in enumerate(matrices)])
     if vectors:
         whole = sp.coo_array(sp.hstack([parts[b] for b in vectors]))

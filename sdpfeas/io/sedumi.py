@@ -42,7 +42,7 @@ from sdpfeas.problem.reductions.sdpa_forms import (
     ENTRY_ROOM,
     ROW_ROOM,
 )
-from sdpfeas.problem.rows import Rows, Sparse, as_sparse
+from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.rows.base import canonical_csr
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
@@ -133,7 +133,7 @@ def write_sedumi(
             f"row {problem.row_name(i)} is an inequality; a SeDuMi file takes equality rows (equality_form "
             "adds slack variables)"
         )
-    parts = [as_sparse(problem.rows[b]) for b in order]
+    parts = [problem.rows[b].to_csr() for b in order]
     terms = problem.point([np.zeros(block.shape) for block in problem.sets])
     if objective is not None:
         terms = tuple(-part for part in objective.to_maximise(problem))

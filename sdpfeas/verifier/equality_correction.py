@@ -11,7 +11,7 @@ certificate, which must satisfy ``(A*y)_b = 0`` on every Free block.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -26,8 +26,7 @@ from sdpfeas.numerics.rounding import TINY, inflate, norm_upper, product_up, sqr
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Dense, Rows, Sparse
-from sdpfeas.problem.rows.base import EMPTY
-from sdpfeas.problem.rows.matrix_view import column_sizes, dense_columns, matrix_of, vector_columns
+from sdpfeas.problem.rows.base import EMPTY, dense_array
 from sdpfeas.verifier.gram import BOUND_SHARE, Gram, ScaledGram, SparseGram, need_gram
 from sdpfeas.verifier.point_metric import MET_RADII, EntrywiseBlock, Orthonormalisation, only_stored
 
@@ -92,7 +91,7 @@ class GramShare:
     def add_gram(self, total: FloatArray, scale: FloatArray) -> None:
         """Add the inner products of the rows, each row times a factor, to ``total``."""
         if self._vector:
-            columns = vector_columns(self._units) @ sp.diags_array(self.weight)
+            columns = self._units.columns() @ sp.diags_array(self.weight)
             found, square = columns @ columns.T, 1.0
         else:
             units, square = self._units, float(self.weight) ** 2
@@ -106,7 +105,7 @@ class GramShare:
 
     def vectors(self, scale: FloatArray) -> Any:
         """Return the weighted rows as a sparse matrix, each row times a factor."""
-        stored = sp.diags_array(scale) @ sp.csr_array(matrix_of(self._units))
+        stored = sp.diags_array(scale) @ self._units.to_csr()
         return stored @ sp.diags_array(self.weight) if self._vector else stored * float(self.weight)
 
     @property
@@ -119,7 +118,7 @@ class GramShare:
         """Upper bounds of the norms of the weighted rows, with absolute values of all terms."""
         if not self._vector:
             return product_up(self._units.norms_upper, float(self.weight))
-        weighted = column_sizes(self._units) @ sp.diags_array(self.weight)
+        weighted = self._units.columns(magnitude=True) @ sp.diags_array(self.weight)
         squares = np.asarray((weighted * weighted).sum(axis=1)).ravel()
         # Bound the underflow of squares.
         squares = np.where(self.exponents == EMPTY, 0.0, squares + self._units.n * TINY)
@@ -319,18 +318,18 @@ class FreeColumns:
         largest = max(int(np.max(p)) for p in powers)
         return [rows for rows, _ in both], [np.ldexp(mantissa, p - largest) for p in powers], largest
 
-    def _weighted(self, kind: Callable[[Rows], Any]) -> Any:
+    def _weighted(self, magnitude: bool = False) -> Any:
         """Return the weighted columns of all Free blocks side by side."""
         rows, scales, _ = self._units
-        blocks = [kind(part) for part in rows]
+        blocks = [part.columns(magnitude) for part in rows]
         if all(sp.issparse(block) for block in blocks):
             parts = [sp.diags_array(s) @ block for s, block in zip(scales, blocks, strict=True)]
             return sp.hstack(parts, format="csr")
-        return np.hstack([s[:, None] * dense_columns(block) for s, block in zip(scales, blocks, strict=True)])
+        return np.hstack([s[:, None] * dense_array(block) for s, block in zip(scales, blocks, strict=True)])
 
     @cached_property
     def _columns(self) -> Any:
-        return self._weighted(vector_columns)
+        return self._weighted()
 
     @cached_property
     def _gram(self) -> ScaledGram:
@@ -345,25 +344,25 @@ class FreeColumns:
         )
         need("the Gram matrix of the free columns", *work, memory=64.0 * count**2)
         rows, _, largest = self._units
-        sizes = self._weighted(column_sizes)
+        sizes = self._weighted(magnitude=True)
         depth = self._problem.m + 8 + max(part.gram_depth for part in rows)
-        overlap = inflate(dense_columns(sizes.T @ sizes), depth)
+        overlap = inflate(dense_array(sizes.T @ sizes), depth)
         norms = np.sqrt(inflate(np.diagonal(overlap), 4))
         exponents = np.full(norms.size, largest)
-        return ScaledGram.of(dense_columns(self._columns.T @ self._columns), norms, exponents, depth, overlap)
+        return ScaledGram.of(dense_array(self._columns.T @ self._columns), norms, exponents, depth, overlap)
 
     @cached_property
     def _orthonormal(self) -> Orthonormalisation | None:
         """The weighted columns with a verified orthonormalisation; None if they are not stored explicitly or
         too large.
         """
-        blocks = [vector_columns(rows) for rows in self._parts if only_stored(rows)]
+        blocks = [rows.columns() for rows in self._parts if only_stored(rows)]
         count = sum(block.shape[1] for block in blocks)
         if len(blocks) < len(self._parts) or count > min(self._problem.m, MAX_DENSE_ROWS):
             return None
         try:
             need("columns written out", memory=48.0 * count * self._problem.m)
-            columns = np.hstack([dense_columns(block) for block in blocks]).T
+            columns = np.hstack([dense_array(block) for block in blocks]).T
             return Orthonormalisation(
                 EntrywiseBlock(0, Dense(columns), self.weight).transformed(Dense(columns))
             )

@@ -22,7 +22,6 @@ from sdpfeas.numerics.linalg import FloatArray, cholesky, smallest, symmetrize
 from sdpfeas.numerics.rounding import definite
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.verifier.point_metric import only_stored
 
 # ------------------------------------------------------------
@@ -112,7 +111,7 @@ class Precise:
         with many_bits():
             lines: list[list[Any]] = [[] for _ in range(program.problem.m + 1)]
             for b, (rows, root) in enumerate(zip(program.problem.rows, roots, strict=True)):
-                written = matrix_of(rows).toarray()
+                written = rows.to_csr().toarray()
                 both = np.vstack([written, program.objective[b].reshape(1, -1)])
                 for line, part in zip(lines, _seen(both, root), strict=True):
                     line.extend(part)

@@ -32,7 +32,7 @@ from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.redundant_rows import screen
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Dense, NoRows, Rows
-from sdpfeas.problem.rows.matrix_view import dense_columns, vector_columns
+from sdpfeas.problem.rows.base import dense_array
 from sdpfeas.problem.sets import BlockSet, Free
 from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
 from sdpfeas.verifier.outcome import Outcome, Tolerances, refuse
@@ -105,7 +105,7 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
     if not 0 < problem.m * count <= MAX_DENSE_ROWS**2:
         return None
     need("a look for redundant columns", products=2.0 * problem.m * count**2)
-    free = [(b, dense_columns(vector_columns(rows))) for b, rows in own_rows]
+    free = [(b, dense_array(rows.columns())) for b, rows in own_rows]
     columns = np.hstack([part for _, part in free]) * power_of_two(problem.norms)[:, None]
     columns = columns * power_of_two(np.linalg.norm(columns, axis=0))
     if not np.isfinite(columns).all():
@@ -397,7 +397,7 @@ def _excess(block: BlockSet, rows: Rows, y: FloatArray) -> float:
     column of large numbers excuses nothing in another.
     """
     g, weights = rows.stable_adjoint(y).ravel(), np.abs(y)
-    columns = rows.stable_apply(np.ones((1, 1)))[:, None] if block.matrix else vector_columns(rows)
+    columns = rows.stable_apply(np.ones((1, 1)))[:, None] if block.matrix else rows.columns()
     size = abs(columns).T @ weights
     # Terms that cancelled when the rows were formed count for rounding too.
     slip = 8.0 * UNIT * rows.magnitude_adjoint(weights).ravel()

@@ -38,7 +38,6 @@ from sdpfeas.numerics.rounding import (
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
 from sdpfeas.problem.rows.base import EMPTY, largest_by_row, stored_rows
-from sdpfeas.problem.rows.matrix_view import matrix_of, sizes_of
 from sdpfeas.problem.sets import PSD, BlockSet
 from sdpfeas.verifier.gram import UNDERFLOW
 
@@ -348,12 +347,12 @@ class _ScaledRows:
         stored = only_stored(rows)
         plain = turn is None and stored
         if plain:
-            values, own, self.depth = sp.csr_array(matrix_of(rows)), np.zeros(rows.m, dtype=np.int64), 0
+            values, own, self.depth = rows.to_csr(), np.zeros(rows.m, dtype=np.int64), 0
         else:
             units, own = (rows, np.zeros(rows.m, dtype=np.int64)) if stored else rows.units()
             own = np.where(own == EMPTY, 0, own)
             self.depth = sum(rows.depths) + sum(units.depths) + 8
-            values, sizes = sp.csr_array(matrix_of(units)), sp.csr_array(sizes_of(units))
+            values, sizes = units.to_csr(), units.to_csr(magnitude=True)
             if turn is not None:
                 values, sizes = sp.csr_array(values @ turn.T), sp.csr_array(sizes @ abs(turn).T)
                 self.depth += int(np.max(np.diff(sp.csr_array(turn).indptr), initial=0)) + 2

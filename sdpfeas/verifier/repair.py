@@ -18,7 +18,6 @@ from sdpfeas.numerics.cost_estimate import need, time_left
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.rows import Rows
-from sdpfeas.problem.rows.matrix_view import vector_columns
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS, CorrectionSystem, FreeColumns, Movable
 from sdpfeas.verifier.outcome import Tolerances
@@ -228,7 +227,7 @@ def _fit_vectors(
     index = np.flatnonzero(touched)
     if index.size == 0:
         return None
-    parts = [vector_columns(rows) for rows in vectors.values()]
+    parts = [rows.columns() for rows in vectors.values()]
     if columns == 1:
         (part,) = parts
         dense = np.asarray(part.toarray() if sp.issparse(part) else part)
@@ -385,7 +384,7 @@ def _trim_nonneg(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | Non
         near = np.flatnonzero(rows.adjoint(y) > -1e-13 * (np.abs(y) @ np.asarray(rows.norms())))
         if near.size == 0:
             continue
-        columns = sp.csc_array(vector_columns(rows))
+        columns = sp.csc_array(rows.columns())
         for j in near:
             start, stop = columns.indptr[j], columns.indptr[j + 1]
             index = columns.indices[start:stop]

@@ -40,7 +40,7 @@ from sdpfeas.problem.lmi import LMI, mirrored
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Dense, Rows, Sparse, Stacked
-from sdpfeas.problem.rows.matrix_view import dense_columns, vector_columns
+from sdpfeas.problem.rows.base import dense_array
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.equality_correction import (
     MAX_DENSE_ROWS,
@@ -351,10 +351,10 @@ class LmiMultipliers:
             rows = self.problem.rows[b]
             if not only_stored(rows):
                 return None
-            parts.append(vector_columns(rows))
+            parts.append(rows.columns())
         if all(sp.issparse(part) for part in parts):
             return sp.csr_array(sp.hstack(parts, format="csr").T)
-        return np.hstack([dense_columns(part) for part in parts]).T
+        return np.hstack([dense_array(part) for part in parts]).T
 
     @cached_property
     def weight(self) -> FloatArray:

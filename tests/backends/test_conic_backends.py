@@ -25,7 +25,6 @@ from sdpfeas.numerics.linalg import svec_map
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import sign_violation
 from sdpfeas.problem.rows import Dense
-from sdpfeas.problem.rows.matrix_view import matrix_of
 
 MIXES = planted.set_mixes()
 WAYS = {
@@ -75,7 +74,7 @@ def test_every_storage_kind_is_handed_over_right(storage: str) -> None:
     rng = np.random.default_rng(5)
     rows = planted.random_rows(rng, sf.PSD(4), 6, storage)
     x = planted.symmetric(rng, 4)
-    assert np.allclose(matrix_of(rows) @ x.reshape(-1), rows.apply(x))
+    assert np.allclose(rows.to_csr() @ x.reshape(-1), rows.apply(x))
     for truth in (True, False):
         item = plant(truth, "psd nonneg", storage=storage)
         for name in ("clarabel", "scs"):

@@ -22,7 +22,6 @@ from sdpfeas.drivers import perturbed_programs as programs
 from sdpfeas.drivers.bracket import Bracket
 from sdpfeas.families.threshold_bounds import Bound
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
-from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import BlockSet
 
 SETS: dict[str, list[BlockSet]] = {
@@ -240,7 +239,7 @@ def _nql30(data_dir: Path, meant: bool) -> tuple[sf.FeasibilityProblem, sf.Objec
     assert objective is not None
     if not meant:
         return problem, objective
-    rows = [60.0 * sp.csr_array(matrix_of(part)) for part in problem.rows if part is not None]
+    rows = [60.0 * part.to_csr() for part in problem.rows]
     for part in rows:
         assert np.max(np.abs(part.data - np.round(part.data))) < 1e-10
         part.data = np.round(part.data)
@@ -268,7 +267,7 @@ def test_nql30_as_stored_has_the_value_zero(data_dir: Path) -> None:
     weights = {j: -Fraction(float(share[j])).limit_denominator(1000) for j in np.flatnonzero(share)}
     weights[dropped] = Fraction(1)
     assert sum(w * Fraction(stored.lower[j]) for j, w in weights.items()) == 0
-    table = sp.hstack([sp.csr_array(matrix_of(part)) for part in stored.rows if part is not None], "csr")
+    table = sp.hstack([part.to_csr() for part in stored.rows], "csr")
     left: dict[int, Fraction] = {}
     for j, w in weights.items():
         for place in range(table.indptr[j], table.indptr[j + 1]):

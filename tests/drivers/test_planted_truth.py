@@ -17,7 +17,6 @@ from auditing import audited
 
 import sdpfeas as sf
 from sdpfeas.auditor.audit import Finding
-from sdpfeas.problem.rows.matrix_view import matrix_of
 
 PROBLEMS = int(os.environ.get("SDPFEAS_TRUTHS", "1000"))
 START = int(os.environ.get("SDPFEAS_TRUTHS_START", "10000"))
@@ -33,7 +32,7 @@ def disguised(problem: sf.FeasibilityProblem, rng: np.random.Generator) -> sf.Fe
     for block, part in zip(problem.sets, problem.rows, strict=True):
         flat = np.zeros((m + 1, int(np.prod(block.shape))))
         if part is not None:
-            flat[:m] = matrix_of(part).toarray() * factors[:, None]
+            flat[:m] = part.to_csr().toarray() * factors[:, None]
         rows.append(flat.reshape(m + 1, *block.shape))
     last = np.zeros((m + 1, 1))
     last[m] = 1.0

@@ -7,7 +7,6 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.problem.objective import ConicProgram
-from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.verifier.multiprecision import Precise, fits_balls
 from sdpfeas.verifier.rigorous import prove_point
 
@@ -187,7 +186,7 @@ def test_steps_and_values_are_those_of_the_outer_point() -> None:
         # The rounded program has orthonormal rows that hold at S as the others do at the point.
         program = precise.program
         flat = np.hstack(
-            [part.reshape(2, -1) for part in (matrix_of(r).toarray() for r in program.problem.rows)]
+            [part.reshape(2, -1) for part in (r.to_csr().toarray() for r in program.problem.rows)]
         )
         np.testing.assert_allclose(flat @ flat.T, np.eye(2), atol=1e-5)
         seen = program.problem.apply(inner) - program.problem.lower

@@ -30,7 +30,6 @@ from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.row_scaling import power_of_two
-from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import BlockSet, SecondOrder
 
 # ------------------------------------------------------------
@@ -119,7 +118,7 @@ class PosedProblem:
         tau = np.zeros(problem.m)
         for b in self._columns:
             rows, block = problem.rows[b], problem.sets[b]
-            part = matrix_of(rows)
+            part = rows.to_csr()
             parts.append(
                 self._units[b] * (part @ svec_map(block.n, self._triangle) if block.matrix else part)
             )

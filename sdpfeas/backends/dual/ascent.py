@@ -18,7 +18,7 @@ from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, largest_bound
 from sdpfeas.problem.rows import Dense, Rows, Sparse
-from sdpfeas.problem.rows.matrix_view import dense_columns, vector_columns
+from sdpfeas.problem.rows.base import dense_array
 from sdpfeas.problem.sets import BlockSet
 
 #: Iterations between two calls of the callback.
@@ -222,7 +222,7 @@ def uniform_multipliers(function: DualFunction) -> FloatArray:
     """Multipliers of about the same weight for every row that leave small vector blocks alone."""
     problem, even = function.problem, np.ones(function.size)
     columns = [
-        function.factor[:, None] * dense_columns(vector_columns(rows))[function.row]
+        function.factor[:, None] * dense_array(rows.columns())[function.row]
         for rows in problem.rows
         if not rows.empty and not rows.matrix and rows.n <= MOST_COLUMNS
     ]
@@ -337,7 +337,7 @@ def _slopes(block: BlockSet, projected: FloatArray) -> FloatArray:
 
 
 def _vector_gram(rows: Rows, slopes: FloatArray, index: np.ndarray) -> FloatArray:
-    table = dense_columns(vector_columns(rows))[np.ix_(index, np.flatnonzero(slopes))]
+    table = dense_array(rows.columns())[np.ix_(index, np.flatnonzero(slopes))]
     return np.asarray(table @ table.T)
 
 

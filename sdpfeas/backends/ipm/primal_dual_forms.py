@@ -22,7 +22,6 @@ from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Rows
-from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import BlockSet
 
 
@@ -64,7 +63,7 @@ class PrimalForm(ProblemForm):
         self._factors = power_of_two(np.append(problem.norms, np.ones(ranged.size)))
         cones, self._cone_blocks, free, self._free_blocks = [], [], [], []
         for b, block, rows in problem.blocks():
-            own = _scale_rows(self._factors, _pad_rows(matrix_of(rows), 0, total))
+            own = _scale_rows(self._factors, _pad_rows(rows.to_csr(), 0, total))
             if block.free:
                 self._free_blocks.append(b)
                 free.append(own)
@@ -201,7 +200,7 @@ class DualForm(ProblemForm):
         """Values of a linear map into a set at the unit vectors of y, one per row."""
         parts = []
         for rows, triangle, own in zip(coefficients, self._triangles, self.problem.sets, strict=True):
-            found = matrix_of(rows)
+            found = rows.to_csr()
             parts.append(triangle @ found if own.matrix else found)
         return sp.csr_array(parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr"))
 
@@ -211,7 +210,7 @@ class DualForm(ProblemForm):
             return sp.csr_array((self._total, 0))
         parts = []
         for rows, triangle, own in zip(self.problem.rows, self._triangles, self.problem.sets, strict=True):
-            found = sp.csr_array(matrix_of(rows).T)
+            found = sp.csr_array(rows.to_csr().T)
             parts.append(triangle @ found if own.matrix else found)
         return sp.csr_array(sp.vstack(parts, format="csr"))
 

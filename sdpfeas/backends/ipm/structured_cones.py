@@ -21,7 +21,6 @@ import scipy.sparse as sp
 from sdpfeas.backends.ipm.transformed_rows import transform_rows, weighted_gram
 from sdpfeas.numerics.linalg import FloatArray, cholesky, eigh, outer_eigenvalues, spectral_matrix, symmetrize
 from sdpfeas.problem.rows import Rows
-from sdpfeas.problem.rows.matrix_view import vector_columns
 from sdpfeas.problem.sets import BlockSet
 
 #: From this side on, step lengths come from Lanczos' method instead of all eigenvalues.
@@ -478,7 +477,7 @@ class NonnegBlock(Block):
         self.dx, self.du = np.zeros(n), np.zeros(n)
         self._target = np.zeros(n)
         self._proposed = self.x, self.u
-        self._columns: Any = None if rows is None else _dense_if_filled(vector_columns(rows))
+        self._columns: Any = None if rows is None else _dense_if_filled(rows.columns())
 
     @property
     def degree(self) -> int:

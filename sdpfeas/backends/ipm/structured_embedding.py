@@ -24,7 +24,6 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Rows, Sparse, Stacked
-from sdpfeas.problem.rows.matrix_view import vector_columns
 from sdpfeas.problem.sets import BlockSet
 
 #: A warm start has the duality gap of its point and multipliers times this factor, but at least this share of
@@ -151,7 +150,7 @@ class StructuredEmbedding:
             self._free_slices[b] = slice(start, start + n)
             start += n
             part = np.zeros((self.m, n))
-            dense = vector_columns(rows)
+            dense = rows.columns()
             dense = dense.toarray() if sp.issparse(dense) else np.asarray(dense)
             part[: problem.m] = dense * self._factors[:, None]
             columns.append(part)

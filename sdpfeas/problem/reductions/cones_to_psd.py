@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.rows import Sparse, as_sparse
+from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.sets import PSD, BlockSet
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def cast_shadows(problem: FeasibilityProblem, taken: Collection[type[BlockSet]])
         )
         sets[b] = PSD(side)
         if not old.empty:
-            rows[b] = Sparse(sp.csr_array(as_sparse(old) @ maps[b].T), side)
+            rows[b] = Sparse(sp.csr_array(old.to_csr() @ maps[b].T), side)
     if not maps:
         return Shadows(problem, problem, {})
     made = type(problem)(sets, rows, problem.lower, problem.upper, problem.row_names, problem.block_names)

@@ -12,7 +12,6 @@ from sdpfeas.errors import ClaimError, ProblemError
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray, Triangle, svec_map
 from sdpfeas.problem.reductions.cones_to_psd import Shadows, cast_shadows
-from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder, SpectralBox
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> Con
     plain = shadows.problem
     columns = [_columns(block, triangle) for block in plain.sets]
     width = sum(block.dimension for block in plain.sets)
-    flat = [matrix_of(rows) @ own for rows, own in zip(plain.rows, columns, strict=True)]
+    flat = [rows.to_csr() @ own for rows, own in zip(plain.rows, columns, strict=True)]
     rows = sp.csr_array(sp.hstack(flat, format="csr"))
     equal = plain.equality_rows
     high = plain.upper_rows
@@ -148,7 +147,7 @@ def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> Con
     for lmi in plain.lmis:
         own = _columns(lmi.set, triangle)
         parts = [
-            (matrix_of(coefficients) @ own).T @ inner
+            (coefficients.to_csr() @ own).T @ inner
             for coefficients, inner in zip(lmi.coefficients, columns, strict=True)
         ]
         value, eye = sp.csr_array(sp.hstack(parts, format="csr")), own.T @ np.ravel(lmi.set.identity())

@@ -24,7 +24,6 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.lmi_to_slack import lmi_entries, lmi_rows, stacked_rows, times_stored
 from sdpfeas.problem.rows import Dense, Sparse
-from sdpfeas.problem.rows.matrix_view import matrix_of
 
 #: Rows are compared in fractions if ratios of their values at two points differ by less, relatively.
 ALIKE = 1e-9
@@ -290,7 +289,7 @@ def _opposite(lmis: tuple[LMI, ...]) -> Iterator[tuple[int, int, float]]:
     waiting: dict[Any, list[int]] = {}
     for j, lmi in candidates if len(candidates) > 1 else ():
         parts = [sp.csr_array(lmi.constant.reshape(1, -1))]
-        parts += [sp.csr_array(matrix_of(part)) for part in lmi.coefficients if not part.empty]
+        parts += [part.to_csr() for part in lmi.coefficients if not part.empty]
         whole = sp.csr_array(sp.vstack(parts, format="csr"))
         whole.sum_duplicates()
         whole.eliminate_zeros()

@@ -21,7 +21,6 @@ from sdpfeas.numerics.integer_matrices import need_integers
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import stored_rows
-from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import BlockSet
 
 #: Integers up to this size are handled in words of the machine.
@@ -68,7 +67,7 @@ class IntegralRows:
         for rows in problem.rows:
             if not isinstance(rows, (Dense, Sparse)):
                 return False
-            blocks.append(sp.csr_array(matrix_of(rows), copy=True))
+            blocks.append(sp.csr_array(rows.to_csr(), copy=True))
         ends = [np.where(np.isfinite(end), end, 0.0) for end in (problem.lower, problem.upper)]
         for numbers in (*(block.data for block in blocks), *ends):
             if np.any(np.abs(numbers) > WORD) or np.any(numbers != np.rint(numbers)):

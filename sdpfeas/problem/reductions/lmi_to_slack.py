@@ -19,7 +19,6 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.box_to_psd import distinct
 from sdpfeas.problem.rows import NoRows, Rows, Sparse, Stacked
-from sdpfeas.problem.rows.matrix_view import matrix_of
 from sdpfeas.problem.sets import BlockSet
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def lmi_rows(lmi: LMI, b: int, block: BlockSet) -> Any:
     """Rows on a block that give the entries of ``B(X)``."""
     rows = lmi.coefficients[b]
     place = np.ravel_multi_index(lmi_entries(lmi.set), lmi.set.shape)
-    return sp.csr_array(matrix_of(rows).T)[place]
+    return sp.csr_array(rows.to_csr().T)[place]
 
 
 def _own(block: BlockSet, start: int, total: int) -> Rows:
@@ -154,5 +153,5 @@ def stacked_rows(old: Rows, block: BlockSet, parts: list[Any]) -> Rows:
     if old.empty and new.nnz == 0:
         return NoRows(old.m + new.shape[0], block.n, block.matrix)
     if isinstance(old, Sparse) or old.m == 0:
-        return Sparse(sp.vstack([matrix_of(old), new]), block.n, block.matrix)
+        return Sparse(sp.vstack([old.to_csr(), new]), block.n, block.matrix)
     return Stacked([old, Sparse(new, block.n, block.matrix)])

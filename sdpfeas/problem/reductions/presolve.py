@@ -11,7 +11,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.rows import Dense, Sparse, as_sparse
+from sdpfeas.problem.rows import Dense, Sparse
 from sdpfeas.problem.sets import BlockSet, Free, Nonneg
 
 
@@ -163,7 +163,7 @@ def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
             and not rows.empty
             and not problem.lmis
         ):
-            first, second = _pairs(as_sparse(rows).tocsc(), objective[b])
+            first, second = _pairs(rows.to_csr().tocsc(), objective[b])
             if first.size:
                 pairs[b] = first, second
                 kept[b] = np.setdiff1d(np.arange(block.n), np.concatenate([first, second]))
@@ -187,7 +187,7 @@ def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
 
 
 def _columns(problem: FeasibilityProblem, b: int, chosen: np.ndarray) -> Sparse:
-    whole = as_sparse(problem.rows[b])
+    whole = problem.rows[b].to_csr()
     return Sparse(whole[:, chosen].tocsr(), chosen.size, False)
 
 

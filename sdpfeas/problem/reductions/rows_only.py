@@ -19,8 +19,7 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.cones_to_psd import Shadows, cast_shadows
 from sdpfeas.problem.reductions.lmi_to_slack import Slack, with_slacks
-from sdpfeas.problem.rows import Rows, Sparse, as_sparse
-from sdpfeas.problem.rows.matrix_view import matrix_of
+from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
 
 __all__ = ["RowsOnly", "has_faces", "rows_only", "slack_rows"]
@@ -133,7 +132,7 @@ def has_faces(problem: FeasibilityProblem, reading: Reading = Reading.STORED) ->
 
 def _exact_halves(rows: Rows) -> bool:
     """Whether half the sums and differences of mirrored entries are doubles."""
-    array = matrix_of(rows).toarray()
+    array = rows.to_csr().toarray()
     side = math.isqrt(array.shape[-1])
     own = array.reshape(-1, side, side) / 2
     if not np.array_equal(2.0 * own, array.reshape(own.shape)):
@@ -147,7 +146,7 @@ def _exact_halves(rows: Rows) -> bool:
 
 
 def _sparse(rows: Rows) -> Rows:
-    return rows if isinstance(rows, Sparse) else Sparse(as_sparse(rows), rows.n, rows.matrix)
+    return rows if isinstance(rows, Sparse) else Sparse(rows.to_csr(), rows.n, rows.matrix)
 
 
 def rows_only(problem: FeasibilityProblem) -> RowsOnly:

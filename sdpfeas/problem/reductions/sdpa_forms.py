@@ -19,7 +19,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI, require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.rows import Rows, Sparse, Stacked, as_sparse
+from sdpfeas.problem.rows import Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
 
 #: Bytes that count for a row or an entry of a file, for a row of a block it touches, and for a block: what
@@ -155,7 +155,7 @@ class SdpaData:
 
 def _upper(rows: Rows, block: BlockSet) -> Entries:
     """Entries of the rows on or above the diagonal."""
-    coo = as_sparse(rows).tocoo()
+    coo = rows.to_csr().tocoo()
     which, place = coo.coords
     i, j = np.divmod(place, block.n) if block.matrix else (place, place)
     keep = i <= j
@@ -276,7 +276,7 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
         part = None if old.empty or m == 0 else old.select(index)
         sets.append(Nonneg(2 * block.n) if block.free else block)
         if part is not None and block.free:
-            columns = as_sparse(part)
+            columns = part.to_csr()
             part = Sparse(sp.hstack([columns, -columns]), 2 * block.n, matrix=False)
         rows.append(None if part is None else _padded(part, extra))
     open_rows = np.flatnonzero(~((low & high) & (lower == upper)))
@@ -378,7 +378,7 @@ def lmi_form(problem: FeasibilityProblem) -> LmiForm:
         raise ProblemError(f"row {problem.row_name(i)} is an inequality; an LMI has equality rows only")
     slack = [b for b in range(len(problem.sets)) if b not in free]
     block, row, column, coefficient = _slack_entries(problem, slack)
-    columns = sp.hstack([as_sparse(problem.rows[b]) for b in free], format="coo")
+    columns = sp.hstack([problem.rows[b].to_csr() for b in free], format="coo")
     entry, k = columns.coords
     constant = -problem.lower / coefficient
     kept = np.flatnonzero(constant)

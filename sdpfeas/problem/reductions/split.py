@@ -21,7 +21,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.rows import Dense, NoRows, Rows, Sparse, as_sparse
+from sdpfeas.problem.rows import Dense, NoRows, Rows, Sparse
 from sdpfeas.problem.rows.base import stored_rows
 from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 
@@ -275,7 +275,7 @@ def _used(problem: FeasibilityProblem, rows: Sequence[Rows], m: int, units: list
         if part.empty or not m:
             continue
         if isinstance(part, (Dense, Sparse)):
-            stored = as_sparse(part).tocoo()
+            stored = part.to_csr().tocoo()
             hit = stored.data != 0.0
             lines.append(stored.row[hit])
             columns.append(own[stored.col[hit]])
@@ -333,5 +333,5 @@ def _rows_of_part(
         return None
     if inside is None:
         return rows.select(index)
-    stored = as_sparse(rows)[index][:, inside]
+    stored = rows.to_csr()[index][:, inside]
     return Sparse(sp.csr_array(stored), inside.size, False)

@@ -17,7 +17,7 @@ from scipy.sparse.linalg import lsqr
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.rows import Dense, Sparse, as_sparse
+from sdpfeas.problem.rows import Dense, Sparse
 from sdpfeas.problem.rows.base import stored_rows
 
 #: Units that differ by fewer bits than this stay as they are, and so do problems of more entries.
@@ -59,7 +59,7 @@ def equilibrate(problem: FeasibilityProblem) -> Equilibrated:
     entries = sum(rows.entries for rows in problem.rows)
     if problem.lmis or not problem.m or not kinds or entries > MOST_ENTRIES:
         return same
-    stored = [as_sparse(rows) for rows in problem.rows]
+    stored = [rows.to_csr() for rows in problem.rows]
     exponents = _exponents(problem, stored)
     if exponents is None:
         return same

@@ -19,7 +19,7 @@ every rounding error, for the verifier.
 
 from sdpfeas.problem.rows.base import Rows
 from sdpfeas.problem.rows.compose import Combined, Stacked
-from sdpfeas.problem.rows.convert import as_rows, as_sparse, rows_from_state
+from sdpfeas.problem.rows.convert import as_rows, rows_from_state
 from sdpfeas.problem.rows.dense import Dense
 from sdpfeas.problem.rows.low_rank import LowRank
 from sdpfeas.problem.rows.pairwise import PairwiseDifference
@@ -35,6 +35,5 @@ __all__ = [
     "Sparse",
     "Stacked",
     "as_rows",
-    "as_sparse",
     "rows_from_state",
 ]

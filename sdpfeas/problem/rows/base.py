@@ -66,6 +66,16 @@ def longest_row(matrix: Any) -> int:
     return int(np.max(np.diff(matrix.indptr), initial=0))
 
 
+def dense_array(matrix: Any) -> FloatArray:
+    """Return a sparse or dense matrix as a NumPy array."""
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)
+
+
+def outer_squares(vectors: FloatArray) -> FloatArray:
+    """``v v'`` for every row ``v``, flattened."""
+    return np.einsum("ki,kj->kij", vectors, vectors).reshape(vectors.shape[0], -1)
+
+
 class _Owner:
     """The owner of the memory of a sealed array, which hands out no writeable view of it."""
 
@@ -240,6 +250,18 @@ class Rows(ABC):
     @abstractmethod
     def adjoint(self, y: FloatArray) -> FloatArray:
         """Weighted sum ``sum_i y_i A_i``."""
+
+    @abstractmethod
+    def to_csr(self, magnitude: bool = False) -> Any:
+        """All rows as one CSR array of shape (m, entries of the block), products multiplied out.
+
+        Entries are rounded where the kind stores factors. With ``magnitude`` they are the sums of the
+        magnitudes of the terms, which cancellation does not shrink.
+        """
+
+    def columns(self, magnitude: bool = False) -> Any:
+        """``to_csr``, but a NumPy array where rows are stored in one."""
+        return self.to_csr(magnitude)
 
     def leaves(self) -> Iterator[Rows]:
         """Rows that are made of no others, down from these."""

@@ -24,6 +24,7 @@ from sdpfeas.problem.rows.base import (
     canonical_csr,
     csr_from_parts,
     csr_parts,
+    dense_array,
     frozen_csr,
     largest_by_row,
     longest_row,
@@ -94,6 +95,17 @@ class Stacked(Rows):
     def adjoint(self, y: FloatArray) -> FloatArray:
         """Weighted sum of the rows."""
         return self._total(lambda part, weights: part.adjoint(weights), y)
+
+    def to_csr(self, magnitude: bool = False) -> Any:
+        """All rows as one CSR array."""
+        return sp.csr_array(sp.vstack([part.to_csr(magnitude) for part in self.parts], format="csr"))
+
+    def columns(self, magnitude: bool = False) -> Any:
+        """All rows as one matrix; an array where a part is one."""
+        parts = [part.columns(magnitude) for part in self.parts]
+        if all(sp.issparse(part) for part in parts):
+            return sp.vstack(parts, format="csr")
+        return np.vstack([dense_array(part) for part in parts])
 
     def _total(self, product: Callable[[Rows, FloatArray], FloatArray], y: FloatArray) -> FloatArray:
         """Sum of what every part makes of its weights."""
@@ -295,6 +307,17 @@ class Combined(Rows):
     def adjoint(self, y: FloatArray) -> FloatArray:
         """Weighted sum of the rows."""
         return self.base.adjoint(np.asarray(self._csr.T @ y))
+
+    def to_csr(self, magnitude: bool = False) -> Any:
+        """All rows as one CSR array."""
+        return sp.csr_array(self._weights(magnitude) @ self.base.to_csr(magnitude))
+
+    def columns(self, magnitude: bool = False) -> Any:
+        """All rows as one matrix; an array where the base is one."""
+        return self._weights(magnitude) @ self.base.columns(magnitude)
+
+    def _weights(self, magnitude: bool) -> Any:
+        return abs(self._csr) if magnitude else self._csr
 
     def _plain_norms(self) -> FloatArray:
         sizes = np.diff(self._csr.indptr)

@@ -16,7 +16,7 @@ from sdpfeas.problem.rows.pairwise import PairwiseDifference
 from sdpfeas.problem.rows.sparse import NoRows, Sparse
 from sdpfeas.problem.sets import BlockSet
 
-__all__ = ["as_rows", "as_sparse", "rows_from_state"]
+__all__ = ["as_rows", "rows_from_state"]
 
 #: All the kinds there are.
 KINDS: dict[str, type[Rows]] = {
@@ -40,16 +40,6 @@ def as_rows(entry: Any, block: BlockSet, m: int) -> Rows:
             f"has members of shape {block.shape}"
         )
     return rows
-
-
-def as_sparse(rows: Rows) -> Any:
-    """All rows on a block as one sparse matrix, flattened; products are multiplied out, in floating point."""
-    if isinstance(rows, Sparse):
-        return rows.array
-    if isinstance(rows, Dense):
-        return sp.csr_array(rows.array.reshape(rows.m, -1))
-    units = np.eye(rows.m)
-    return sp.vstack([sp.csr_array(rows.adjoint(unit).reshape(1, -1)) for unit in units], format="csr")
 
 
 def rows_from_state(

@@ -94,6 +94,15 @@ class Dense(Rows):
         # BLAS may sum mirror entries in different orders.
         return symmetrize(total) if self.matrix else total
 
+    def to_csr(self, magnitude: bool = False) -> Any:
+        """All rows as one CSR array."""
+        csr = sp.csr_array(self._flat)
+        return abs(csr) if magnitude else csr
+
+    def columns(self, magnitude: bool = False) -> Any:
+        """All rows as one array."""
+        return np.abs(self._flat) if magnitude else self._flat
+
     def stable_apply(self, x: FloatArray) -> FloatArray:
         """``apply``: sums of single products."""
         return self.apply(x)

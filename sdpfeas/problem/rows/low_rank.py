@@ -15,7 +15,17 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
-from sdpfeas.problem.rows.base import EMPTY, Read, Rows, State, fractions, frozen, is_frozen, sealed
+from sdpfeas.problem.rows.base import (
+    EMPTY,
+    Read,
+    Rows,
+    State,
+    fractions,
+    frozen,
+    is_frozen,
+    outer_squares,
+    sealed,
+)
 from sdpfeas.problem.validation import float_array, listed, require_finite, row_index
 
 __all__ = ["LowRank"]
@@ -177,6 +187,14 @@ class LowRank(Rows):
     def apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row."""
         return self._sum_by_row(self._signs * _forms(self._factors, x))
+
+    def to_csr(self, magnitude: bool = False) -> Any:
+        """All rows as one CSR array."""
+        signs, factors = self._signs, self._factors
+        if magnitude:
+            signs, factors = np.abs(signs), np.abs(factors)
+        pick = sp.csr_array((signs, (self._owner, np.arange(signs.size))), shape=(self.m, signs.size))
+        return sp.csr_array(pick @ sp.csr_array(outer_squares(factors)))
 
     def stable_apply(self, x: FloatArray) -> FloatArray:
         """Inner products with every row: every term of it once, so nothing cancels but what the rows do."""

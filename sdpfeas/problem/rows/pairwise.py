@@ -15,7 +15,7 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.cost_estimate import Work
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.numerics.rounding import inflate, norms_upper, product_up
-from sdpfeas.problem.rows.base import Read, Rows, State, fractions, frozen, sealed
+from sdpfeas.problem.rows.base import Read, Rows, State, fractions, frozen, outer_squares, sealed
 from sdpfeas.problem.rows.compose import Combined, selection
 from sdpfeas.problem.rows.low_rank import LowRank
 from sdpfeas.problem.validation import float_array, require_finite
@@ -124,6 +124,11 @@ class PairwiseDifference(Rows):
         laplacian[i, j] = laplacian[j, i] = -y
         laplacian.flat[:: self.c + 1] = -laplacian.sum(axis=1)
         return symmetrize(self._centred.T @ laplacian @ self._centred)
+
+    def to_csr(self, magnitude: bool = False) -> Any:
+        """All rows as one CSR array."""
+        differences = self.differences()
+        return sp.csr_array(outer_squares(np.abs(differences) if magnitude else differences))
 
     def _batches(self, index: np.ndarray | None = None) -> Iterator[tuple[Any, FloatArray]]:
         """Differences of the rows, or of some of them, batch by batch with their places."""

@@ -127,6 +127,10 @@ class Sparse(Rows):
         """Weighted sum of the rows."""
         return np.asarray(self._transposed @ y).reshape(self.shape)
 
+    def to_csr(self, magnitude: bool = False) -> Any:
+        """All rows as one CSR array."""
+        return abs(self.array) if magnitude else self.array
+
     def stable_apply(self, x: FloatArray) -> FloatArray:
         """``apply``: sums of single products."""
         return self.apply(x)
