@@ -125,6 +125,16 @@ def from_cvxpy(problem: cp.Problem) -> FeasibilityProblem:
     -----
     RoundingWarning
         If the matrix of a quadratic form is not exactly the product of the factors cvxpy finds for it.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, sdpfeas as sf
+    >>> X = cp.Variable((2, 2), PSD=True)
+    >>> problem = sf.from_cvxpy(cp.Problem(cp.Minimize(0), [cp.trace(X) == 1, X[0, 1] >= 0.6]))
+    >>> problem.sets, problem.m
+    ((PSD(n=2),), 2)
+    >>> print(sf.solve(problem).verdict)
+    infeasible
     """
     return convert(problem).problem
 

@@ -1,31 +1,27 @@
-"""Problems in the Conic Benchmark Format (``.cbf``, ``.cbf.gz``).
+"""Read and write the Conic Benchmark Format (``.cbf``, ``.cbf.gz``): :func:`read_cbf`, :func:`write_cbf`.
 
-A file has scalar variables, symmetric matrix variables (``PSDVAR``), and affine maps of these that lie in
-cones. Scalar variables become one block for every line of ``VAR``: ``F`` Free, ``L+`` Nonneg, ``L-`` Nonneg
-with the signs turned, ``Q`` SecondOrder, ``QR`` SecondOrder as :mod:`sdpfeas.io.problem_files` says; those of
-``L=`` are zero and left out. Matrix variables are PSD blocks, behind them. Linear constraints (``F``, ``L+``,
-``L-``, ``L=``) become rows, in their order; ``Q`` and ``QR`` ones and ``PSDCON`` become LMIs into SecondOrder
-and PSD sets. Integer variables, other cones and several instances in one file are refused, and so are numbers
-that would be rounded.
+A file has scalar variables, symmetric matrix variables (``PSDVAR``), and affine maps of these into cones.
+Scalar variables become one block per line of ``VAR``: ``F`` Free, ``L+`` Nonneg, ``L-`` Nonneg with opposite
+signs, ``Q`` SecondOrder, ``QR`` SecondOrder (:func:`sdpfeas.io.problem_files.unrotate`); those of ``L=`` are
+zero and removed. Matrix variables follow as PSD blocks. Linear constraints (``F``, ``L+``, ``L-``, ``L=``)
+become rows, in their order; ``Q``, ``QR`` and ``PSDCON`` become LMIs into SecondOrder and PSD sets. Integer
+variables, other cones, several instances in one file, and numbers that would be rounded are refused.
 """
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError, ProblemError
-from sdpfeas.files import read_within, require_within_limit, writing
-from sdpfeas.io.problem_files import unrotated
+from sdpfeas.files import require_within_limit
+from sdpfeas.io.problem_files import read_decompressed, unrotate, write_compressed
 from sdpfeas.numerics.exact_floats import add_up
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
@@ -36,13 +32,10 @@ from sdpfeas.problem.reductions.sdpa_forms import BLOCK_ROOM, BLOCK_ROW_ROOM, EN
 from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
-#: Bytes that count for one byte of text: it is copied a few times on its way.
-TEXT_ROOM = 8
-
 #: Cones of variables and of constraints.
 LINEAR, QUADRATIC = ("F", "L+", "L-", "L="), ("Q", "QR")
 
-#: Numbers of a line of every list of coordinates, the last one a value, and which of them are indices.
+#: Number of indices per line of every list of coordinates; a value follows them.
 COORDINATES = {
     "OBJFCOORD": 3, "OBJACOORD": 1, "FCOORD": 4, "ACOORD": 2, "BCOORD": 1, "HCOORD": 4, "DCOORD": 3,
 }  # fmt: skip
@@ -54,40 +47,48 @@ Chunk = tuple[str, int]
 
 
 def read_cbf(path: str | PathLike[str]) -> FeasibilityProblem:
-    """Read a CBF file as a feasibility problem; the objective is left out.
+    """Read a CBF file as a feasibility problem, without its objective.
 
     Parameters
     ----------
     path : path
-        A ``.cbf`` file, or the same compressed by gzip (recognised by its content).
+        A ``.cbf`` file; gzip is recognised by the content.
 
     Raises
     ------
     FileFormatError
-        If the file is malformed (the message gives the line), holds what is not known here, or is too large,
-        which is found out before any memory is taken for it (see :mod:`sdpfeas.files`).
+        If the file is malformed (the message gives the line), uses unknown cones or keywords, or is larger
+        than the reading limit; that is checked before memory is allocated (see :mod:`sdpfeas.files`).
     FileNotFoundError
         If there is no such file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, sdpfeas as sf
+    >>> text = "VER\\n1\\nOBJSENSE\\nMIN\\nVAR\\n2 1\\nL+ 2\\nCON\\n1 1\\nL= 1\\nACOORD\\n1\\n0 0 1.0\\n"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "p.cbf")
+    ...     size = path.write_text(text)
+    ...     problem = sf.read_cbf(path)
+    >>> problem.sets, problem.m
+    ((Nonneg(n=2),), 1)
     """
     return read_cbf_program(path)[0]
 
 
 def read_cbf_program(path: str | PathLike[str], side: str = "primal") -> tuple[FeasibilityProblem, Objective]:
-    """As :func:`read_cbf`, with the objective. A file has but one side, so ``side`` is not looked at."""
-    require_ieee()  # numbers are read by arithmetic
-    with Path(path).open("rb") as file:
-        packed = file.peek(2)[:2] == b"\x1f\x8b"
-        try:
-            with gzip.open(file) if packed else file as stream:
-                text = read_within(stream, TEXT_ROOM)
-            return _Parser(text).parse().program()
-        except (EOFError, zlib.error, gzip.BadGzipFile, FileFormatError, ProblemError) as error:
-            raise FileFormatError(f"{path}: {error}") from None
+    """Read a CBF file with its objective. ``side`` is ignored: a file has only one side."""
+    require_ieee()  # parsing needs rounding to nearest
+    text = read_decompressed(path)
+    try:
+        return _Parser(text).parse().program()
+    except (FileFormatError, ProblemError) as error:
+        raise FileFormatError(f"{path}: {error}") from None
 
 
 @dataclass
 class _Content:
-    """What a file holds; coordinates as arrays of indices and of values."""
+    """The data of a file; coordinates as arrays of indices and of values."""
 
     sense: str = ""
     variables: list[Chunk] = field(default_factory=list)
@@ -98,7 +99,7 @@ class _Content:
     coordinates: dict[str, tuple[np.ndarray, FloatArray]] = field(default_factory=dict)
 
     def table(self, name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, FloatArray]:
-        """Indices and values of a list, every place once."""
+        """Return indices and values of a list of coordinates, after a check of the indices."""
         width = COORDINATES[name]
         index, value = self.coordinates.get(name, (np.zeros((0, width), dtype=np.int64), np.zeros(0)))
         for k, most in enumerate(shape):
@@ -107,7 +108,7 @@ class _Content:
         return index, value
 
     def symmetric(self, name: str, sides: list[int], outer: tuple[int, ...]) -> Iterator[Any]:
-        """For every matrix the entries in it: what goes before their place, their place, and the values."""
+        """Yield the entries of every matrix: leading index, position in the flat matrix, and value."""
         which = len(outer) if name == "FCOORD" else 0
         shape = list(outer)
         shape.insert(which, len(sides))
@@ -122,14 +123,14 @@ class _Content:
         for k, n in enumerate(sides):
             own = np.flatnonzero(index[:, which] == k)
             place = first[own] * n * n + low[own] * n + high[own]
-            kept, total = _once(place, value[own], name)
+            kept, total = _add_up(place, value[own], name)
             own = own[kept]
             off = low[own] != high[own]
             both = np.concatenate([low[own] * n + high[own], (high[own] * n + low[own])[off]])
             yield np.concatenate([first[own], first[own][off]]), both, np.concatenate([total, total[off]])
 
     def program(self) -> tuple[FeasibilityProblem, Objective]:
-        """The problem and its objective."""
+        """Return the problem and its objective."""
         count, lines = sum(n for _, n in self.variables), sum(n for _, n in self.constraints)
         entries = count + sum(n * n for n in self.matrices)
         require_within_limit(entries, "numbers in a point", each=8)
@@ -166,11 +167,11 @@ class _Content:
     def _blocks(
         self, scalar: Any, goal: Any, lines: int
     ) -> tuple[list[BlockSet], list[Any], list[FloatArray]]:
-        """Sets, their columns of all constraints, and their parts of the objective."""
+        """Return the sets, their columns of all constraints, and their parts of the objective."""
         kinds: dict[str, type[BlockSet]] = {"F": Free, "L+": Nonneg, "L-": Nonneg, "Q": SecondOrder}
         sets: list[BlockSet] = [kinds.get(kind, SecondOrder)(n) for kind, n in self.variables if kind != "L="]
-        maps = list(self._turned(scalar))
-        terms = [part.toarray()[0] for part in self._turned(goal)]
+        maps = list(self._in_blocks(scalar))
+        terms = [part.toarray()[0] for part in self._in_blocks(goal)]
         sets += [PSD(n) for n in self.matrices]
         for n, (row, place, v) in zip(
             self.matrices, self.symmetric("FCOORD", self.matrices, (lines,)), strict=True
@@ -184,18 +185,18 @@ class _Content:
             raise FileFormatError("the file has no variables")
         return sets, maps, terms
 
-    def _turned(self, columns: Any) -> Iterator[Any]:
-        """The columns of every block of scalar variables."""
+    def _in_blocks(self, columns: Any) -> Iterator[Any]:
+        """Yield the columns of every block of scalar variables, in the coordinates of its set."""
         columns, place = sp.csc_array(columns), 0
         for kind, n in self.variables:
             part = columns[:, place : place + n]
             place += n
             if kind != "L=":
-                yield unrotated(part) if kind == "QR" else -part if kind == "L-" else part
+                yield unrotate(part) if kind == "QR" else -part if kind == "L-" else part
 
     def _unfolded(self, slopes: Any) -> Iterator[Any]:
-        """The coefficients of every block of scalar variables, one line an entry."""
-        for part in self._turned(slopes.T):
+        """Yield the coefficients of every block of scalar variables, one line per entry."""
+        for part in self._in_blocks(slopes.T):
             yield sp.csr_array(part.T) if part.nnz else None
 
     def _assembled(
@@ -215,8 +216,8 @@ class _Content:
             if kind == "QR":
                 # For a map, t = u/2 + v and w = v - u/2.
                 order = [1, 0, *range(2, n)] if n > 1 else [0]
-                parts = [unrotated(part[:, order]) for part in parts]
-                middle = unrotated(sp.csr_array(middle[:, order])).toarray()
+                parts = [unrotate(part[:, order]) for part in parts]
+                middle = unrotate(sp.csr_array(middle[:, order])).toarray()
             slopes = [sp.csr_array(part) if part.nnz else None for part in parts]
             cones.append(LMI(SecondOrder(n), middle[0], slopes))
         index = np.concatenate([np.zeros(0, dtype=np.int64), *kept])
@@ -228,8 +229,8 @@ class _Content:
         return FeasibilityProblem(sets, rows, low, high, lmis=[*cones, *lmis])
 
 
-def _once(place: np.ndarray, value: FloatArray, name: str) -> tuple[np.ndarray, FloatArray]:
-    """Every place once: which entry stands for it, and the sum of those that share it."""
+def _add_up(place: np.ndarray, value: FloatArray, name: str) -> tuple[np.ndarray, FloatArray]:
+    """Add up entries at the same position; return the index of one entry per position, and the sums."""
     kept, total, rounded = add_up(place, value)
     if rounded.size:
         raise FileFormatError(f"{name}: an entry is given more than once, and the sum would be rounded")
@@ -237,13 +238,13 @@ def _once(place: np.ndarray, value: FloatArray, name: str) -> tuple[np.ndarray, 
 
 
 def _matrix(row: np.ndarray, column: np.ndarray, value: FloatArray, shape: tuple[int, int], name: str) -> Any:
-    """A sparse array, every place once."""
-    kept, total = _once(row * max(shape[1], 1) + column, value, name)
+    """Build a sparse array, with entries at the same position added up."""
+    kept, total = _add_up(row * max(shape[1], 1) + column, value, name)
     return sp.csr_array((total, (row[kept], column[kept])), shape=shape)
 
 
 class _Parser:
-    """Reads a file keyword by keyword."""
+    """Parses a file keyword by keyword."""
 
     def __init__(self, text: bytes) -> None:
         require_within_limit(text.count(b"\n"), "lines", each=ENTRY_ROOM)
@@ -252,11 +253,11 @@ class _Parser:
         self.content = _Content()
 
     def fail(self, message: str) -> NoReturn:
-        """Raise, with the line."""
+        """Raise an error with the line."""
         raise FileFormatError(f"line {self.place}: {message}")
 
     def words(self) -> list[bytes]:
-        """The words of the next line that has any and is no comment; none at the end."""
+        """Return the words of the next line that is not blank or a comment; an empty list at the end."""
         while self.place < len(self.lines):
             line = self.lines[self.place].split(b"#", 1)[0].split()
             self.place += 1
@@ -265,7 +266,7 @@ class _Parser:
         return []
 
     def parse(self) -> _Content:
-        """Return what the file holds."""
+        """Parse the file."""
         seen: set[str] = set()
         while words := self.words():
             name = words[0].decode("latin-1")
@@ -274,11 +275,11 @@ class _Parser:
             seen.add(name)
             self.section(name)
         if not {"VER", "OBJSENSE"} <= seen:
-            self.fail("a CBF file says VER and OBJSENSE")
+            self.fail("a CBF file needs VER and OBJSENSE")
         return self.content
 
     def section(self, name: str) -> None:
-        """Read what belongs to a keyword."""
+        """Parse the section of a keyword."""
         content = self.content
         if name == "VER":
             if self.count() not in (1, 2, 3, 4):
@@ -303,23 +304,23 @@ class _Parser:
         elif name in COORDINATES:
             content.coordinates[name] = self.coordinates(COORDINATES[name])
         else:
-            self.fail(f"{name[:40]!r} is not known here")
+            self.fail(f"{name[:40]!r} is not a known keyword")
 
     def count(self, words: list[bytes] | None = None) -> int:
-        """One number that is a count."""
+        """Parse a non-negative integer."""
         words = self.words() if words is None else words
         if len(words) != 1 or _INTEGER.fullmatch(words[0]) is None:
-            self.fail("expected a number of things")
+            self.fail("expected a non-negative integer")
         return int(words[0])
 
     def number(self, words: list[bytes]) -> float:
-        """One finite number."""
+        """Parse a finite number."""
         if len(words) != 1 or _NUMBER.fullmatch(words[0]) is None or not np.isfinite(float(words[0])):
             self.fail("expected a finite number")
         return float(words[0])
 
     def chunks(self, name: str) -> list[Chunk]:
-        """Cones and their lengths."""
+        """Parse cones and their lengths."""
         words = self.words()
         if len(words) != 2:
             self.fail(f"{name} begins with two numbers")
@@ -339,7 +340,7 @@ class _Parser:
         return out
 
     def sides(self) -> list[int]:
-        """Sides of matrices."""
+        """Parse the sides of matrices."""
         lines = self.count()
         require_within_limit(lines, "blocks", each=BLOCK_ROOM)
         out = [self.count() for _ in range(lines)]
@@ -348,7 +349,7 @@ class _Parser:
         return out
 
     def coordinates(self, width: int) -> tuple[np.ndarray, FloatArray]:
-        """A list of indices and values."""
+        """Parse a list of indices and values."""
         count = self.count()
         if count > len(self.lines):
             self.fail(f"{count} entries, but the file has only {len(self.lines)} lines")
@@ -363,10 +364,6 @@ class _Parser:
         return index, value
 
 
-# ------------------------------------------------------------
-# Problems written to the Conic Benchmark Format; :mod:`sdpfeas.io.cbf` reads it.
-
-
 def write_cbf(
     problem: FeasibilityProblem, path: str | PathLike[str], objective: Objective | None = None
 ) -> None:
@@ -375,21 +372,30 @@ def write_cbf(
     Parameters
     ----------
     problem : FeasibilityProblem
-        Free, Nonneg, SecondOrder and PSD blocks, and no LMIs (``problem.slack_form`` takes them out). Vector
-        blocks come first; a row with two bounds that differ becomes two, one after the other. Names are not
-        kept. Rows stored as products are multiplied out, in floating point.
+        Free, Nonneg, SecondOrder and PSD blocks, and no LMIs (``problem.slack_form`` replaces them). Vector
+        blocks are written first; a row with two different bounds becomes two rows. Names are not kept. Rows
+        stored as products are multiplied out, in floating point.
     path : path
         Compressed by gzip if it ends in ``.gz``.
     objective : Objective, optional
-        What is maximised or minimised.
+        The objective; zero if left out.
 
     Raises
     ------
     ProblemError
-        If the problem does not have that form; the message says where.
+        If the problem does not have that form; the message names the block.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, sdpfeas as sf
+    >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sf.write_cbf(problem, f"{folder}/p.cbf.gz")
+    ...     print(sf.solve(sf.read_cbf(f"{folder}/p.cbf.gz")).verdict)
+    feasible
     """
     if problem.lmis:
-        raise ProblemError("LMIs are not written to CBF files; problem.slack_form takes them out")
+        raise ProblemError("LMIs are not written to CBF files; problem.slack_form replaces them")
     cones: dict[type[BlockSet], str] = {Free: "F", Nonneg: "L+", SecondOrder: "Q"}
     for b, block in enumerate(problem.sets):
         if type(block) not in (*cones, PSD):
@@ -425,14 +431,11 @@ def write_cbf(
         order = np.lexsort(whole.coords[::-1])
         out += _section("ACOORD", [np.column_stack([*whole.coords, whole.data])[order]])
     out += _section("BCOORD", [np.column_stack([np.flatnonzero(bounds), -bounds[bounds != 0.0]])])
-    text = "\n".join(out).encode()
-    with writing(path):
-        # No time stamp: the same problem gives the same file.
-        Path(path).write_bytes(gzip.compress(text, mtime=0) if str(path).endswith(".gz") else text)
+    write_compressed(path, "\n".join(out).encode())
 
 
 def _lines(problem: FeasibilityProblem) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-    """The constraints of the file: which row each comes from, its cone, and its bound."""
+    """Return the constraints of the file: source row, cone and bound of each."""
     source, kinds, bounds = [], [], []
     for i, (low, high) in enumerate(zip(problem.lower.tolist(), problem.upper.tolist(), strict=True)):
         sides = [("L=", low)] if low == high else [("L+", low), ("L-", high)]
@@ -445,7 +448,7 @@ def _lines(problem: FeasibilityProblem) -> tuple[np.ndarray, np.ndarray, FloatAr
 
 
 def _lower(rows: Any, j: int, n: int) -> np.ndarray:
-    """Entries on and below the diagonal: row, matrix, their place, their value."""
+    """Return the entries on and below the diagonal: row, matrix, position and value."""
     coo = sp.coo_array(rows)
     which, place = coo.coords
     i, k = np.divmod(place, n)
@@ -455,7 +458,7 @@ def _lower(rows: Any, j: int, n: int) -> np.ndarray:
 
 
 def _section(name: str, tables: list[np.ndarray]) -> list[str]:
-    """The lines of a list of coordinates; none where it is empty."""
+    """Return the lines of a list of coordinates; none if it is empty."""
     lines = [
         " ".join([*(str(int(v)) for v in row[:-1]), repr(row[-1])])
         for table in tables

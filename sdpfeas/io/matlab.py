@@ -1,13 +1,12 @@
-"""Variables in MATLAB files (``.mat``, versions 5 to 7), read without believing what they say of themselves.
+"""Read and write MATLAB files (``.mat``, versions 5 to 7) from untrusted sources: :func:`read_matlab`.
 
-Every size a file names is held against the bytes that are there before memory is taken for it, and what
-unpacks is counted against the reading limit (:mod:`sdpfeas.files`). Arrays of numbers, sparse ones too, cells
-and single structures are read; the rest (functions, objects) is left out.
+Every size in a file is checked against the bytes that follow before memory is allocated, and decompressed
+bytes count against the reading limit (:mod:`sdpfeas.files`). Dense and sparse arrays of numbers, cells and
+single structures are read; functions and objects are skipped.
 """
 
 from __future__ import annotations
 
-import gzip
 import io
 import math
 import struct
@@ -15,38 +14,35 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError
-from sdpfeas.files import CHUNK, read_limit, read_within, require_within_limit, writing
+from sdpfeas.files import CHUNK, read_limit, require_within_limit
+from sdpfeas.io.problem_files import BYTES_PER_BYTE, read_decompressed, write_compressed
 
 __all__ = ["read_matlab", "write_matlab"]
 
-#: Bytes that count for one byte of a file: one may stand for a number.
-ROOM = 8
+#: Bytes of the header, of the text in it, and of a tag.
+HEADER_BYTES, TEXT_BYTES, TAG_BYTES = 128, 116, 8
 
-#: Bytes before the variables, those of them that are text, and those of a tag.
-HEAD, TEXT, TAG = 128, 116, 8
+#: Bytes counted against the reading limit per field of a structure or cell.
+FIELD_BYTES = 2**10
 
-#: Bytes that count for a field of a structure or a cell.
-FIELD_ROOM = 2**10
-
-#: What HDF5 files, which MATLAB calls version 7.3, begin with somewhere.
+#: Signature of HDF5, which MATLAB calls version 7.3.
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
-#: Types of data elements: numbers by NumPy's name, and two that hold others.
+#: Types of data elements: numbers by NumPy's name, and two that contain other elements.
 NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 MATRIX, COMPRESSED = 14, 15
 
 #: Classes of arrays.
 CELL, STRUCT, CHAR, SPARSE, NUMERIC = 1, 2, 4, 5, range(6, 16)
 
-#: Cells and structures may hold others so many levels deep.
-DEEPEST = 4
+#: Most levels of nested cells and structures.
+MAX_DEPTH = 4
 
 
 class _Element(NamedTuple):
@@ -57,58 +53,44 @@ class _Element(NamedTuple):
 
 
 def read_matlab(path: str | PathLike[str], wanted: Collection[str] | None = None) -> dict[str, Any]:
-    """Variables of a file by name: arrays, sparse arrays, mappings (structures), object arrays (cells).
+    """Read the variables of a file: arrays, sparse arrays, mappings (structures), object arrays (cells).
 
-    ``path``: the file; it may be compressed by gzip, whatever its name. ``wanted``: variables to read; all
-    of them if None.
-
-    Raises ``FileFormatError``: if it is no such file, is damaged, or counts for more than the reading
-    limit.
+    ``wanted`` names the variables to read; None reads all. gzip is recognised by the content. Raises
+    ``FileFormatError`` for a malformed file, or one beyond the reading limit.
     """
+    content = read_decompressed(path)
     try:
-        return dict(_variables(_content(path), wanted))
-    except (FileFormatError, ValueError, struct.error, zlib.error, EOFError, gzip.BadGzipFile) as error:
+        return dict(_variables(content, wanted))
+    except (FileFormatError, ValueError, struct.error, zlib.error) as error:
         raise FileFormatError(f"{path}: {error}") from None
 
 
 def write_matlab(path: str | PathLike[str], variables: Mapping[str, Any]) -> None:
-    """Write variables to a file; the same ones give the same file.
+    """Write arrays, sparse arrays or mappings of arrays; the same variables give the same file.
 
-    ``path``: the file; compressed by gzip if it ends in ``.gz``. ``variables``: arrays, sparse arrays, or
-    mappings of arrays.
+    The file is compressed by gzip if its name ends in ``.gz``.
     """
     from scipy.io import savemat
 
     stream = io.BytesIO()
     savemat(stream, dict(variables), do_compression=not str(path).endswith(".gz"), oned_as="column")
     content = stream.getvalue()
-    # No time stamp: SciPy puts one into the text at the beginning.
-    content = b"MATLAB 5.0 MAT-file, written by sdpfeas".ljust(TEXT) + content[TEXT:]
-    if str(path).endswith(".gz"):
-        content = gzip.compress(content, mtime=0)
-    with writing(path):
-        Path(path).write_bytes(content)
-
-
-def _content(path: str | PathLike[str]) -> bytes:
-    """The bytes of a file, unpacked if gzip packed them."""
-    with Path(path).open("rb") as file:
-        packed = file.peek(2)[:2] == b"\x1f\x8b"
-        with gzip.open(file) if packed else file as stream:
-            return read_within(stream, ROOM)
+    # SciPy writes a time stamp into the text of the header.
+    content = b"MATLAB 5.0 MAT-file, written by sdpfeas".ljust(TEXT_BYTES) + content[TEXT_BYTES:]
+    write_compressed(path, content)
 
 
 def _variables(content: bytes, wanted: Collection[str] | None) -> Iterator[tuple[str, Any]]:
     if HDF5 in content[:2048]:
         raise FileFormatError("a MATLAB file of version 7.3; save it with -v7")
     orders = {b"IM": "<", b"MI": ">"}
-    if len(content) < HEAD or content[HEAD - 2 : HEAD] not in orders:
+    if len(content) < HEADER_BYTES or content[HEADER_BYTES - 2 : HEADER_BYTES] not in orders:
         raise FileFormatError("not a MATLAB file of version 5 to 7")
-    order = orders[content[HEAD - 2 : HEAD]]
+    order = orders[content[HEADER_BYTES - 2 : HEADER_BYTES]]
     total = len(content)
-    for element in _elements(memoryview(content)[HEAD:], order, padded=False):
+    for element in _elements(memoryview(content)[HEADER_BYTES:], order, padded=False):
         if element.kind == COMPRESSED:
-            unpacked = _unpack(element.data, total)
+            unpacked = _decompress(element.data, total)
             total += len(unpacked)
             inside = next(_elements(memoryview(unpacked), order, padded=False), None)
         else:
@@ -119,16 +101,16 @@ def _variables(content: bytes, wanted: Collection[str] | None) -> Iterator[tuple
 
 
 def _elements(data: memoryview, order: str, *, padded: bool = True) -> Iterator[_Element]:
-    """The data elements one after the other."""
+    """Yield the data elements in order."""
     place = 0
-    while len(data) - place >= TAG:
+    while len(data) - place >= TAG_BYTES:
         kind, size = struct.unpack_from(f"{order}II", data, place)
-        if kind >> 16:  # up to four bytes stand in the tag itself
-            kind, size, start, end = kind & 0xFFFF, kind >> 16, place + 4, place + TAG
+        if kind >> 16:  # a small element: up to four bytes inside the tag
+            kind, size, start, end = kind & 0xFFFF, kind >> 16, place + 4, place + TAG_BYTES
             if size > 4:
                 raise FileFormatError("damaged: a small element that is not small")
         else:
-            start = place + TAG
+            start = place + TAG_BYTES
             end = start + size + (-size % 8 if padded else 0)
         if start + size > len(data):
             raise FileFormatError("damaged: an element is longer than the file")
@@ -136,29 +118,29 @@ def _elements(data: memoryview, order: str, *, padded: bool = True) -> Iterator[
         place = end
 
 
-def _unpack(data: memoryview, taken: int) -> bytes:
-    """Unpack what zlib packed, if that is within the limit together with what is taken already."""
-    stream, parts, most = zlib.decompressobj(), [], read_limit() // ROOM
+def _decompress(data: memoryview, taken: int) -> bytes:
+    """Decompress zlib data; raise an error if it exceeds the limit together with ``taken`` bytes."""
+    stream, parts, most = zlib.decompressobj(), [], read_limit() // BYTES_PER_BYTE
     rest: bytes | memoryview = data
     while rest and not stream.eof:
         part = stream.decompress(rest, min(CHUNK, most + 1 - taken))
         parts.append(part)
         taken += len(part)
-        require_within_limit(taken, "bytes unpacked, or more", each=ROOM)
+        require_within_limit(taken, "decompressed bytes, or more", each=BYTES_PER_BYTE)
         rest = stream.unconsumed_tail
     return b"".join(parts)
 
 
 class _Array:
-    """One array of a file, read when it is asked for.
+    """One array of a file; its values are parsed on demand.
 
-    ``order``: the order of bytes, as :mod:`struct` spells it. ``depth``: how many cells and structures it
-    is in.
+    ``order`` is the byte order in the notation of :mod:`struct`, ``depth`` the number of enclosing cells and
+    structures.
     """
 
     def __init__(self, data: memoryview, order: str, depth: int = 0) -> None:
-        if depth > DEEPEST:
-            raise FileFormatError(f"cells and structures nested more than {DEEPEST} deep")
+        if depth > MAX_DEPTH:
+            raise FileFormatError(f"cells and structures nested more than {MAX_DEPTH} deep")
         self.order, self.depth = order, depth
         self.parts = _elements(data, order)
         flags = self.numbers("i4", "u4")
@@ -179,17 +161,17 @@ class _Array:
         self.name = self.text()
 
     def named(self, wanted: Collection[str] | None) -> Iterator[tuple[str, Any]]:
-        """Name and value, if it is wanted and of a kind that is read."""
+        """Yield name and value, if the array is wanted and of a known class."""
         known = self.kind in (CELL, STRUCT, CHAR, SPARSE, *NUMERIC)
         if known and (wanted is None or self.name in wanted):
             yield self.name, self.value()
 
     def element(self) -> _Element:
-        """The next data element; an empty one at the end."""
+        """Return the next data element; an empty one at the end."""
         return next(self.parts, _Element(0, memoryview(b"")))
 
     def numbers(self, *kinds: str) -> np.ndarray:
-        """The numbers of the next data element; of these types only, if there are any."""
+        """Parse the numbers of the next data element, of one of these types if any are given."""
         element = self.element()
         kind = NUMBERS.get(element.kind)
         if not element.data:
@@ -202,11 +184,11 @@ class _Array:
         return found.astype(found.dtype.newbyteorder("="), copy=False)
 
     def text(self) -> str:
-        """The text of the next data element."""
+        """Parse the text of the next data element."""
         return bytes(self.element().data).rstrip(b"\0").decode("latin-1")
 
     def value(self) -> Any:
-        """The array itself."""
+        """Parse the values of the array."""
         if self.kind == SPARSE:
             return self.sparse()
         if self.kind == STRUCT:
@@ -218,7 +200,7 @@ class _Array:
         return self.filled(self.numbers()).reshape(self.shape, order="F")
 
     def filled(self, real: np.ndarray, size: int | None = None) -> np.ndarray:
-        """Real parts, and imaginary parts if there are any, as many as there should be."""
+        """Combine real and imaginary parts, and check their number."""
         imaginary = self.numbers() if self.complex else None
         size = math.prod(self.shape) if size is None else size
         if real.size < size or (imaginary is not None and imaginary.size < size):
@@ -226,7 +208,7 @@ class _Array:
         return real[:size] if imaginary is None else real[:size] + 1j * imaginary[:size]
 
     def sparse(self) -> sp.csc_array:
-        """A sparse array whose indices are sound."""
+        """Parse a sparse array, and validate its indices."""
         if len(self.shape) != 2:
             raise FileFormatError("damaged: a sparse array has two dimensions")
         m, n = self.shape
@@ -243,20 +225,20 @@ class _Array:
         return sp.csc_array((values, indices[:count].astype(np.int64), starts.astype(np.int64)), shape=(m, n))
 
     def structure(self) -> dict[str, Any]:
-        """The fields of a structure."""
+        """Parse the fields of a structure."""
         length = self.numbers("i4", "u4")
         names = bytes(self.element().data)
         if math.prod(self.shape) != 1 or length.size != 1 or not 0 < int(length[0]) <= 2**10:
             raise FileFormatError("a structure must be a single one")
         width = int(length[0])
-        require_within_limit(len(names) // width, "fields", each=FIELD_ROOM)
+        require_within_limit(len(names) // width, "fields", each=FIELD_BYTES)
         fields = [names[k : k + width].partition(b"\0")[0] for k in range(0, len(names), width)]
         return {name.decode("latin-1"): self.inner() for name in fields}
 
     def cells(self) -> np.ndarray:
-        """An array of arrays."""
+        """Parse an array of arrays."""
         count = math.prod(self.shape)
-        require_within_limit(count, "cells", each=FIELD_ROOM)
+        require_within_limit(count, "cells", each=FIELD_BYTES)
         content = list(islice(self.parts, count))
         if len(content) != count or any(element.kind != MATRIX for element in content):
             raise FileFormatError("damaged: cells are missing")
@@ -266,7 +248,7 @@ class _Array:
         return out.reshape(self.shape, order="F")
 
     def inner(self) -> Any:
-        """The next array inside this one."""
+        """Parse the next array inside this one."""
         element = self.element()
         if element.kind != MATRIX:
             raise FileFormatError("damaged: a field without a value")

@@ -1,4 +1,4 @@
-"""The evidence of an answer in one ``.npz`` file."""
+"""Save and load results with their evidence (``.npz``): :func:`save_result`, :func:`load_result`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sdpfeas.verifier.results import Result
 
 FORMAT = Format("result", 1)
 
-#: What the header says besides the evidence, with the type each must have; None stands for itself.
+#: Fields of the header besides the evidence, with their types.
 FIELDS: dict[str, tuple[type, ...]] = {
     "verdict": (str,),
     "proof": (str, type(None)),
@@ -40,20 +40,17 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "reading": (str,),
 }
 
-#: Packages whose versions are worth knowing when an old answer is looked at again.
+#: Packages with versions in the file, to explain differences when an old result is checked again.
 PACKAGES = ("sdpfeas", "numpy", "scipy", "cvxpy", "clarabel", "scs")
 
 
 @dataclass(frozen=True)
 class SavedResult:
-    """An answer read back from a file; as little believed as any claim.
+    """A result read from a file; it proves nothing until it is verified again.
 
-    ``problem_hash``: content hash of the problem it answers. ``verdict, proof``: what was granted when it
-    was written. ``rational``: the evidence of an exact proof in fractions: object arrays of the shape of
-    that in floating point. ``chain``: the chain that the verdict rests on, or that the backend had.
-    ``iterations``: iterations of the backend's own kind. ``versions``: versions of Python and of the
-    packages that took part. ``reading``: which numbers of the problem it is about, ``"stored"`` or
-    ``"written"``.
+    ``problem_hash`` is the content hash of the problem. ``verdict`` and ``proof`` are those of the time of
+    writing. ``rational`` is the evidence of an exact proof in fractions, as object arrays of the same shapes.
+    ``chain`` is the facial reduction certificate of the verdict, or of the backend.
     """
 
     problem_hash: str
@@ -76,7 +73,7 @@ class SavedResult:
 
     @property
     def claim(self) -> Claim:
-        """The evidence as a claim, to be verified again."""
+        """The evidence as a claim, to verify it again."""
         stop = Stop(self.stop) if self.stop in set(Stop) else Stop.FINISHED
         return Claim(
             point=self.point,
@@ -89,7 +86,7 @@ class SavedResult:
 
     @classmethod
     def of(cls, result: Result) -> SavedResult:
-        """What of a result is kept: the verified evidence where there is some, else the backend's."""
+        """Extract what is saved of a result: the verified evidence, or without one the backend's."""
         return cls(
             problem_hash=result.problem.content_hash,
             verdict=result.verdict.value,
@@ -112,27 +109,24 @@ class SavedResult:
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that take part in an answer."""
+    """Return the versions of Python and of the packages that take part in a result."""
     found = {name: installed_version(name) for name in PACKAGES}
     return {"python": platform.python_version()} | {name: v for name, v in found.items() if v is not None}
 
 
 def save_result(result: Result | SavedResult, path: str | PathLike[str]) -> None:
-    """Write an answer with its evidence to ``path`` exactly as named (no suffix is added)."""
+    """Write a result with its evidence; no extension is added to ``path``."""
     with writing(path):
         Path(path).write_bytes(pack_result(result))
 
 
 def load_result(path: str | PathLike[str]) -> SavedResult:
-    """Read an answer written by :func:`save_result`.
-
-    Raises ``FileFormatError``: if the file is not such an answer, is damaged, or does not exist.
-    """
+    """Read a file of :func:`save_result`; raise ``FileFormatError`` if it is malformed or missing."""
     return load(path, unpack_result)
 
 
 def pack_result(result: Result | SavedResult) -> bytes:
-    """The bytes of a result file."""
+    """Serialise a result."""
     saved = SavedResult.of(result) if isinstance(result, Result) else result
     arrays: dict[str, np.ndarray] = {}
     if saved.point is not None:
@@ -161,13 +155,13 @@ def _rows(chain: Chain) -> int:
 
 
 def _chain(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Chain | None:
-    """The chain, if the file holds one."""
+    """Parse the facial reduction certificate, if there is one."""
     held = header.get("chain")
     if held is None:
         return None
     count, rows = held["steps"], held["rows"]
     if not all(isinstance(v, int) and v >= 0 for v in (count, rows)):
-        raise ValueError("a chain of no such size")
+        raise ValueError("a facial reduction certificate of invalid size")
     steps = tuple(_fractions_from_text(arrays[f"chain{k}"], (rows,)) for k in range(count))
     try:
         return Chain(steps, held["reading"])
@@ -176,7 +170,7 @@ def _chain(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Chain
 
 
 def _fractions_to_text(array: np.ndarray) -> np.ndarray:
-    """Fractions as ASCII text; in hexadecimal digits, of which Python reads any number."""
+    """Format fractions as ASCII text, in hexadecimal: Python limits the length of decimal numbers only."""
     words = (f"{v.numerator:x}/{v.denominator:x}" for v in array.reshape(-1))
     return np.frombuffer(" ".join(words).encode(), dtype=np.uint8)
 
@@ -192,7 +186,7 @@ def _fractions_from_text(text: np.ndarray, shape: tuple[int, ...]) -> np.ndarray
 
 
 def _rational(arrays: Mapping[str, np.ndarray], saved: SavedResult) -> Any:
-    """The evidence in fractions, if the file holds any."""
+    """Parse the evidence in fractions, if there is any."""
     if "rational0" not in arrays:
         return None
     if saved.verdict == Verdict.FEASIBLE:
@@ -205,15 +199,12 @@ def _rational(arrays: Mapping[str, np.ndarray], saved: SavedResult) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold of a number of NumPy's, or of an option that is no plain value."""
+    """Convert a NumPy number, or any other option value, for JSON."""
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def unpack_result(data: bytes) -> SavedResult:
-    """Read the bytes of a result file.
-
-    Raises ``FileFormatError``: if they are not a result, or damaged.
-    """
+    """Parse the bytes of a result file; raise ``FileFormatError`` if they are malformed."""
     with FORMAT.unpack(data) as (header, arrays):
         fields = {name: header[name] for name in FIELDS}
         for name, value in fields.items():

@@ -1,18 +1,16 @@
-"""Problems in SDPA sparse files (``.dat-s``, ``.dat-s.gz``).
+"""Read and write SDPA sparse files (``.dat-s``, ``.dat-s.gz``): :func:`read_sdpa`, :func:`write_sdpa`.
 
 A file holds numbers ``c_1, ..., c_m`` and symmetric, block-diagonal matrices ``F_0, F_1, ..., F_m``, and
-poses two problems that are dual to each other, the two *sides* of the file:
+states two problems that are dual to each other, the two *sides* of the file:
 
 ``side="primal"``
-    Find ``Y`` positive semidefinite with ``<F_i, Y> = c_i`` for all i. One PSD block for every block of the
-    file, one Nonneg block for every diagonal one, one equality row for every i. The objective, to be
-    maximised, is ``<F_0, Y>``.
+    Find ``Y`` positive semidefinite with ``<F_i, Y> = c_i`` for all i. One PSD block per block of the file,
+    one Nonneg block per diagonal one, one equality row per i. ``<F_0, Y>`` is maximised.
 ``side="lmi"``
     Find ``x`` with ``X = x_1 F_1 + ... + x_m F_m - F_0`` positive semidefinite. One Free block ``x``, and an
-    LMI into PSD for every block of the file, into Nonneg for every diagonal one. The objective, to be
-    minimised, is ``c_1 x_1 + ... + c_m x_m``.
+    LMI into PSD per block of the file, into Nonneg per diagonal one. ``c'x`` is minimised.
 
-(The SDPA manual calls the second one (P) and the first one (D).)
+The SDPA manual calls the second side (P) and the first side (D).
 
 The format: lines that begin with ``"`` or ``*`` are comments. Then come m, the number of blocks, and the
 block sizes (negative for a diagonal block), each on a line of its own, then c, then the entries ``matrix
@@ -22,25 +20,22 @@ mirror image, whichever triangle it is in. Entries given more than once are adde
 refuses them), unless the sum would be rounded. A file with both ``(i, j)`` and ``(j, i)`` is refused, as by
 CSDP: it may mean one entry or the sum of two.
 
-Numbers are read as the doubles next to them, as every solver reads them, whatever number of digits they
-have. Verdicts are about those doubles.
+Numbers are rounded to the nearest double, as by every solver. Verdicts are about those doubles.
 """
 
 from __future__ import annotations
 
-import gzip
 import re
 import warnings
-import zlib
 from itertools import islice
 from os import PathLike
-from pathlib import Path
-from typing import Literal, NoReturn, get_args
+from typing import NoReturn
 
 import numpy as np
 
-from sdpfeas.errors import FileFormatError, OptionError, ProblemError
-from sdpfeas.files import read_within, require_within_limit, writing
+from sdpfeas.errors import FileFormatError, ProblemError
+from sdpfeas.files import require_within_limit
+from sdpfeas.io.problem_files import Side, read_decompressed, require_side, write_compressed
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
@@ -56,11 +51,6 @@ from sdpfeas.problem.reductions.sdpa_forms import (
 
 __all__ = ["read_sdpa", "read_sdpa_program", "write_sdpa"]
 
-Side = Literal["primal", "lmi"]
-
-#: Bytes that count for one byte of text: it is copied a few times on its way.
-TEXT_ROOM = 8
-
 _COMMENT = (b'"', b"*")
 _SPACE = re.compile(rb"\s*")
 _WORD = re.compile(rb"\S+")
@@ -71,12 +61,12 @@ _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eEdD][+-]?[0-9]+)?(
 
 
 def read_sdpa(path: str | PathLike[str], side: Side = "primal") -> FeasibilityProblem:
-    """Read one side of an SDPA sparse file as a feasibility problem; the objective is left out.
+    """Read one side of an SDPA sparse file as a feasibility problem, without its objective.
 
     Parameters
     ----------
     path : path
-        A ``.dat-s`` file, or the same compressed (recognised by its content, whatever its name).
+        A ``.dat-s`` file; gzip is recognised by the content.
     side : {"primal", "lmi"}
         ``"primal"``: find ``Y`` positive semidefinite with ``<F_i, Y> = c_i``. ``"lmi"``: find ``x`` with
         ``sum_i x_i F_i - F_0`` positive semidefinite. See :mod:`sdpfeas.io.sdpa` for blocks and rows.
@@ -84,10 +74,20 @@ def read_sdpa(path: str | PathLike[str], side: Side = "primal") -> FeasibilityPr
     Raises
     ------
     FileFormatError
-        If the file is malformed; the message gives line and column. Also if the problem is too large, which
-        is found out before any memory is taken for it (see :mod:`sdpfeas.files`).
+        If the file is malformed (the message gives line and column), or if the problem is larger than the
+        reading limit; that is checked before memory is allocated (see :mod:`sdpfeas.files`).
     FileNotFoundError
         If there is no such file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, sdpfeas as sf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "p.dat-s")
+    ...     size = path.write_text("1\\n1\\n2\\n1.0\\n1 1 1 1 1.0\\n1 1 2 2 1.0\\n")
+    ...     problem = sf.read_sdpa(path)
+    >>> problem.sets, problem.m
+    ((PSD(n=2),), 1)
     """
     return read_sdpa_program(path, side)[0]
 
@@ -95,11 +95,11 @@ def read_sdpa(path: str | PathLike[str], side: Side = "primal") -> FeasibilityPr
 def read_sdpa_program(
     path: str | PathLike[str], side: Side = "primal"
 ) -> tuple[FeasibilityProblem, Objective]:
-    """As :func:`read_sdpa`, with the objective of that side."""
-    _check_side(side)
+    """Read one side of an SDPA sparse file with its objective."""
+    require_side(side)
     name = str(path)
-    require_ieee()  # numbers are read by arithmetic
-    data = _Parser(_read_bytes(path), name).parse()
+    require_ieee()  # parsing needs rounding to nearest
+    data = _Parser(read_decompressed(path), name).parse()
     try:
         problem = data.primal() if side == "primal" else data.lmi()
         return problem, _objective(data, problem, side)
@@ -108,7 +108,7 @@ def read_sdpa_program(
 
 
 def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Side = "primal") -> None:
-    """Write a problem as one side of an SDPA sparse file; the objective is zero.
+    """Write a problem as one side of an SDPA sparse file, with a zero objective.
 
     Parameters
     ----------
@@ -121,32 +121,32 @@ def write_sdpa(problem: FeasibilityProblem, path: str | PathLike[str], side: Sid
     path : path
         Compressed if it ends in ``.gz``.
     side : {"primal", "lmi"}
-        Which side of the file is the problem; read it back with the same.
+        The side of the file to write; read the file with the same side.
 
     Raises
     ------
     ProblemError
-        If the problem does not have the form of that side; the message says where.
+        If the problem does not have the form of that side; the message names the block or row.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, sdpfeas as sf
+    >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sf.write_sdpa(problem, f"{folder}/p.dat-s.gz")
+    ...     print(sf.solve(sf.read_sdpa(f"{folder}/p.dat-s.gz")).verdict)
+    feasible
     """
-    _check_side(side)
+    require_side(side)
     problem = problem.slack_form.problem
     data = primal_data(problem) if side == "primal" else lmi_form(problem).data
     question = "find Y with <F_i, Y> = c_i" if side == "primal" else "find x with sum_i x_i F_i - F_0 >= 0"
     text = data.text(f"written by sdpfeas; the problem is the {side} side: {question}")
-    if str(path).endswith(".gz"):
-        # No time stamp: the same problem gives the same file.
-        text = gzip.compress(text, mtime=0)
-    with writing(path):
-        Path(path).write_bytes(text)
-
-
-def _check_side(side: str) -> None:
-    if side not in get_args(Side):
-        raise OptionError(f"side must be 'primal' or 'lmi', got {side!r}")
+    write_compressed(path, text)
 
 
 def _objective(data: SdpaData, problem: FeasibilityProblem, side: Side) -> Objective:
-    """What a side maximises or minimises."""
+    """Return the objective of a side."""
     terms = [np.zeros(block.shape) for block in problem.sets]
     if side == "lmi":
         terms[0] = data.c
@@ -162,33 +162,17 @@ def _objective(data: SdpaData, problem: FeasibilityProblem, side: Side) -> Objec
     return Objective(tuple(terms), "max")
 
 
-def _read_bytes(path: str | PathLike[str]) -> bytes:
-    """Content of a file, unpacked if it is compressed, within the limit."""
-    with Path(path).open("rb") as file:
-        packed = file.peek(2)[:2] == b"\x1f\x8b"
-        try:
-            with gzip.open(file) if packed else file as stream:
-                return read_within(stream, TEXT_ROOM)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise FileFormatError(f"{path}: damaged gzip file: {error}") from None
-        except FileFormatError as error:
-            raise FileFormatError(f"{path}: {error}") from None
-
-
-# ---------------------------------------------------------------- reading
-
-
 class _Parser:
-    """Reads the header number by number, and the entries in bulk."""
+    """Parses the header number by number, and the entries in bulk."""
 
     def __init__(self, text: bytes, name: str) -> None:
         self.name = name
-        # Same length as before, so that positions stay what they are.
+        # The length stays the same, so that positions do.
         self.text = text.translate(_BLANKS)
         self.place = 0
 
     def parse(self) -> SdpaData:
-        """Return what the file holds."""
+        """Parse the file."""
         self._require_room(0, self.text.count(b"\n"), "lines", ENTRY_ROOM)
         m = self._count("the number of matrices m", "rows", ROW_ROOM)
         blocks = self._count("the number of blocks", "blocks", BLOCK_ROOM)
@@ -196,7 +180,7 @@ class _Parser:
         return self._entries(sizes, self._right_hand_side(m))
 
     def fail(self, place: int, message: str) -> NoReturn:
-        """Raise, with line and column of a position."""
+        """Raise an error with line and column of a position."""
         line = self.text.count(b"\n", 0, place) + 1
         column = place - (self.text.rfind(b"\n", 0, place) + 1) + 1
         raise FileFormatError(f"{self.name}, line {line}, column {column}: {message}")
@@ -208,7 +192,7 @@ class _Parser:
             self.fail(place, str(error))
 
     def _skip(self) -> None:
-        """Move to the next thing that is neither blank nor a comment line."""
+        """Skip blanks and comment lines."""
         while True:
             self.place = _SPACE.match(self.text, self.place).end()  # type: ignore[union-attr] # matches always
             if self.text[self.place : self.place + 1] not in _COMMENT or not self._begins_line():
@@ -223,7 +207,7 @@ class _Parser:
         return len(self.text) if end < 0 else end
 
     def _count(self, what: str, things: str, each: int) -> int:
-        """First number of the next line, at least one; what follows on the line is ignored."""
+        """Parse the first number of the next line, at least 1; the rest of the line is ignored."""
         self._skip()
         found = _INTEGER.match(self.text, self.place)
         if found is None:
@@ -242,7 +226,7 @@ class _Parser:
         return "but the file ends" if word is None else f"got {_show(word)}"
 
     def _numbers(self, count: int, what: str, kind: re.Pattern[bytes]) -> list[tuple[int, bytes]]:
-        """Return so many numbers with their positions, over as many lines as it takes."""
+        """Parse ``count`` numbers, over several lines if needed; return them with their positions."""
         out: list[tuple[int, bytes]] = []
         while len(out) < count:
             self._skip()
@@ -310,7 +294,7 @@ class _Parser:
         if both is not None:
             self.fail(
                 start + _token_place(body, 5 * both + 2),
-                "an entry is given in both triangles, and stands for its mirror image already; give it once",
+                "an entry is given in both triangles; one of them stands for both, so give it once",
             )
         once, rounded = data.added_up()
         if rounded.size:
@@ -321,7 +305,7 @@ class _Parser:
         return once
 
     def _bulk(self, body: bytes, start: int) -> FloatArray:
-        """All numbers of the body, five for each entry."""
+        """Parse all numbers of the body, five per entry."""
         dark = np.frombuffer(body, dtype=np.uint8) > ord(" ")
         count = int(np.count_nonzero(dark[1:] & ~dark[:-1])) + int(dark.size > 0 and dark[0])
         if count == 0:
@@ -340,14 +324,14 @@ class _Parser:
         return numbers
 
     def _find_word(self, body: bytes, start: int) -> NoReturn:
-        """Fail at the first thing that is not a number."""
+        """Raise an error at the first word that is not a number."""
         for word in _WORD.finditer(body):
             if _NUMBER.fullmatch(word.group()) is None:
                 self.fail(start + word.start(), f"expected a number, got {_show(word)}")
         self.fail(start, "the entries could not be read")
 
     def _find_short_line(self, body: bytes, start: int) -> NoReturn:
-        """Fail at the first line that does not hold one entry; entries may span lines, but not here."""
+        """Raise an error at the first line that does not hold whole entries."""
         place = start
         for line in body.split(b"\n"):
             words = len(line.split())
@@ -361,7 +345,7 @@ class _Parser:
 
 
 def _in_both_triangles(table: FloatArray) -> int | None:
-    """The first entry whose mirror image is given before it; None if there is none."""
+    """Return the first entry that is given in both triangles, by its second occurrence; None without one."""
     matrix, block, i, j, _ = table.T
     below = i > j
     if not below.any() or not (i < j).any():
@@ -376,7 +360,7 @@ def _in_both_triangles(table: FloatArray) -> int | None:
 
 
 def _token_place(body: bytes, k: int) -> int:
-    """Position of the k-th token."""
+    """Return the position of the k-th token."""
     return next(islice(_WORD.finditer(body), k, None)).start()
 
 

@@ -1,20 +1,21 @@
-"""Problems in SeDuMi's files (``.mat``, ``.mat.gz``): the variables ``A`` (or ``At``), ``b``, ``c``, ``K``.
+"""Read and write SeDuMi files (``.mat``, ``.mat.gz``): :func:`read_sedumi`, :func:`write_sedumi`.
 
-They pose two problems that are dual to each other, the two *sides* of the file:
+The variables ``A`` (or ``At``), ``b``, ``c`` and ``K`` state two problems that are dual to each other, the
+two *sides* of the file:
 
 ``side="primal"``
     Minimise ``c'x`` over ``A x = b``, ``x`` in the cone ``K``. ``x`` is cut into blocks in SeDuMi's order:
     ``K.f`` free numbers, ``K.l`` non-negative ones, second-order cones ``t >= ||z||`` of each length in
     ``K.q``, rotated ones ``2 u v >= ||z||²`` in ``K.r``, and one positive semidefinite matrix of each side in
-    ``K.s``, its columns one after the other. One equality row for every entry of ``b``. Rotated cones are
+    ``K.s``, its columns one after the other. One equality row per entry of ``b``. Rotated cones are
     read as second-order ones, with ``u = t + w`` and ``v = (t - w) / 2`` for the first two entries t and w.
 ``side="lmi"``
-    Maximise ``b'y`` over ``c - A'y`` in the dual cone: one Free block, an LMI for every cone, and equality
+    Maximise ``b'y`` over ``c - A'y`` in the dual cone: one Free block, an LMI per cone, and equality
     rows ``A_f'y = c_f`` for the free numbers.
 
-``A`` may be transposed (its shape, or where that says nothing its name, tells), dense or sparse, and of whole
-numbers; the matrices in it need not be symmetric, their symmetric parts count. Numbers that would be rounded
-on the way are refused: verdicts are about the numbers in the file.
+``A`` may be transposed (decided by its shape, and by its name if it is square), dense or sparse, and of
+integers. Matrices need not be symmetric; their symmetric parts count. Numbers that would be rounded by that
+are refused: verdicts are about the numbers in the file.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.errors import FileFormatError, OptionError, ProblemError
+from sdpfeas.errors import FileFormatError, ProblemError
 from sdpfeas.files import require_within_limit
 from sdpfeas.io.matlab import read_matlab, write_matlab
-from sdpfeas.io.problem_files import unrotated
+from sdpfeas.io.problem_files import Side, require_side, unrotate
 from sdpfeas.numerics.exact_floats import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
@@ -48,21 +49,19 @@ from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
 __all__ = ["read_sedumi", "read_sedumi_program", "write_sedumi"]
 
-Side = Literal["primal", "lmi"]
-
-#: Fields of ``K`` that say how long its cones are, in the order of their columns, and the set of each; and
-#: those that say that numbers are complex.
+#: Fields of ``K`` with the sizes of cones, in the order of their columns, and their sets; and the fields that
+#: mark complex numbers.
 CONES: dict[str, type[BlockSet]] = {"f": Free, "l": Nonneg, "q": SecondOrder, "r": SecondOrder, "s": PSD}
 COMPLEX = ("scomplex", "xcomplex", "ycomplex")
 
 
 def read_sedumi(path: str | PathLike[str], side: Side = "primal") -> FeasibilityProblem:
-    """Read one side of a SeDuMi file as a feasibility problem; the objective is left out.
+    """Read one side of a SeDuMi file as a feasibility problem, without its objective.
 
     Parameters
     ----------
     path : path
-        A ``.mat`` file of version 5 to 7, or the same compressed by gzip (recognised by its content).
+        A ``.mat`` file of version 5 to 7; gzip is recognised by the content.
     side : {"primal", "lmi"}
         ``"primal"``: find ``x`` in ``K`` with ``A x = b``. ``"lmi"``: find ``y`` with ``c - A'y`` in the dual
         cone. See :mod:`sdpfeas.io.sedumi` for blocks and rows.
@@ -70,10 +69,20 @@ def read_sedumi(path: str | PathLike[str], side: Side = "primal") -> Feasibility
     Raises
     ------
     FileFormatError
-        If the file is malformed, has cones that are not known here, or is too large, which is found out
-        before any memory is taken for it (see :mod:`sdpfeas.files`).
+        If the file is malformed, has unknown cones, or is larger than the reading limit; that is checked
+        before memory is allocated (see :mod:`sdpfeas.files`).
     FileNotFoundError
         If there is no such file.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, sdpfeas as sf
+    >>> problem = sf.FeasibilityProblem([sf.Free(1), sf.PSD(2)], [[[1.0]], np.eye(2)[None]], [1.0], [1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sf.write_sedumi(problem, f"{folder}/p.mat")
+    ...     dual = sf.read_sedumi(f"{folder}/p.mat", "lmi")
+    >>> dual.sets, len(dual.lmis)
+    ((Free(n=1),), 1)
     """
     return read_sedumi_program(path, side)[0]
 
@@ -81,9 +90,8 @@ def read_sedumi(path: str | PathLike[str], side: Side = "primal") -> Feasibility
 def read_sedumi_program(
     path: str | PathLike[str], side: Side = "primal"
 ) -> tuple[FeasibilityProblem, Objective]:
-    """As :func:`read_sedumi`, with the objective of that side."""
-    if side not in get_args(Side):
-        raise OptionError(f"side must be 'primal' or 'lmi', got {side!r}")
+    """Read one side of a SeDuMi file with its objective."""
+    require_side(side)
     content = read_matlab(path, ("A", "At", "b", "c", "K"))
     try:
         data = _Data.of(content)
@@ -101,18 +109,27 @@ def write_sedumi(
     ----------
     problem : FeasibilityProblem
         Free, Nonneg, SecondOrder and PSD blocks and equality rows only (``equality_form`` of
-        :mod:`sdpfeas.problem.reductions.sdpa_forms` adds slack variables to others). Blocks are put into
-        SeDuMi's order, Free and Nonneg ones into one each. Names are not kept. Rows stored as products are
-        multiplied out, in floating point.
+        :mod:`sdpfeas.problem.reductions.sdpa_forms` adds slack variables to others). Blocks are written in
+        SeDuMi's order, Free and Nonneg ones joined into one each. Names are not kept. Rows stored as products
+        are multiplied out, in floating point.
     path : path
-        Compressed by gzip if it ends in ``.gz``, else by MATLAB's own means.
+        Compressed by gzip if it ends in ``.gz``, else by MATLAB's own compression.
     objective : Objective, optional
-        What is minimised; a maximum becomes the minimum of the opposite. The offset is not kept.
+        The objective; a maximum is written as the minimum of its negative. The offset is not kept.
 
     Raises
     ------
     ProblemError
-        If the problem does not have that form; the message says where.
+        If the problem does not have that form; the message names the block or row.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, sdpfeas as sf
+    >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sf.write_sedumi(problem, f"{folder}/p.mat.gz")
+    ...     print(sf.solve(sf.read_sedumi(f"{folder}/p.mat.gz")).verdict)
+    feasible
     """
     order: list[int] = []
     lengths: dict[str, list[int]] = {name: [] for name in CONES}
@@ -145,7 +162,7 @@ def write_sedumi(
 
 @dataclass(frozen=True)
 class _Data:
-    """What a file holds: ``A`` with one column per entry of ``x``, ``b``, ``c``, and the sets of ``x``."""
+    """The data of a file: ``A`` with one column per entry of ``x``, ``b``, ``c``, and the sets of ``x``."""
 
     columns: Any
     b: FloatArray
@@ -155,7 +172,7 @@ class _Data:
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> _Data:
-        """Check what was read."""
+        """Validate the variables of a file."""
         for name in ("b", "K"):
             if name not in content:
                 raise FileFormatError(f"a SeDuMi file has a variable {name}, this one has none")
@@ -178,7 +195,7 @@ class _Data:
         return cls(columns, b, c, sets, names)
 
     def _parts(self) -> Iterator[tuple[BlockSet, Any, FloatArray]]:
-        """Every set with its columns of ``A``, one row each, and its part of ``c``."""
+        """Yield every set with its columns of ``A``, one row each, and its part of ``c``."""
         place = 0
         for block, name in zip(self.sets, self.names, strict=True):
             end = place + block.entries
@@ -186,12 +203,12 @@ class _Data:
             if block.matrix:
                 columns, c = _symmetric(columns, c, block.n)
             elif name.startswith("r"):
-                columns, c = unrotated(columns), unrotated(sp.csr_array(c[None, :])).toarray()[0]
+                columns, c = unrotate(columns), unrotate(sp.csr_array(c[None, :])).toarray()[0]
             yield block, columns, c
             place = end
 
     def primal(self) -> tuple[FeasibilityProblem, Objective]:
-        """Minimise c'x over A x = b."""
+        """Return the problem of minimising ``c'x`` over ``A x = b``."""
         rows: list[Rows | None] = []
         terms = []
         for block, columns, c in self._parts():
@@ -201,7 +218,7 @@ class _Data:
         return problem, Objective(tuple(terms), "min")
 
     def lmi(self) -> tuple[FeasibilityProblem, Objective]:
-        """Maximise b'y over c - A'y in the dual cone."""
+        """Return the problem of maximising ``b'y`` over ``c - A'y`` in the dual cone."""
         m = self.b.size
         if m == 0:
             raise FileFormatError("no rows, so there is no y")
@@ -225,7 +242,7 @@ class _Data:
 
 
 def _cones(cones: dict[str, Any]) -> tuple[list[BlockSet], list[str]]:
-    """The sets of ``x`` and their names, from ``K``."""
+    """Return the sets of ``x`` and their names, from ``K``."""
     sets: list[BlockSet] = []
     names: list[str] = []
     for name, value in cones.items():
@@ -253,7 +270,7 @@ def _cones(cones: dict[str, Any]) -> tuple[list[BlockSet], list[str]]:
 
 
 def _vector(values: Any, what: str) -> FloatArray:
-    """A vector of finite doubles, whatever way it is stored."""
+    """Convert a dense or sparse vector to finite doubles."""
     if sp.issparse(values):
         if 1 not in values.shape and 0 not in values.shape:
             raise FileFormatError(f"{what} must be a vector, got shape {values.shape}")
@@ -265,7 +282,7 @@ def _vector(values: Any, what: str) -> FloatArray:
 
 
 def _matrix(content: dict[str, Any], m: int, total: int) -> Any:
-    """``A`` with one row an equation, as a sparse array of doubles."""
+    """Return ``A`` with one row per equation, as a sparse array of doubles."""
     name = "A" if "A" in content else "At"
     array = content[name]
     if not (sp.issparse(array) or isinstance(array, np.ndarray)) or array.ndim != 2:
@@ -282,7 +299,7 @@ def _matrix(content: dict[str, Any], m: int, total: int) -> Any:
 
 
 def _symmetric(columns: Any, c: FloatArray, n: int) -> tuple[Any, FloatArray]:
-    """Symmetric parts of rows and of an objective."""
+    """Return the symmetric parts of rows and of an objective; raise an error if they would be rounded."""
     coo = columns.tocoo()
     i, j = np.divmod(coo.col.astype(np.int64), n)
     mirror = sp.csr_array((coo.data, (coo.row, j * n + i)), shape=columns.shape)

@@ -1,6 +1,6 @@
-"""Labelled samples from CSV, NPZ and Parquet files.
+"""Read labelled samples from CSV, NPZ and Parquet files; write Markdown and CSV tables.
 
-Sizes are held against the reading limit (:mod:`sdpfeas.files`) before memory is taken.
+:func:`read_samples` checks sizes against the reading limit (:mod:`sdpfeas.files`) before memory is allocated.
 """
 
 from __future__ import annotations
@@ -24,18 +24,15 @@ from sdpfeas.npz import UNREADABLE, unpack_arrays
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.validation import float_array
 
-# ------------------------------------------------------------
-# Tables as text: Markdown and CSV.
-
-#: What would end a cell of a Markdown table too early.
+#: An unescaped bar, which would end a cell of a Markdown table.
 BAR = re.compile(r"(?<!\\)\|")
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True) -> list[str]:
-    """The lines of a Markdown table that also reads well as it is.
+    """Return the lines of an aligned Markdown table.
 
-    ``head``: column headings as Markdown; escape names with :func:`sdpfeas.escaping.escape_markdown` first.
-    ``numbers``: whether all columns but the first hold numbers, which are right-aligned.
+    Cells are Markdown: untrusted text must pass :func:`sdpfeas.escaping.escape_markdown` first. With
+    ``numbers``, all columns but the first are aligned to the right.
     """
     lines = [[BAR.sub(r"\\|", cell) for cell in line] for line in (head, *rows)]
     widths = [max(3, *(len(line[k]) for line in lines)) for k in range(len(head))]
@@ -51,10 +48,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, number
 
 
 def csv_table(columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> str:
-    """Records as CSV text that no spreadsheet computes with; what is in no column is left out.
-
-    ``columns``: names of the columns, in order.
-    """
+    """Return the named columns of records as CSV text, escaped against formulas in spreadsheets."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -62,20 +56,20 @@ def csv_table(columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> s
     return text.getvalue()
 
 
-#: Bytes that count for one byte of CSV: an empty column takes as much.
-CSV_ROOM = 8
+#: Bytes counted against the reading limit per byte of CSV: an empty column becomes one number.
+BYTES_PER_CSV_BYTE = 8
 
-#: Characters that are looked at for the separator, and what it may be.
-SNIFFED = 65_536
+#: Characters used to detect the separator, and the separators tried.
+SNIFFED_CHARACTERS = 65_536
 SEPARATORS = (",", ";", "\t", "|")
 
-#: A column with more different numbers than this, seen less than three times on average, holds no labels.
-MOST_NUMBERS = 20
+#: A column with more distinct numbers than this, each less than three times on average, is not a label.
+MAX_NUMERIC_LABELS = 20
 
-#: Names of a first column that only counts the rows.
+#: Names of a first column that numbers the rows.
 INDEX_NAMES = ("", "id", "index", "no", "obs", "row", "rownames", "unnamed: 0")
 
-#: Kinds of arrays that labels may be: numbers and text.
+#: NumPy kinds of label arrays: numbers and text.
 LABEL_KINDS = "biufUS"
 
 
@@ -89,13 +83,11 @@ class Samples:
 
 
 def read_samples(path: Path, label: str | None = None) -> Samples:
-    """Read labelled samples.
+    """Read labelled samples from a ``.csv``, ``.npz`` (arrays X and y) or ``.parquet`` file.
 
-    ``path``: a ``.csv`` file (with or without a header), ``.npz`` with arrays X and y, or ``.parquet``.
-    ``label``: column of the labels: its name, or its number from 1; the last one if not given.
-
-    Raises ``FileFormatError``: if the file cannot be read as such; the message names row and column. Raises
-    ``OptionError``: if there is no such column.
+    A CSV file may have a header. ``label`` is the column of the labels, by name or by number from 1; the last
+    one by default. Raises ``FileFormatError`` for a malformed file, with row and column, and ``OptionError``
+    for an unknown column.
     """
     if not path.is_file():
         raise FileFormatError(f"{path}: no such file")
@@ -124,7 +116,7 @@ def _label_column(names: Sequence[str], label: str | None) -> int:
 
 
 def _labels(values: Sequence[Any]) -> np.ndarray:
-    """Labels as an array, in which each takes as much as the longest."""
+    """Convert labels to an array, in which each takes the memory of the longest."""
     longest = max((len(value) for value in values if isinstance(value, str)), default=0)
     require_within_limit(len(values) * longest, "characters of labels", each=4)
     return _checked_labels(np.array(values))
@@ -132,7 +124,7 @@ def _labels(values: Sequence[Any]) -> np.ndarray:
 
 def _checked_labels(y: np.ndarray) -> np.ndarray:
     if y.ndim != 1 or y.dtype.kind not in LABEL_KINDS:
-        raise FileFormatError(f"labels are numbers or text, one a sample; got {y.dtype} of shape {y.shape}")
+        raise FileFormatError(f"labels are numbers or text, one per sample; got {y.dtype} of shape {y.shape}")
     return y
 
 
@@ -152,10 +144,10 @@ def _read_npz(path: Path, label: str | None) -> Samples:
 
 
 def _read_csv(path: Path, label: str | None) -> Samples:
-    require_within_limit(path.stat().st_size, "bytes of CSV", each=CSV_ROOM)
+    require_within_limit(path.stat().st_size, "bytes of CSV", each=BYTES_PER_CSV_BYTE)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            separator = _separator(file.read(SNIFFED))
+            separator = _separator(file.read(SNIFFED_CHARACTERS))
             file.seek(0)
             return _from_rows((row for row in csv.reader(file, delimiter=separator) if row), label)
     except (UnicodeDecodeError, csv.Error) as error:
@@ -163,9 +155,9 @@ def _read_csv(path: Path, label: str | None) -> Samples:
 
 
 def _separator(text: str) -> str:
-    """What stands between the columns of the first lines: a comma, unless another cuts all of them alike."""
+    """Detect the separator: the first one that gives all lines the same number of columns, or a comma."""
     lines = [line for line in text.splitlines()[:20] if line.strip()]
-    lines = lines[:-1] if len(lines) > 2 else lines  # the last may be cut short
+    lines = lines[:-1] if len(lines) > 2 else lines  # the last may be incomplete
     for separator in SEPARATORS:
         counts = {len(row) for row in csv.reader(lines, delimiter=separator)}
         if len(counts) == 1 and counts.pop() > 1:
@@ -203,7 +195,7 @@ def _from_rows(rows: Iterator[list[str]], label: str | None) -> Samples:
 
 
 def _counts_rows(name: str, values: FloatArray) -> bool:
-    """Whether a first column is the number of the row, as spreadsheets and data frames write it."""
+    """Whether a first column numbers the rows, as spreadsheets and data frames write it."""
     steps = np.arange(values.size)
     return name.lower() in INDEX_NAMES and (
         np.array_equal(values, steps) or np.array_equal(values, steps + 1)
@@ -211,10 +203,10 @@ def _counts_rows(name: str, values: FloatArray) -> bool:
 
 
 def _require_classes(labels: Sequence[str], name: str) -> None:
-    """Refuse a continuous number as a label where nobody said that it is one."""
+    """Raise an error if the default label column looks like a continuous number."""
     different = set(labels)
     numbers = sum(map(_is_number, different))
-    if numbers > MOST_NUMBERS and 3 * len(different) > len(labels):
+    if numbers > MAX_NUMERIC_LABELS and 3 * len(different) > len(labels):
         raise FileFormatError(
             f"column {name} holds {len(different)} different numbers and looks continuous; "
             "name the column of the labels (--label), this one or another"
@@ -242,12 +234,12 @@ def _read_parquet(path: Path, label: str | None) -> Samples:
     try:
         with parquet.ParquetFile(path) as file:
             names, groups = file.schema_arrow.names, file.metadata
-            # Not column by column: where those are damaged, pyarrow ends the process.
+            # Not column by column: pyarrow ends the process on damaged columns.
             groups = [groups.row_group(k) for k in range(groups.num_row_groups)]
             require_within_limit(sum(group.num_rows for group in groups) * len(names), "numbers", each=8)
             require_within_limit(sum(group.total_byte_size for group in groups), "bytes of columns")
         at = _label_column(names, label)
-        # One long word that is repeated a million times stays one word.
+        # A dictionary stores repeated text once.
         table = parquet.read_table(path, read_dictionary=names)
         table.validate(full=True)
         features = [name for k, name in enumerate(names) if k != at]
@@ -262,7 +254,7 @@ def _read_parquet(path: Path, label: str | None) -> Samples:
 
 
 def _column(column: Any, name: str) -> FloatArray:
-    """Numbers of a column, whatever they are stored as."""
+    """Convert a column to doubles."""
     if column.null_count == 0 and str(column.type) in ("double", "float", "int64", "int32"):
         return np.asarray(column.to_numpy(), dtype=np.float64)
     out = np.empty(len(column))
@@ -275,7 +267,7 @@ def _column(column: Any, name: str) -> FloatArray:
 
 
 def _values(column: Any) -> list[Any]:
-    """Values of a column; equal words are one and the same."""
+    """Return the values of a column; equal texts are one object."""
     out: list[Any] = []
     for chunk in column.chunks:
         if hasattr(chunk, "dictionary"):

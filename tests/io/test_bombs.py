@@ -291,7 +291,7 @@ def test_matlab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_dataset("yale").X.shape == (4, 9)
     savemat(path, {"fea": np.zeros((80, 100_000), np.uint8)}, do_compression=True)
     assert path.stat().st_size < MEGABYTE
-    with refused("bytes unpacked"):
+    with refused("decompressed bytes"):
         load_dataset("yale")
     path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(SdpfeasError, match="not the file it should be"):
