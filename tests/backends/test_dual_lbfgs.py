@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 
 import sdpfeas as sf
 from sdpfeas.backends.dual.dual_function import DualFunction, Units
-from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs, fit_numbers
+from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs, refit_scalars
 from sdpfeas.deadline import Deadline
 from sdpfeas.families import planted
 from sdpfeas.problem.rows import Dense
@@ -310,7 +310,7 @@ def test_numbers_are_fitted_between_the_rows() -> None:
     rows = [np.array([[[1.0]], [[1.0]]]), np.array([[-1.0], [1.0]])]
     problem = sf.FeasibilityProblem([sf.PSD(1), sf.Nonneg(1)], rows, [0.0, 5.0], [np.inf, np.inf])
     point = (np.array([[4.0]]), np.array([9.0]))
-    fitted, value = fit_numbers(problem, point, problem.apply(point))
+    fitted, value = refit_scalars(problem, point, problem.apply(point))
     np.testing.assert_allclose(fitted[1], [2.5])
     np.testing.assert_allclose(value, problem.apply(fitted))
 

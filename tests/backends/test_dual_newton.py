@@ -1,4 +1,4 @@
-"""Newton's method on the regularised dual: curvature, steps, and what the driver makes of it."""
+"""The semismooth Newton method on the regularised dual: generalised Jacobian, steps, bisection."""
 
 from typing import Any
 
@@ -9,7 +9,13 @@ from sklearn.datasets import load_iris
 import sdpfeas as sf
 from sdpfeas.backends.dual import ascent as dual_newton
 from sdpfeas.backends.dual import dual_lbfgs
-from sdpfeas.backends.dual.ascent import Newton, curvature, solve_quadratic_model, suits, uniform_multipliers
+from sdpfeas.backends.dual.ascent import (
+    SemismoothNewton,
+    generalised_jacobian,
+    newton_applies,
+    solve_quadratic_model,
+    uniform_multipliers,
+)
 from sdpfeas.backends.dual.dual_function import DualFunction, Units
 from sdpfeas.backends.dual.dual_lbfgs import DualLbfgs
 from sdpfeas.drivers.bracket import GAP_PER_MARGIN, BoundListener, Bracket
@@ -38,17 +44,17 @@ def dual(problem: sf.FeasibilityProblem, weight: float = 5.0) -> DualFunction:
     return DualFunction(problem, Units.guess(problem), centres, weight, np.inf)
 
 
-# ---------------------------------------------------------------- curvature
+# ---------------------------------------------------------------- generalised_jacobian
 
 
 def suits_sets(sets: list[BlockSet]) -> bool:
-    """Whether Newton's method knows the curvature of these sets."""
+    """Whether the Newton method has the generalised Jacobian of these sets."""
     return all(block.matrix or block.entrywise for block in sets)
 
 
 def matches_differences(function: DualFunction, z: np.ndarray) -> None:
     chosen = np.arange(function.size)[::-1]
-    hessian = curvature(function, function.evaluate(z), chosen)
+    hessian = generalised_jacobian(function, function.evaluate(z), chosen)
     step = 1e-6
     for k, direction in enumerate(np.eye(function.size)[chosen]):
         ahead = function.evaluate(z + step * direction).gradient
@@ -72,7 +78,7 @@ def test_curvature_matches_differences_of_the_gradient_for_every_set(kind: str) 
 @pytest.mark.parametrize("size", [1.0, 30.0])
 def test_curvature_of_a_box_with_a_trace(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
     # In strips of one row, and with few eigenvalues inside where the multipliers are large.
-    monkeypatch.setattr(dual_newton, "STRIP_SIZE", 1)
+    monkeypatch.setattr(dual_newton, "STRIP_NUMBERS", 1)
     rng = np.random.default_rng(7)
     rows = rng.normal(size=(4, 6, 6))
     box = sf.SpectralBox(6, trace=2.5)
@@ -120,16 +126,16 @@ def test_even_multipliers_leave_a_number_alone(iris: WLDA) -> None:
 
 
 def test_newton_is_for_few_inequality_rows_of_two_terms(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert suits(iris.at(9.0))
+    assert newton_applies(iris.at(9.0))
     x, y = load_iris(return_X_y=True)
-    assert not suits(WLDA.from_data(x, y, n_components=2, formulation="paper").at(9.0))
+    assert not newton_applies(WLDA.from_data(x, y, n_components=2, formulation="paper").at(9.0))
     rng = np.random.default_rng(0)
-    assert not suits(planted.feasible(rng, MIXES["box"], bounds="equality").problem)
-    monkeypatch.setattr(dual_newton, "MOST_ROWS", 5)
-    assert not suits(iris.at(9.0))
-    monkeypatch.setattr(dual_newton, "MOST_ROWS", 6)
-    monkeypatch.setattr(dual_newton, "MOST_ENTRIES", 1)
-    assert not suits(iris.at(9.0))
+    assert not newton_applies(planted.feasible(rng, MIXES["box"], bounds="equality").problem)
+    monkeypatch.setattr(dual_newton, "NEWTON_ROWS", 5)
+    assert not newton_applies(iris.at(9.0))
+    monkeypatch.setattr(dual_newton, "NEWTON_ROWS", 6)
+    monkeypatch.setattr(dual_newton, "NEWTON_ENTRIES", 1)
+    assert not newton_applies(iris.at(9.0))
 
 
 # ---------------------------------------------------------------- the backend
@@ -159,14 +165,14 @@ def test_whoever_wants_the_margin_is_told_a_gap_that_closes(iris: WLDA, share: f
 
 @pytest.mark.parametrize("share", [0.999, 1.001])
 def test_slow_runs_go_on_with_newton(iris: WLDA, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dual_lbfgs, "NEWTON_AFTER", 3)
-    steps, climb = [], Newton.climb
+    monkeypatch.setattr(dual_lbfgs, "NEWTON_AFTER_ITERATIONS", 3)
+    steps, maximise = [], SemismoothNewton.maximise
 
     def counted(*arguments: Any) -> Any:
         steps.append(1)
-        return climb(*arguments)
+        return maximise(*arguments)
 
-    monkeypatch.setattr(Newton, "climb", counted)
+    monkeypatch.setattr(SemismoothNewton, "maximise", counted)
     result = sf.solve(iris.at(share * IRIS_DELTA), "dual-lbfgs")
     assert result.verdict is (sf.Verdict.FEASIBLE if share < 1.0 else sf.Verdict.INFEASIBLE)
     assert steps
@@ -175,10 +181,10 @@ def test_slow_runs_go_on_with_newton(iris: WLDA, share: float, monkeypatch: pyte
 
 
 def test_where_newton_fails_the_rest_is_left_to_lbfgs(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(self: Newton, function: DualFunction, z: np.ndarray, *_: Any) -> Any:
+    def fails(self: SemismoothNewton, function: DualFunction, z: np.ndarray, *_: Any) -> Any:
         return self._ascent.evaluate(function, z), False
 
-    monkeypatch.setattr(Newton, "climb", fails)
+    monkeypatch.setattr(SemismoothNewton, "maximise", fails)
     found = sf.bisect(iris, "dual-lbfgs", tol=1e-3)
     assert found.converged
     assert found.proven

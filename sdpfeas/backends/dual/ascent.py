@@ -1,4 +1,9 @@
-"""Ascent by scipy's L-BFGS-B, within limits of time and iterations that every evaluation checks."""
+"""Maximisation of the dual function: L-BFGS-B (scipy) and a damped semismooth Newton method.
+
+:meth:`Ascent.maximise` runs L-BFGS-B (Byrd, Lu, Nocedal and Zhu 1995), :meth:`SemismoothNewton.maximise`
+Newton steps with an element of the generalised Jacobian of the gradient (Qi and Sun 2006). Every evaluation
+checks the limits of time and iterations and calls the stopping test of the backend.
+"""
 
 from __future__ import annotations
 
@@ -22,36 +27,36 @@ from sdpfeas.problem.rows.base import dense_array
 from sdpfeas.problem.sets import BlockSet
 
 #: Iterations between two calls of the callback.
-CALL_EVERY = 5
+CALLBACK_ITERATIONS = 5
 
 #: Most steps of one line search.
-LINE_SEARCH = 40
+LINE_SEARCH_STEPS = 40
 
-#: Numbers that could be written while scipy looks at one bound, in Python and several times.
-SETUP = 4000.0
+#: Cost estimate of scipy's set-up, which loops over all bounds in Python several times.
+SETUP_NUMBERS_PER_BOUND = 4000.0
 
 #: scipy's status for a line search that failed.
-ABNORMAL = 2
+LINE_SEARCH_FAILED = 2
 
 
 class Limits(Protocol):
-    """The options an ascent looks at."""
+    """The options that limit an ascent."""
 
     @property
     def max_iterations(self) -> int:
-        """Iterations over all runs."""
+        """Most iterations over all runs."""
 
     @property
     def memory(self) -> int:
-        """Corrections kept."""
+        """Correction pairs of L-BFGS-B."""
 
     @property
     def restarts(self) -> int:
-        """Fresh starts when the line search stalls."""
+        """Restarts after a failed line search."""
 
 
-class Ended(Exception):
-    """The search is over."""
+class AscentStopped(Exception):
+    """Ends the ascent with a stop reason and a status."""
 
     def __init__(self, stop: Stop, status: str) -> None:
         super().__init__(status)
@@ -59,11 +64,11 @@ class Ended(Exception):
 
 
 class Ascent:
-    """Runs of L-BFGS-B that share limits, counters and callback.
+    """Runs of L-BFGS-B with common limits, counters and callback.
 
-    ``limits``: what L-BFGS-B may do. ``inspect``: called with the function and every evaluation; may raise
-    :class:`Ended`. ``report``: called with iterations, function and an evaluation every few iterations;
-    True stops.
+    ``inspect`` is called with the function and every evaluation and may raise :class:`AscentStopped`.
+    ``report`` is called with iterations, function and evaluation every few iterations; it returns True to
+    stop.
     """
 
     def __init__(
@@ -77,82 +82,83 @@ class Ascent:
         self._inspect, self._report = inspect, report
         self.iterations = self.evaluations = self.rounds = 0
         self.latest: Evaluation | None = None
-        self._at: tuple[DualFunction, FloatArray] | None = None
+        self._latest_at: tuple[DualFunction, FloatArray] | None = None
 
     def evaluate(self, function: DualFunction, z: FloatArray) -> Evaluation:
-        """Evaluate within the limits; the same place twice costs nothing."""
-        if self._at is not None and self._at[0] is function and np.array_equal(self._at[1], z):
+        """Evaluate within the limits; the last evaluation is cached."""
+        at = self._latest_at
+        if at is not None and at[0] is function and np.array_equal(at[1], z):
             assert self.latest is not None
             return self.latest
         if self.deadline.expired and self.latest is not None:
-            raise Ended(Stop.TIME_LIMIT, "time limit")
-        # Where only the weight is another, the eigendecompositions are the same.
-        same = self._at is not None and np.array_equal(self._at[0].units.blocks, function.units.blocks)
+            raise AscentStopped(Stop.TIME_LIMIT, "time limit")
+        # Functions that differ in the weight only share their eigendecompositions.
+        same = at is not None and np.array_equal(at[0].units.blocks, function.units.blocks)
         try:
             need("an evaluation of the dual function", *function.problem.work.times(2.0))
             found = function.evaluate(z, self.latest if same else None)
         except np.linalg.LinAlgError as error:
-            raise Ended(Stop.NUMERICAL, str(error)) from None
+            raise AscentStopped(Stop.NUMERICAL, str(error)) from None
         if not (math.isfinite(found.value) and np.isfinite(found.gradient).all()):
-            raise Ended(Stop.NUMERICAL, "the dual function overflows")
+            raise AscentStopped(Stop.NUMERICAL, "the dual function overflows")
         first = self.latest is None
-        self.latest, self._at = found, (function, np.array(z))
+        self.latest, self._latest_at = found, (function, np.array(z))
         self.evaluations += 1
         if first:
-            self._call()
+            self._call_back()
         self._inspect(function, found)
         return found
 
-    def climb(
+    def maximise(
         self, function: DualFunction, z: FloatArray, ftol: float, gtol: float
     ) -> tuple[Evaluation, str]:
-        """Maximise from ``z``; the evaluation at the end and L-BFGS-B's word for it."""
+        """Maximise from ``z``; return the last evaluation and the message of L-BFGS-B."""
         self.rounds += 1
         found = self.evaluate(function, z)
         if function.size == 0:
-            raise Ended(Stop.FINISHED, "no row has a finite bound")
-        settings = {"maxcor": self.limits.memory, "ftol": ftol, "gtol": gtol, "maxls": LINE_SEARCH}
+            raise AscentStopped(Stop.FINISHED, "no row has a finite bound")
+        settings = {"maxcor": self.limits.memory, "ftol": ftol, "gtol": gtol, "maxls": LINE_SEARCH_STEPS}
         unlimited = {"maxiter": 10**9, "maxfun": 10**9}
         bounds = function.bounds
-        need("the set-up of L-BFGS-B", numbers=SETUP * len(bounds or ()))
+        need("the set-up of L-BFGS-B", numbers=SETUP_NUMBERS_PER_BOUND * len(bounds or ()))
         for _ in range(1 + self.limits.restarts):
             before = self.iterations
             answer = minimize(
-                lambda at: self._descend(function, at),
+                lambda at: self._negated(function, at),
                 z,
                 jac=True,
                 method="L-BFGS-B",
                 bounds=bounds,
-                callback=lambda _: self.advance(CALL_EVERY),
+                callback=lambda _: self.count_iteration(CALLBACK_ITERATIONS),
                 options={**settings, **unlimited},
             )
             z = np.asarray(answer.x)
             # A line search that fails at its first step will fail again.
-            if answer.status != ABNORMAL or self.iterations == before:
+            if answer.status != LINE_SEARCH_FAILED or self.iterations == before:
                 break
         found = self.evaluate(function, z)
         return found, str(answer.message).strip()
 
-    def _descend(self, function: DualFunction, z: FloatArray) -> tuple[float, FloatArray]:
+    def _negated(self, function: DualFunction, z: FloatArray) -> tuple[float, FloatArray]:
         found = self.evaluate(function, z)
         return -found.value, -found.gradient
 
-    def advance(self, every: int) -> None:
+    def count_iteration(self, every: int) -> None:
         """Count an iteration, and call the callback if their number is a multiple of ``every``."""
         self.iterations += 1
         if self.iterations % every == 0:
-            self._call()
+            self._call_back()
         if self.iterations >= self.limits.max_iterations:
-            raise Ended(Stop.ITERATION_LIMIT, "iteration limit")
+            raise AscentStopped(Stop.ITERATION_LIMIT, "iteration limit")
 
-    def _call(self) -> None:
+    def _call_back(self) -> None:
         assert self.latest is not None
-        assert self._at is not None
-        if self._report is not None and self._report(self.iterations, self._at[0], self.latest):
-            raise Ended(Stop.CALLBACK, "stopped by the callback")
+        assert self._latest_at is not None
+        if self._report is not None and self._report(self.iterations, self._latest_at[0], self.latest):
+            raise AscentStopped(Stop.CALLBACK, "stopped by the callback")
 
-    def useful(self, function: DualFunction, y: FloatArray) -> FloatArray:
-        """Variables along ``y`` where the function is no lower than at zero."""
+    def scale_start(self, function: DualFunction, y: FloatArray) -> FloatArray:
+        """Scale multipliers down until the function is no lower than at zero; return their variables."""
         zero = np.zeros(function.size)
         level = self.evaluate(function, zero).value
         z = function.variables(y)
@@ -162,48 +168,47 @@ class Ascent:
         return zero
 
 
-# ------------------------------------------------------------
-# Second-order steps on the regularised dual: what its curvature is, and where its quadratic model is best.
+# --- Semismooth Newton method
 #
 # The projection onto a set is a spectral function, so its derivative is an elementwise product in the basis
-# of the eigenvectors: with ``x_i`` the projection of the eigenvalue ``v_i``, entry (i, j) is multiplied by
-# ``(x_i - x_j) / (v_i - v_j)``. Most of these are zero where eigenvalues sit at the ends of a box or beyond
-# a cone, and the rows need only be rotated into the remaining part.
+# of the eigenvectors: entry (i, j) is multiplied by the divided difference ``(x_i - x_j) / (v_i - v_j)`` of
+# eigenvalues v and projected eigenvalues x. Most of these are zero where eigenvalues are at the ends of a
+# box or outside a cone, and the rows are transformed only into the remaining part.
 
-#: Most rows, and most entries of rows that have to be rotated as full matrices or belong to vectors.
-MOST_ROWS, MOST_ENTRIES = 2500, 30_000_000
+#: The Newton method is used for at most this many rows, and entries of rows without low rank.
+NEWTON_ROWS, NEWTON_ENTRIES = 2500, 30_000_000
 
-#: Vector blocks of more entries than this are not balanced at the start.
-MOST_COLUMNS = 50
+#: Vector blocks of more entries than this are ignored in the choice of the first multipliers.
+BALANCED_COLUMNS = 50
 
-#: Damping of the model, relative to the mean of its curvature: at first, at least, and beyond which no step
-#: is worth another try.
+#: Damping relative to the mean diagonal entry of the Jacobian: first and least value, and value to give up
+#: at.
 DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e-12, 1e6
 
-#: The damping grows by this factor where a step fails, and shrinks by the other where one succeeds.
-MORE, LESS = 30.0, 0.1
+#: Factors of the damping after a step that failed and after a full step that succeeded.
+DAMPING_INCREASE, DAMPING_DECREASE = 30.0, 0.1
 
-#: Share of the rise that the gradient promises which a step has to bring.
-RISE = 0.05
+#: Share of the increase predicted by the gradient that a step must attain (Armijo).
+SUFFICIENT_INCREASE = 0.05
 
-#: A step that fails is tried once more, shortened to between these.
-SHORTENED = (0.1, 0.5)
+#: A step that fails is retried once, shortened to a length in this range by a quadratic model.
+SHORTENED_STEP_RANGE = (0.1, 0.5)
 
-#: Floats in one strip of rotated rows.
-STRIP_SIZE = 2_000_000
+#: Floating-point numbers in one strip of transformed rows.
+STRIP_NUMBERS = 2_000_000
 
 #: Eigenvalues closer than this share of the largest count as equal.
-EQUAL = 1e-13
+EQUAL_EIGENVALUES_SHARE = 1e-13
 
-#: Rounds of the active-set method for a quadratic model.
-MODEL_ROUNDS = 30
+#: Most iterations of the active-set method for a quadratic model.
+ACTIVE_SET_ROUNDS = 30
 
 
-def suits(problem: FeasibilityProblem) -> bool:
-    """Whether Newton's method is worth trying: no equality rows, and a curvature that is cheap enough.
+def newton_applies(problem: FeasibilityProblem) -> bool:
+    """Whether the Newton method is used: inequality rows only, and a Jacobian that is cheap enough.
 
-    Every row must also have two terms at least, bound included: of a single one that vanishes at the end the
-    value tells no size, and margins relative to it mean nothing.
+    Every row must have at least two terms, its bound included: a single term that vanishes at the optimum
+    gives no scale for a relative margin.
     """
     full = [
         leaf.m * math.prod(leaf.shape)
@@ -212,19 +217,19 @@ def suits(problem: FeasibilityProblem) -> bool:
         for leaf in rows.leaves()
         if isinstance(leaf, (Dense, Sparse))
     ]
-    few = 0 < problem.m <= MOST_ROWS and sum(full) <= MOST_ENTRIES
+    few = 0 < problem.m <= NEWTON_ROWS and sum(full) <= NEWTON_ENTRIES
     few = few and all(block.matrix or block.entrywise for block in problem.sets)
     terms = np.sum(problem.block_norms > 0.0, axis=0) + (largest_bound(problem) > 0.0)
     return few and not problem.equality.any() and bool(np.all(terms >= 2))
 
 
 def uniform_multipliers(function: DualFunction) -> FloatArray:
-    """Multipliers of about the same weight for every row that leave small vector blocks alone."""
+    """Return nearly equal multipliers whose adjoint vanishes on small vector blocks."""
     problem, even = function.problem, np.ones(function.size)
     columns = [
         function.factor[:, None] * dense_array(rows.columns())[function.row]
         for rows in problem.rows
-        if not rows.empty and not rows.matrix and rows.n <= MOST_COLUMNS
+        if not rows.empty and not rows.matrix and rows.n <= BALANCED_COLUMNS
     ]
     if columns:
         table = np.concatenate(columns, axis=1)
@@ -233,20 +238,20 @@ def uniform_multipliers(function: DualFunction) -> FloatArray:
     return function.multipliers(even)
 
 
-class Newton:
-    """Ascent by damped Newton steps that keep to the signs of the variables."""
+class SemismoothNewton:
+    """Ascent by damped semismooth Newton steps that keep the signs of the variables."""
 
     def __init__(self, ascent: Ascent) -> None:
         self._ascent = ascent
         self._damping = DAMPING
 
-    def climb(
+    def maximise(
         self, function: DualFunction, z: FloatArray, gtol: float, steps: int
     ) -> tuple[Evaluation, bool]:
-        """Maximise from ``z``; the evaluation at the end, and whether steps still worked.
+        """Maximise from ``z`` until the projected gradient is at most ``gtol``.
 
-        ``function``: the function; none of its sets may depend on the margin. ``gtol``: largest entry of
-        the projected gradient at which to stop.
+        Returns the last evaluation, and False if a step failed. No set of the function may shrink with the
+        margin.
         """
         ascent = self._ascent
         ascent.rounds += 1
@@ -260,14 +265,14 @@ class Newton:
             if moved is None:
                 return found, False
             z, found = moved
-            ascent.advance(1)
+            ascent.count_iteration(1)
         return found, True
 
     def _step(
         self, function: DualFunction, found: Evaluation, z: FloatArray, chosen: np.ndarray
     ) -> tuple[FloatArray, Evaluation] | None:
-        """Variables and evaluation after one step; None if no damping makes one work."""
-        hessian = curvature(function, found, chosen)
+        """Take one damped step; return variables and evaluation, None if no damping gives an increase."""
+        hessian = generalised_jacobian(function, found, chosen)
         scale = float(np.trace(hessian)) / chosen.size
         gradient, start, signless = found.gradient[chosen], z[chosen], function.signless[chosen]
         if not 0.0 < scale < np.inf:
@@ -283,24 +288,23 @@ class Newton:
                     there[chosen] = np.where(signless, moved, np.maximum(moved, 0.0))
                     after = self._ascent.evaluate(function, there)
                     gain = after.value - found.value
-                    if gain >= RISE * length * slope:
+                    if gain >= SUFFICIENT_INCREASE * length * slope:
                         if length == 1.0:
-                            self._damping = max(LESS * self._damping, LEAST_DAMPING)
+                            self._damping = max(DAMPING_DECREASE * self._damping, LEAST_DAMPING)
                         return there, after
-                    length = float(np.clip(0.5 * slope / (slope - gain), *SHORTENED))
-            self._damping *= MORE
+                    length = float(np.clip(0.5 * slope / (slope - gain), *SHORTENED_STEP_RANGE))
+            self._damping *= DAMPING_INCREASE
         self._damping = DAMPING
         return None
 
 
-def curvature(function: DualFunction, found: Evaluation, chosen: np.ndarray) -> FloatArray:
-    """Return minus the (generalised) second derivative of the dual function in some of its variables.
+def generalised_jacobian(function: DualFunction, found: Evaluation, chosen: np.ndarray) -> FloatArray:
+    """Return minus an element of the generalised Jacobian of the gradient, in some of the variables.
 
-    ``function``: the function; none of its sets may depend on the margin. ``found``: what it found at the
-    variables.
+    No set of the function may shrink with the margin.
     """
     index, place = np.unique(function.row[chosen], return_inverse=True)
-    need("a step of Newton's method", *_curvature_work(function.problem, index.size))
+    need("a step of Newton's method", *_jacobian_work(function.problem, index.size))
     gram = np.zeros((index.size, index.size))
     for b, (block, rows) in enumerate(zip(function.sets, function.problem.rows, strict=True)):
         if rows.empty:
@@ -308,9 +312,9 @@ def curvature(function: DualFunction, found: Evaluation, chosen: np.ndarray) -> 
         shifted, projected = found.spectra[b] + function.centres[b], found.projected[b]
         vec, unit = found.vectors[b], function.units.blocks[b]
         if vec is None:
-            part = _vector_gram(rows, _slopes(block, projected), index)
+            part = _vector_jacobian(rows, _projection_slopes(block, projected), index)
         else:
-            part = _matrix_gram(block, rows, vec, shifted, projected, index)
+            part = _matrix_jacobian(block, rows, vec, shifted, projected, index)
         gram += unit**2 * part
     out = gram[np.ix_(place, place)]
     if function.weight is not None and function.margin_moves(found.margin):
@@ -320,8 +324,8 @@ def curvature(function: DualFunction, found: Evaluation, chosen: np.ndarray) -> 
     return np.asarray(factor[:, None] * out * factor)
 
 
-def _curvature_work(problem: FeasibilityProblem, size: int) -> Work:
-    """What the curvature takes, and a factorisation of it, at the most."""
+def _jacobian_work(problem: FeasibilityProblem, size: int) -> Work:
+    """Upper bound on the cost of the generalised Jacobian and its factorisation."""
     total = Work(products=float(size) ** 3, numbers=8.0 * float(size) ** 2)
     for rows in problem.rows:
         if not rows.empty and rows.matrix:
@@ -331,17 +335,17 @@ def _curvature_work(problem: FeasibilityProblem, size: int) -> Work:
     return total
 
 
-def _slopes(block: BlockSet, projected: FloatArray) -> FloatArray:
-    """Derivative of the projection of every eigenvalue by itself: one inside a set, zero at its ends."""
+def _projection_slopes(block: BlockSet, projected: FloatArray) -> FloatArray:
+    """Derivative of every projected eigenvalue: one in the interior of a set, zero on its boundary."""
     return ((projected > block.lower) & (projected < block.upper)).astype(np.float64)
 
 
-def _vector_gram(rows: Rows, slopes: FloatArray, index: np.ndarray) -> FloatArray:
+def _vector_jacobian(rows: Rows, slopes: FloatArray, index: np.ndarray) -> FloatArray:
     table = dense_array(rows.columns())[np.ix_(index, np.flatnonzero(slopes))]
     return np.asarray(table @ table.T)
 
 
-def _matrix_gram(
+def _matrix_jacobian(
     block: BlockSet,
     rows: Rows,
     vec: FloatArray,
@@ -349,21 +353,21 @@ def _matrix_gram(
     projected: FloatArray,
     index: np.ndarray,
 ) -> FloatArray:
-    slopes = _slopes(block, projected)
+    slopes = _projection_slopes(block, projected)
     inside = slopes > 0.0
     low = ~inside & (projected <= block.lower)
     high = ~inside & ~low
-    # Between eigenvalues at the same end nothing moves: the larger such group comes last and is left out.
+    # Divided differences between eigenvalues at the same end are zero: the larger such group is left out.
     last = high if high.sum() > low.sum() else low
     order = np.concatenate([np.flatnonzero(~last), np.flatnonzero(last)])
     moving = int(np.sum(~last))
-    kernel = _divided(shifted[order], projected[order], slopes[order], moving)
+    kernel = _divided_differences(shifted[order], projected[order], slopes[order], moving)
     image = transform_rows(rows, vec[:, order].T)
     n, m = block.n, rows.m
     traced = block.trace is not None and bool(inside.any())
     traces = np.zeros(index.size)
     gram = np.zeros((index.size, index.size))
-    width = max(1, min(moving, STRIP_SIZE // max(m * n, 1)))
+    width = max(1, min(moving, STRIP_NUMBERS // max(m * n, 1)))
     spots = np.flatnonzero(slopes[order])
     for start in range(0, moving, width):
         stop = min(start + width, moving)
@@ -382,11 +386,13 @@ def _matrix_gram(
     return gram
 
 
-def _divided(shifted: FloatArray, projected: FloatArray, slopes: FloatArray, moving: int) -> FloatArray:
-    """First ``moving`` rows of the table of divided differences of the projection."""
+def _divided_differences(
+    shifted: FloatArray, projected: FloatArray, slopes: FloatArray, moving: int
+) -> FloatArray:
+    """First ``moving`` rows of the matrix of divided differences of the projection."""
     run = shifted[:moving, None] - shifted
     rise = projected[:moving, None] - projected
-    equal = np.abs(run) <= EQUAL * float(np.max(np.abs(shifted), initial=0.0))
+    equal = np.abs(run) <= EQUAL_EIGENVALUES_SHARE * float(np.max(np.abs(shifted), initial=0.0))
     table = np.where(equal, 0.5 * (slopes[:moving, None] + slopes), rise / np.where(equal, 1.0, run))
     return np.asarray(np.clip(table, 0.0, 1.0))
 
@@ -394,13 +400,13 @@ def _divided(shifted: FloatArray, projected: FloatArray, slopes: FloatArray, mov
 def solve_quadratic_model(
     gradient: FloatArray, hessian: FloatArray, z: FloatArray, signless: np.ndarray
 ) -> FloatArray | None:
-    """Maximise ``g'd - d'Hd/2`` over steps that keep ``z + d`` non-negative; None if that fails.
+    """Maximise ``g'd - d'Hd/2`` over steps that keep ``z + d`` non-negative, by an active-set method.
 
-    ``signless``: variables that may have either sign.
+    Variables in ``signless`` may have either sign. Returns None if H is not positive definite.
     """
     at_zero = np.zeros(z.size, dtype=bool)
     step = np.zeros(z.size)
-    for _ in range(MODEL_ROUNDS):
+    for _ in range(ACTIVE_SET_ROUNDS):
         free = ~at_zero
         step[at_zero] = -z[at_zero]
         right = gradient[free] - hessian[np.ix_(free, at_zero)] @ step[at_zero]

@@ -1,19 +1,20 @@
-"""The regularised dual: one smooth concave function of the multipliers.
+"""The Frobenius-regularised dual: a smooth concave function of the multipliers.
 
-For sets ``K_b``, centres ``C_b`` and a weight ``rho`` it belongs to
+For sets ``K_b``, centres ``C_b`` and a weight ``rho`` it is the dual of
 
     minimise    1/2 sum_b ||X_b / R_b - C_b||^2 + rho/2 (1 - s)^2
     subject to  X_b in K_b(s),   lower + s w <= A(X) <= upper - s w,
 
-``R_b`` the unit of a block, ``w`` the sizes of the rows, and ``s`` the *margin*: inequality rows are
-tightened by ``s w``, and so are the sets that equality rows touch, because only a point in their interior
-can be corrected onto the rows. A minimiser with ``s > 0`` is therefore a point with slack, which can be
-proved; a negative ``s`` keeps the problem feasible and the dual bounded where the question itself is not.
-Without a weight ``s`` is zero, and with all centres zero this is the problem of the paper.
+with the unit ``R_b`` of a block, the scales ``w`` of the rows and the *margin* ``s``. Inequality rows are
+tightened by ``s w``, and so are the sets that equality rows have entries on, because only an interior point
+can be corrected onto these rows. A minimiser with ``s > 0`` is therefore a point with slack, which can be
+proved feasible; a negative ``s`` keeps the program feasible and the dual bounded where the problem is
+infeasible. Without a weight ``s`` is zero, and with all centres zero this is the program of Li, Shen, van
+den Hengel and Shi (2015).
 
-The dual gradient is what the rows miss at ``X(y)``, the projection of ``C + A*y``, so one evaluation costs
-one eigendecomposition per matrix block. Rows with two distinct finite ends have two multipliers, one per
-end, each of one sign.
+The gradient of the dual function is the residual of the rows at ``X(y)``, the projection of ``C + A*y``, so
+an evaluation costs one eigendecomposition per matrix block. A row with two distinct finite bounds has two
+variables, one per bound, each of one sign. :meth:`DualFunction.evaluate` is the main entry point.
 """
 
 from __future__ import annotations
@@ -30,41 +31,38 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.sets.base import BlockSet, Frame
 
-#: Largest margin: at one, a box has shrunk to a single point.
-MOST_MARGIN = 0.5
+#: Upper limit of the margin: at one, a box has shrunk to a single point.
+LARGEST_MARGIN = 0.5
 
-#: Rows are never taken to be smaller than this share of what their norm allows.
-LEAST_ROW = 1e-8
+#: Least scale of a row, relative to the bound by its norm.
+LEAST_ROW_SHARE = 1e-8
 
-#: Most steps of a search for the best margin, and the rounding error it stops at.
-ROOT_STEPS, ROOT_ROUNDING = 100, 1e-15
+#: Most iterations for the optimal margin, and the relative rounding error to stop at.
+ROOT_ITERATIONS, ROOT_ROUNDING = 100, 1e-15
 
 
 @dataclass(frozen=True)
 class Units:
-    """Natural sizes: of each block (a Frobenius norm) and of each row (of the terms it adds up).
-
-    ``blocks``: one unit per block, a power of two.
-    """
+    """Natural scales of each block (a Frobenius norm, to a power of two) and of the terms of each row."""
 
     blocks: FloatArray
     rows: FloatArray
 
     @classmethod
     def plain(cls, problem: FeasibilityProblem) -> Units:
-        """Unit blocks, and rows normalised by their norm: as published."""
+        """Unit blocks and rows normalised by their norm, as in the published method."""
         return cls(np.ones(len(problem.sets)), np.where(problem.norms > 0.0, problem.norms, 1.0))
 
     @classmethod
     def guess(cls, problem: FeasibilityProblem) -> Units:
-        """Sizes from the data alone: boxes have a radius, and bounds ask something of the other blocks."""
+        """Scales from the data: radii of boxes, and the scale of the bounds for other blocks."""
         radii = np.array([_radius(block) for block in problem.sets])
         parts = problem.block_norms * radii[:, None]
         return cls._from_parts(problem, parts, radii, np.full(problem.m, math.inf))
 
     @classmethod
     def at(cls, problem: FeasibilityProblem, point: Point) -> Units:
-        """Sizes of the terms at a point; what is far from its final size is thus found out on the way."""
+        """Scales of the terms of the rows at a point."""
         radii = np.array([_radius(block) for block in problem.sets])
         parts = np.array(
             [np.abs(rows.apply(x)) for rows, x in zip(problem.rows, point, strict=True)]
@@ -75,7 +73,7 @@ class Units:
     def _from_parts(
         cls, problem: FeasibilityProblem, parts: FloatArray, radii: FloatArray, terms: FloatArray
     ) -> Units:
-        """Size an unbounded block so that its share of a typical row balances the rest of the row."""
+        """Scale an unbounded block so that its term in a typical row balances the rest of the row."""
         blocks = np.array(radii)
         total = largest_bound(problem) + parts.sum(axis=0)
         for b in np.flatnonzero(radii == 0.0):
@@ -85,12 +83,12 @@ class Units:
         blocks = 1.0 / power_of_two(blocks)
         reach = np.sqrt(np.sum((problem.block_norms * blocks[:, None]) ** 2, axis=0))
         reach = np.where(reach > 0.0, reach, 1.0)
-        rows = np.where(problem.equality, reach, np.clip(terms, LEAST_ROW * reach, reach))
+        rows = np.where(problem.equality, reach, np.clip(terms, LEAST_ROW_SHARE * reach, reach))
         return cls(blocks, rows)
 
 
 def _radius(block: BlockSet) -> float:
-    """Frobenius radius of a bounded set, its norm if it is a single point; 0 if unbounded."""
+    """Frobenius radius of a bounded set, its norm if it is a single point; zero if unbounded."""
     if not block.bounded:
         return 0.0
     return max(block.radius, 1e-3 * (math.sqrt(block.degree) * block.spectral_radius)) or 1.0
@@ -98,12 +96,12 @@ def _radius(block: BlockSet) -> float:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything one evaluation gives.
+    """Value and gradient of the dual function with the quantities computed on the way.
 
-    ``value``: the dual function, to be maximised. ``multipliers``: ``y``, one per row, in the units of the
-    problem. ``point``: ``X(y)``, in the units of the problem. ``spectra``: eigenvalues of ``A*y`` (entries,
-    for vectors), each times the unit of its block. ``vectors``: eigenvectors of ``A*y``; None for vectors.
-    ``projected``: eigenvalues (entries) of ``X(y)``, each divided by the unit of its block.
+    - ``multipliers``, ``point``, ``rows``: y, ``X(y)`` and its row values, in the units of the problem.
+    - ``spectra``: eigenvalues of ``A*y`` (entries, for vectors), times the unit of the block.
+    - ``vectors``: eigenvectors of ``A*y``; None for vectors.
+    - ``projected``: eigenvalues (entries) of ``X(y)``, divided by the unit of the block.
     """
 
     value: float
@@ -120,9 +118,8 @@ class Evaluation:
 class DualFunction:
     """The dual function of a problem in given units.
 
-    ``problem``: the problem, in its own units. ``units``: natural sizes of blocks and rows. ``centres``:
-    for every block the multiple of the identity (of the vector of ones) to stay near, in units. ``weight``:
-    weight ``rho`` of the margin; None for no margin.
+    ``centres`` holds, for every block, the multiple of the identity (of the vector of ones) to stay near,
+    in units. ``weight`` is the weight rho of the margin; None for no margin.
     """
 
     def __init__(
@@ -131,7 +128,7 @@ class DualFunction:
         units: Units,
         centres: FloatArray,
         weight: float | None = None,
-        most_margin: float = MOST_MARGIN,
+        most_margin: float = LARGEST_MARGIN,
     ) -> None:
         self.problem, self.units, self.centres, self.weight = problem, units, centres, weight
         self._most_margin = most_margin
@@ -144,10 +141,10 @@ class DualFunction:
         #: Variables of equality rows, which may have either sign.
         self.signless = equal[self.row]
         sign = np.concatenate([np.ones(low.size), -np.ones(high.size)])
-        #: What a variable is multiplied by to give its multiplier: a power of two, so it is exact both ways.
+        #: Multiplier of a row per unit of a variable: a power of two, so that conversion is exact.
         self.factor = sign * power_of_two(units.rows)[self.row]
         gap = np.where(equal, 0.0, problem.upper - problem.lower)
-        #: What a unit of margin adds to the bound of every variable.
+        #: Change of the bound of every variable per unit of the margin.
         self.tightening = sign * np.minimum(units.rows, 0.25 * gap)[self.row]
         self._guess = 0.0
         #: The sets in units.
@@ -165,13 +162,13 @@ class DualFunction:
 
     @property
     def bounds(self) -> list[tuple[float | None, float | None]] | None:
-        """Bounds of the variables; None where all are free, which spares scipy a look at each."""
+        """Bounds of the variables for scipy; None where all are free, which is faster."""
         if self.signless.all():
             return None
         return [(None, None) if free else (0.0, None) for free in self.signless]
 
     def margin_moves(self, margin: float) -> bool:
-        """Whether the margin at an evaluation changes with the variables: below its largest value."""
+        """Whether the margin changes with the variables: it is below its upper limit."""
         return margin < self._most_margin
 
     def multipliers(self, z: FloatArray) -> FloatArray:
@@ -181,25 +178,23 @@ class DualFunction:
         return y
 
     def variables(self, y: FloatArray) -> FloatArray:
-        """Variables that give the multipliers ``y``, signs permitting."""
+        """Variables of the multipliers ``y``, clipped to their signs."""
         z = y[self.row] / self.factor
         return np.where(self.signless, z, np.maximum(z, 0.0))
 
-    def balanced(self, y: FloatArray) -> FloatArray:
-        """Multipliers along ``y`` of the size that belongs to a margin of zero; zero stays zero."""
+    def scale_to_zero_margin(self, y: FloatArray) -> FloatArray:
+        """Scale multipliers so that the optimal margin is zero; zero stays zero."""
         assert self.weight is not None
         mass = float((self.factor * self.variables(y)) @ self.tightening)
         return y * (self.weight / mass) if 0.0 < mass < math.inf else y
 
     def margin_gap(self, found: Evaluation, point: Point, rows: FloatArray) -> float:
-        """How far apart a lower and an upper estimate of the largest margin are; for inequality rows only.
+        """Gap between an upper and a lower estimate of the largest margin; for inequality rows only.
 
-        The margin is here a share of the terms a row adds up at the point.
-
-        ``point``: the point that is to have the margin.
+        The margin is relative to the sum of the magnitudes of the terms of a row at ``point``.
         """
         weights = self.factor * self.variables(found.multipliers)
-        sizes = np.sign(self.factor) * self._terms(point, rows)[self.row]
+        sizes = np.sign(self.factor) * self._row_magnitudes(point, rows)[self.row]
         mass = float(weights @ sizes)
         if not mass > 0.0 or not np.all(sizes):
             return math.inf
@@ -211,12 +206,12 @@ class DualFunction:
             if unit_set.bounded:
                 support += unit_set.support_spectrum(lam)
             else:
-                # What a multiplier of a cone lacks counts for as much as the point makes of it.
+                # The violation of dual feasibility on a cone counts with the weight of the point.
                 support += float(np.maximum(lam, 0.0) @ x)
         return support / mass - attained
 
-    def _terms(self, point: Point, rows: FloatArray) -> FloatArray:
-        """Sum of the magnitudes of bound and terms of every row, the largest block without a product."""
+    def _row_magnitudes(self, point: Point, rows: FloatArray) -> FloatArray:
+        """Sum of the magnitudes of bound and terms of every row, with one product less."""
         problem = self.problem
         largest = max(range(len(point)), key=lambda b: point[b].size)
         total, rest = largest_bound(problem), np.array(rows)
@@ -228,12 +223,11 @@ class DualFunction:
         return total + np.abs(rest)
 
     def evaluate(self, z: FloatArray, before: Evaluation | None = None) -> Evaluation:
-        """Value, gradient, and the point that goes with the variables.
+        """Evaluate value, gradient, point and margin at the variables ``z``.
 
-        ``before``: of the same problem in the same units of blocks, maybe with another weight: at the same
-        multipliers its eigendecompositions are used again.
-
-        Raises ``numpy.linalg.LinAlgError``: if a block overflows or its eigendecomposition fails.
+        Eigendecompositions of ``before``, an evaluation with the same units of blocks, are reused at equal
+        multipliers. Raises ``numpy.linalg.LinAlgError`` if a block overflows or its eigendecomposition
+        fails.
         """
         problem, y = self.problem, self.multipliers(z)
         weights = self.factor * z
@@ -241,7 +235,7 @@ class DualFunction:
         if before is not None and np.array_equal(before.multipliers, y):
             spectra, vectors = before.spectra, before.vectors
         else:
-            spectra, vectors = self._decomposed(y)
+            spectra, vectors = self._decompose(y)
         margin = self._margin(spectra, mass)
         value = float(weights @ self._bound)
         if self.weight is not None:
@@ -252,7 +246,7 @@ class DualFunction:
             value -= float(lam @ x) - 0.5 * float(np.sum((x - self.centres[b]) ** 2))
             projected.append(x)
             x = x * self.units.blocks[b]
-            point.append(self._array(b, vec, x))
+            point.append(self._compose(b, vec, x))
         at_rows = problem.apply(tuple(point))
         short = self._bound + margin * self.tightening - at_rows[self.row]
         return Evaluation(
@@ -267,7 +261,7 @@ class DualFunction:
             tuple(projected),
         )
 
-    def _decomposed(self, y: FloatArray) -> tuple[tuple[FloatArray, ...], tuple[Frame, ...]]:
+    def _decompose(self, y: FloatArray) -> tuple[tuple[FloatArray, ...], tuple[Frame, ...]]:
         """Eigenvalues and eigenvectors of ``A*y``, in units."""
         spectra: list[FloatArray] = []
         vectors: list[Frame] = []
@@ -278,10 +272,10 @@ class DualFunction:
             vectors.append(frame)
         return tuple(spectra), tuple(vectors)
 
-    def _array(self, b: int, frame: Frame, x: FloatArray) -> FloatArray:
-        """Array with given eigenvectors and eigenvalues; cheaper where most of these are zero."""
+    def _compose(self, b: int, frame: Frame, x: FloatArray) -> FloatArray:
+        """Block from eigenvectors and eigenvalues, by a low-rank product where most of these are zero."""
         inside = x != 0.0
-        # The published method, which has no weight, is left as it was.
+        # The published method, which has no weight, uses the plain product.
         few = self.weight is not None and 2 * int(np.count_nonzero(inside)) <= x.size and not np.any(x < 0.0)
         if frame is None or not (self.sets[b].matrix and few):
             return self.sets[b].compose(frame, x)
@@ -289,43 +283,43 @@ class DualFunction:
         return np.asarray(half @ half.T)
 
     def support(self, spectra: tuple[FloatArray, ...]) -> tuple[float, float]:
-        """Support function over the boxes, and how far ``A*y`` is from the polar of the other blocks."""
+        """Support function of the boxes, and the distance of ``A*y`` from the polar cones of other blocks."""
         total, excess = 0.0, 0.0
         for block, lam in zip(self.sets, spectra, strict=True):
             if block.bounded:
                 total += block.support_spectrum(lam)
             else:
-                # What is not in the polar of a cone is the projection onto the cone.
+                # The distance from the polar cone is the norm of the projection onto the cone (Moreau).
                 excess = math.hypot(excess, float(np.linalg.norm(block.project_spectrum(lam))))
         return total, excess
 
     @cached_property
-    def _middles(self) -> list[float]:
-        """Where a shrinking set shrinks to (a box), or the direction it moves in (a cone)."""
+    def _shrink_directions(self) -> list[float]:
+        """Point to which a box shrinks, or direction in which a cone moves, as multiples of the identity."""
         return [block.middle if block.bounded else 1.0 / math.sqrt(block.degree) for block in self.sets]
 
     def _project(self, b: int, v: FloatArray, margin: float) -> FloatArray:
-        """Project a spectrum onto ``K_b(margin)``: a box pulled to its middle, a cone moved inwards."""
+        """Project a spectrum onto ``K_b(margin)``: a box shrunk to its middle, a cone moved inwards."""
         block = self.sets[b]
         if not self._shrinks[b]:
             return block.project_spectrum(v)
-        shift = margin * self._middles[b]
+        shift = margin * self._shrink_directions[b]
         if not block.bounded:
             return block.project_spectrum(v - shift) + shift
-        pull = 1.0 - margin
-        return pull * block.project_spectrum((v - shift) / pull) + shift
+        share = 1.0 - margin
+        return share * block.project_spectrum((v - shift) / share) + shift
 
-    def _slope(self, b: int, v: FloatArray, margin: float) -> float:
-        """Derivative in the margin of what block ``b`` contributes to the inner maximum."""
+    def _margin_slope(self, b: int, v: FloatArray, margin: float) -> float:
+        """Derivative by the margin of the contribution of block ``b`` to the inner maximum."""
         x = self._project(b, v, margin)
-        middle = self._middles[b]
+        middle = self._shrink_directions[b]
         if not self.sets[b].bounded:
             return float(np.sum(v - x)) * middle
         # x = (1 - s) p + s m with p in the set, so dx/ds = m - p = (m - x) / (1 - s).
         return float((v - x) @ (middle - x)) / (1.0 - margin)
 
     def _margin(self, spectra: Sequence[FloatArray], mass: float) -> float:
-        """Best margin for given multipliers: the root of a function that falls at least as fast as rho·s."""
+        """Optimal margin for given multipliers: the root of a derivative with slope at most -rho."""
         if self.weight is None:
             return 0.0
         rho = self.weight
@@ -335,18 +329,18 @@ class DualFunction:
         shifted = [(b, spectra[b] + self.centres[b]) for b in moving]
 
         def slope(s: float) -> float:
-            return rho * (1.0 - s) - mass + sum(self._slope(b, v, s) for b, v in shifted)
+            return rho * (1.0 - s) - mass + sum(self._margin_slope(b, v, s) for b, v in shifted)
 
-        # Consecutive evaluations have nearly the same root.
-        self._guess = _falling_root(slope, self._guess, rho, self._most_margin)
+        # The root of the last evaluation is a good initial guess.
+        self._guess = _decreasing_root(slope, self._guess, rho, self._most_margin)
         return self._guess
 
 
-def _falling_root(function: Callable[[float], float], guess: float, rate: float, most: float) -> float:
-    """Root of a function that falls at least at ``rate``, or ``most`` if that comes first."""
+def _decreasing_root(function: Callable[[float], float], guess: float, rate: float, most: float) -> float:
+    """Root of a function that decreases at least at ``rate``, but at most ``most``; Illinois method."""
     rounding = ROOT_ROUNDING * rate
     here = function(guess)
-    # The rate says how far away the root can be.
+    # The rate bounds the distance of the root.
     there = min(guess + here / rate, most)
     at_there = function(there)
     if not (math.isfinite(here) and math.isfinite(at_there)):
@@ -359,7 +353,7 @@ def _falling_root(function: Callable[[float], float], guess: float, rate: float,
     if levels[0] <= rounding:
         return ends[0]
     root = ends[0]
-    for _ in range(ROOT_STEPS):
+    for _ in range(ROOT_ITERATIONS):
         root = ends[0] + (ends[1] - ends[0]) * levels[0] / (levels[0] - levels[1])
         level = function(root)
         if abs(level) <= rounding or not ends[0] < root < ends[1]:
@@ -367,7 +361,7 @@ def _falling_root(function: Callable[[float], float], guess: float, rate: float,
         side = 0 if level > 0.0 else 1
         ends[side], levels[side] = root, level
         if side == last:
-            # Regula falsi alone would keep the other end for ever; halving its level lets go of it.
+            # Illinois: halve the level of an end that stays, so that plain regula falsi does not stagnate.
             levels[1 - side] *= 0.5
         last = side
     return root

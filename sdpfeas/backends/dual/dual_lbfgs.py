@@ -1,18 +1,19 @@
-"""The paper's method: the Frobenius-regularised dual, maximised by L-BFGS-B.
+"""``dual-lbfgs``: the Frobenius-regularised dual, maximised by L-BFGS-B.
 
-``form="lifted"`` is the method as published (Li, Shen, van den Hengel, Shi, IEEE TIP 2015, Algorithm 2):
+``form="lifted"`` is the published method (Li, Shen, van den Hengel and Shi, IEEE TIP 2015, Algorithm 2):
 every SpectralBox becomes two PSD blocks and equality rows, rows are normalised, and the run ends when
-L-BFGS-B has converged or the infeasibility screen fires.
+L-BFGS-B has converged or the infeasibility screen holds. :func:`_solve_published` is that algorithm.
 
-``form="spectral"`` takes the box as it is: the rows alone have multipliers, and a step costs one
-eigendecomposition. The margin (:mod:`sdpfeas.backends.dual.dual_function`) gives points with slack and
-keeps the multipliers finite. Rounds of growing weight drive the margin to its largest value; a certificate
-comes out of them where that is negative, and for it to be strict on the cones the centres grow too. Sizes
-of blocks and rows are taken from the last round. The run ends as soon as the verifier's condition holds on
-either side. Where L-BFGS-B is slow, and for callers who want the largest margin itself, Newton's method
-takes over (:mod:`sdpfeas.backends.dual.ascent`).
+``form="spectral"`` takes a SpectralBox as it is: only the rows have multipliers, and an evaluation costs
+one eigendecomposition per block. The margin of :mod:`sdpfeas.backends.dual.dual_function` gives points with
+slack and keeps the multipliers bounded. :func:`_maximise_margin` maximises it by continuation in its
+weight, with the scales of blocks and rows taken from the last round; where the largest margin is negative,
+the multipliers converge to a certificate, and the centres grow so that it is strictly feasible on the
+cones. The run ends as soon as a point or a certificate is proved. Where L-BFGS-B converges slowly, or the
+largest margin itself is wanted, the semismooth Newton method of :mod:`sdpfeas.backends.dual.ascent` takes
+over.
 
-Warm starts use the multipliers, the callback is called every few iterations, and nothing is random.
+Warm starts use the multipliers. The method is deterministic.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ from typing import Any, Literal
 import numpy as np
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
-from sdpfeas.backends.dual.ascent import Ascent, Ended, Newton, suits, uniform_multipliers
+from sdpfeas.backends.dual.ascent import (
+    Ascent,
+    AscentStopped,
+    SemismoothNewton,
+    newton_applies,
+    uniform_multipliers,
+)
 from sdpfeas.backends.dual.dual_function import DualFunction, Evaluation, Units
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.claims import Claim, Stop
@@ -33,188 +40,74 @@ from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 
-# ------------------------------------------------------------
-# Evidence on the way: what an evaluation of the dual function says about the problem as it was asked.
-#
-# ``A*y``, its eigenvalues, ``X(y)`` and the row values are at hand after every evaluation, so the
-# verifier's conditions can be looked at for next to nothing. Only what looks right is offered, and after a
-# refusal the bar is raised.
+#: Rounding error of the value of a certificate, relative to its terms.
+ROUNDING_SHARE = 1e-12
 
-#: A gap between the sides of a certificate below this share of them is rounding.
-ROUNDING = 1e-12
+#: A point is offered when equality rows hold up to this share of the margin, ...
+EQUALITY_MARGIN_SHARE = 0.5
+#: ... or, without a margin, up to this residual relative to their scale.
+EQUALITY_RESIDUAL = 1e-6
 
-#: Equality rows may be missed by this share of the margin when a proof is tried, without a margin by ...
-WITHIN_MARGIN = 0.5
-#: ... this much, relative to their size.
-WITHIN = 1e-6
+#: A refused proof makes the screen for the next one stricter by this factor.
+REFUSAL_FACTOR = 4.0
 
-#: A refusal lowers what a screen lets through by this factor.
-RAISE = 4.0
-
-
-class Evidence:
-    """The best point and multipliers so far, and which of them was good enough to stop.
-
-    ``problem``: the problem as it was asked. ``epsilon``: first level of the screen: ``||(A*y)_+|| / beta``
-    below it is worth an offer.
-    """
-
-    def __init__(self, problem: FeasibilityProblem, epsilon: float, inquiry: Inquiry) -> None:
-        self.problem = problem
-        self._inquiry = inquiry
-        self.point: Point | None = None
-        self.multipliers: FloatArray | None = None
-        self.proven = ""
-        self._screen = epsilon
-        self._missed = np.inf
-        self._shortfall, self._lead, self._refused_lead = np.inf, -np.inf, 0.0
-        self._refused, self._wait, self._seen = 0, 0, 0
-
-    def inspect(self, function: DualFunction, found: Evaluation) -> bool:
-        """Look at an evaluation; True when either side of it settles the inquiry."""
-        self._seen += 1
-        return self._certificate(function, found) or self._point(function, found)
-
-    def _certificate(self, function: DualFunction, found: Evaluation) -> bool:
-        y = found.multipliers
-        beta = float(np.sum(self.problem.beta_terms(y)))
-        support, excess = function.support(found.spectra)
-        gap, size = beta - support, abs(beta) + abs(support)
-        lead = (gap - excess) / size if size > 0.0 else -np.inf
-        if lead > self._lead or self.multipliers is None:
-            self._lead, self.multipliers = lead, y
-        if not gap > ROUNDING * size:
-            return False
-        ratio = excess / gap
-        if not ratio < self._screen and not (excess == 0.0 and lead > self._refused_lead):
-            return False
-        if not self._inquiry.offer(multipliers=y):
-            self._screen = min(self._screen, ratio / RAISE)
-            self._refused_lead = 2.0 * lead
-            return False
-        self.multipliers, self.proven = y, "certificate"
-        return True
-
-    def _point(self, function: DualFunction, found: Evaluation) -> bool:
-        problem, equal, sizes = self.problem, self.problem.equality, function.units.rows
-        point, value = fit_numbers(problem, found.point, found.rows)
-        short = np.maximum(problem.lower - value, value - problem.upper) / sizes
-        worst = float(np.max(short, initial=-np.inf))
-        if worst < self._shortfall or self.point is None:
-            self._shortfall, self.point = worst, point
-        if np.any(short[~equal] > 0.0) or self._seen < self._wait:
-            return False
-        missed = float(np.linalg.norm(short[equal]))
-        near = WITHIN_MARGIN * found.margin if found.margin > 0.0 else WITHIN
-        if equal.any() and not missed < min(near, self._missed):
-            return False
-        if not self._inquiry.offer(point=point):
-            self._missed = missed / RAISE
-            self._refused += 1
-            self._wait = self._seen + 2**self._refused
-            return False
-        self.point, self.proven = point, "point"
-        return True
-
-
-def fit_numbers(problem: FeasibilityProblem, point: Point, value: FloatArray) -> tuple[Point, FloatArray]:
-    """Choose every block that is a single number anew: in the middle of what the rows leave it.
-
-    Returns: the point with these blocks changed, and its row values.
-    """
-    for b, slope in _numbers(problem):
-        old = float(point[b][0])
-        rest = value - slope * old
-        low, high = _interval(problem, slope, rest)
-        low = max(low, problem.sets[b].lower)
-        new = old
-        if math.isfinite(low) and math.isfinite(high):
-            new = 0.5 * (low + high)
-        elif math.isfinite(low):
-            # Nothing limits the other side: go as far beyond this end as that is from zero.
-            new = max(old, low + abs(low))
-        elif math.isfinite(high):
-            new = min(old, high - abs(high))
-        new = max(new, problem.sets[b].lower)
-        point = (*point[:b], np.array([new]), *point[b + 1 :])
-        value = rest + slope * new
-    return point, value
-
-
-def _interval(problem: FeasibilityProblem, slope: FloatArray, rest: FloatArray) -> tuple[float, float]:
-    """Where ``rest + slope·t`` is within the bounds of every row; crossed if nowhere."""
-    up, down = slope > 0.0, slope < 0.0
-    divisor = np.where(up | down, slope, 1.0)
-    lower, upper = (problem.lower - rest) / divisor, (problem.upper - rest) / divisor
-    low = np.max(np.concatenate([lower[up], upper[down]]), initial=-np.inf)
-    high = np.min(np.concatenate([upper[up], lower[down]]), initial=np.inf)
-    return float(low), float(high)
-
-
-def _numbers(problem: FeasibilityProblem) -> Iterator[tuple[int, FloatArray]]:
-    """Blocks of one number that no equality row touches, with their coefficients."""
-    for b, block, rows in problem.blocks():
-        if not block.entrywise or block.n > 1 or rows.empty:
-            continue
-        if not np.any(problem.block_norms[b][problem.equality] > 0.0):
-            yield b, rows.apply(np.ones(1))
-
-
-#: A round ends when rows are met to this share of its margin, ...
-ACCURACY = 0.1
-#: ... the margin taken to lie between these.
+#: A round ends when the gradient is below this share of its margin, ...
+ROUND_ACCURACY_SHARE = 0.1
+#: ... where the margin is clipped to this range.
 LEAST_MARGIN, LARGE_MARGIN = 1e-7, 0.1
 
-#: The accuracy gets better by this factor when it was not enough, down to the second number.
-TIGHTER, LEAST_ACCURACY = 0.1, 1e-4
+#: Factor by which the share is reduced where a round was not accurate enough, and its least value.
+ACCURACY_FACTOR, LEAST_ACCURACY_SHARE = 0.1, 1e-4
 
-#: A (negative) margin this many times that of the round before is lower by more than inaccuracy.
-LOWER = 1.1
+#: A negative margin this many times that of the last round is lower by more than the error of a round.
+MARGIN_DROP_FACTOR = 1.1
 
-#: Margins of two rounds compare if no row changed its size by more than this share.
-SAME_SIZE = 0.01
+#: Margins of two rounds are compared if the scale of no row changed by more than this share.
+SAME_UNITS_SHARE = 0.01
 
-#: The last weight of the margin, and the largest a warm start begins with.
+#: Largest weight of the margin, and largest first weight of a warm start.
 MOST_WEIGHT, WARM_WEIGHT = 1e9, 1e4
 
-#: Where infeasibility is suspected, centres go beyond the largest eigenvalue of the point by this factor, ...
-BEYOND = 1.2
+#: Where infeasibility is suspected, centres are this many times the largest eigenvalue of the point, ...
+CENTRE_FACTOR = 1.2
 #: ... and grow with the weight once ``||(A*y)_+|| / beta`` is below this.
-SUSPICION = 0.03
+SUSPECT_EXCESS_SHARE = 0.03
 
-#: L-BFGS-B is slow if it takes more iterations than this.
-NEWTON_AFTER = 100
+#: The Newton method takes over after this many iterations of L-BFGS-B.
+NEWTON_AFTER_ITERATIONS = 100
 
-#: Newton's method begins with a weight that is larger by this factor: it does not mind, ...
-NEWTON_WEIGHT = 8.0
-#: ... meets rows to this share of their size in its first round, better by as much as the weight grows in
-#: the rounds that follow, and takes at most so many steps in each.
-NEWTON_ACCURACY, NEWTON_STEPS = 1e-2, 40
-#: Factor by which its weight grows.
-NEWTON_GROWTH = 4.0
+#: The Newton method starts with a weight larger by this factor, since conditioning does not slow it down, ...
+NEWTON_WEIGHT_FACTOR = 8.0
+#: ... reduces the gradient to this value in its first round, to less in proportion to the weight in later
+#: ones, and takes at most this many steps per round.
+NEWTON_ACCURACY, NEWTON_ROUND_STEPS = 1e-2, 40
+#: Factor by which the weight grows between rounds of the Newton method.
+NEWTON_WEIGHT_GROWTH = 4.0
 
-#: A proof is tried from this many times epsilon on: a refusal costs little.
-EARLY = 100.0
+#: Certificates are offered from this many times epsilon on: a refused proof is cheap.
+EARLY_SCREEN_FACTOR = 100.0
 
 
 @dataclass(frozen=True)
 class DualLbfgsOptions:
     """Options of :class:`DualLbfgs`.
 
-    ``form``: ``"spectral"``, or ``"lifted"`` for the method as published. ``epsilon``: level of the
-    infeasibility screen ``||(A*y)_+|| / beta``. The lifted form ends when it fires; the spectral form then
-    tries for a proof, and tightens the screen if there is none. ``newton``: spectral form: take Newton
-    steps where L-BFGS-B is slow, and from the start where the largest margin is wanted and not just a
-    proof. Only on problems without equality rows, with rows few enough and of two terms at least; L-BFGS-B
-    has the rest. ``margin``: spectral form: maximise a margin. Without, the plain regularised problem is
-    solved. ``centre``: spectral form: stay near this multiple of the identity, in units of the natural
-    size, on PSD blocks (of the vector of ones on Nonneg blocks); a box is always centred in its middle.
-    ``growth``: factor by which the weight grows from round to round. ``max_iterations``: iterations of
-    L-BFGS-B over all rounds. ``ftol, gtol``: l-BFGS-B's tolerances on the relative decrease and on the
-    projected gradient. Default: in the lifted form those of the package (2.2e-9, 1e-5); in the spectral
-    form 0 and what the round needs. ``restarts``: how often to start afresh from the same multipliers when
-    the line search stalls; in the lifted form, with ``ftol`` zero, also when the dual function has stopped
-    to change.
+    - ``form``: ``"spectral"``, or ``"lifted"`` for the published method.
+    - ``epsilon``: level of the infeasibility screen ``||(A*y)_+|| / beta``. The lifted form stops when it
+      holds; the spectral form then tries a proof, and makes the screen stricter if the proof fails.
+    - ``newton``: spectral form: use the semismooth Newton method where L-BFGS-B is slow, and from the
+      start where the largest margin is wanted. It needs a problem without equality rows, with few rows of
+      at least two terms each.
+    - ``margin``: spectral form: maximise a margin; otherwise solve the regularised problem without one.
+    - ``centre``: spectral form: multiple of the identity on PSD blocks (of the vector of ones on Nonneg
+      blocks) to stay near, in units of the natural scale. A box is always centred at its middle.
+    - ``weight``, ``growth``: first weight of the margin, and its factor between rounds.
+    - ``max_iterations``: iterations of L-BFGS-B over all rounds; ``memory``: its correction pairs.
+    - ``ftol``, ``gtol``: tolerances of L-BFGS-B on the relative decrease and the projected gradient.
+      Default: in the lifted form those of the package (2.2e-9, 1e-5); in the spectral form 0 and the
+      accuracy of the round.
+    - ``restarts``: restarts from the same multipliers after a failed line search; in the lifted form with
+      ``ftol`` zero also when the function value has stopped changing.
     """
 
     form: Literal["spectral", "lifted"] = "spectral"
@@ -244,7 +137,7 @@ class DualLbfgsOptions:
 
 
 class DualLbfgs(FeasibilityBackend):
-    """The paper's regularised dual by L-BFGS-B, native on all sets, with proofs on the way."""
+    """Frobenius-regularised dual by L-BFGS-B, on all sets as they are, with proofs during the run."""
 
     name = "dual-lbfgs"
     sets = ALL_SETS
@@ -257,65 +150,65 @@ class DualLbfgs(FeasibilityBackend):
         start = inquiry.start.certificate
         if start is not None and not (np.isfinite(start).all() and start.any()):
             start = None
-        # Data of wild scale overflow; what is not finite ends the run.
+        # Data of extreme scale may overflow; the ascent stops at values that are not finite.
         with np.errstate(all="ignore"):
             if self.options.form == "lifted":
-                return _published(problem, self.options, inquiry, start)
-            return _spectral(problem, self.options, inquiry, start)
+                return _solve_published(problem, self.options, inquiry, start)
+            return _solve_spectral(problem, self.options, inquiry, start)
 
 
-# ---------------------------------------------------------------- the spectral form
+# --- Spectral form
 
 
-class _Slow(Exception):
-    """L-BFGS-B has had its chance."""
+class _SlowConvergence(Exception):
+    """Raised when the Newton method should take over from L-BFGS-B."""
 
 
-def _spectral(
+def _solve_spectral(
     problem: FeasibilityProblem,
     options: DualLbfgsOptions,
     inquiry: Inquiry,
     start: FloatArray | None,
 ) -> Claim:
-    evidence = Evidence(problem, EARLY * options.epsilon, inquiry)
-    newton = options.newton and options.margin and suits(problem)
-    # Whoever is not content with a proof judges for himself.
-    patient = newton and inquiry.wanted == "margin"
+    test = StoppingTest(problem, EARLY_SCREEN_FACTOR * options.epsilon, inquiry)
+    newton = options.newton and options.margin and newton_applies(problem)
+    # If the caller wants the maximal margin, skip early proof attempts.
+    margin_wanted = newton and inquiry.wanted == "margin"
 
     def inspect(function: DualFunction, found: Evaluation) -> None:
-        if not patient and evidence.inspect(function, found):
-            raise Ended(Stop.FINISHED, f"{evidence.proven} found")
-        if newton and not patient and ascent.iterations >= NEWTON_AFTER:
-            raise _Slow
+        if not margin_wanted and test.holds(function, found):
+            raise AscentStopped(Stop.FINISHED, f"{test.proved} found")
+        if newton and not margin_wanted and ascent.iterations >= NEWTON_AFTER_ITERATIONS:
+            raise _SlowConvergence
 
     def report(iterations: int, function: DualFunction, found: Evaluation) -> bool:
-        point, value = fit_numbers(problem, found.point, found.rows)
-        gap = function.margin_gap(found, point, value) if patient else None
+        point, value = refit_scalars(problem, found.point, found.rows)
+        gap = function.margin_gap(found, point, value) if margin_wanted else None
         return inquiry.report(iterations, point, found.multipliers, gap)
 
     ascent = Ascent(options, inquiry.deadline, inspect, report if inquiry.has_listener else None)
-    search = _rounds if options.margin else _plain
+    search = _maximise_margin if options.margin else _maximise_plain
     try:
         try:
-            if patient:
-                _newton_rounds(problem, options, ascent, start)
-                newton = patient = False
+            if margin_wanted:
+                _maximise_margin_newton(problem, options, ascent, start)
+                newton = margin_wanted = False
             stop, status = search(problem, options, ascent, start)
-        except _Slow:
+        except _SlowConvergence:
             newton = False
             assert ascent.latest is not None
             start = ascent.latest.multipliers
-            _newton_rounds(problem, options, ascent, start)
+            _maximise_margin_newton(problem, options, ascent, start)
             stop, status = search(problem, options, ascent, start)
-    except Ended as end:
+    except AscentStopped as end:
         stop, status = end.stop, end.status
     except OutOfTime as error:
         stop, status = Stop.TIME_LIMIT, str(error)
-    point, y, latest = evidence.point, evidence.multipliers, ascent.latest
+    point, y, latest = test.point, test.multipliers, ascent.latest
     if latest is not None:
         point = latest.point if point is None else point
-        # Beside a proven point the multipliers are for warm starts, and there the last are best.
-        y = latest.multipliers if y is None or evidence.proven == "point" else y
+        # With a proved point the multipliers serve warm starts only; the last ones are best for that.
+        y = latest.multipliers if y is None or test.proved == "point" else y
     return _claim(ascent, stop, status, point, y)
 
 
@@ -328,45 +221,50 @@ def _claim(ascent: Ascent, stop: Stop, status: str, point: Point | None, y: Floa
 
 
 def _centres(problem: FeasibilityProblem, units: Units, centre: float) -> FloatArray:
-    """Middle of every box, and the same multiple of the identity on all cones, in units."""
+    """Centres in units: the middle of every box, the same multiple of the identity on all cones."""
     out = np.zeros(len(problem.sets))
     for b, block in enumerate(problem.sets):
         if block.bounded:
-            # With a prescribed trace every multiple of the identity gives the same projection.
+            # With a fixed trace all multiples of the identity give the same projection.
             out[b] = (block.middle if block.trace is None else 0.0) / units.blocks[b]
         elif block.cone:
             out[b] = centre / math.sqrt(block.degree)
     return out
 
 
-def _plain(
+def _maximise_plain(
     problem: FeasibilityProblem, options: DualLbfgsOptions, ascent: Ascent, start: FloatArray | None
 ) -> tuple[Stop, str]:
-    """Solve the regularised problem itself, once."""
+    """Solve the regularised problem without a margin."""
     units = Units.guess(problem)
     function = DualFunction(problem, units, _centres(problem, units, options.centre))
-    z = np.zeros(function.size) if start is None else ascent.useful(function, start)
+    z = np.zeros(function.size) if start is None else ascent.scale_start(function, start)
     ftol = 0.0 if options.ftol is None else options.ftol
-    _, status = ascent.climb(function, z, ftol, 1e-10 if options.gtol is None else options.gtol)
-    return _converged(status)
+    _, status = ascent.maximise(function, z, ftol, 1e-10 if options.gtol is None else options.gtol)
+    return _lbfgs_stop(status)
 
 
-def _converged(status: str) -> tuple[Stop, str]:
+def _lbfgs_stop(status: str) -> tuple[Stop, str]:
     return (Stop.FINISHED if status.startswith("CONVERGENCE") else Stop.STALLED), status
 
 
-def _rounds(
+def _maximise_margin(
     problem: FeasibilityProblem, options: DualLbfgsOptions, ascent: Ascent, start: FloatArray | None
 ) -> tuple[Stop, str]:
-    """Maximise the margin in rounds of growing weight, sizes taken from the round before."""
-    units, weight, accuracy, margin = Units.guess(problem), options.weight, ACCURACY, LARGE_MARGIN
-    centres, y, settled, best = _centres(problem, units, options.centre), np.zeros(problem.m), 0, -math.inf
+    """Maximise the margin by continuation: rounds of growing weight, with units from the last round."""
+    units, weight, accuracy, margin = Units.guess(problem), options.weight, ROUND_ACCURACY_SHARE, LARGE_MARGIN
+    centres, y, slack_rounds, best = (
+        _centres(problem, units, options.centre),
+        np.zeros(problem.m),
+        0,
+        -math.inf,
+    )
     if start is not None:
-        units, weight, y = _warm(problem, ascent, DualFunction(problem, units, centres, weight), start)
+        units, weight, y = _start_warm(problem, ascent, DualFunction(problem, units, centres, weight), start)
     while weight <= MOST_WEIGHT:
         function = DualFunction(problem, units, centres, weight)
         goal = accuracy * min(max(abs(margin), LEAST_MARGIN), LARGE_MARGIN)
-        found, status = ascent.climb(
+        found, status = ascent.maximise(
             function,
             function.variables(y),
             0.0 if options.ftol is None else options.ftol,
@@ -374,52 +272,52 @@ def _rounds(
         )
         y, margin = found.multipliers, found.margin
         if margin > 0.0:
-            # There is slack; only the equality rows are not met well enough for a proof. If meeting them
-            # better does not help, a larger margin may.
-            settled += 1
-            if settled > 2 * options.restarts:
+            # Inequality rows have slack, but equality rows are too inaccurate for a proof. Solve the round
+            # more accurately, and increase the weight if that does not help.
+            slack_rounds += 1
+            if slack_rounds > 2 * options.restarts:
                 return Stop.FINISHED, f"converged with slack; {status}"
-            if settled <= options.restarts:
-                accuracy *= TIGHTER
+            if slack_rounds <= options.restarts:
+                accuracy *= ACCURACY_FACTOR
                 continue
-        elif margin < LOWER * best and accuracy > LEAST_ACCURACY:
-            # More weight never lowers the best margin, so this round was ended too early.
-            accuracy *= TIGHTER
+        elif margin < MARGIN_DROP_FACTOR * best and accuracy > LEAST_ACCURACY_SHARE:
+            # A larger weight never lowers the optimal margin, so this round ended too early.
+            accuracy *= ACCURACY_FACTOR
             continue
-        centres = _further(function, found, options.growth)
+        centres = _move_centres(function, found, options.growth)
         weight *= options.growth
         y = y * options.growth
         units = Units.at(problem, found.point)
-        same = np.allclose(units.rows, function.units.rows, rtol=SAME_SIZE, atol=0.0)
-        best = margin if same else -math.inf  # margins in other units do not compare
+        same = np.allclose(units.rows, function.units.rows, rtol=SAME_UNITS_SHARE, atol=0.0)
+        best = margin if same else -math.inf  # margins in other units cannot be compared
     return Stop.STALLED, f"no proof up to weight {MOST_WEIGHT:g}; {status}"
 
 
-def _newton_rounds(
+def _maximise_margin_newton(
     problem: FeasibilityProblem, options: DualLbfgsOptions, ascent: Ascent, start: FloatArray | None
 ) -> None:
-    """Maximise the margin by Newton's method, in rounds, as long as that works."""
-    newton, first = Newton(ascent), NEWTON_WEIGHT * options.weight
+    """Maximise the margin by the semismooth Newton method, in rounds, until a step fails."""
+    newton, first = SemismoothNewton(ascent), NEWTON_WEIGHT_FACTOR * options.weight
     units, weight = Units.guess(problem), first
     centres = _centres(problem, units, options.centre)
     function = DualFunction(problem, units, centres, weight, math.inf)
-    y = function.balanced(uniform_multipliers(function) if start is None else start)
+    y = function.scale_to_zero_margin(uniform_multipliers(function) if start is None else start)
     units = Units.at(problem, ascent.evaluate(function, function.variables(y)).point)
-    y = DualFunction(problem, units, centres, weight).balanced(y)
+    y = DualFunction(problem, units, centres, weight).scale_to_zero_margin(y)
     while weight <= MOST_WEIGHT:
-        # Nothing shrinks here, so nothing limits the margin.
+        # No set shrinks with the margin here, so the margin needs no upper limit.
         function = DualFunction(problem, units, centres, weight, math.inf)
         z = function.variables(y)
-        found, works = newton.climb(function, z, NEWTON_ACCURACY * first / weight, NEWTON_STEPS)
+        found, works = newton.maximise(function, z, NEWTON_ACCURACY * first / weight, NEWTON_ROUND_STEPS)
         if not works:
             break
         y = found.multipliers
-        centres, units = _further(function, found, NEWTON_GROWTH), Units.at(problem, found.point)
-        weight *= NEWTON_GROWTH
+        centres, units = _move_centres(function, found, NEWTON_WEIGHT_GROWTH), Units.at(problem, found.point)
+        weight *= NEWTON_WEIGHT_GROWTH
 
 
-def _further(function: DualFunction, found: Evaluation, growth: float) -> FloatArray:
-    """Where infeasibility is suspected: centres beyond the point, so that ``A*y`` gets strictly negative."""
+def _move_centres(function: DualFunction, found: Evaluation, growth: float) -> FloatArray:
+    """Move centres beyond the point where infeasibility is suspected, so that ``-A*y`` becomes interior."""
     support, excess = function.support(found.spectra)
     gap = float(np.sum(function.problem.beta_terms(found.multipliers))) - support
     centres = np.array(function.centres)
@@ -428,15 +326,15 @@ def _further(function: DualFunction, found: Evaluation, growth: float) -> FloatA
     for b, block in enumerate(function.problem.sets):
         if block.cone:
             top = float(np.max(block.spectrum(found.point[b]))) / function.units.blocks[b]
-            grown = centres[b] * (growth if excess < SUSPICION * gap else 1.0)
-            centres[b] = max(grown, BEYOND * top)
+            grown = centres[b] * (growth if excess < SUSPECT_EXCESS_SHARE * gap else 1.0)
+            centres[b] = max(grown, CENTRE_FACTOR * top)
     return centres
 
 
-def _warm(
+def _start_warm(
     problem: FeasibilityProblem, ascent: Ascent, function: DualFunction, y: FloatArray
 ) -> tuple[Units, float, FloatArray]:
-    """Units, weight and multipliers to start from: multipliers are about as large as their weight was."""
+    """Return units, weight and multipliers of a warm start; the sum of multipliers estimates the weight."""
     assert function.weight is not None
     size = float(np.sum(np.abs(function.variables(y))))
     if not 0.0 < size < math.inf:
@@ -448,16 +346,16 @@ def _warm(
     return Units.at(problem, found.point), weight, y
 
 
-# ---------------------------------------------------------------- the lifted form
+# --- Lifted form
 
 
-def _published(
+def _solve_published(
     problem: FeasibilityProblem,
     options: DualLbfgsOptions,
     inquiry: Inquiry,
     start: FloatArray | None,
 ) -> Claim:
-    """Algorithm 2 of the paper: no margin, no centres, and the screen has the last word."""
+    """Algorithm 2 of the paper: no margin, no centres; stops at convergence or when the screen holds."""
     lift = problem.lift()
     lifted = lift.problem
 
@@ -465,7 +363,9 @@ def _published(
         beta = float(np.sum(lifted.beta_terms(found.multipliers)))
         size = math.sqrt(sum(float(np.sum(x * x)) for x in found.point))
         if beta > 0.0 and size / beta < options.epsilon:
-            raise Ended(Stop.FINISHED, f"infeasibility screen: {size / beta:.3g} < {options.epsilon:g}")
+            raise AscentStopped(
+                Stop.FINISHED, f"infeasibility screen: {size / beta:.3g} < {options.epsilon:g}"
+            )
 
     view = inquiry.through(lift)
 
@@ -477,22 +377,22 @@ def _published(
     try:
         z = np.zeros(function.size)
         if start is not None:
-            z = ascent.useful(function, lift.start_multipliers(start))
+            z = ascent.scale_start(function, lift.start_multipliers(start))
         ftol = 2.2e-9 if options.ftol is None else options.ftol
         gtol = 1e-5 if options.gtol is None else options.gtol
-        _, status = ascent.climb(function, z, ftol, gtol)
+        _, status = ascent.maximise(function, z, ftol, gtol)
         for _ in range(options.restarts if ftol == 0.0 else 0):
-            # The function no longer changes in its last digit, but the rows do not hold yet.
+            # Restart if the function value has stopped changing before the gradient test holds.
             if "GRADIENT" in status:
                 break
             before = ascent.iterations
             assert ascent.latest is not None
             z = function.variables(ascent.latest.multipliers)
-            _, status = ascent.climb(function, z, ftol, gtol)
+            _, status = ascent.maximise(function, z, ftol, gtol)
             if ascent.iterations == before:
                 break
-        stop, status = _converged(status)
-    except Ended as end:
+        stop, status = _lbfgs_stop(status)
+    except AscentStopped as end:
         stop, status = end.stop, end.status
     except OutOfTime as error:
         stop, status = Stop.TIME_LIMIT, str(error)
@@ -500,3 +400,118 @@ def _published(
         return _claim(ascent, stop, status, None, None)
     point = lift.point(ascent.latest.point)
     return _claim(ascent, stop, status, point, lift.multipliers(ascent.latest.multipliers))
+
+
+# --- Stopping test
+
+
+class StoppingTest:
+    """Keeps the best point and multipliers, and offers promising ones for a proof.
+
+    ``A*y``, its eigenvalues, ``X(y)`` and the row values are known after every evaluation of the dual
+    function, so the conditions of the verifier can be tested at little cost. After a refusal the test
+    becomes stricter. Multipliers are offered where ``||(A*y)_+||`` is below ``epsilon`` times the value of
+    the certificate.
+    """
+
+    def __init__(self, problem: FeasibilityProblem, epsilon: float, inquiry: Inquiry) -> None:
+        self.problem = problem
+        self._inquiry = inquiry
+        self.point: Point | None = None
+        self.multipliers: FloatArray | None = None
+        self.proved = ""
+        self._screen = epsilon
+        self._equality_limit = np.inf
+        self._least_violation, self._lead, self._refused_lead = np.inf, -np.inf, 0.0
+        self._refusals, self._next_attempt, self._evaluations = 0, 0, 0
+
+    def holds(self, function: DualFunction, found: Evaluation) -> bool:
+        """Test an evaluation; return True if its multipliers or its point are proved."""
+        self._evaluations += 1
+        return self._certificate(function, found) or self._point(function, found)
+
+    def _certificate(self, function: DualFunction, found: Evaluation) -> bool:
+        y = found.multipliers
+        beta = float(np.sum(self.problem.beta_terms(y)))
+        support, excess = function.support(found.spectra)
+        gap, size = beta - support, abs(beta) + abs(support)
+        lead = (gap - excess) / size if size > 0.0 else -np.inf
+        if lead > self._lead or self.multipliers is None:
+            self._lead, self.multipliers = lead, y
+        if not gap > ROUNDING_SHARE * size:
+            return False
+        ratio = excess / gap
+        if not ratio < self._screen and not (excess == 0.0 and lead > self._refused_lead):
+            return False
+        if not self._inquiry.offer(multipliers=y):
+            self._screen = min(self._screen, ratio / REFUSAL_FACTOR)
+            self._refused_lead = 2.0 * lead
+            return False
+        self.multipliers, self.proved = y, "certificate"
+        return True
+
+    def _point(self, function: DualFunction, found: Evaluation) -> bool:
+        problem, equal, sizes = self.problem, self.problem.equality, function.units.rows
+        point, value = refit_scalars(problem, found.point, found.rows)
+        short = np.maximum(problem.lower - value, value - problem.upper) / sizes
+        worst = float(np.max(short, initial=-np.inf))
+        if worst < self._least_violation or self.point is None:
+            self._least_violation, self.point = worst, point
+        if np.any(short[~equal] > 0.0) or self._evaluations < self._next_attempt:
+            return False
+        missed = float(np.linalg.norm(short[equal]))
+        near = EQUALITY_MARGIN_SHARE * found.margin if found.margin > 0.0 else EQUALITY_RESIDUAL
+        if equal.any() and not missed < min(near, self._equality_limit):
+            return False
+        if not self._inquiry.offer(point=point):
+            self._equality_limit = missed / REFUSAL_FACTOR
+            self._refusals += 1
+            self._next_attempt = self._evaluations + 2**self._refusals
+            return False
+        self.point, self.proved = point, "point"
+        return True
+
+
+def refit_scalars(problem: FeasibilityProblem, point: Point, value: FloatArray) -> tuple[Point, FloatArray]:
+    """Move every block that is a single number to the middle of the interval that the rows allow.
+
+    Returns the point with these blocks changed, and its row values.
+    """
+    for b, slope in _scalar_blocks(problem):
+        old = float(point[b][0])
+        rest = value - slope * old
+        low, high = _feasible_interval(problem, slope, rest)
+        low = max(low, problem.sets[b].lower)
+        new = old
+        if math.isfinite(low) and math.isfinite(high):
+            new = 0.5 * (low + high)
+        elif math.isfinite(low):
+            # The interval is unbounded: move beyond its end by the distance of that end from zero.
+            new = max(old, low + abs(low))
+        elif math.isfinite(high):
+            new = min(old, high - abs(high))
+        new = max(new, problem.sets[b].lower)
+        point = (*point[:b], np.array([new]), *point[b + 1 :])
+        value = rest + slope * new
+    return point, value
+
+
+def _feasible_interval(
+    problem: FeasibilityProblem, slope: FloatArray, rest: FloatArray
+) -> tuple[float, float]:
+    """Interval of t with ``lower <= rest + slope t <= upper``; its ends are crossed if it is empty."""
+    up, down = slope > 0.0, slope < 0.0
+    divisor = np.where(up | down, slope, 1.0)
+    lower, upper = (problem.lower - rest) / divisor, (problem.upper - rest) / divisor
+    low = np.max(np.concatenate([lower[up], upper[down]]), initial=-np.inf)
+    high = np.min(np.concatenate([upper[up], lower[down]]), initial=np.inf)
+    return float(low), float(high)
+
+
+def _scalar_blocks(problem: FeasibilityProblem) -> Iterator[tuple[int, FloatArray]]:
+    """Blocks of one number without entries in equality rows, with their coefficients."""
+    for b, block, rows in problem.blocks():
+        if not block.entrywise or block.n > 1 or rows.empty:
+            continue
+        if not np.any(problem.block_norms[b][problem.equality] > 0.0):
+            yield b, rows.apply(np.ones(1))
