@@ -20,9 +20,10 @@ import scipy.linalg
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import planted
+import known_answers
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 
 DIMENSION, CLASSES = 100, 40
 
@@ -43,12 +44,12 @@ def least(run: Callable[[], object], rounds: int) -> float:
 
 
 @pytest.fixture(scope="module")
-def data() -> planted.Discriminant:
-    return planted.discriminant(np.random.default_rng(100), DIMENSION, CLASSES)
+def data() -> known_answers.Discriminant:
+    return known_answers.discriminant(np.random.default_rng(100), DIMENSION, CLASSES)
 
 
 @pytest.fixture(scope="module")
-def point(data: planted.Discriminant) -> tuple[float, np.ndarray]:
+def point(data: known_answers.Discriminant) -> tuple[float, np.ndarray]:
     """A threshold with a projector that is feasible there."""
     pairs = sf.PairwiseDifference(data.means)
     vec = np.linalg.eigh(pairs.adjoint(np.ones(pairs.m)))[1][:, -data.components :]
@@ -58,7 +59,7 @@ def point(data: planted.Discriminant) -> tuple[float, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def certificate(data: planted.Discriminant) -> tuple[float, np.ndarray]:
+def certificate(data: known_answers.Discriminant) -> tuple[float, np.ndarray]:
     """A threshold with multipliers that rule it out."""
     m = CLASSES * (CLASSES - 1) // 2
     u, w = np.ones(m), np.full(CLASSES, m / CLASSES)
@@ -66,7 +67,7 @@ def certificate(data: planted.Discriminant) -> tuple[float, np.ndarray]:
 
 
 def claims(
-    data: planted.Discriminant, point: tuple[float, np.ndarray], certificate: tuple[float, np.ndarray]
+    data: known_answers.Discriminant, point: tuple[float, np.ndarray], certificate: tuple[float, np.ndarray]
 ) -> dict[str, tuple[float, sf.Claim, bool]]:
     """By name: the threshold, the claim, and whether it needs repair."""
     low, z = point
@@ -104,7 +105,7 @@ NAMES = (
 @pytest.mark.parametrize("name", NAMES)
 def test_verify_in_eigendecompositions(
     benchmark: Any,
-    data: planted.Discriminant,
+    data: known_answers.Discriminant,
     point: tuple[float, np.ndarray],
     certificate: tuple[float, np.ndarray],
     name: str,

@@ -48,7 +48,7 @@ def answer(job: tuple[int, str]) -> tuple[str, str, str, float, str]:
 def _against(item: planted.Planted, verdict: sf.Verdict | None) -> str:
     if verdict is item.truth:
         return "right"
-    return "wrong" if verdict is item.lie else "undecided"
+    return "wrong" if verdict is item.wrong_verdict else "undecided"
 
 
 def table(rows: list[tuple[str, str, str, float, str]], count: int) -> str:

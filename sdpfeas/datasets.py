@@ -1,7 +1,8 @@
-"""Data sets by name: scikit-learn's bundled ones, the files of the WLDA paper, and what can be fetched.
+"""Labelled data sets by name: from scikit-learn, from files of the WLDA paper, or downloaded.
 
-Files are looked for in the folder ``wlda`` of the folder that the environment variable ``SDPFEAS_DATA``
-names, under the names they are published with. Nothing is ever bundled with the library.
+Files are read from the folder ``wlda`` inside the folder that the environment variable ``SDPFEAS_DATA``
+names, under the names with which they are published. The library contains no data. :func:`load_dataset` loads
+a data set, :func:`prepared` also selects classes and samples and reduces the features.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from sdpfeas.numerics.linalg import FloatArray
 #: The environment variable that names the folder with data files.
 FOLDER = "SDPFEAS_DATA"
 
-#: Bytes that count for one byte of a text file.
-TEXT_ROOM = 32
+#: Memory estimate of a text file: bytes of the parsed table per byte of the file.
+BYTES_PER_TEXT_BYTE = 32
 
 
 class DataError(SdpfeasError, ValueError):
-    """A data set is unknown, not here, or not what it should be."""
+    """A data set is unknown, was not found, or is damaged."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Labelled samples."""
+    """Labelled samples and their origin."""
 
     X: FloatArray
     y: np.ndarray
@@ -44,7 +45,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class _Published:
-    """A data set in one file: how to read it, where it is published, how to fetch it otherwise."""
+    """A data set in one file: its reader, where it is published, and how to fetch it otherwise."""
 
     file: str
     read: Callable[[Path], tuple[FloatArray, np.ndarray]]
@@ -55,8 +56,8 @@ class _Published:
 def load_dataset(name: str) -> Dataset:
     """Load a data set.
 
-    Raises ``DataError``: if there is none of that name, or it is not here and cannot be fetched. Raises
-    ``MissingExtraError``: if it comes with scikit-learn, which is not installed.
+    Raises ``DataError`` if there is no such data set, or it was not found and cannot be fetched, and
+    ``MissingExtraError`` if it needs scikit-learn, which is not installed.
     """
     if name in _BUNDLED:
         X, y = _sklearn_datasets(name)[_BUNDLED[name]](return_X_y=True)
@@ -70,24 +71,24 @@ def load_dataset(name: str) -> Dataset:
         try:
             X, y = entry.read(path)
         except UNREADABLE as error:
-            raise DataError(f"{path}: not the file it should be ({error})") from error
+            raise DataError(f"{path}: not the expected file ({error})") from error
         return Dataset(X, y, name, str(path))
     place = f"put {entry.file} (from {entry.home}) into the folder wlda of the folder that {FOLDER} names"
     if entry.fetch is None:
-        raise DataError(f"data set {name!r} is not here: {place}")
+        raise DataError(f"data set {name!r} was not found: {place}")
     try:
         X, y = entry.fetch()
     except SdpfeasError:
         raise
-    except Exception as error:  # a download fails in many ways
+    except Exception as error:  # a download may raise anything
         raise DataError(
-            f"data set {name!r} is not here and could not be fetched ({error}): {place}"
+            f"data set {name!r} was not found and could not be fetched ({error}): {place}"
         ) from error
     return Dataset(X, y, name, "fetched by scikit-learn")
 
 
 def dataset_names() -> list[str]:
-    """Names of all data sets, whether they are here or not."""
+    """Return the names of all known data sets, whether or not their files are present."""
     return sorted([*_BUNDLED, *_FILES])
 
 
@@ -101,12 +102,11 @@ def prepared(
     standardize: bool = False,
     pca: int | None = None,
 ) -> tuple[FloatArray, np.ndarray]:
-    """Load a data set, choose classes and samples, and reduce its features.
+    """Load a data set, select classes and samples, and reduce its features.
 
-    ``classes, first_class``: use so many classes, in the order of their labels, from this one on.
-    ``train``: use this share of the samples of every class, drawn at random. ``standardize``: scale every
-    feature to variance one. ``pca``: keep so many principal components of the samples used (all there are,
-    if fewer).
+    ``classes`` classes are used, in the order of their labels, from ``first_class`` on. ``train`` is the
+    share of the samples of every class that is drawn at random. ``standardize`` scales every feature to
+    variance one. ``pca`` is the number of principal components of the selected samples to keep.
     """
     X, y = choose_classes(load_dataset(name), first_class, classes)
     if train is not None:
@@ -124,11 +124,9 @@ def prepared(
 def choose_classes(
     data: Dataset, first_class: int = 0, classes: int | None = None
 ) -> tuple[FloatArray, np.ndarray]:
-    """The samples of some classes.
+    """Return the samples of ``classes`` classes, in the order of their labels, from ``first_class`` on.
 
-    ``first_class, classes``: so many classes, in the order of their labels, from this one on.
-
-    Raises ``DataError``: if there are not so many, or fewer than two are asked for.
+    Raises ``DataError`` if there are fewer, or if fewer than two are requested.
     """
     labels = np.unique(data.y)
     last = labels.size if classes is None else first_class + classes
@@ -142,10 +140,7 @@ def choose_classes(
 
 
 def leading_axes(X: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Mean and leading principal axes of samples, one axis a column.
-
-    ``count``: how many axes; all there are, if fewer.
-    """
+    """Return the mean and at most ``count`` leading principal axes of samples, one axis per column."""
     if count < 1:
         raise DataError(f"pca must be at least 1, got {count!r}")
     centre = X.mean(axis=0)
@@ -165,11 +160,11 @@ def _stratified(y: np.ndarray, share: float, seed: int) -> np.ndarray:
     return np.sort(np.concatenate(kept))
 
 
-# ---------------------------------------------------------------- files
+# --- Readers of published files
 
 
 def _table(path: Path, *, separator: str | None, label: int) -> tuple[FloatArray, np.ndarray]:
-    text = read_file(path, TEXT_ROOM).decode("ascii")
+    text = read_file(path, BYTES_PER_TEXT_BYTE).decode("ascii")
     rows = [line.split(separator) for line in text.splitlines() if line.strip()]
     width = len(rows[0])
     if any(len(row) != width for row in rows):
@@ -204,7 +199,7 @@ def _alphadigits(path: Path) -> tuple[FloatArray, np.ndarray]:
 
 
 def _umist(path: Path) -> tuple[FloatArray, np.ndarray]:
-    stacks = read_matlab(path)["facedat"].ravel()  # one stack of photographs a person
+    stacks = read_matlab(path)["facedat"].ravel()  # one stack of photographs per person
     images = [stack[:, :, k].ravel() for stack in stacks for k in range(stack.shape[2])]
     people = np.repeat(np.arange(stacks.size), [stack.shape[2] for stack in stacks])
     return np.array(images, dtype=np.float64), people
@@ -221,7 +216,7 @@ def _openml(name: str, version: int) -> Callable[[], tuple[FloatArray, np.ndarra
 
 
 def _olivetti() -> tuple[FloatArray, np.ndarray]:
-    # The same photographs at twice the resolution.
+    # The same photographs at twice the resolution; averaged over 2 x 2 pixels.
     X, y = _sklearn_datasets("orl")["fetch_olivetti_faces"](return_X_y=True)
     small = np.asarray(X, dtype=np.float64).reshape(-1, 32, 2, 32, 2).mean(axis=(2, 4))
     return np.round(255.0 * small.reshape(len(small), -1)), np.asarray(y)
@@ -243,7 +238,7 @@ _BUNDLED = {
 _UCI = "https://archive.ics.uci.edu"
 _CAI = "http://www.cad.zju.edu.cn/home/dengcai"
 _ROWEIS = "https://cs.nyu.edu/~roweis/data.html"
-_CONVERTED = "as grey images, one a row of fea, labels in gnd; see docs/paper.md"
+_CONVERTED = "as grey images, one per row of fea, labels in gnd; see docs/paper.md"
 
 _FILES = {
     "sonar": _Published("sonar.data", _comma_last, _UCI, _openml("sonar", 1)),

@@ -1,4 +1,9 @@
-"""For authors of backends: the conformance suite."""
+"""Conformance suite for authors of backends.
+
+:func:`check_backend` runs a backend on planted problems with known answers and checks its behaviour: no wrong
+verdict, nearly all problems decided, time limit and callback respected, unknown options rejected by name,
+warm starts without effect on verdicts, deterministic results. It takes at most a minute for most backends.
+"""
 
 from __future__ import annotations
 
@@ -21,32 +26,33 @@ from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.sets import PSD, Free, Nonneg
 from sdpfeas.verifier.results import Result
 
-# ------------------------------------------------------------
-# The conformance suite any backend must pass, ours or a stranger's.
-#
-# ``check_backend`` asks a backend planted problems of known truth and looks at how it behaves: right
-# answers, no wrong ones, limits obeyed, options refused by name, the same answer twice. It takes a minute
-# at most.
+__all__ = ["Finding", "check_backend"]
 
-#: Seconds a backend gets for one small problem of the suite.
-PATIENCE = 20.0
+#: Time limit of one small problem, in seconds.
+SOLVE_SECONDS = 20.0
 
-#: Share of the small problems a conforming backend must decide.
-MUST_DECIDE = 0.9
+#: Share of the small problems that a conforming backend must decide.
+MIN_DECIDED_SHARE = 0.9
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One check of the suite.
+    """Result of one check of the conformance suite.
 
     Attributes
     ----------
     name : str
-        What was checked.
+        Name of the check.
     passed : bool
         Whether the backend conforms.
     detail : str
-        Numbers behind it, or what went wrong.
+        Numbers behind the result, or what went wrong.
+
+    Examples
+    --------
+    >>> from sdpfeas.testing import Finding
+    >>> Finding("time limit", True, "limit 0.2 s, took 0.11 s").passed
+    True
     """
 
     name: str
@@ -60,21 +66,39 @@ def check_backend(
     seed: int = 0,
     progress: Callable[[Finding], None] | None = None,
 ) -> list[Finding]:
-    """Run the conformance suite.
+    """Run the conformance suite on a backend.
 
     Parameters
     ----------
     backend : str, Path, type or Solver
-        Whatever :func:`sdpfeas.find_solver` takes.
+        Anything that :func:`sdpfeas.find_solver` accepts.
     seed : int
         Seed of the planted problems.
     progress : callable, optional
-        Called with every finding as it comes.
+        Called with every finding as soon as it is available.
 
     Returns
     -------
     list of Finding
         One per check; the backend conforms if all passed.
+
+    Examples
+    --------
+    A backend whose package is missing fails the first check, and no other is run:
+
+    >>> import sdpfeas as sf
+    >>> from sdpfeas.testing import check_backend
+    >>> class Missing(sf.FeasibilityBackend):
+    ...     name = "missing"
+    ...
+    ...     @classmethod
+    ...     def available(cls):
+    ...         return False, "package not installed"
+    ...
+    ...     def solve(self, problem, inquiry):
+    ...         return sf.Claim()
+    >>> [(finding.name, finding.passed) for finding in check_backend(Missing)]
+    [('available', False)]
     """
     solver = find_solver(backend)
     findings: list[Finding] = []
@@ -88,30 +112,34 @@ def check_backend(
 
 
 def _checks(solver: Solver, seed: int) -> Iterator[Finding]:
-    exam = _Exam(solver)
-    yield exam.mark(_truthful("every set, planted point", exam, list(_every_set(seed, truth=True))))
-    yield exam.mark(_truthful("every set, planted certificate", exam, list(_every_set(seed, truth=False))))
-    yield exam.mark(_truthful("linear matrix inequalities", exam, list(_matrix_inequalities(seed))))
-    yield exam.mark(_truthful("badly scaled twins", exam, list(_badly_scaled(seed))))
-    yield exam.mark(_truthful("just inside and just outside", exam, list(_neighbours(seed))))
-    yield exam.mark(_weakly_infeasible(exam))
-    yield exam.mark(_time_limit(exam, seed))
-    yield exam.mark(_callback(exam, seed))
+    session = _Session(solver)
+    planted_problems = {
+        "every set, planted point": _every_set(seed, truth=True),
+        "every set, planted certificate": _every_set(seed, truth=False),
+        "linear matrix inequalities": _matrix_inequalities(seed),
+        "badly scaled rows": _badly_scaled(seed),
+        "just inside and just outside": _neighbours(seed),
+    }
+    for name, problems in planted_problems.items():
+        yield session.finish(_check_answers(name, session, list(problems)))
+    yield session.finish(_weakly_infeasible(session))
+    yield session.finish(_time_limit(session, seed))
+    yield session.finish(_callback(session, seed))
     yield _unknown_option(solver)
-    yield exam.mark(_warm_start(exam, seed))
-    yield exam.mark(_deterministic(exam, seed))
+    yield session.finish(_warm_start(session, seed))
+    yield session.finish(_deterministic(session, seed))
 
 
-class _Exam:
-    """Asks the backend, and remembers what it raised or got wrong in form: no check is passed by that."""
+class _Session:
+    """Runs the backend and records exceptions and malformed claims, which fail the current check."""
 
     def __init__(self, solver: Solver) -> None:
         self.solver = solver
         self._raised = ""
 
-    def ask(self, problem: FeasibilityProblem, **settings: object) -> Result:
-        """Ask one problem."""
-        result = solve(problem, self.solver, **{"time_limit": PATIENCE, **settings})  # type: ignore[arg-type]
+    def solve(self, problem: FeasibilityProblem, **settings: object) -> Result:
+        """Solve one problem."""
+        result = solve(problem, self.solver, **{"time_limit": SOLVE_SECONDS, **settings})  # type: ignore[arg-type]
         if "raised" in result.claim.info and not self._raised:
             words = result.raw_status.partition("\n")[0]
             self._raised = f"raised {words} in {result.claim.info['raised']}"
@@ -120,29 +148,29 @@ class _Exam:
             self._raised = f"handed in a malformed claim: {malformed}"
         return result
 
-    def mark(self, finding: Finding) -> Finding:
-        """The finding, failed if the backend raised while it was made."""
+    def finish(self, finding: Finding) -> Finding:
+        """Return the finding, failed if the backend raised or returned a malformed claim meanwhile."""
         raised, self._raised = self._raised, ""
         return replace(finding, passed=False, detail=raised) if raised else finding
 
 
-def _truthful(name: str, exam: _Exam, problems: list[PlantedProblem]) -> Finding:
-    """Ask planted problems: nothing wrong, and nearly all decided."""
-    right, open_ones = 0, []
+def _check_answers(name: str, session: _Session, problems: list[PlantedProblem]) -> Finding:
+    """Solve planted problems: no verdict may be wrong, and nearly all problems must be decided."""
+    right, undecided = 0, []
     for item in problems:
-        result = exam.ask(item.problem)
-        if result.verdict is item.lie:
+        result = session.solve(item.problem)
+        if result.verdict is item.wrong_verdict:
             return Finding(name, False, f"WRONG verdict on {item.name}: {result.verdict}, {result.reason}")
         if result.verdict is item.truth:
             right += 1
         elif result.stop is Stop.UNSUPPORTED:
-            open_ones.append(f"{item.name} (not supported)")
+            undecided.append(f"{item.name} (not supported)")
         else:
-            open_ones.append(item.name)
+            undecided.append(item.name)
     detail = f"{right} of {len(problems)} decided"
-    if open_ones:
-        detail += "; undecided: " + ", ".join(open_ones[:4]) + (" …" if len(open_ones) > 4 else "")
-    return Finding(name, right >= MUST_DECIDE * len(problems), detail)
+    if undecided:
+        detail += "; undecided: " + ", ".join(undecided[:4]) + (" …" if len(undecided) > 4 else "")
+    return Finding(name, right >= MIN_DECIDED_SHARE * len(problems), detail)
 
 
 def _every_set(seed: int, *, truth: bool) -> Iterator[PlantedProblem]:
@@ -170,11 +198,11 @@ def _badly_scaled(seed: int) -> Iterator[PlantedProblem]:
         for plant in (planted.feasible, planted.infeasible):
             item = plant(rng, planted.set_mixes()[name])
             factors = 10.0 ** rng.uniform(-5, 5, item.problem.m)
-            yield replace(item, problem=scaled_twin(item.problem, factors), name=f"{name}, {item.truth}")
+            yield replace(item, problem=scaled_rows(item.problem, factors), name=f"{name}, {item.truth}")
 
 
-def scaled_twin(problem: FeasibilityProblem, factors: np.ndarray) -> FeasibilityProblem:
-    """Return the problem with every row in other units."""
+def scaled_rows(problem: FeasibilityProblem, factors: np.ndarray) -> FeasibilityProblem:
+    """Return the problem with every row multiplied by a factor."""
     return FeasibilityProblem(
         problem.sets,
         [rows.scaled(factors) for rows in problem.rows],
@@ -184,7 +212,7 @@ def scaled_twin(problem: FeasibilityProblem, factors: np.ndarray) -> Feasibility
 
 
 def _neighbours(seed: int) -> Iterator[PlantedProblem]:
-    """Pairs across the boundary: a row that asks for slightly less, or more, than its set can give."""
+    """Yield pairs of problems just inside and just outside of what the support function of a set allows."""
     rng = np.random.default_rng([seed, 4])
     for name in ("box trace", "box"):
         (box,) = planted.set_mixes()[name]
@@ -196,42 +224,42 @@ def _neighbours(seed: int) -> Iterator[PlantedProblem]:
             yield PlantedProblem(problem, share > 0, name=f"{name}, {'inside' if share > 0 else 'outside'}")
 
 
-def _weakly_infeasible(exam: _Exam) -> Finding:
-    """No verdict is right where no proof exists: X11 = 0 and X12 = 1 on a PSD block."""
+def _weakly_infeasible(session: _Session) -> Finding:
+    """Check a weakly infeasible problem, X11 = 0 and X12 = 1 on a PSD block."""
     rows = np.zeros((2, 2, 2))
     rows[0, 0, 0] = 1.0
     rows[1, 0, 1] = rows[1, 1, 0] = 0.5
     problem = FeasibilityProblem([PSD(2)], [rows], [0.0, 1.0], [0.0, 1.0])
-    result = exam.ask(problem)
-    # There is no certificate; a chain of multipliers is the only proof.
+    result = session.solve(problem)
+    # There is no Farkas certificate; only facial reduction proves infeasibility.
     fine = result.verdict is Verdict.UNDECIDED or (
         result.verdict is Verdict.INFEASIBLE and result.check.chain is not None
     )
     return Finding("weakly infeasible", fine, f"{result.verdict}: {result.raw_status}")
 
 
-def _hard(seed: int) -> FeasibilityProblem:
-    """Return a problem that takes more than a moment."""
+def _slow_problem(seed: int) -> FeasibilityProblem:
+    """Return a problem that takes more than a fraction of a second."""
     rng = np.random.default_rng([seed, 5])
     sets = planted.set_mixes(8)["box trace"]
     return planted.feasible(rng, sets, rows=60, margin=1e-9).problem
 
 
-def _time_limit(exam: _Exam, seed: int) -> Finding:
-    problem = _hard(seed)
+def _time_limit(session: _Session, seed: int) -> Finding:
+    problem = _slow_problem(seed)
     limit = 0.2
     begin = time.perf_counter()
-    result = exam.ask(problem, time_limit=limit)
+    result = session.solve(problem, time_limit=limit)
     took = time.perf_counter() - begin
-    # Compiling and one native iteration may come on top; a hang may not.
+    # Tolerate compilation and one native iteration beyond the limit, but no hang.
     decided = result.verdict is not Verdict.UNDECIDED
     stopped = result.stop is Stop.TIME_LIMIT or decided or took < limit
     fine = took <= 5.0 and (stopped or result.solve_time <= 1.1 * limit + 0.5)
     return Finding("time limit", fine, f"limit {limit} s, took {result.solve_time:.2f} s: {result.stop}")
 
 
-def _callback(exam: _Exam, seed: int) -> Finding:
-    if not exam.solver.kind.calls_back:
+def _callback(session: _Session, seed: int) -> Finding:
+    if not session.solver.kind.calls_back:
         return Finding("callback", True, "not offered")
     calls: list[int] = []
 
@@ -239,7 +267,7 @@ def _callback(exam: _Exam, seed: int) -> Finding:
         calls.append(1)
         return True
 
-    result = exam.ask(_hard(seed), callback=stop_at_once)
+    result = session.solve(_slow_problem(seed), callback=stop_at_once)
     stopped = result.stop is Stop.CALLBACK or result.verdict is not Verdict.UNDECIDED
     return Finding(
         "callback", bool(calls) and stopped and len(calls) <= 2, f"{len(calls)} call(s), {result.stop}"
@@ -256,40 +284,37 @@ def _unknown_option(solver: Solver) -> Finding:
     return Finding("unknown option", False, "accepted silently")
 
 
-def _warm_start(exam: _Exam, seed: int) -> Finding:
+def _warm_start(session: _Session, seed: int) -> Finding:
     rng = np.random.default_rng([seed, 6])
     for plant in (planted.feasible, planted.infeasible):
         item = plant(rng, planted.set_mixes()["box nonneg"])
-        cold = exam.ask(item.problem)
+        cold = session.solve(item.problem)
         wrong = Claim(
             point=tuple(np.full(s.shape, 3.0) for s in item.problem.sets),
             certificate=np.ones(item.problem.m),
         )
         for start in (cold, wrong):
-            if exam.ask(item.problem, warm_start=start).verdict is not cold.verdict:
-                return Finding("warm start", False, "a warm start moved the verdict")
-    return Finding("warm start", True, "verdicts unmoved" if exam.solver.kind.warm_starts else "ignored")
+            if session.solve(item.problem, warm_start=start).verdict is not cold.verdict:
+                return Finding("warm start", False, "a warm start changed the verdict")
+    return Finding("warm start", True, "verdicts unchanged" if session.solver.kind.warm_starts else "ignored")
 
 
-def _deterministic(exam: _Exam, seed: int) -> Finding:
+def _deterministic(session: _Session, seed: int) -> Finding:
     rng = np.random.default_rng([seed, 7])
     points = 0
     for name in ("all", "psd", "box trace"):
         item = planted.feasible(rng, planted.set_mixes()[name])
-        one, two = exam.ask(item.problem), exam.ask(item.problem)
+        one, two = session.solve(item.problem), session.solve(item.problem)
         if one.verdict is not two.verdict or one.iterations != two.iterations or not _same(one, two):
             return Finding("deterministic", False, "two runs differ")
         points += one.point is not None
     if not points:
-        return Finding("deterministic", False, "no point to compare: nothing was handed in")
+        return Finding("deterministic", False, "no point was returned, so nothing can be compared")
     return Finding("deterministic", True, "the same point twice")
 
 
 def _same(one: Result, two: Result) -> bool:
-    """Whether two answers hold the same point, or none."""
+    """Return whether two results hold the same point, or both none."""
     if one.point is None or two.point is None:
         return one.point is two.point
     return all(np.array_equal(a, b) for a, b in zip(one.point, two.point, strict=True))
-
-
-__all__ = ["Finding", "check_backend"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import planted
 import scipy.sparse as sp
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 
 
 def symmetric(rng: np.random.Generator, m: int, n: int) -> np.ndarray:

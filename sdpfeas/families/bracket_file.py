@@ -1,4 +1,8 @@
-"""The evidence of a bracket in one ``.npz`` file: for each end, an answer to the family's problem there."""
+"""Brackets in one ``.npz`` file: for each end the result of the problem of the family there.
+
+The evidence of the lower end is a point, that of the upper end an infeasibility certificate.
+:func:`load_bracket` reads a file; :meth:`SavedBracket.verified` proves its ends again.
+"""
 
 from __future__ import annotations
 
@@ -18,31 +22,27 @@ from sdpfeas.problem.problem import Point
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.verifier.outcome import Proof
 
-# The answers in it are compressed already.
+# The results it contains are already compressed.
 FORMAT = Format("bracket", 1, compressed=False)
 
 
 @dataclass(frozen=True)
 class SavedEnd:
-    """One end of a bracket.
-
-    ``result``: the answer to the family's problem at ``delta``.
-    """
+    """One end of a bracket: the value of ``delta`` and the result of the problem there."""
 
     delta: float
     result: SavedResult
 
     def is_about(self, family: ParametricFamily) -> bool:
-        """Whether the problem it answers is the family's."""
+        """Return whether the result refers to the problem of ``family`` at this end."""
         return family.at(self.delta).content_hash == self.result.problem_hash
 
 
 @dataclass(frozen=True)
 class SavedBracket:
-    """A bracket read back from a file; as little believed as any claim.
+    """Bracket read from a file; unverified, like any claim.
 
-    ``lower, upper``: its ends; None where an end needs no evidence, because the family's own bracket has
-    it.
+    An end is None if it needs no evidence because it is the a priori bracket of the family.
     """
 
     lower: SavedEnd | None
@@ -56,10 +56,9 @@ class SavedBracket:
         upper: tuple[float, FloatArray | None],
         **about: Any,
     ) -> SavedBracket:
-        """What of a bracket is kept.
+        """Collect a bracket from its ends, each with its evidence.
 
-        ``lower, upper``: the ends, each with its evidence. ``**about``: fields of :class:`SavedResult` that
-        say where the evidence comes from.
+        ``about`` holds fields of :class:`SavedResult` that describe the origin of the evidence.
         """
 
         def end(delta: float, verdict: Verdict, **evidence: Any) -> SavedEnd | None:
@@ -77,9 +76,9 @@ class SavedBracket:
         )
 
     def verified(self, family: ParametricFamily) -> tuple[float, float]:
-        """The bracket the evidence proves now; the family's own where there is none, or it is about another.
+        """Return the bracket that the evidence proves for ``family``.
 
-        ``family``: the family the bracket is said to be about.
+        An end without evidence, or with evidence for a different problem, is that of the a priori bracket.
         """
         if family.known is not None and family.known.proven:
             return family.known.delta, family.known.delta
@@ -96,7 +95,7 @@ class SavedBracket:
 
 
 def pack_bracket(saved: SavedBracket) -> bytes:
-    """The bytes of a bracket file."""
+    """Return the bytes of a bracket file."""
     ends = {name: end for name in ("lower", "upper") if (end := getattr(saved, name)) is not None}
     header = {"ends": {name: end.delta for name, end in ends.items()}}
     arrays = {name: np.frombuffer(pack_result(end.result), dtype=np.uint8) for name, end in ends.items()}
@@ -104,10 +103,7 @@ def pack_bracket(saved: SavedBracket) -> bytes:
 
 
 def unpack_bracket(data: bytes) -> SavedBracket:
-    """Read the bytes of a bracket file.
-
-    Raises ``FileFormatError``: if they are not a bracket, or damaged.
-    """
+    """Parse the bytes of a bracket file; raises ``FileFormatError`` if they are damaged."""
     with FORMAT.unpack(data) as (header, arrays):
         ends = {
             name: SavedEnd(finite_number(delta, f"the {name} end"), unpack_result(arrays[name].tobytes()))
@@ -117,8 +113,5 @@ def unpack_bracket(data: bytes) -> SavedBracket:
 
 
 def load_bracket(path: str | PathLike[str]) -> SavedBracket:
-    """Read a bracket written by ``sdpfeas solve -o``.
-
-    Raises ``FileFormatError``: if the file is not such a bracket, is damaged, or does not exist.
-    """
+    """Read a bracket written by ``sdpfeas solve -o``; raises ``FileFormatError`` if that fails."""
     return load(path, unpack_bracket)

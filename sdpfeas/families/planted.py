@@ -1,4 +1,9 @@
-"""Random problems whose answer is known because it was planted, as a family."""
+"""Random problems with a known answer: a point, a certificate or a facial reduction certificate is planted.
+
+:class:`Planted` and :class:`PlantedFaces` are the families; :func:`feasible`, :func:`infeasible`,
+:func:`lmi`, :func:`feasible_lmis` and :func:`infeasible_lmis` are the generators behind them, which draw from
+a NumPy generator. A :class:`PlantedProblem` holds the problem, its answer and the evidence.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +25,18 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Combined, Dense, LowRank, NoRows, PairwiseDifference, Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
 
-# ------------------------------------------------------------
-# Problems whose truth is known because it was planted, with evidence for it.
-#
-# Everything is drawn from a seeded NumPy generator. A :class:`PlantedProblem` problem says whether it is
-# feasible and holds the point or the certificate that shows it.
-
 Generator = np.random.Generator
 
 #: Storage kinds of rows on matrix blocks and on vector blocks.
 MATRIX_STORAGE = ("dense", "sparse", "low-rank", "pairwise", "stacked", "combined")
 VECTOR_STORAGE = ("dense", "sparse", "stacked", "combined")
-#: What the bounds of the rows may look like.
+#: Kinds of bounds of the rows.
 BOUNDS = ("equality", "inequality", "two-sided", "mixed")
 
 
 @dataclass(frozen=True)
 class PlantedProblem:
-    """A problem of known truth and the evidence for it."""
+    """Problem with a known answer and the evidence for it."""
 
     problem: FeasibilityProblem
     feasible: bool
@@ -52,20 +51,20 @@ class PlantedProblem:
 
     @property
     def truth(self) -> Verdict:
-        """The right verdict."""
+        """The correct verdict."""
         return Verdict.FEASIBLE if self.feasible else Verdict.INFEASIBLE
 
     @property
-    def lie(self) -> Verdict:
-        """The wrong verdict."""
+    def wrong_verdict(self) -> Verdict:
+        """The opposite of the correct verdict."""
         return Verdict.INFEASIBLE if self.feasible else Verdict.FEASIBLE
 
 
-# ---------------------------------------------------------------- sets and points
+# --- sets and points
 
 
 def set_mixes(scale: int = 1) -> dict[str, list[BlockSet]]:
-    """Every set alone, and mixtures; ``scale`` multiplies the sizes."""
+    """Return every set alone, and combinations; ``scale`` multiplies the sizes."""
     s = scale
     return {
         "psd": [PSD(3 * s)],
@@ -93,22 +92,22 @@ def set_mixes(scale: int = 1) -> dict[str, list[BlockSet]]:
 
 
 def dimension(sets: Sequence[BlockSet]) -> int:
-    """Dimension of the space of points, prescribed traces taken off."""
+    """Return the dimension of the affine hull of the product of the sets."""
     return sum(block.dimension - (block.trace is not None) for block in sets)
 
 
 def symmetric(rng: Generator, n: int) -> FloatArray:
-    """Return a symmetric matrix with normal entries."""
+    """Draw a symmetric matrix with normal entries."""
     return symmetrize(rng.normal(size=(n, n)))
 
 
 def with_spectrum(rng: Generator, lam: FloatArray) -> FloatArray:
-    """Return a symmetric matrix with the given eigenvalues and random eigenvectors."""
+    """Draw a symmetric matrix with given eigenvalues and random eigenvectors."""
     return spectral_matrix(random_orthogonal(rng, lam.size), lam)
 
 
 def interior(rng: Generator, block: BlockSet) -> FloatArray:
-    """Return a point well inside the set."""
+    """Draw a point in the interior of a set."""
     if block.free:
         lam = rng.normal(size=block.degree)
     elif block.cone:
@@ -116,16 +115,16 @@ def interior(rng: Generator, block: BlockSet) -> FloatArray:
     elif block.trace is None:
         lam = block.lower + (block.upper - block.lower) * rng.uniform(0.2, 0.8, block.degree)
     else:
-        room = 0.8 * min(block.middle - block.lower, block.upper - block.middle)
+        radius = 0.8 * min(block.middle - block.lower, block.upper - block.middle)
         apart = rng.uniform(-1.0, 1.0, block.degree)
         apart -= apart.mean()
-        lam = block.middle + room * apart / max(float(np.max(np.abs(apart))), 1.0)
+        lam = block.middle + radius * apart / max(float(np.max(np.abs(apart))), 1.0)
     x = block.compose(block.random_frame(rng), lam)
     return x if block.trace is None else x + block.identity() * (block.trace - block.trace_of(x)) / block.n
 
 
 def boundary(rng: Generator, block: BlockSet) -> FloatArray:
-    """Return a point on the boundary of the set, as projections give it (up to rounding)."""
+    """Draw a point on the boundary of a set, up to the rounding of a projection."""
     if block.entrywise:
         x = interior(rng, block)
         if not block.free:
@@ -135,11 +134,11 @@ def boundary(rng: Generator, block: BlockSet) -> FloatArray:
     return block.project(spread * block.symmetrize(rng.normal(size=block.shape)))
 
 
-# ---------------------------------------------------------------- rows
+# --- rows
 
 
 def random_rows(rng: Generator, block: BlockSet, m: int, storage: str) -> Rows:
-    """``m`` rows on one block, stored as asked."""
+    """Draw ``m`` rows on one block in the given storage."""
     if not block.matrix:
         return _vector_rows(rng, block.n, m, storage)
     n = block.n
@@ -176,7 +175,7 @@ def random_rows(rng: Generator, block: BlockSet, m: int, storage: str) -> Rows:
 def _vector_rows(rng: Generator, n: int, m: int, storage: str) -> Rows:
     if storage == "sparse":
         full = rng.normal(size=(m, n)) * (rng.random((m, n)) < 0.6)
-        # One entry each in different places, so that few rows are independent for sure.
+        # One extra entry per row in different columns makes a few rows independent.
         full[np.arange(m), np.resize(rng.permutation(n), m)] += 2.0
         return Sparse(sp.csr_array(full), n, matrix=False)
     if storage == "stacked" and m > 1:
@@ -187,19 +186,19 @@ def _vector_rows(rng: Generator, n: int, m: int, storage: str) -> Rows:
 
 
 def storage_for(block: BlockSet, storage: str) -> str:
-    """Return the nearest kind a vector block can have."""
+    """Return the given storage, or "sparse" for a vector block that does not have it."""
     return storage if block.matrix or storage in VECTOR_STORAGE else "sparse"
 
 
 def values(problem_rows: Sequence[Rows], point: Sequence[FloatArray], m: int) -> FloatArray:
-    """Row values of a point before there is a problem."""
+    """Evaluate rows at a point."""
     total = np.zeros(m)
     for rows, x in zip(problem_rows, point, strict=True):
         total += rows.apply(x)
     return total
 
 
-# ---------------------------------------------------------------- planted feasible
+# --- planted feasible
 
 
 def feasible(
@@ -212,10 +211,10 @@ def feasible(
     margin: float = 0.1,
     edge: bool = False,
 ) -> PlantedProblem:
-    """Plant a point: inside every set by a margin, inequality rows slack by ``margin`` of the row's size.
+    """Plant an interior point; inequality rows have a slack of at least ``margin`` times the norm of the row.
 
-    With ``edge`` the point sits on the boundary of its sets, as projected points do; equality rows then
-    cannot be proved, so there are none.
+    With ``edge`` the point is on the boundary of its sets, as projected points are. Equality constraints
+    cannot be proved there, so there are none.
     """
     point = tuple(boundary(rng, b) if edge else interior(rng, b) for b in sets)
     limit = dimension(sets)
@@ -235,7 +234,7 @@ def feasible(
 
 
 def row_kinds(rng: Generator, bounds: str, m: int, most_equal: int) -> np.ndarray:
-    """Draw what bounds the rows have: ``>``, ``<``, ``<>`` or ``=``."""
+    """Draw the kinds of the rows, ``>``, ``<``, ``<>`` or ``=``, with at most ``most_equal`` equalities."""
     if bounds == "equality":
         kind = np.full(m, "=", dtype="<U2")
     elif bounds == "two-sided":
@@ -248,7 +247,7 @@ def row_kinds(rng: Generator, bounds: str, m: int, most_equal: int) -> np.ndarra
     return kind
 
 
-# ---------------------------------------------------------------- planted infeasible
+# --- planted infeasible
 
 
 def infeasible(
@@ -260,8 +259,8 @@ def infeasible(
     rows: int | None = None,
     margin: float = 0.1,
 ) -> PlantedProblem:
-    """Plant a certificate: the last row completes ``A*y`` to the inside of every polar set."""
-    # More rows than free columns: else rounding alone makes the rows independent, and the problem feasible.
+    """Plant a Farkas certificate y: the last row completes ``A*y`` to the interior of every polar set."""
+    # More rows than free columns; otherwise rounding makes the rows independent and the problem feasible.
     free = sum(block.entries for block in sets if block.free)
     m = rows if rows is not None else max(3, min(dimension(sets), 12), free + 3)
     kind = row_kinds(rng, bounds, m, most_equal=m)
@@ -297,7 +296,7 @@ def infeasible(
 
 
 def polar_member(rng: Generator, block: BlockSet) -> FloatArray:
-    """Draw an array at which the support function of a set is finite, inside all such."""
+    """Draw an array in the interior of the domain of the support function of a set."""
     if block.free:
         return np.zeros(block.shape)
     if block.bounded:
@@ -306,11 +305,11 @@ def polar_member(rng: Generator, block: BlockSet) -> FloatArray:
     return block.compose(block.random_frame(rng), lam)
 
 
-# ---------------------------------------------------------------- linear matrix inequalities
+# --- linear matrix inequalities
 
 
 def lmi(rng: Generator, n: int, k: int, *, truth: bool, margin: float = 0.2) -> PlantedProblem:
-    """``F_0 + sum_i x_i F_i`` positive semidefinite, as a free block, a PSD slack and one row an entry."""
+    """Plant ``F_0 + sum_i x_i F_i`` positive semidefinite, or impossible, with a PSD slack block."""
     if truth:
         matrices = np.array([symmetric(rng, n) for _ in range(k)])
         x = rng.normal(size=k)
@@ -318,7 +317,7 @@ def lmi(rng: Generator, n: int, k: int, *, truth: bool, margin: float = 0.2) -> 
         constant = slack - np.tensordot(x, matrices, axes=1)
         problem = lmi_problem(constant, matrices)
         return PlantedProblem(problem, True, point=(x, slack), name="lmi")
-    # A definite Y with <F_i, Y> = 0 and <F_0, Y> < 0 rules every x out.
+    # Certificate: a positive definite Y with <F_i, Y> = 0 and <F_0, Y> < 0.
     dual = with_spectrum(rng, rng.uniform(margin, 2.0, n))
     raw = np.array([symmetric(rng, n) for _ in range(k + 1)])
     along = np.tensordot(raw, dual, axes=2) / np.sum(dual * dual)
@@ -330,7 +329,7 @@ def lmi(rng: Generator, n: int, k: int, *, truth: bool, margin: float = 0.2) -> 
 
 
 def lmi_problem(constant: FloatArray, matrices: FloatArray) -> FeasibilityProblem:
-    """Rows ``S_ij - sum_k x_k (F_k)_ij = (F_0)_ij`` for i <= j; blocks: x free, S positive semidefinite."""
+    """Return ``S_ij - sum_k x_k (F_k)_ij = (F_0)_ij`` for i <= j, x free and S positive semidefinite."""
     n, k = constant.shape[0], matrices.shape[0]
     i, j = np.triu_indices(n)
     m = i.size
@@ -349,12 +348,8 @@ def lmi_problem(constant: FloatArray, matrices: FloatArray) -> FeasibilityProble
     )
 
 
-# ------------------------------------------------------------
-# Problems with LMIs whose truth is known because it was planted, with evidence for it.
-
-
 def _coefficients(rng: Generator, block: BlockSet, target: BlockSet, storage: str) -> Rows:
-    """Random coefficients for a block, those of mirrored entries the same."""
+    """Draw coefficients of a block that are equal for mirrored entries."""
     if not block.matrix:
         return random_rows(rng, target, block.n, storage_for(target, storage))
     above = np.triu_indices(block.n)
@@ -367,6 +362,7 @@ def _coefficients(rng: Generator, block: BlockSet, target: BlockSet, storage: st
 def _rows(
     rng: Generator, sets: Sequence[BlockSet], m: int, bounds: str, storage: str
 ) -> tuple[list[Rows], np.ndarray]:
+    """Draw rows on all blocks, and their kinds."""
     if m == 0:
         return [NoRows(0, block.n, block.matrix) for block in sets], np.zeros(0, dtype="<U2")
     return [random_rows(rng, b, m, storage_for(b, storage)) for b in sets], row_kinds(rng, bounds, m, m)
@@ -382,7 +378,7 @@ def feasible_lmis(
     rows: int = 0,
     margin: float = 0.1,
 ) -> PlantedProblem:
-    """Plant a point inside every set whose LMIs have values inside theirs; rows are slack, or equations."""
+    """Plant an interior point at which all LMIs are strictly feasible; rows are slack, or equalities."""
     point = tuple(interior(rng, block) for block in sets)
     parts, kind = _rows(rng, sets, rows, bounds, storage)
     value = np.zeros(rows)
@@ -414,7 +410,7 @@ def infeasible_lmis(
     rows: int = 0,
     margin: float = 0.1,
 ) -> PlantedProblem:
-    """Plant multipliers inside their cones; the last LMI completes them to a certificate."""
+    """Plant multipliers in the interior of their cones; the last LMI completes them to a certificate."""
     parts, kind = _rows(rng, sets, rows, bounds, storage)
     y = rng.uniform(0.5, 2.0, rows) * np.where(np.isin(kind, ["=", "<>"]), rng.choice([-1.0, 1.0], rows), 1.0)
     y = np.where(kind == "<", -y, y)
@@ -451,7 +447,7 @@ def infeasible_lmis(
 
 
 def _shifted(rows: Rows, along: FloatArray, by: FloatArray) -> Rows:
-    """Rows whose inner products with an array are larger by so much; mirrored ones stay the same."""
+    """Return rows whose inner products with ``along`` are larger by ``by``; mirrored rows stay equal."""
     share = by / float(np.vdot(along, along))
     if isinstance(rows, Dense):
         return Dense(rows.array + np.multiply.outer(share, along))
@@ -459,37 +455,19 @@ def _shifted(rows: Rows, along: FloatArray, by: FloatArray) -> Rows:
     return Combined(weights, Stacked([rows, Dense(along[None])]))
 
 
-# ------------------------------------------------------------
-# Problems with a planted facial chain: weakly infeasible, feasible on a face only, strongly infeasible.
-#
-# Coordinates are cut into groups ``P_1, ..., P_k`` and a rest. Row j of the chain is the identity on
-# ``P_j``, zero on all later coordinates, and anything on earlier ones; its bound is zero. So row 1 sends
-# ``P_1`` to zero, with its lines and columns, then row 2 does it to ``P_2``, and so on: the rest is the
-# smallest face.
-#
-# - ``face``: all other rows hold at a matrix that is definite on the rest, so the problem is feasible. -
-# ``weak``: row j of the chain, but for the first, has ``2 X[p, s]`` as its only earlier term, with p in
-# ``P_{j-1}`` and s in the rest; another row asks for ``2 X[p, s] = 1`` with p in ``P_k``, which reads 0 = 1
-# on the rest. With ``X[s, s]`` large enough all rows can be met but for the first, and that one nearly: no
-# single certificate exists. - ``strong``: another row is definite, with a negative bound.
-#
-# Disguised, integer rows are combined and the matrices multiplied from both sides by integer matrices; rows
-# of floats are scaled, and they and the coordinates shuffled.
-
-#: Largest entry of the integer matrices that hide a structure.
-LARGEST = 3
+#: Largest entry of the unimodular matrices that disguise a problem.
+MAX_UNIMODULAR_ENTRY = 3
 
 
 @dataclass(frozen=True)
 class PlantedChainOptions:
-    """Parameters of a problem with a planted chain.
+    """Parameters of a problem with a planted facial reduction certificate.
 
-    ``truth``: weakly infeasible, feasible on a face only, or strongly infeasible. ``length``: steps that
-    lead to the smallest face. ``n``: side of the matrix; more than ``length``. ``rows``: number of rows, at
-    least two more than ``length``; on the side of LMIs those that the matrices obey. ``numbers``: what the
-    rows are made of. ``side``: rows on a semidefinite matrix; or an affine matrix ``F0 + sum_i x_i F_i``,
-    all that obey these rows, which has to be semidefinite (integer rows only), as a slack or as an LMI of
-    the problem.
+    ``truth`` is weakly infeasible, feasible without interior ("face"), or strongly infeasible. ``length`` is
+    the number of facial reduction steps, ``n`` the side of the matrix (at least ``length + 2``) and ``rows``
+    the number of rows (at least ``length + 2``). ``side`` chooses rows on a semidefinite matrix, or the set
+    of all matrices that satisfy these rows in the form ``F0 + sum_i x_i F_i >= 0``, with a slack block
+    ("lmi") or as an LMI of the problem ("native"); both need integer rows. ``disguised`` hides the structure.
     """
 
     truth: Literal["weak", "face", "strong"] = "weak"
@@ -509,15 +487,15 @@ class PlantedChainOptions:
         if self.rows < self.length + 2:
             raise ValueError("rows must be at least two more than length")
         if self.side != "primal" and self.numbers == "float":
-            raise ValueError("the side of LMIs needs integer rows")
+            raise ValueError("side 'lmi' and side 'native' need integer rows")
         rest = self.n - self.length
         if self.numbers == "float" and self.rows - self.length > rest * (rest + 1) // 2:
-            raise ValueError("so many rows of floats contradict each other: they are rounded")
+            raise ValueError("too many rows of floats: rounding makes them contradict each other")
 
 
 @dataclass(frozen=True)
 class PlantedChain:
-    """A problem of known truth with the chain, and the point if it is feasible, that show it."""
+    """Problem with a planted facial reduction certificate, and a point if it is feasible."""
 
     problem: FeasibilityProblem
     feasible: bool
@@ -536,24 +514,47 @@ class PlantedChain:
 
 
 class PlantedFaces(Family):
-    """Problems without interior, with a planted chain that leads to their smallest face."""
+    """Problems without a strictly feasible point, with a planted facial reduction certificate.
+
+    Coordinates are partitioned into ``P_1, ..., P_k`` and a rest. Row j is the identity on ``P_j``, zero on
+    all later coordinates and arbitrary on earlier ones, with bound zero. Row 1 forces ``X`` to vanish on
+    ``P_1``, then row 2 on ``P_2``, and so on; the rest is the minimal face.
+
+    * ``truth="face"``: all other rows hold at a matrix that is positive definite on the rest: feasible.
+    * ``truth="weak"``: row j > 1 has the single earlier term ``2 X[p, s]`` with p in ``P_{j-1}`` and s in the
+      rest, and another row is ``2 X[p, s] = 1`` with p in ``P_k``, which is 0 = 1 on the face. For large
+      ``X[s, s]`` all rows hold except the first, whose residual is arbitrarily small: there is no Farkas
+      certificate.
+    * ``truth="strong"``: another row is positive definite, with a negative bound.
+
+    Disguised integer problems are multiplied by unimodular matrices (rows and coordinates). Disguised
+    problems with floating-point rows are scaled and permuted.
+
+    Examples
+    --------
+    >>> import sdpfeas as sf
+    >>> problem = sf.families.PlantedFaces.make(truth="weak", length=2, n=4, rows=4)
+    >>> result = sf.solve(problem)
+    >>> print(result.verdict, result.proof)
+    infeasible exact
+    """
 
     name = "planted-faces"
     Options = PlantedChainOptions
 
     @classmethod
     def build(cls, options: PlantedChainOptions) -> FeasibilityProblem:
-        """Return a problem whose truth is ``options.truth``."""
+        """Return a problem whose answer is ``options.truth``."""
         return cls.plant(options).problem
 
     @staticmethod
     def plant(options: PlantedChainOptions) -> PlantedChain:
-        """Return a problem with the evidence planted in it.
+        """Return a problem with the planted evidence.
 
         Parameters
         ----------
         options : PlantedChainOptions
-            What to plant.
+            Parameters of the problem.
         """
         rng = np.random.default_rng(options.seed)
         plant = _plain(rng, options)
@@ -563,7 +564,7 @@ class PlantedFaces(Family):
             return _as_lmi(rng, plant, native=options.side == "native")
         rows, right = plant.matrices.astype(np.float64), plant.bounds.astype(np.float64)
         if options.numbers == "float":
-            # What is zero stays so.
+            # Scaling keeps the zero bounds exact.
             factors = rng.uniform(0.5, 2.0, options.rows)
             rows, right = rows * factors[:, None, None], right * factors
         problem = FeasibilityProblem([PSD(options.n)], [rows], right, right)
@@ -573,7 +574,7 @@ class PlantedFaces(Family):
 
 @dataclass(frozen=True)
 class _Plant:
-    """Rows of integers, a matrix that obeys them, semidefinite if the problem is feasible, and the chain."""
+    """Integer rows, a matrix that satisfies them, and the facial reduction steps."""
 
     matrices: np.ndarray
     base: np.ndarray
@@ -586,11 +587,11 @@ class _Plant:
 
 
 def _plain(rng: Generator, options: PlantedChainOptions) -> _Plant:
-    """The chain is made of the first rows, in their order."""
+    """Build the undisguised problem; the certificate consists of the first rows in their order."""
     n, k, m = options.n, options.length, options.rows
     ends = [0]
     for j in range(k):
-        # One coordinate at least is left for every later group, and for the rest.
+        # Keep at least one coordinate for every later group and for the rest.
         most = min(2 if options.numbers == "integer" else 1, n - 1 - (k - 1 - j) - ends[-1])
         ends.append(ends[-1] + int(rng.integers(1, most + 1)))
     groups = [np.arange(a, b) for a, b in pairwise(ends)]
@@ -607,7 +608,7 @@ def _plain(rng: Generator, options: PlantedChainOptions) -> _Plant:
     base = np.zeros((n, n), dtype=object)
     root = _integers(rng, (n - rest, n - rest), 1)
     base[rest:, rest:] = root.dot(root.T) + identity(n - rest)
-    # Signs of a certificate: A*y has to be negative.
+    # Sign convention of certificates: A*y is negative semidefinite.
     steps = -identity(m)[: k + (options.truth != "face")]
     if options.truth == "weak":
         base[spot, :] = base[:, spot] = 0
@@ -622,14 +623,14 @@ def _plain(rng: Generator, options: PlantedChainOptions) -> _Plant:
     elif options.truth == "strong":
         root = _integers(rng, (n, n), 1)
         matrices[k] = root.dot(root.T) + identity(n)
-        # A diagonal entry that outweighs the others, with its sign turned.
+        # Make one diagonal entry so negative that the inner product is negative.
         value = int((matrices[k] * base).sum())
         base[spot, spot] -= value // int(matrices[k][spot, spot]) + 1
     return _Plant(matrices, base, steps, options.truth == "face")
 
 
 def _symmetric(entries: np.ndarray, n: int) -> np.ndarray:
-    """Symmetric matrix of floats from the entries on and above its diagonal."""
+    """Return a symmetric matrix from its upper triangle."""
     out = np.zeros((n, n))
     out[np.triu_indices(n)] = entries.astype(np.float64)
     return np.triu(out) + np.triu(out, 1).T
@@ -646,13 +647,13 @@ def _integers(rng: Generator, shape: tuple[int, ...], size: int) -> np.ndarray:
 
 
 def _mixed(rng: Generator, plant: _Plant) -> _Plant:
-    """Integer combinations of the rows, in integer coordinates."""
+    """Multiply rows and coordinates by unimodular matrices."""
     m, n = plant.matrices.shape[:2]
     mix, turn = _unimodular(rng, m), _unimodular(rng, n)
     moved = np.array([turn.T.dot(a).dot(turn) for a in plant.matrices], dtype=object)
     combined = mix.dot(moved.reshape(m, -1)).reshape(moved.shape)
     undo = np.stack([_exact(turn, e) for e in identity(n)], axis=1)
-    # With rows T A the multipliers are those with T'y' = y.
+    # Multipliers y' of the rows T A satisfy T'y' = y.
     steps = np.stack([_exact(mix.T, y) for y in plant.steps])
     return replace(plant, matrices=combined, base=undo.dot(plant.base).dot(undo.T), steps=steps)
 
@@ -665,32 +666,32 @@ def _exact(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _unimodular(rng: Generator, n: int) -> np.ndarray:
-    """Integer matrix of determinant one, up to its sign, with small entries."""
+    """Draw an integer matrix with determinant 1 or -1 and small entries."""
     out = identity(n)
     for _ in range(2 * n):
         i, j = rng.choice(n, size=2, replace=False)
         line = out[i] + int(rng.choice([-1, 1])) * out[j]
-        if max(abs(int(v)) for v in line) <= LARGEST:
+        if max(abs(int(v)) for v in line) <= MAX_UNIMODULAR_ENTRY:
             out[i] = line
     return out[rng.permutation(n)]
 
 
 def _shuffled(rng: Generator, plant: _Plant) -> _Plant:
-    """Rows and coordinates in another order."""
+    """Permute rows and coordinates."""
     rows, places = (rng.permutation(size) for size in plant.matrices.shape[:2])
     moved = plant.matrices[rows][:, places[:, None], places]
     return replace(plant, matrices=moved, base=plant.base[np.ix_(places, places)], steps=plant.steps[:, rows])
 
 
 def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedChain:
-    """All matrices that obey the rows, ``F0 + sum_i x_i F_i``, which have to be semidefinite."""
+    """Return the set of matrices that satisfy the rows as ``F0 + sum_i x_i F_i`` positive semidefinite."""
     n = plant.matrices.shape[1]
     i, j = np.triu_indices(n)
     twice = np.where(i == j, 1, 2).astype(object)
     moves = kernel(plant.matrices[:, i, j] * twice)
     x = -_integers(rng, (moves.shape[1],), 1)
     base = plant.base[i, j] - moves.dot(x)
-    # The multiplier of the slack is A*y of the rows that made it.
+    # The multiplier of the slack matrix is A*y.
     made = np.tensordot(plant.steps, plant.matrices, 1)
     if native:
         lmi = LMI(PSD(n), _symmetric(base, n), [np.array([_symmetric(move, n) for move in moves.T])])
@@ -698,7 +699,7 @@ def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedChain:
         point: Point | None = (x.astype(np.float64),) if plant.feasible else None
         chain = Chain(tuple(-step.reshape(-1) for step in made))
         return PlantedChain(problem, plant.feasible, chain, point)
-    # Row (i, j) is X[i, j] less what x makes of it, times what makes its bound an integer.
+    # Row (i, j) is X[i, j] - sum_k x_k (F_k)[i, j], scaled such that its bound is an integer.
     scale = np.array([Fraction(v).denominator for v in base], dtype=object)
     rows = np.zeros((i.size, n, n))
     rows[np.arange(i.size), i, j] += 0.5 * scale.astype(np.float64)
@@ -714,10 +715,9 @@ def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedChain:
 class PlantedOptions:
     """Parameters of a planted problem.
 
-    ``sets``: one PSD block; one SpectralBox; or one block of every kind. ``bounds``: what the bounds of the
-    rows look like; where there are too many equality rows for a feasible problem of that size, the rest are
-    two-sided. ``margin``: how clear the answer is: slack of the rows at the planted point, or gap of the
-    planted certificate, relative to the size of the rows.
+    ``sets`` is one PSD block, one SpectralBox, or one block of every kind. ``bounds`` are the kinds of the
+    rows; equalities beyond the dimension of a feasible problem become two-sided. ``margin`` is the slack of
+    the rows at the planted point, or the gap of the planted certificate, relative to the norm of the rows.
     """
 
     sets: Literal["psd", "box", "mixed"] = "mixed"
@@ -737,7 +737,14 @@ class PlantedOptions:
 
 
 class Planted(Family):
-    """Random problems with a planted point or a planted certificate."""
+    """Random problems with a planted interior point or a planted Farkas certificate.
+
+    Examples
+    --------
+    >>> import sdpfeas as sf
+    >>> print(sf.solve(sf.families.Planted.make(sets="psd", feasible=False)).verdict)
+    infeasible
+    """
 
     name = "planted"
     Options = PlantedOptions
@@ -749,12 +756,12 @@ class Planted(Family):
 
     @staticmethod
     def plant(options: PlantedOptions) -> PlantedProblem:
-        """Return a problem with the evidence planted in it.
+        """Return a problem with the planted evidence.
 
         Parameters
         ----------
         options : PlantedOptions
-            What to plant.
+            Parameters of the problem.
         """
         make = feasible if options.feasible else infeasible
         return make(

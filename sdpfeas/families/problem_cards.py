@@ -9,9 +9,10 @@
     [sweep]
     classes = [9, 11, 13, 15]
 
-A problem is named by a path to a card (``.toml``), a drop-in family (``.py``) or a problem file, or by a
-name, looked up as :mod:`sdpfeas.cards.finder` says: what ships, the entry points of the group
-``sdpfeas.families``, then the card ``./problems/NAME.toml``.
+A problem is named by the path of a card (``.toml``), of a drop-in family (``.py``) or of a problem file, or
+by a name. Names are looked up among the cards of the library, the entry points of the group
+``sdpfeas.families``, and the cards ``./problems/NAME.toml`` (:mod:`sdpfeas.cards.finder`). The entry point is
+:func:`find_problem`.
 """
 
 from __future__ import annotations
@@ -35,9 +36,7 @@ from sdpfeas.families.parametric_family import Family, ParametricFamily, find_fa
 from sdpfeas.io import PROBLEM_FILES, read_problem
 from sdpfeas.problem.problem import FeasibilityProblem
 
-__all__ = ["ProblemCard", "ProblemMember", "find_problem", "problem_names"]
-
-#: A card may stand for so many problems.
+#: Largest number of members of a sweep.
 MAX_MEMBERS = 10**5
 
 #: Keys of a card, with the type each must have.
@@ -59,7 +58,7 @@ KEYS: dict[str, tuple[type, str]] = {
 class ProblemMember:
     """One member of a card, before it is built.
 
-    ``parameters``: the values of the sweep this member has; empty without a sweep.
+    ``parameters`` are its values of the sweep; empty without a sweep.
     """
 
     name: str
@@ -74,24 +73,21 @@ class ProblemMember:
 
     @property
     def text(self) -> str:
-        """The text of the card, or a line that identifies the file."""
+        """Text of the card, or a line that identifies the file."""
         return self.card.text
 
     @property
     def origin(self) -> str:
-        """The file it came from, for messages."""
+        """File of the card, for messages."""
         return self.card.source
 
     @property
     def seeded(self) -> bool:
-        """Whether another seed gives another problem."""
+        """Whether a different seed gives a different problem."""
         return self.card.seeded(self.parameters)
 
     def build(self, seed: int = 0) -> FeasibilityProblem | ParametricFamily:
-        """Build the problem or the family.
-
-        ``seed``: used where the card leaves the seed open.
-        """
+        """Build the problem or the family; ``seed`` is used if the card does not fix one."""
         extra = {"seed": seed} if self.seeded else {}
         return self.card.make(**{**extra, **self.parameters})
 
@@ -100,13 +96,12 @@ class ProblemMember:
 class ProblemCard:
     """A family with its parameters, or a problem file.
 
-    ``name``: what it is called in tables. ``family``: the family; None for a file. ``sweep``: parameters
-    with several values each; every combination is a member. ``delta``: take a parametric family at this
-    value, which makes it a plain problem. ``side``: for a file with two sides, the one to read.
-    ``bounds_denominator``: take the bounds of a file of integer rows as the nearest multiples of one over
-    this number, and multiply rows and bounds by it: for right-hand sides that are such fractions by
-    construction and were computed in floating point. It is another problem, with another content hash.
-    ``source``: the file the card came from.
+    ``family`` is None for a file. Every combination of values in ``sweep`` is a member. ``delta`` fixes the
+    parameter of a parametric family, which gives a single problem. ``side`` chooses the primal or the LMI
+    side of a file. ``bounds_denominator`` replaces the bounds of a file with integer rows by the nearest
+    multiples of one over this number, and multiplies rows and bounds by it: for right-hand sides that are
+    fractions by construction but were computed in floating point. This is a different problem, with a
+    different content hash. ``source`` is the file of the card.
     """
 
     name: str
@@ -122,16 +117,14 @@ class ProblemCard:
     text: str = ""
 
     def members(self) -> Iterator[ProblemMember]:
-        """All members of the sweep; the card itself if there is none."""
+        """Yield all members of the sweep; the card itself if there is none."""
         for values in product(*self.sweep.values()):
             yield ProblemMember(self.name, dict(zip(self.sweep, values, strict=True)), self)
 
     def make(self, **parameters: Any) -> FeasibilityProblem | ParametricFamily:
-        """Build the problem or the family; further parameters win over the card's.
+        """Build the problem or the family; ``parameters`` (or ``delta``) override those of the card.
 
-        ``**parameters``: parameters of the family, or ``delta``.
-
-        Raises ``CardError``: if a parameter does not fit, or the data do not.
+        Raises ``CardError`` if a parameter or the data are invalid.
         """
         if self.family is None:
             return self._read()
@@ -148,7 +141,7 @@ class ProblemCard:
         return made.at(delta)
 
     def seeded(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether another seed gives another problem."""
+        """Return whether a different seed gives a different problem."""
         values = {**self.parameters, **parameters}
         values.pop("delta", None)
         if self.family is None or "seed" in values:
@@ -172,11 +165,9 @@ class ProblemCard:
 
 
 def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
-    """Find a problem.
+    """Find a problem by a path or a name; a card is returned unchanged.
 
-    ``spec``: a path, a name, or a card (returned as it is).
-
-    Raises ``CardError``: if nothing of that name exists, or a card is malformed.
+    Raises ``CardError`` if there is no such problem, or a card is malformed.
     """
     if isinstance(spec, ProblemCard):
         return spec
@@ -195,7 +186,7 @@ def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
 
 
 def problem_names() -> list[str]:
-    """Names of all problem cards that can be found from here."""
+    """Return the names of all problem cards that can be found from the current directory."""
     places = (shipped_cards(PROBLEMS.folder), Path(PROBLEMS.folder))
     return sorted({path.stem for place in places for path in place.glob("*.toml")})
 
@@ -238,7 +229,7 @@ def _from_card(path: Path, by_path: bool) -> ProblemCard:
 def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: str) -> ProblemCard:
     for key in ("data", "options", "sweep", "delta"):
         if key in card:
-            raise CardError(f"{path}: {key} goes with a family, not with a file")
+            raise CardError(f"{path}: {key} applies to a family, not to a file")
     if card.get("bounds_denominator", 1) < 1:
         raise CardError(f"{path}: bounds_denominator must be positive, got {card['bounds_denominator']}")
     if card.get("side", "primal") not in ("primal", "lmi"):
@@ -249,9 +240,8 @@ def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: st
     for place in places:
         if place.is_file():
             if not place.name.endswith(PROBLEM_FILES):
-                raise CardError(
-                    f"{path}: {place.name} is no problem file; it must end in {', '.join(PROBLEM_FILES)}"
-                )
+                endings = ", ".join(PROBLEM_FILES)
+                raise CardError(f"{path}: {place.name} is not a problem file; its name must end in {endings}")
             marked = f"{text}# {_identified(place)}\n"
             read = {key: card[key] for key in ("side", "bounds_denominator") if key in card}
             return ProblemCard(name, file=place, description=about, source=str(path), text=marked, **read)
@@ -264,7 +254,7 @@ def _family_card(
 ) -> ProblemCard:
     for key in ("side", "bounds_denominator"):
         if key in card:
-            raise CardError(f"{path}: {key} goes with a file, not with a family")
+            raise CardError(f"{path}: {key} applies to a file, not to a family")
     try:
         family = find_family(card["family"], path, by_path=by_path)
     except CardError as error:
@@ -280,7 +270,7 @@ def _family_card(
             raise CardError(f"{path}: sweep.{key} must be a list of values, got {values!r}")
         if key not in known:
             raise CardError(
-                f"{path}: sweep.{key} is no parameter of family {family.name!r}; {hint(key, known)}"
+                f"{path}: sweep.{key} is not a parameter of family {family.name!r}; {hint(key, known)}"
             )
     delta = card.get("delta")
     made = ProblemCard(
@@ -289,7 +279,7 @@ def _family_card(
     )  # fmt: skip
     count = math.prod(len(values) for values in sweep.values())
     if count > MAX_MEMBERS:
-        raise CardError(f"{path}: the sweep stands for {count:,} problems, more than {MAX_MEMBERS:,}")
+        raise CardError(f"{path}: the sweep has {count:,} members, more than {MAX_MEMBERS:,}")
     for member in made.members():
         _check_member(path, family, {**parameters, **member.parameters})
     return made

@@ -1,4 +1,9 @@
-"""Class means in coordinates in which the scatter within all classes together is the identity."""
+"""Fair PCA and max-min distance analysis as problems over the Fantope.
+
+:class:`GroupCovariances` gives fair PCA (Tantipongpipat et al., NeurIPS 2019), :class:`WhitenedMeans` max-min
+distance analysis (Bian and Tao, IEEE TPAMI 2011), both as :class:`~sdpfeas.families.FantopeMaxMin`. The
+families ``fair-pca`` and ``max-min-distance`` build them on named data sets.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +24,21 @@ from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
 from sdpfeas.problem.validation import finite_number
 
-# ------------------------------------------------------------
-# Variances of groups of samples, and what a projection keeps of them.
-
-#: Variances of this power of two leave room for sums of them, and for small shares.
-LARGEST_EXPONENT = 1000
+#: Largest exponent of variances in the units of the data, so that neither their sums nor small shares leave
+#: the range.
+MAX_VARIANCE_EXPONENT = 1000
 
 Aim = Literal["variance", "loss"]
 Centring = Literal["group", "overall"]
 
 
 class GroupCovariances:
-    """Covariance matrices of groups, in the coordinates of the range of all samples.
+    """Covariance matrices of groups of samples, in coordinates of the range of all samples.
 
-    ``centring``: take variances around the mean of the group, or around the mean of all samples.
-
-    ``basis``: orthonormal columns that span the range, shape (features, coordinates). ``unit``: a power of
-    two: variances of the data are those of the coordinates times this. ``factors``: for each group an array
-    F with covariance matrix ``F'F``.
+    ``centring`` chooses variances around the mean of the group or around the mean of all samples. ``basis``
+    has orthonormal columns that span the range, shape (features, coordinates). ``unit`` is the power of two
+    by which variances of the coordinates are multiplied to be variances of the data. ``factors`` holds for
+    each group an array F with covariance matrix ``F'F``.
     """
 
     def __init__(self, X: ArrayLike, groups: ArrayLike, centring: Centring = "group") -> None:
@@ -45,10 +47,9 @@ class GroupCovariances:
         scatter = ClassScatter.from_samples(X, groups)
         self.basis, self.labels = scatter.basis, scatter.labels
         exponent = 2 * (math.frexp(scatter.scale)[1] - 1)
-        if abs(exponent) > LARGEST_EXPONENT:
+        if abs(exponent) > MAX_VARIANCE_EXPONENT:
             raise ProblemError(
-                f"variances of about 2**{-exponent} are beyond what floating-point numbers hold; scale the "
-                "samples"
+                f"variances of about 2**{-exponent} are outside the floating-point range; scale the samples"
             )
         self.unit = math.ldexp(1.0, -exponent)
         factors = scatter.factors
@@ -62,12 +63,12 @@ class GroupCovariances:
         return int(self.basis.shape[1])
 
     def most(self, r: int) -> FloatArray:
-        """For each group the largest variance that any r directions keep of it."""
+        """Return for each group the largest variance that r directions can preserve."""
         kept = [scipy.linalg.svdvals(f)[:r] if f.size else np.zeros(1) for f in self.factors]
         return np.array([float(np.sum(values**2)) for values in kept])
 
     def rows(self) -> Rows:
-        """Return one row a group: low-rank where that is the smaller description, else dense."""
+        """Return one row per group, in low-rank or dense storage, whichever is smaller."""
         if sum(f.shape[0] for f in self.factors) < len(self.factors) * self.k:
             return LowRank([f if f.shape[0] else np.zeros((1, self.k)) for f in self.factors])
         return Dense(np.array([symmetrize(f.T @ f) for f in self.factors]))
@@ -81,16 +82,15 @@ class GroupCovariances:
         return FantopeMaxMin(self.rows(), r, self.most(r) if aim == "loss" else None, names=names)
 
     def kept(self, A: FloatArray) -> FloatArray:
-        """Variance that orthonormal columns keep of each group."""
+        """Return the variance of each group that orthonormal columns preserve."""
         return np.array([float(np.sum((f @ A) ** 2)) for f in self.factors])
 
 
 class WhitenedMeans:
-    """Class means, whitened, in the coordinates of what they span.
+    """Class means in coordinates in which the pooled within-class scatter is the identity.
 
-    ``shrinkage``: shrink the scatter within the classes towards a multiple of the identity, by this share.
-
-    ``map``: takes centred samples to those coordinates: shape (features, coordinates).
+    ``shrinkage`` is the share of a multiple of the identity in that scatter. ``map`` maps centred samples to
+    the coordinates of the span of the means, shape (features, coordinates).
     """
 
     def __init__(self, X: ArrayLike, y: ArrayLike, shrinkage: float | None = None) -> None:
@@ -100,7 +100,7 @@ class WhitenedMeans:
         scatter = ClassScatter.from_samples(X, y, scatter="sum")
         if share == 0.0 and scatter.within_rank() < scatter.k:
             raise ProblemError(
-                f"the scatter within the classes has rank {scatter.within_rank()} of {scatter.k}, so it "
+                f"the pooled within-class scatter has rank {scatter.within_rank()} of {scatter.k}, so it "
                 "cannot be whitened: give shrinkage, or keep fewer principal components"
             )
         stack = np.concatenate(scatter.factors) / math.sqrt(np.shape(X)[0])
@@ -124,30 +124,22 @@ class WhitenedMeans:
         return FantopeMaxMin(PairwiseDifference(self.means), r, bracket=(0.0, math.inf))
 
     def scatter(self) -> ClassScatter:
-        """Return the means with the identity as scatter of one class, and none of the others."""
+        """Return the means with the identity as scatter of the first class and zero for the others."""
         k = self.k
         factors = [np.eye(k), *(np.zeros((0, k)) for _ in self.labels[1:])]
         return ClassScatter(self.means, tuple(factors), None, np.eye(k), 1.0, self.labels)
 
 
 def _span(means: FloatArray) -> FloatArray:
-    """Orthonormal columns that span centred means; one of them at least."""
+    """Return orthonormal columns that span the centred means; at least one."""
     _, singular, right = scipy.linalg.svd(means, full_matrices=False)
     rank = int(np.sum(singular > RANK_TOLERANCE * max(float(singular[0]), np.finfo(float).tiny)))
     return np.asarray(right[: max(rank, 1)].T)
 
 
-# ------------------------------------------------------------
-# Fair PCA and max-min distance analysis of named data sets, for problem cards.
-
-
 @dataclass(frozen=True)
 class FairOptions(NamedData):
-    """Parameters of fair PCA on a named data set.
-
-    ``dataset, classes, first_class, train, seed, standardize, pca``: as for the family ``wlda``; the
-    classes are the groups.
-    """
+    """Parameters of fair PCA on a named data set; the classes are the groups."""
 
     n_components: int = 2
     aim: Literal["variance", "loss"] = "variance"
@@ -176,7 +168,7 @@ class FairPcaProblems(Family):
 
     @classmethod
     def seeded(cls, options: FairOptions) -> bool:
-        """Whether samples are drawn at random."""
+        """Return whether samples are drawn at random."""
         return options.train is not None
 
 
@@ -193,5 +185,5 @@ class MaxMinDistanceProblems(Family):
 
     @classmethod
     def seeded(cls, options: DistanceOptions) -> bool:
-        """Whether samples are drawn at random."""
+        """Return whether samples are drawn at random."""
         return options.train is not None

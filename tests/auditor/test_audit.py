@@ -9,8 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import known_answers
 import numpy as np
-import planted
 import pytest
 import scipy.sparse as sp
 import strategies
@@ -22,6 +22,7 @@ import sdpfeas as sf
 from sdpfeas.auditor import audit as auditor
 from sdpfeas.auditor.arithmetic import NotProved, nearest
 from sdpfeas.auditor.audit import Finding, audit, prove
+from sdpfeas.families import planted
 from sdpfeas.io.result_files import SavedResult, load_result, save_result
 from sdpfeas.problem.rows import Combined, Dense
 
@@ -88,7 +89,7 @@ def test_semidefinite_matrices_are_told_from_indefinite_ones(n: int) -> None:
         gram = auditor.each(auditor.rational, f @ f.T)
         assert auditor.semidefinite(gram)
         gram[-1, -1] -= auditor.rational(Fraction(1, 10**30))
-        true = planted.exactly_psd(
+        true = known_answers.exactly_psd(
             auditor.each(lambda v: Fraction(int(v.numerator), int(v.denominator)), gram)
         )
         assert auditor.semidefinite(gram) == true
@@ -113,7 +114,9 @@ def test_dominance_proves_definite_matrices_and_no_others(n: int) -> None:
     for _ in range(10):
         f = rng.integers(-9, 10, size=(n, n)) * 2.0 ** rng.integers(-30, 30, size=(n, 1))
         gram = auditor.each(auditor.rational, f) @ auditor.each(auditor.rational, f.T)
-        definite = planted.exactly_psd(gram + auditor.identity(n, -auditor.rational(Fraction(1, 2**400))))
+        definite = known_answers.exactly_psd(
+            gram + auditor.identity(n, -auditor.rational(Fraction(1, 2**400)))
+        )
         assert auditor.arithmetic.dominant(gram) <= definite
         assert auditor.arithmetic.dominant(gram + auditor.identity(n, max(gram.diagonal()) / 1000))
         # On the boundary, and beyond it by less than any float would show.
@@ -162,7 +165,7 @@ def test_support_functions_are_bounded_from_above_and_tightly(lower: float, trac
     block = auditor.Block(**box.spec())
     for _ in range(20):
         diagonal = rng.integers(-5, 6, size=3).astype(float)
-        exact = planted.exact_diagonal_support(box, diagonal)
+        exact = known_answers.exact_diagonal_support(box, diagonal)
         found = block.support(auditor.each(auditor.rational, np.diag(diagonal)))
         assert Fraction(int(found.numerator), int(found.denominator)) == exact
         g = planted.symmetric(rng, 3)
@@ -184,7 +187,10 @@ def test_linear_algebra_is_that_of_fractions(seed: int) -> None:
         return rng.integers(-9, 10, size=shape) * 2.0 ** rng.integers(-70, 70, size=shape)
 
     left, right = some(m, rank), some(rank, n)
-    a, b = planted.rationals(left).dot(planted.rationals(right)), planted.rationals(some(n, k))
+    a, b = (
+        known_answers.rationals(left).dot(known_answers.rationals(right)),
+        known_answers.rationals(some(n, k)),
+    )
     asked, other = (auditor.each(auditor.rational, part) for part in (a, b))
     assert np.array_equal(in_fractions(auditor.arithmetic.product(asked, other)), a.dot(b))
     form, pivots = (
@@ -202,7 +208,7 @@ def test_linear_algebra_is_that_of_fractions(seed: int) -> None:
             auditor.each(auditor.rational, gram), auditor.each(auditor.rational, off)
         )
         assert z is not None or not solvable
-        assert z is None or np.array_equal(gram.dot(in_fractions(z)), planted.rationals(off))
+        assert z is None or np.array_equal(gram.dot(in_fractions(z)), known_answers.rationals(off))
 
 
 # ---------------------------------------------------------------- known truth
@@ -229,14 +235,14 @@ def test_exact_evidence_on_the_boundary(truth: bool, degenerate: bool) -> None:
     rng = np.random.default_rng([5, truth, degenerate])
     for sets in ([sf.PSD(3)], [sf.PSD(2), sf.Nonneg(2), sf.Free(1)], [sf.SpectralBox(2), sf.PSD(2)]):
         for _ in range(6):
-            case = planted.integer_problem(rng, sets, truth=truth, degenerate=degenerate)
+            case = known_answers.integer_problem(rng, sets, truth=truth, degenerate=degenerate)
             evidence = case.point if truth else case.certificate
             prove(case.problem, "feasible" if truth else "infeasible", evidence)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_weakly_infeasible_problems_are_left_open(length: int) -> None:
-    weak = planted.weak_chain(length)
+    weak = known_answers.weak_chain(length)
     for point in weak.points:
         refuses(weak.problem, "feasible", point)
     for y in weak.multipliers:

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 import anywhere
+import known_answers
 import numpy as np
-import planted
 import pytest
 from auditing import audited
 
 import sdpfeas as sf
 from sdpfeas.auditor.audit import Finding
+from sdpfeas.families import planted
 
 MODES = ({"rigorous": True}, {"exact": True})
 
@@ -27,7 +28,7 @@ def questions(seed: int) -> Iterator[tuple[sf.FeasibilityProblem, sf.Claim, bool
     rng = np.random.default_rng(seed)
     mixes = list(planted.set_mixes().values())
     for sets, truth in itertools.product(mixes, (True, False)):
-        made = planted.integer_problem(rng, sets, truth=truth, degenerate=bool(rng.random() < 0.5))
+        made = known_answers.integer_problem(rng, sets, truth=truth, degenerate=bool(rng.random() < 0.5))
         yield made.problem, sf.Claim(point=made.point, certificate=made.certificate), truth
         storage = str(rng.choice(planted.MATRIX_STORAGE))
         make = planted.feasible if truth else planted.infeasible
@@ -39,8 +40,8 @@ def questions(seed: int) -> Iterator[tuple[sf.FeasibilityProblem, sf.Claim, bool
             for claim in itertools.islice(anywhere.claims(rng, posed), 2):
                 yield posed.problem, claim, posed.feasible
     for length in (1, 2, 3):
-        weak = planted.weak_chain(length)
-        yield weak.problem, sf.Claim(point=(planted.chain_point(length, 1e-6),)), False
+        weak = known_answers.weak_chain(length)
+        yield weak.problem, sf.Claim(point=(known_answers.chain_point(length, 1e-6),)), False
 
 
 def audit_some(count: int, first: int = 0) -> Counter[str]:

@@ -71,7 +71,7 @@ def test_decides_nearly_all_problems_with_a_small_margin(truth: bool) -> None:
                     continue
                 item = plant(np.random.default_rng([4, seed, scale]), sets, margin=1e-3)
                 verdict = sf.solve(item.problem, "admm").verdict
-                assert verdict != item.lie
+                assert verdict != item.wrong_verdict
                 total += 1
                 right += verdict == item.truth
     assert right >= 0.99 * total

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import sdpfeas as sf
 from sdpfeas.families import planted
 from sdpfeas.numerics.linalg import random_orthogonal
-from sdpfeas.testing import scaled_twin
+from sdpfeas.testing import scaled_rows
 
 #: Backends that are quick enough to be asked every generated problem.
 BACKENDS = ["spectral-ipm", "dual-lbfgs", "admm", "clarabel", "scs"]
@@ -54,7 +54,7 @@ def test_planted_truth_is_never_contradicted(seed, mix, storage, bounds, truth, 
     plant = planted.feasible if truth else planted.infeasible
     item = plant(rng, planted.set_mixes()[mix], storage=storage, bounds=bounds, margin=1e-2)
     for name in data.draw(st.permutations(BACKENDS))[:2]:
-        assert ask(item.problem, name).verdict is not item.lie, name
+        assert ask(item.problem, name).verdict is not item.wrong_verdict, name
 
 
 def permuted(problem: sf.FeasibilityProblem, rng: np.random.Generator) -> sf.FeasibilityProblem:
@@ -75,7 +75,7 @@ def rotated(problem: sf.FeasibilityProblem, rng: np.random.Generator) -> sf.Feas
 
 
 def rescaled(problem: sf.FeasibilityProblem, rng: np.random.Generator) -> sf.FeasibilityProblem:
-    return scaled_twin(problem, 10.0 ** rng.uniform(-3, 3, problem.m))
+    return scaled_rows(problem, 10.0 ** rng.uniform(-3, 3, problem.m))
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -87,7 +87,7 @@ def test_a_change_of_form_never_reverses_a_verdict(name, change, seed, mix, trut
     item = (planted.feasible if truth else planted.infeasible)(rng, planted.set_mixes()[mix])
     before, after = ask(item.problem, name), ask(change(item.problem, rng), name)
     assert {before.verdict, after.verdict} != {sf.Verdict.FEASIBLE, sf.Verdict.INFEASIBLE}
-    assert item.lie not in (before.verdict, after.verdict)
+    assert item.wrong_verdict not in (before.verdict, after.verdict)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -98,4 +98,4 @@ def test_a_warm_start_never_reverses_a_verdict(name, seed, mix, truth) -> None:
     item = (planted.feasible if truth else planted.infeasible)(rng, planted.set_mixes()[mix])
     other = planted.feasible(rng, planted.set_mixes()[mix], rows=item.problem.m)
     start = sf.Claim(point=other.point, certificate=rng.normal(size=item.problem.m))
-    assert ask(item.problem, name, warm_start=start).verdict is not item.lie
+    assert ask(item.problem, name, warm_start=start).verdict is not item.wrong_verdict

@@ -185,7 +185,7 @@ def test_nearly_all_mixed_problems_are_decided() -> None:
             rng, mixes[sorted(mixes)[k % len(mixes)]], bounds=str(rng.choice(planted.BOUNDS)), margin=1e-2
         )
         verdict = sf.solve(item.problem, "spectral-ipm", time_limit=60).verdict
-        assert verdict is not item.lie
+        assert verdict is not item.wrong_verdict
         if verdict is not item.truth:
             undecided.append(k)
     assert len(undecided) <= 3, undecided

@@ -180,5 +180,5 @@ def test_umist_is_read(tmp_path, monkeypatch):
 def test_a_file_with_other_content_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("SDPFEAS_DATA", str(tmp_path))
     put(tmp_path, "umist_cropped.mat", other=np.zeros(3))
-    with pytest.raises(DataError, match="not the file it should be"):
+    with pytest.raises(DataError, match="not the expected file"):
         load_dataset("umist")

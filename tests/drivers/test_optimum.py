@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import planted
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -20,6 +19,7 @@ from sdpfeas.backends.inquiry import Progress
 from sdpfeas.cli import main
 from sdpfeas.drivers import perturbed_programs as programs
 from sdpfeas.drivers.bracket import Bracket
+from sdpfeas.families import planted
 from sdpfeas.families.threshold_bounds import Bound
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.sets import BlockSet

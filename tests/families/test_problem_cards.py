@@ -186,10 +186,10 @@ def test_sdpa_files(card, data_dir):
         ('family = "theta"\n[sweep]\nn = [5, 1]', "at least 3 vertices"),
         ('family = "theta"\n[sweep]\ndelta = ["x"]', "delta must be a number"),
         ('family = "theta"\ndelta = "x"', "delta must be a number"),
-        ('family = "theta"\nside = "lmi"', "goes with a file"),
+        ('family = "theta"\nside = "lmi"', "applies to a file"),
         ('family = "planted"\nfile = 3', "file must be a string"),
         ('file = "missing.npz"', "no file"),
-        ('file = "missing.npz"\n[options]\nn = 1', "goes with a family"),
+        ('file = "missing.npz"\n[options]\nn = 1', "applies to a family"),
         ('file = "missing.npz"\nside = "left"', "'primal' or 'lmi'"),
     ],
 )
@@ -327,5 +327,5 @@ def test_bounds_of_a_file_are_fractions_where_its_card_says_so(tmp_path: Path) -
         card('file = "q.npz"\nbounds_denominator = 3').make()
     with pytest.raises(CardError, match="must be positive"):
         card('file = "p.npz"\nbounds_denominator = 0')
-    with pytest.raises(CardError, match="bounds_denominator goes with a file"):
+    with pytest.raises(CardError, match="bounds_denominator applies to a file"):
         card('family = "planted"\nbounds_denominator = 3')

@@ -294,7 +294,7 @@ def test_matlab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with refused("decompressed bytes"):
         load_dataset("yale")
     path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(SdpfeasError, match="not the file it should be"):
+    with pytest.raises(SdpfeasError, match="not the expected file"):
         load_dataset("yale")
 
 

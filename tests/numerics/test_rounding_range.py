@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from planted import exactly_psd, rationals
+from known_answers import exactly_psd, rationals
 from strategies import SEEDS, examples, wide, wide_numbers
 
 import sdpfeas as sf

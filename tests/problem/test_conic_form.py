@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import clarabel
 import numpy as np
-import planted
 import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 from sdpfeas.families.planted import feasible_lmis, infeasible_lmis
 from sdpfeas.numerics.linalg import svec_map
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import planted
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 from sdpfeas.numerics.rational import number, to_rationals
 from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
 from sdpfeas.problem.sets import BlockSet

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import known_answers
 import numpy as np
-import planted
 import pytest
 import scipy.sparse as sp
 from auditing import audited
@@ -15,6 +15,7 @@ from strategies import SEEDS, exact
 
 import sdpfeas as sf
 from sdpfeas.auditor.audit import Finding
+from sdpfeas.families import planted
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.rows import Combined, Dense, LowRank, PairwiseDifference, Rows, Sparse
 from sdpfeas.verifier import decide
@@ -120,7 +121,7 @@ def test_contradictions_are_certificates(seed: int, sets: list[sf.problem.sets.B
     assert (found.contradiction is not None) == (rank(both) > rank(left))
     if found.contradiction is not None:
         y = found.contradiction.multipliers
-        assert planted.exactly_certified(problem, y) is not False
+        assert known_answers.exactly_certified(problem, y) is not False
         point = tuple(block.interior_point() for block in sets)
         check = decide(problem, sf.Claim(point=point))
         assert check.verdict is not sf.Verdict.FEASIBLE

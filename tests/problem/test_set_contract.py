@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from planted import feasible, infeasible
 
 import sdpfeas as sf
+from sdpfeas.families.planted import feasible, infeasible
 from sdpfeas.numerics.rational import number, to_rationals
 from sdpfeas.problem.sets import KINDS, BlockSet, set_from_spec
 from sdpfeas.problem.sets.base import VectorSet

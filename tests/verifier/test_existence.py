@@ -9,7 +9,6 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import planted
 import pytest
 import scipy.sparse as sp
 from equations import equations, hermitian, symmetric
@@ -18,7 +17,9 @@ from hypothesis import strategies as st
 from strategies import SEEDS, examples, scattered
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.numerics.rounding import norms_upper
 from sdpfeas.verifier.gram import smallest_lower, sparse_factor
 from sdpfeas.verifier.point_metric import Orthonormalisation, ScaledVectors, metric_system
@@ -84,7 +85,7 @@ def test_graded_points_in_any_basis_are_proved() -> None:
     rng = np.random.default_rng(0)
     for least in (1e-8, 1e-11, 1e-12):
         lam = np.geomspace(1.0, least, 6)
-        turn = planted.orthogonal(rng, 6)
+        turn = random_orthogonal(rng, 6)
         x = sf.PSD(6).symmetrize((turn * lam) @ turn.T)
         inverse = turn / np.sqrt(lam)
         rows = np.array([inverse @ a @ inverse.T for a in symmetric(rng, 8, 6)])

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import known_answers
 import numpy as np
-import planted
 import pytest
 import scipy.sparse as sp
 from equations import equations, symmetric
 from strategies import exact, total
 
 import sdpfeas as sf
-from sdpfeas.numerics.linalg import symmetrize
+from sdpfeas.families import planted
+from sdpfeas.numerics.linalg import random_orthogonal, symmetrize
 from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense, LowRank, Rows
 from sdpfeas.verifier.gram import ENTRY_ROUNDINGS, SparseGram
@@ -148,7 +149,7 @@ def test_rows_seen_by_steps_are_off_by_no_more_than_is_said(stored: bool) -> Non
                     exact(np.eye(n)) * Fraction(shift) + int(sign) * exact(x) for sign, shift in block.slacks
                 ]
             for slack in slacks:
-                assert planted.exactly_psd(slack - lower.dot(lower.T))
+                assert known_answers.exactly_psd(slack - lower.dot(lower.T))
             assert Fraction(part.reach) ** 2 >= squared(lower.dot(lower.T))
         written = part.transformed(rows)
         within_slips(written, seen)
@@ -163,7 +164,7 @@ def test_slips_cover_what_long_sums_may_be_off(terms: int) -> None:
     """By the theory sums are off by gamma times those of the magnitudes, whatever they came out as."""
     rng = np.random.default_rng(13)
     n = 12
-    root = planted.orthogonal(rng, n)
+    root = random_orthogonal(rng, n)
     part = metric_block(
         0, sf.PSD(n), symmetrize(root @ np.diag(np.linspace(1.0, 2.0, n)) @ root.T), Dense(np.eye(n)[None])
     )
@@ -329,8 +330,8 @@ def test_gram_matrices_of_sparse_vectors_are_off_by_no_more_than_is_said() -> No
         assert 2 * off <= Fraction(gram.error) <= Fraction(1, 10**12)
         assert gram.smallest_lower > 0.0
         least = Fraction(gram.smallest_lower) * exact(np.eye(5))
-        assert planted.exactly_psd(truth - least)
-        assert not planted.exactly_psd(truth - 4 * least)
+        assert known_answers.exactly_psd(truth - least)
+        assert not known_answers.exactly_psd(truth - 4 * least)
         # The shortest vector with given inner products, from the exact Gram matrix of the vectors.
         own = rng.normal(size=5)
         target = np.ldexp(own, -gram.exponents)

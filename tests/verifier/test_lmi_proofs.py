@@ -3,14 +3,15 @@
 from fractions import Fraction
 from types import SimpleNamespace
 
+import known_answers
 import numpy as np
-import planted
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import SEEDS, examples
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
 from sdpfeas.problem.rows import Dense, NoRows
 from sdpfeas.verifier.outcome import Tolerances
@@ -144,7 +145,7 @@ def refused(seed: int, claims: int, repair: bool) -> None:
     item = draw(seed, margin=10.0 ** np.random.default_rng(seed).uniform(-8, -1))
     for claim in wrong_claims(np.random.default_rng([seed, 1]), item, claims):
         check = sf.verify(item.problem, claim, rigorous=True, repair=repair)
-        assert check.verdict is not item.lie, (seed, check.explain())
+        assert check.verdict is not item.wrong_verdict, (seed, check.explain())
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -180,10 +181,10 @@ def test_a_proof_at_the_point_holds_in_rational_arithmetic(seed, slack):
     check = sf.verify(problem, sf.Claim(point=(x,)), rigorous=True, repair=False)
     if check.verdict is sf.Verdict.FEASIBLE:
         (lmi,) = problem.lmis
-        exact = planted.rationals(lmi.constant)
+        exact = known_answers.rationals(lmi.constant)
         for i, own in enumerate(check.point[0]):
-            exact = exact + Fraction(float(own)) * planted.rationals(lmi.coefficients[0].exact_row(i))
-        assert planted.exactly_psd(exact)
+            exact = exact + Fraction(float(own)) * known_answers.rationals(lmi.coefficients[0].exact_row(i))
+        assert known_answers.exactly_psd(exact)
     if slack >= 1e-5:
         assert check.verdict is sf.Verdict.FEASIBLE
 
@@ -231,21 +232,21 @@ def test_singular_evidence_is_proved_in_rational_arithmetic(seed):
             continue  # there may be others next to it that are not singular
         assert check.proof == sf.Proof.EXACT
         y = check.rational.reshape(4, 4)
-        assert planted.exactly_psd(y)
+        assert known_answers.exactly_psd(y)
         (lmi,) = item.problem.lmis
-        rows = [planted.rationals(lmi.coefficients[0].exact_row(i)) for i in range(3)]
+        rows = [known_answers.rationals(lmi.coefficients[0].exact_row(i)) for i in range(3)]
         assert all(np.sum(row * y) == 0 for row in rows)
-        assert np.sum(planted.rationals(lmi.constant) * y) < 0
+        assert np.sum(known_answers.rationals(lmi.constant) * y) < 0
     problem, x = integer_lmi(rng, 3, 4, 0.0)
     check = sf.verify(problem, sf.Claim(point=(x + 1e-11 * rng.normal(size=3),)), rigorous=True)
     assert check.verdict == sf.Verdict.FEASIBLE
     if check.proof == sf.Proof.EXACT:
         (lmi,) = problem.lmis
-        rows = [planted.rationals(lmi.coefficients[0].exact_row(i)) for i in range(3)]
-        exact = planted.rationals(lmi.constant) + sum(
+        rows = [known_answers.rationals(lmi.coefficients[0].exact_row(i)) for i in range(3)]
+        exact = known_answers.rationals(lmi.constant) + sum(
             v * r for v, r in zip(check.rational[0], rows, strict=True)
         )
-        assert planted.exactly_psd(exact)
+        assert known_answers.exactly_psd(exact)
 
 
 def test_evidence_that_overflows_is_refused():
@@ -316,7 +317,7 @@ def test_backends_agree(name, truth):
         plant = feasible_lmis if truth else infeasible_lmis
         item = plant(np.random.default_rng(seed), sets, TARGETS["nonneg psd"], rows=seed, bounds="inequality")
         found = sf.solve(item.problem, name, time_limit=20)
-        assert found.verdict is not item.lie
+        assert found.verdict is not item.wrong_verdict
         if name not in ("admm", "dual-lbfgs", "scs"):
             assert found.verdict is item.truth, found.explain()
             assert found.proof is sf.Proof.RIGOROUS
@@ -325,7 +326,7 @@ def test_backends_agree(name, truth):
 def test_starts_pass_through_the_slacks():
     item = draw(3, truth=True, rows=2)
     found = sf.solve(item.problem, "dual-lbfgs", warm_start=item.claim, time_limit=10)
-    assert found.verdict is not item.lie
+    assert found.verdict is not item.wrong_verdict
 
 
 @pytest.mark.parametrize("power", range(-40, -2))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import planted
 import pytest
-from planted import PlantedProblem
 
 import sdpfeas as sf
-from sdpfeas.families.planted import feasible_lmis, infeasible_lmis
+from sdpfeas.families import planted
+from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
+from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.problem.sets import BlockSet
 
 BLOCKS = {
@@ -23,7 +23,7 @@ def turn(rng: np.random.Generator, block: BlockSet) -> np.ndarray:
     """A matrix, orthogonal on arrays flattened, that maps the set onto itself."""
     if isinstance(block, sf.SecondOrder):
         out = np.eye(block.n)
-        out[1:, 1:] = planted.orthogonal(rng, block.n - 1)
+        out[1:, 1:] = random_orthogonal(rng, block.n - 1)
         return out
     frame = block.random_frame(rng)
     images = []
@@ -79,7 +79,7 @@ def test_units_and_bases_do_not_move_a_verdict(kind: str, truth: bool) -> None:
             point=None if item.point is None else (-item.point[0],),
             certificate=None if item.certificate is None else -item.certificate,
         )
-        assert sf.verify(item.problem, wrong, rigorous=True, repair=False).verdict is not item.lie
+        assert sf.verify(item.problem, wrong, rigorous=True, repair=False).verdict is not item.wrong_verdict
 
 
 @pytest.mark.parametrize("truth", [True, False])

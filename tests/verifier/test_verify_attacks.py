@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import known_answers
 import numpy as np
-import planted
 import pytest
 import scipy.sparse as sp
 from strategies import exact
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 from sdpfeas.numerics.rounding import gamma
 from sdpfeas.problem.rows import Combined, Dense
 from sdpfeas.verifier.equality_correction import FreeColumns
@@ -67,7 +68,7 @@ def test_badly_scaled_columns(units: float, share: float) -> None:
     rng = np.random.default_rng(31)
     for d in (2, 5):
         columns = np.where(np.arange(d) % 2 == 1, units, 1.0)
-        data, best, direction = planted.two_classes(rng, d, columns)
+        data, best, direction = known_answers.two_classes(rng, d, columns)
         z = np.outer(direction, direction)
         delta = share * best
         problem = data.at(delta)
@@ -82,7 +83,7 @@ def test_columns_in_sane_units_are_decided() -> None:
     """The guards above do not cost the verdicts one wants."""
     rng = np.random.default_rng(32)
     for units in (1.0, 1e2, 1e3):
-        data, best, direction = planted.two_classes(rng, 4, np.array([1.0, units, 1.0, units]))
+        data, best, direction = known_answers.two_classes(rng, 4, np.array([1.0, units, 1.0, units]))
         z = np.outer(direction, direction) / np.sum(direction**2)
         z = 0.5 * (z + z.T)
         for share in (0.9, 0.999):
@@ -103,7 +104,7 @@ def test_iris_just_beyond_its_best_threshold() -> None:
     groups = [x[labels == k] for k in range(3)]
     means = np.array([g.mean(axis=0) for g in groups])
     scatters = np.array([(g - g.mean(axis=0)).T @ (g - g.mean(axis=0)) / len(g) for g in groups])
-    data = planted.Discriminant(means, scatters, 2)
+    data = known_answers.Discriminant(means, scatters, 2)
     # Charnes-Cooper: one solve gives the best point up to the accuracy of the solver.
     z, t, tau = cp.Variable((4, 4), symmetric=True), cp.Variable(), cp.Variable()
     differences = [means[i] - means[j] for i in range(3) for j in range(i + 1, 3)]
@@ -386,7 +387,7 @@ def test_products_that_underflow() -> None:
         [sf.Nonneg(1), sf.Nonneg(1)], [mix, np.array([[0.0], [1.0]])], [0.0, 1.0], [np.inf, np.inf]
     )
     claim = sf.Claim(point=(np.ones(1), 2.0 * np.ones(1)))
-    assert not planted.exactly_feasible(problem, claim.point)
+    assert not known_answers.exactly_feasible(problem, claim.point)
     for mode in ({"rigorous": True, "repair": False}, {"exact": True, "repair": False}):
         assert sf.verify(problem, claim, **mode).verdict is sf.Verdict.UNDECIDED
 
@@ -414,8 +415,10 @@ def test_a_definite_matrix_that_is_not() -> None:
             x = 0.5 * (x + x.T)
             problem = sf.FeasibilityProblem([sf.PSD(n)], [None], [], [])
             check = sf.verify(problem, sf.Claim(point=(x,)), exact=True, repair=False)
-            assert (check.verdict is sf.Verdict.FEASIBLE) == planted.exactly_psd(planted.rationals(x))
-            if planted.exactly_psd(planted.rationals(x)):
+            assert (check.verdict is sf.Verdict.FEASIBLE) == known_answers.exactly_psd(
+                known_answers.rationals(x)
+            )
+            if known_answers.exactly_psd(known_answers.rationals(x)):
                 continue
             # As a certificate the same matrix must fail without a second thought.
             flat = -x
@@ -468,7 +471,7 @@ def test_the_smallest_numbers_there_are() -> None:
     lower = np.concatenate([np.full(up, tiny), np.full(down, -np.inf)])
     upper = np.concatenate([np.full(up, np.inf), np.full(down, 2.0 * tiny)])
     problem = sf.FeasibilityProblem([sf.Nonneg(1)], [np.ones((up + down, 1))], lower, upper)
-    assert planted.exactly_feasible(problem, (np.array([tiny]),))
+    assert known_answers.exactly_feasible(problem, (np.array([tiny]),))
     y = np.concatenate([np.full(up, 0.51), np.full(down, -0.7)])
     assert np.sum(problem.beta_terms(y)) > 0.0 > np.sum(y)
     never(problem, sf.Claim(certificate=y), sf.Verdict.INFEASIBLE)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import known_answers
 import numpy as np
-import planted
 import pytest
 from auditing import audited
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 from sdpfeas.numerics.rational import number, semidefinite_exact, to_fractions, to_rationals
 from sdpfeas.verifier.exact import ExactRows, _box_support, certificate_holds
 
@@ -21,12 +22,12 @@ def accepted(problem: sf.FeasibilityProblem, claim: sf.Claim, **options: bool) -
     assert check.proof is sf.Proof.EXACT, check.explain()
     assert "exact proof" in check.explain()
     if check.verdict is sf.Verdict.FEASIBLE:
-        assert planted.exactly_feasible(problem, check.rational)
+        assert known_answers.exactly_feasible(problem, check.rational)
         assert check.point is not None
         for x, r in zip(check.point, check.rational, strict=True):
             np.testing.assert_array_equal(x, r.astype(float))
     else:
-        assert planted.exactly_certified(problem, check.rational) is not False
+        assert known_answers.exactly_certified(problem, check.rational) is not False
         np.testing.assert_array_equal(check.certificate, check.rational.astype(float))
     return check
 
@@ -40,7 +41,7 @@ def refused(problem: sf.FeasibilityProblem, claim: sf.Claim, **options: bool) ->
 def test_integer_problems(mix: str, truth: bool) -> None:
     rng = np.random.default_rng([21, list(MIXES).index(mix), truth])
     for degenerate in (False, True) * 4:
-        case = planted.integer_problem(rng, MIXES[mix], truth=truth, degenerate=degenerate)
+        case = known_answers.integer_problem(rng, MIXES[mix], truth=truth, degenerate=degenerate)
         check = accepted(case.problem, case.claim, repair=False)
         assert check.verdict is case.truth
         assert check.repairs == ()
@@ -173,8 +174,8 @@ def test_semidefinite_as_elimination_says() -> None:
             a = f @ f.T
             shift = float(rng.integers(-1, 2)) * 2.0 ** -float(rng.integers(0, 60))
             a[0, 0] += shift
-            matrix = planted.rationals(a)
-            truth = planted.exactly_psd(matrix)
+            matrix = known_answers.rationals(a)
+            truth = known_answers.exactly_psd(matrix)
             assert semidefinite_exact(np.vectorize(number, otypes=[object])(matrix)) == truth
 
 

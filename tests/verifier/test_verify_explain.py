@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import planted
 import pytest
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 from sdpfeas.verifier import exact
 
 

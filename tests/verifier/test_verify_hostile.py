@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import known_answers
 import numpy as np
-import planted
 import pytest
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 from sdpfeas.verifier.repair import repaired_points
 
 MIXES = planted.set_mixes()
@@ -63,8 +64,8 @@ def hostile_certificates(rng: np.random.Generator, problem: sf.FeasibilityProble
 def test_nothing_is_raised_and_no_warning_escapes(mix: str, half: int) -> None:
     rng = np.random.default_rng([41, list(MIXES).index(mix)])
     cases = [
-        planted.integer_problem(rng, MIXES[mix], truth=True),
-        planted.integer_problem(rng, MIXES[mix], truth=False),
+        known_answers.integer_problem(rng, MIXES[mix], truth=True),
+        known_answers.integer_problem(rng, MIXES[mix], truth=False),
         planted.feasible(rng, MIXES[mix], storage=str(rng.choice(planted.MATRIX_STORAGE))),
         planted.infeasible(rng, MIXES[mix], storage=str(rng.choice(planted.MATRIX_STORAGE))),
     ]
@@ -75,7 +76,7 @@ def test_nothing_is_raised_and_no_warning_escapes(mix: str, half: int) -> None:
             for k, claim in enumerate(claims, start=number):
                 mode = MODES[(k + 3 * half) % 6]
                 check = sf.verify(case.problem, claim, **mode)
-                assert check.verdict is not case.lie, (mode, check.explain())
+                assert check.verdict is not case.wrong_verdict, (mode, check.explain())
                 assert check.reason
                 assert check.explain()
 
@@ -90,12 +91,12 @@ def test_problems_of_wild_scale(mix: str, size: float, half: int) -> None:
         warnings.simplefilter("error")
         for make in (planted.feasible, planted.infeasible):
             case = make(rng, MIXES[mix])
-            other = planted.rescaled_rows(case.problem, np.full(case.problem.m, size))
+            other = known_answers.rescaled_rows(case.problem, np.full(case.problem.m, size))
             claims = [case.claim, *hostile_points(rng, other), *hostile_certificates(rng, other)]
             for k, claim in enumerate(claims, start=SIZES.index(size)):
                 mode = MODES[(k + 2 * half) % 4]
                 check = sf.verify(other, claim, **mode)
-                assert check.verdict is not case.lie, (mode, check.explain())
+                assert check.verdict is not case.wrong_verdict, (mode, check.explain())
 
 
 def test_the_claim_and_the_problem_are_left_alone() -> None:
@@ -211,7 +212,10 @@ def test_tolerances_of_zero_are_allowed() -> None:
         for make in (planted.feasible, planted.infeasible):
             case = make(rng, MIXES[mix], bounds="inequality")
             for mode in MODES[:4]:
-                assert sf.verify(case.problem, case.claim, tolerances=zero, **mode).verdict is not case.lie
+                assert (
+                    sf.verify(case.problem, case.claim, tolerances=zero, **mode).verdict
+                    is not case.wrong_verdict
+                )
 
 
 def test_no_rows_at_all() -> None:

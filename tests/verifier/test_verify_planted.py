@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import known_answers
 import numpy as np
-import planted
 import pytest
-from planted import PlantedProblem
 
 import sdpfeas as sf
+from sdpfeas.families import planted
+from sdpfeas.families.planted import PlantedProblem
 
 MIXES = list(planted.set_mixes())
 
@@ -132,7 +133,7 @@ def test_linear_matrix_inequalities(n: int, truth: bool) -> None:
 @pytest.mark.parametrize(("d", "classes"), [(4, 3), (13, 5), (30, 10)])
 def test_discriminant_analysis(d: int, classes: int) -> None:
     rng = np.random.default_rng([4, d])
-    data = planted.discriminant(rng, d, classes)
+    data = known_answers.discriminant(rng, d, classes)
     pairs = classes * (classes - 1) // 2
     spread = sf.PairwiseDifference(data.means).adjoint(np.ones(pairs))
     vec = np.linalg.eigh(spread)[1][:, -(classes - 1) :]

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import cvxpy as cp
+import known_answers
 import numpy as np
-import planted
 import pytest
-from planted import Weak
+from known_answers import Weak
 
 import sdpfeas as sf
+from sdpfeas.families import planted
 
 LENGTHS = (1, 2, 3, 4)
 
@@ -29,21 +30,21 @@ def family(length: int) -> Iterator[Weak]:
     """The chain on one block and as a linear matrix inequality, plain and disguised."""
     rng = np.random.default_rng([7, length])
     for base in (
-        planted.weak_chain(length),
-        planted.weak_chain(length, slack=1.0),
-        planted.weak_chain(length, slack=100.0),
-        planted.weak_free_chain(length),
+        known_answers.weak_chain(length),
+        known_answers.weak_chain(length, slack=1.0),
+        known_answers.weak_chain(length, slack=100.0),
+        known_answers.weak_free_chain(length),
     ):
         yield base
         for _ in range(2 if length < 3 else 1):
-            yield planted.disguised(rng, base)
-            yield planted.disguised(rng, base, exact=False)
+            yield known_answers.disguised(rng, base)
+            yield known_answers.disguised(rng, base, exact=False)
 
 
 def test_the_construction_is_what_it_says() -> None:
     for length in LENGTHS:
-        weak = planted.weak_chain(length)
-        for epsilon, (x,) in zip(planted.EPSILONS, weak.points, strict=True):
+        weak = known_answers.weak_chain(length)
+        for epsilon, (x,) in zip(known_answers.EPSILONS, weak.points, strict=True):
             off = weak.problem.apply((x,)) - weak.problem.lower
             assert abs(off[0]) == pytest.approx(epsilon)
             np.testing.assert_allclose(off[1:], 0.0, atol=1e-12)
@@ -77,10 +78,10 @@ def test_exact_mode_is_about_the_numbers_as_they_are(length: int) -> None:
             # Rounding decides what a rotated problem really is. What is said about it must be true.
             elif check.verdict is sf.Verdict.FEASIBLE:
                 proved += 1
-                assert planted.exactly_feasible(weak.problem, check.rational), weak.name
+                assert known_answers.exactly_feasible(weak.problem, check.rational), weak.name
             elif check.verdict is sf.Verdict.INFEASIBLE:
                 proved += 1
-                assert planted.exactly_certified(weak.problem, check.rational), weak.name
+                assert known_answers.exactly_certified(weak.problem, check.rational), weak.name
     assert proved > 0 or length > 1
 
 
@@ -88,13 +89,13 @@ def test_exact_mode_is_about_the_numbers_as_they_are(length: int) -> None:
 @pytest.mark.parametrize("tilt", [1e-3, 1e-6, 1e-9, -1e-3, -1e-6, -1e-9])
 def test_a_tilt_decides(length: int, tilt: float) -> None:
     """The same points and multipliers on problems that are feasible, or infeasible, after all."""
-    case = planted.nearly_weak(length, tilt)
+    case = known_answers.nearly_weak(length, tilt)
     if abs(tilt) >= 1e-6:
         assert sf.verify(case.problem, case.claim, rigorous=True).verdict is case.truth
-    for claim in planted.weak_chain(length).claims():
+    for claim in known_answers.weak_chain(length).claims():
         for mode in MODES:
             check = sf.verify(case.problem, claim, **mode)
-            assert check.verdict is not case.lie, (mode, check.explain())
+            assert check.verdict is not case.wrong_verdict, (mode, check.explain())
 
 
 @pytest.mark.parametrize("share", [1e-3, 1e-5, 1e-7, 1e-9, 1e-11])
@@ -181,8 +182,12 @@ def solver_claims(problem: sf.FeasibilityProblem, solver: str) -> Iterator[sf.Cl
 def test_solvers_are_not_believed(length: int, solver: str) -> None:
     rng = np.random.default_rng([9, length])
     count = 0
-    for base in (planted.weak_chain(length), planted.weak_free_chain(length)):
-        for weak in (base, planted.disguised(rng, base), planted.disguised(rng, base, exact=False)):
+    for base in (known_answers.weak_chain(length), known_answers.weak_free_chain(length)):
+        for weak in (
+            base,
+            known_answers.disguised(rng, base),
+            known_answers.disguised(rng, base, exact=False),
+        ):
             for claim in solver_claims(weak.problem, solver):
                 count += 1
                 for mode in MODES:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import known_answers
 import numpy as np
-import planted
 import pytest
-from planted import PlantedProblem
 
 import sdpfeas as sf
+from sdpfeas.families import planted
+from sdpfeas.families.planted import PlantedProblem
 from sdpfeas.problem.sets import BlockSet
 
 #: Wrong claims on each of the fifteen mixtures of sets: 24,000 in all, the first of them in the fast suite.
@@ -43,7 +44,7 @@ def problems(rng: np.random.Generator, sets: list[BlockSet]) -> Iterator[Planted
         kind = (turn // 2) % 4
         turn += 1
         if kind < 2:
-            yield planted.integer_problem(rng, sets, truth=truth, degenerate=kind == 1)
+            yield known_answers.integer_problem(rng, sets, truth=truth, degenerate=kind == 1)
             continue
         make = planted.feasible if truth else planted.infeasible
         storage = str(rng.choice(planted.MATRIX_STORAGE))
@@ -53,7 +54,7 @@ def problems(rng: np.random.Generator, sets: list[BlockSet]) -> Iterator[Planted
         if rng.random() < 0.3:
             # Units are arbitrary: rows by powers of two, far apart.
             factors = 2.0 ** rng.integers(-40, 40, size=found.problem.m)
-            scaled = planted.rescaled_rows(found.problem, factors)
+            scaled = known_answers.rescaled_rows(found.problem, factors)
             y = None if found.certificate is None else found.certificate / factors
             found = PlantedProblem(scaled, found.feasible, found.point, y)
         yield found
@@ -231,22 +232,22 @@ def _least_gradient(problem: sf.FeasibilityProblem, y: np.ndarray) -> np.ndarray
 def judge(case: PlantedProblem, wrong: Wrong, *, repair: bool) -> sf.Check:
     check = sf.verify(case.problem, wrong.claim, rigorous=True, repair=repair)
     about = f"{wrong.what}, repair={repair}: {check.explain()}"
-    assert check.verdict is not case.lie, about
+    assert check.verdict is not case.wrong_verdict, about
     assert check.proof is not sf.Proof.NUMERIC, about
     if wrong.far and not repair:
         assert check.verdict is sf.Verdict.UNDECIDED, about
     if check.proof is sf.Proof.EXACT:
         # Independently, in rational arithmetic.
         if check.verdict is sf.Verdict.FEASIBLE:
-            assert planted.exactly_feasible(case.problem, check.rational), about
+            assert known_answers.exactly_feasible(case.problem, check.rational), about
         else:
-            assert planted.exactly_certified(case.problem, check.rational) is not False, about
+            assert known_answers.exactly_certified(case.problem, check.rational) is not False, about
     elif check.verdict is sf.Verdict.INFEASIBLE and not any(
         isinstance(s, sf.Free) for s in case.problem.sets
     ):
         # Without free blocks a proof is about the very multipliers it shows.
         assert check.certificate is not None
-        assert planted.exactly_certified(case.problem, check.certificate) is not False, about
+        assert known_answers.exactly_certified(case.problem, check.certificate) is not False, about
     return check
 
 

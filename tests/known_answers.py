@@ -1,7 +1,8 @@
-"""More problems of known truth for the tests: small integers, WLDA-shaped, and weakly infeasible ones.
+"""Problems with a known answer that only tests need, and exact checks of points and certificates.
 
-The generators of :mod:`sdpfeas.families.planted` are handed on. Weakly infeasible problems come with points
-and multipliers that look as good as one likes and prove nothing.
+Small integer problems, problems in the form of discriminant analysis, weakly infeasible problems with points
+and multipliers whose residuals are arbitrarily small although they prove nothing, and equivalent formulations
+of a problem. General generators are in :mod:`sdpfeas.families.planted`.
 """
 
 from __future__ import annotations
@@ -16,53 +17,19 @@ import numpy as np
 
 import sdpfeas as sf
 from sdpfeas.families.planted import (
-    BOUNDS,
-    MATRIX_STORAGE,
-    VECTOR_STORAGE,
     PlantedProblem,
-    boundary,
     dimension,
-    feasible,
-    infeasible,
-    interior,
-    lmi,
     lmi_problem,
-    random_rows,
-    set_mixes,
-    storage_for,
-    symmetric,
-    values,
     with_spectrum,
 )
-from sdpfeas.numerics.linalg import random_orthogonal as orthogonal
+from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.problem.rows import Dense
 from sdpfeas.problem.sets import BlockSet
-
-__all__ = [
-    "BOUNDS",
-    "MATRIX_STORAGE",
-    "VECTOR_STORAGE",
-    "PlantedProblem",
-    "boundary",
-    "dimension",
-    "feasible",
-    "infeasible",
-    "interior",
-    "lmi",
-    "lmi_problem",
-    "orthogonal",
-    "random_rows",
-    "set_mixes",
-    "storage_for",
-    "symmetric",
-    "values",
-    "with_spectrum",
-]
 
 Generator = np.random.Generator
 
 
-# ---------------------------------------------------------------- small integers
+# --- small integers
 
 
 def integer_problem(
@@ -193,7 +160,7 @@ def exact_diagonal_support(box: sf.SpectralBox, diagonal: np.ndarray) -> Fractio
     return total
 
 
-# ---------------------------------------------------------------- rational truth, written independently
+# --- exact checks in rational arithmetic, independent of the library
 
 
 def rationals(array: np.ndarray) -> np.ndarray:
@@ -299,7 +266,7 @@ def exactly_certified(problem: sf.FeasibilityProblem, y: np.ndarray) -> bool | N
     return beta > 0
 
 
-# ---------------------------------------------------------------- worst-case discriminant analysis
+# --- worst-case discriminant analysis
 
 
 @dataclass(frozen=True)
@@ -380,12 +347,12 @@ def two_classes(rng: Generator, d: int, columns: np.ndarray) -> tuple[Discrimina
     return data, best, direction / np.linalg.norm(direction)
 
 
-# ---------------------------------------------------------------- weak infeasibility
+# --- weak infeasibility
 
 
 @dataclass(frozen=True)
 class Weak:
-    """A weakly infeasible problem: no point, no certificate, and both as nearly as one likes."""
+    """Weakly infeasible problem with nearly feasible points and near-certificates."""
 
     problem: sf.FeasibilityProblem
     points: tuple[tuple[np.ndarray, ...], ...]
@@ -517,9 +484,9 @@ def disguised(rng: Generator, weak: Weak, *, exact: bool = True) -> Weak:
         turn, back = unimodular(rng, n)
         mix, unmix = unimodular(rng, m)
     else:
-        turn = orthogonal(rng, n)
+        turn = random_orthogonal(rng, n)
         back = turn.T
-        mix = orthogonal(rng, m)
+        mix = random_orthogonal(rng, m)
         unmix = mix.T
     # <R' A R, X'> = <A, R X' R'>, so X' = R^-1 X R^-T; mixed multipliers are T^-T y.
     blocks: list[Any] = []
@@ -559,7 +526,7 @@ def nearly_weak(length: int, tilt: float) -> PlantedProblem:
     return PlantedProblem(problem, False, certificate=y)
 
 
-# ---------------------------------------------------------------- the same problem in other words
+# --- equivalent problems
 
 
 def rescaled_rows(problem: sf.FeasibilityProblem, factors: np.ndarray) -> sf.FeasibilityProblem:
