@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from sdpfeas.cvxpy_models.canonical_form import CanonicalForm
 from sdpfeas.numerics.exact_floats import sum_of
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.linalg import FloatArray, triangle_map
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Sparse
@@ -80,7 +80,7 @@ def semidefinite(rows: np.ndarray) -> Cone:
     ``rows``: the lower triangle, column by column.
     """
     n = (math.isqrt(8 * rows.size + 1) - 1) // 2
-    return Cone(PSD(n), rows, rows, *_symmetric(n))
+    return Cone(PSD(n), rows, rows, triangle_map(n, 0.5).T, triangle_map(n, 1.0).tocsr())
 
 
 def hermitian(matrix: Any, b: FloatArray, rows: np.ndarray) -> Cone | None:
@@ -127,19 +127,6 @@ def _stored(matrix: Any, rows: np.ndarray) -> np.ndarray:
     begin, end = matrix.indptr[rows], matrix.indptr[rows + 1]
     sizes = end - begin
     return np.asarray(np.repeat(begin - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum()))
-
-
-@lru_cache(maxsize=64)
-def _symmetric(n: int) -> tuple[Any, Any]:
-    """The lower triangle, column by column, of a symmetric matrix, and the way back."""
-    j, i = np.triu_indices(n)
-    place, off = np.arange(i.size), i != j
-    shape = (i.size, n * n)
-    both = np.concatenate([i * n + j, j * n + i])
-    view = sp.csr_array((np.full(both.size, 0.5), (np.tile(place, 2), both)), shape=shape)
-    rows = np.concatenate([i * n + j, (j * n + i)[off]])
-    columns = np.concatenate([place, place[off]])
-    return view, sp.csr_array((np.ones(rows.size), (rows, columns)), shape=shape[::-1])
 
 
 def _below(n: int) -> np.ndarray:

@@ -19,7 +19,14 @@ import scipy.sparse as sp
 from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.families.parametric_family import Family
 from sdpfeas.numerics.integer_matrices import identity, integral, kernel, solution
-from sdpfeas.numerics.linalg import FloatArray, random_orthogonal, spectral_matrix, symmetrize
+from sdpfeas.numerics.linalg import (
+    FloatArray,
+    random_orthogonal,
+    spectral_matrix,
+    symmetrize,
+    triangle_map,
+    unpack_triangle,
+)
 from sdpfeas.problem.lmi import LMI, mirrored
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Combined, Dense, LowRank, NoRows, PairwiseDifference, Rows, Sparse, Stacked
@@ -332,10 +339,7 @@ def lmi_problem(constant: FloatArray, matrices: FloatArray) -> FeasibilityProble
     """Return ``S_ij - sum_k x_k (F_k)_ij = (F_0)_ij`` for i <= j, x free and S positive semidefinite."""
     n, k = constant.shape[0], matrices.shape[0]
     i, j = np.triu_indices(n)
-    m = i.size
-    entries = sp.csr_array(
-        (np.full(2 * m, 0.5), (np.tile(np.arange(m), 2), np.concatenate([i * n + j, j * n + i]))), (m, n * n)
-    )
+    entries = triangle_map(n, 0.5).T
     right = constant[i, j]
     names = [f"entry {a},{b}" for a, b in zip(i, j, strict=True)]
     return FeasibilityProblem(
@@ -629,13 +633,6 @@ def _plain(rng: Generator, options: PlantedChainOptions) -> _Plant:
     return _Plant(matrices, base, steps, options.truth == "face")
 
 
-def _symmetric(entries: np.ndarray, n: int) -> np.ndarray:
-    """Return a symmetric matrix from its upper triangle."""
-    out = np.zeros((n, n))
-    out[np.triu_indices(n)] = entries.astype(np.float64)
-    return np.triu(out) + np.triu(out, 1).T
-
-
 def _put(matrix: np.ndarray, i: int, j: int, value: object) -> None:
     matrix[i, j] = matrix[j, i] = value
 
@@ -694,7 +691,9 @@ def _as_lmi(rng: Generator, plant: _Plant, *, native: bool) -> PlantedChain:
     # The multiplier of the slack matrix is A*y.
     made = np.tensordot(plant.steps, plant.matrices, 1)
     if native:
-        lmi = LMI(PSD(n), _symmetric(base, n), [np.array([_symmetric(move, n) for move in moves.T])])
+        lmi = LMI(
+            PSD(n), unpack_triangle(base, n), [np.array([unpack_triangle(move, n) for move in moves.T])]
+        )
         problem = FeasibilityProblem([Free(moves.shape[1])], [None], [], [], lmis=[lmi])
         point: Point | None = (x.astype(np.float64),) if plant.feasible else None
         chain = Chain(tuple(-step.reshape(-1) for step in made))

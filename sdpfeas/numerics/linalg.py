@@ -211,7 +211,30 @@ def triangle_size(n: int) -> int:
     return n * (n + 1) // 2
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
+def triangle_map(n: int, weight: float, triangle: Triangle = "lower") -> Any:
+    """Map a packed triangle to the flattened matrix: 1 on the diagonal, ``weight`` at both mirrored entries.
+
+    The triangle is packed column by column; "lower" is also the upper triangle row by row. With weight 1 the
+    result T unpacks (``vec(X) = T x``), and ``T'`` adds mirrored entries; with weight 1/2, ``T'`` packs a
+    symmetric matrix; with the root of 1/2 it is the isometry of :func:`svec_map`.
+    """
+    # Column-major in one triangle is row-major in the other.
+    i, j = np.triu_indices(n) if triangle == "lower" else np.tril_indices(n)
+    k = np.arange(i.size)
+    value = np.where(i == j, 0.5, weight)  # on the diagonal the two halves fall on one entry
+    place = (np.concatenate([i * n + j, j * n + i]), np.concatenate([k, k]))
+    return sp.csc_array((np.concatenate([value, value]), place), shape=(n * n, i.size))
+
+
+def unpack_triangle(entries: FloatArray, n: int) -> FloatArray:
+    """Symmetric matrix from the entries on and above its diagonal, row by row."""
+    out = np.zeros((n, n))
+    i, j = np.triu_indices(n)
+    out[i, j] = out[j, i] = entries
+    return out
+
+
 def svec_map(n: int, triangle: Triangle) -> Any:
     """Return the sparse matrix T with ``vec(X) = T svec(X)``; its columns are orthonormal.
 
@@ -232,9 +255,4 @@ def svec_map(n: int, triangle: Triangle) -> Any:
     >>> np.allclose((T @ svec).reshape(2, 2), [[1.0, 2.0], [2.0, 3.0]])
     True
     """
-    # Column-major in one triangle is row-major in the other.
-    i, j = np.triu_indices(n) if triangle == "lower" else np.tril_indices(n)
-    k = np.arange(i.size)
-    value = np.where(i == j, 0.5, np.sqrt(0.5))  # on the diagonal the two halves fall on one entry
-    place = (np.concatenate([i * n + j, j * n + i]), np.concatenate([k, k]))
-    return sp.csc_array((np.concatenate([value, value]), place), shape=(n * n, i.size))
+    return triangle_map(n, np.sqrt(0.5), triangle)

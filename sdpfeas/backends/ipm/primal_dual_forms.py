@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from sdpfeas.backends.ipm.sparse_embedding import SparseEmbedding
 from sdpfeas.backends.ipm.standard_form import ConeBlock, StandardForm
 from sdpfeas.numerics.cost_estimate import need
-from sdpfeas.numerics.linalg import FloatArray, symmetrize
+from sdpfeas.numerics.linalg import FloatArray, symmetrize, triangle_map, unpack_triangle
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.rows import Rows
@@ -247,10 +247,7 @@ class DualForm(ProblemForm):
             part = entries[start : start + count]
             start += count
             if block.matrix:
-                whole = np.zeros(block.shape)
-                i, j = np.triu_indices(block.n)
-                whole[i, j] = whole[j, i] = part
-                part = whole
+                part = unpack_triangle(part, block.n)
             out.append(part)
         return tuple(out)
 
@@ -308,10 +305,4 @@ def _slack_columns(problem: FeasibilityProblem, ranged: np.ndarray) -> Any:
 
 def _triangle_sums(block: BlockSet) -> Any:
     """Matrix that adds the two mirrored entries of a flattened matrix, one row per entry of the triangle."""
-    if not block.matrix:
-        return sp.eye_array(block.n, format="csr")
-    i, j = np.triu_indices(block.n)
-    k, off = np.arange(i.size), i != j
-    row = np.concatenate([k, k[off]])
-    position = np.concatenate([i * block.n + j, (j * block.n + i)[off]])
-    return sp.csr_array((np.ones(row.size), (row, position)), shape=(i.size, block.n**2))
+    return triangle_map(block.n, 1.0).T if block.matrix else sp.eye_array(block.n, format="csr")

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.numerics.cost_estimate import need
-from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
+from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix, triangle_map
 from sdpfeas.numerics.rounding import UNIT, symmetric_norm_upper
 from sdpfeas.problem.lmi import require_no_lmis
 from sdpfeas.problem.reductions.base import Reduction
@@ -133,7 +133,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
             continue
         if not old.empty and block.lower != 0.0:
             shift += block.lower * old.apply(np.eye(block.n))
-        entries, width = _entry_rows(block.n), block.n**2
+        entries, width = triangle_map(block.n, 0.5).T, block.n**2
         untouched = NoRows(problem.m, block.n, True)
         last = sp.csr_array(np.eye(block.n).reshape(1, width))
         with_trace = [entries] if block.trace is None else [entries, last]
@@ -181,15 +181,6 @@ def distinct(fresh: list[str], taken: list[str]) -> list[str]:
         seen.add(name)
         out.append(name)
     return out
-
-
-def _entry_rows(n: int) -> Any:
-    """Rows that read the entries of the upper triangle."""
-    i, j = np.triu_indices(n)
-    k = np.arange(i.size)
-    data = np.full(2 * i.size, 0.5)  # on the diagonal the two halves fall on one entry
-    place = (np.concatenate([k, k]), np.concatenate([i * n + j, j * n + i]))
-    return sp.csr_array((data, place), shape=(i.size, n * n))
 
 
 def _padded(

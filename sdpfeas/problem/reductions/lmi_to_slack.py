@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.numerics.cost_estimate import need
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.linalg import FloatArray, triangle_map
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.box_to_psd import distinct
 from sdpfeas.problem.rows import NoRows, Rows, Sparse, Stacked
@@ -134,17 +134,10 @@ def lmi_rows(lmi: LMI, b: int, block: BlockSet) -> Any:
 
 def _own(block: BlockSet, start: int, total: int) -> Rows:
     """Rows on a slack that take its entries away, from row ``start`` on."""
-    place = lmi_entries(block)
-    k = start + np.arange(place[0].size)
-    shape = (total, block.entries)
-    if not block.matrix:
-        ends = np.clip(np.arange(total + 1) - start, 0, block.n)
-        parts = np.full(block.n, -1.0), place[0], ends
-        return Sparse.sound(sp.csr_array(parts, shape=shape), block.n, False)
-    i, j = place
-    # On the diagonal two halves fall on one entry.
-    index = (np.concatenate([k, k]), np.concatenate([i * block.n + j, j * block.n + i]))
-    return Sparse(sp.csr_array((np.full(2 * k.size, -0.5), index), shape=shape), block.n)
+    entries = triangle_map(block.n, 0.5).T if block.matrix else sp.eye_array(block.n, format="csr")
+    ends = entries.indptr[np.clip(np.arange(total + 1) - start, 0, entries.shape[0])]
+    csr = sp.csr_array((-entries.data, np.array(entries.indices), ends), shape=(total, block.entries))
+    return Sparse.sound(csr, block.n, block.matrix)
 
 
 def stacked_rows(old: Rows, block: BlockSet, parts: list[Any]) -> Rows:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sdpfeas.errors import ProblemError
 from sdpfeas.files import require_within_limit
 from sdpfeas.numerics.exact_floats import add_up
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.linalg import FloatArray, triangle_map
 from sdpfeas.problem.lmi import LMI, require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
@@ -352,10 +352,7 @@ class LmiForm(Reduction):
             part = entries[start : start + lmi.set.dimension]
             start += part.size
             if lmi.set.matrix:
-                i, j = np.triu_indices(lmi.set.n)
-                whole = np.zeros(lmi.set.shape)
-                whole[i, j] = whole[j, i] = np.where(i == j, 1.0, 0.5) * part
-                part = whole.reshape(-1)
+                part = triangle_map(lmi.set.n, 0.5) @ part
             out.append(part)
         return np.concatenate(out)
 
