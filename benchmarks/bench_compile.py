@@ -18,7 +18,7 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.backends.conic.conic_backend import PosedProblem
+from sdpfeas.backends.conic.conic_backend import ConeFormulation
 from sdpfeas.backends.conic.cvxpy_model import model_of
 from sdpfeas.cvxpy_models import convert
 from sdpfeas.families import planted
@@ -63,11 +63,11 @@ def least(run: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def compile_direct(problem: sf.FeasibilityProblem) -> None:
-    PosedProblem(problem, "upper").pair.standard_form()
+    ConeFormulation(problem, "upper").program.standard_form()
 
 
 def compile_cvxpy(problem: sf.FeasibilityProblem) -> None:
-    model_of(PosedProblem(problem, "upper").pair).problem.get_problem_data("CLARABEL", solver_opts={})
+    model_of(ConeFormulation(problem, "upper").program).problem.get_problem_data("CLARABEL", solver_opts={})
 
 
 def ask(name: str, **options: Any) -> Callable[[sf.FeasibilityProblem], None]:

@@ -1,38 +1,107 @@
-"""``clarabel``: the Clarabel interior-point solver, asked directly or through cvxpy.
+"""``clarabel``: the interior-point solver Clarabel (Goulart and Chen, 2024).
 
-No warm start and no callback: Clarabel has neither.
+It is called directly or through cvxpy. Clarabel supports neither warm starts nor callbacks.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from sdpfeas.backends.conic.cone_program import Answer, StandardForm
+import numpy as np
+import scipy.sparse as sp
+
+from sdpfeas.backends.conic.cone_program import ConeSolution, StandardForm
 from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
 from sdpfeas.backends.conic.conic_cost import (
     Cost,
-    affordable,
-    clarabel_cost,
-    each_iteration,
-    set_up,
+    factored_cost,
+    interior_point_cost,
     setup_cost,
+    solver_deadline,
 )
-from sdpfeas.backends.conic.raw_status import panic_answer, read_clarabel
+from sdpfeas.backends.conic.cvxpy_model import CvxpySolver
+from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.cost_estimate import Work
+from sdpfeas.numerics.cost_estimate import Work, need, time_left
 
-__all__ = ["Clarabel", "ClarabelOptions"]
+__all__ = ["CLARABEL", "Clarabel", "ClarabelOptions"]
+
+#: Stop reasons by Clarabel's status. Any other status is an error.
+CLARABEL_STOPS = {
+    "Solved": Stop.FINISHED,
+    "PrimalInfeasible": Stop.FINISHED,
+    "DualInfeasible": Stop.FINISHED,
+    "AlmostSolved": Stop.STALLED,
+    "AlmostPrimalInfeasible": Stop.STALLED,
+    "AlmostDualInfeasible": Stop.STALLED,
+    "InsufficientProgress": Stop.STALLED,
+    "MaxIterations": Stop.ITERATION_LIMIT,
+    "MaxTime": Stop.TIME_LIMIT,
+    "NumericalError": Stop.NUMERICAL,
+}
+
+
+def read_clarabel(solution: Any) -> ConeSolution:
+    """Read Clarabel's solution of a standard form."""
+    status = str(solution.status)
+    return ConeSolution(
+        x=None if "PrimalInfeasible" in status else np.array(solution.x),
+        z=None if "DualInfeasible" in status else np.array(solution.z),
+        raw_status=status,
+        stop=CLARABEL_STOPS.get(status, Stop.ERROR),
+        iterations=int(solution.iterations),
+    )
+
+
+def set_up(form: StandardForm, **settings: Any) -> Any:
+    """Return a Clarabel solver for a standard form."""
+    import clarabel
+
+    chosen = clarabel.DefaultSettings()
+    chosen.verbose = False
+    for name, value in settings.items():
+        setattr(chosen, name, value)
+    cones = [clarabel.ZeroConeT(form.cones.free)] if form.cones.free else []
+    cones += [clarabel.NonnegativeConeT(form.cones.nonneg)] if form.cones.nonneg else []
+    cones += [clarabel.SecondOrderConeT(n) for n in form.cones.second]
+    cones += [clarabel.PSDTriangleConeT(n) for n in form.cones.psd]
+    quadratic = sp.csc_array((form.cost.size, form.cost.size))
+    return clarabel.DefaultSolver(quadratic, form.cost, form.matrix, form.rhs, cones, chosen)
+
+
+def iteration_work(form: StandardForm, solver: Any) -> Work:
+    """Estimate an iteration of a solver that is set up, from the size of its factor."""
+    system = solver.get_info().linsolver
+    return factored_cost(form, float(system.nnzL), supernodal=system.name != "qdldl")
+
+
+def clarabel_cost(form: StandardForm) -> Cost:
+    """Estimate Clarabel when cvxpy calls it. Under a time limit, set a solver up to learn the fill-in."""
+    cost = setup_cost(form)
+    if math.isinf(time_left()):
+        return cost
+    need("two iterations of CLARABEL", *cost.setup.plus(cost.iteration.times(2.0)), memory=cost.memory)
+    try:
+        return cost._replace(iteration=iteration_work(form, set_up(form, max_threads=1)))
+    except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
+        ConeSolution.of_panic(error)
+        return interior_point_cost(form)
+
+
+#: Clarabel as a solver of cvxpy, which discards the last iterate of a stalled solve unless told otherwise.
+CLARABEL = CvxpySolver("CLARABEL", clarabel_cost, read_clarabel, "time_limit", {"accept_unknown": True})
 
 
 @dataclass(frozen=True)
 class ClarabelOptions(DirectOptions):
     """Options of ``clarabel``, besides those of :class:`DirectOptions`.
 
-    ``tolerance``: clarabel's relative and absolute tolerances of gap and feasibility. ``regularization``:
-    static regularisation of the linear systems. Clarabel's own default of 1e-8 makes it fail at the first
-    iteration on some problems with free blocks. ``threads``: threads for the linear algebra; 0 lets
-    Clarabel choose.
+    ``tolerance`` sets the relative and absolute tolerances of gap and feasibility. ``regularization`` is the
+    static regularisation of the linear systems; Clarabel's default of 1e-8 makes it fail at the first
+    iteration on some problems with Free blocks. ``threads`` are threads for linear algebra; 0 lets Clarabel
+    choose.
     """
 
     tolerance: float = 1e-8
@@ -52,7 +121,7 @@ class ClarabelOptions(DirectOptions):
             raise ValueError("threads must not be negative")
 
     def settings(self, deadline: Deadline) -> dict[str, Any]:
-        """Clarabel's own settings."""
+        """Return the settings in Clarabel's names."""
         out = {
             "max_iter": self.max_iterations,
             "tol_gap_abs": self.tolerance,
@@ -72,25 +141,23 @@ class Clarabel(DirectBackend):
     """Clarabel, an interior-point solver: accurate, for problems of moderate size."""
 
     name = "clarabel"
-    cvxpy_name = "CLARABEL"
+    cvxpy_solver = CLARABEL
     requires = ("clarabel", "cvxpy")
     distribution = "clarabel"
     triangle = "upper"
     Options = ClarabelOptions
 
-    def _cost(self, form: StandardForm) -> Cost:
-        return clarabel_cost(form)
-
-    def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
-        affordable(setup_cost(form), self.cvxpy_name, deadline)
+    def solve_standard_form(self, form: StandardForm, deadline: Deadline) -> ConeSolution:
+        """Solve a standard form."""
+        solver_deadline(setup_cost(form), CLARABEL.name, deadline)
         try:
             solver = set_up(form, **self.options.settings(deadline))
-            each = each_iteration(form, solver)
-            stop = affordable(Cost(Work(), each, 0.0), self.cvxpy_name, deadline)
+            each = iteration_work(form, solver)
+            stop = solver_deadline(Cost(Work(), each, 0.0), CLARABEL.name, deadline)
             if stop.limit is not None:
                 settings = solver.get_settings()
                 settings.time_limit = stop.limit
                 solver.update(settings=settings)
             return read_clarabel(solver.solve())
         except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
-            return panic_answer(error)
+            return ConeSolution.of_panic(error)

@@ -1,7 +1,8 @@
-"""``cvxpy``: any semidefinite solver cvxpy finds.
+"""``cvxpy``: any semidefinite solver that cvxpy finds, by name.
 
-Some of them return no ray for infeasible problems through cvxpy (SDPA, CVXOPT): asking for a margin gets
-certificates from them all the same. No warm start and no callback.
+Through cvxpy some solvers (SDPA, CVXOPT) return no certificate for infeasible problems. The margin problem is
+always feasible, so its multipliers give a certificate for them as well. Warm starts and callbacks are not
+supported.
 """
 
 from __future__ import annotations
@@ -9,28 +10,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sdpfeas.backends.conic.cone_program import Answer, ConePair
+from sdpfeas.backends.clarabel import CLARABEL
+from sdpfeas.backends.conic.cone_program import ConeProgram, ConeSolution
 from sdpfeas.backends.conic.conic_backend import ConicBackend, Objective
-from sdpfeas.backends.conic.conic_cost import clarabel_cost, interior_point_cost, splitting_cost
-from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy, require_solver
+from sdpfeas.backends.conic.cvxpy_model import CvxpySolver, require_solver, solve_with_cvxpy
+from sdpfeas.backends.scs import SCS
 from sdpfeas.deadline import Deadline
 
 __all__ = ["Cvxpy", "CvxpyOptions"]
 
-#: What solvers call their time limit, where they have one.
-TIME_LIMITS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs", "COPT": "TimeLimit"}
-
-#: What solvers take that are known; any other is an interior-point method.
-COSTS = {"CLARABEL": clarabel_cost, "SCS": splitting_cost}
+#: Solvers with a cost estimate or a time limit of their own. Any other is taken for an interior-point method.
+KNOWN_SOLVERS = {each.name: each for each in (CLARABEL, SCS, CvxpySolver("COPT", time_limit="TimeLimit"))}
 
 
 @dataclass(frozen=True)
 class CvxpyOptions:
     """Options of ``cvxpy``.
 
-    ``solver``: name of the solver, in cvxpy's spelling. ``objective``: ask for any point, or for the one
-    deepest inside; "auto" begins with "none" and goes on with the other where nothing is proved.
-    ``settings``: the solver's own settings, handed on as they are.
+    ``solver`` is the name of a solver, in cvxpy's spelling. ``objective`` asks for any feasible point
+    ("none") or for the largest margin; "auto" tries "none" first, and "margin" if nothing is proved.
+    ``settings`` are passed to the solver.
     """
 
     solver: str = "CLARABEL"
@@ -39,24 +38,26 @@ class CvxpyOptions:
 
 
 class Cvxpy(ConicBackend):
-    """Any semidefinite solver cvxpy finds, by name."""
+    """Any semidefinite solver that cvxpy finds, by name."""
 
     name = "cvxpy"
     requires = ("cvxpy",)
     distribution = "cvxpy"
     Options = CvxpyOptions
 
-    def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
-        solver = self.options.solver.upper()
-        require_solver(solver)
-        cost = COSTS.get(solver, interior_point_cost)
-        return ask_cvxpy(pair, solver, lambda stop: self._settings(solver, stop), deadline, cost)
+    def _solve_program(self, program: ConeProgram, deadline: Deadline) -> ConeSolution:
+        name = self.options.solver.upper()
+        require_solver(name)
+        solver = KNOWN_SOLVERS.get(name, CvxpySolver(name))
+        return solve_with_cvxpy(program, solver, lambda stop: self._settings(solver, stop), deadline)
 
-    def _settings(self, solver: str, deadline: Deadline) -> dict[str, Any]:
-        out = dict(self.options.settings)
-        if solver in TIME_LIMITS and deadline.limit is not None:
-            out[TIME_LIMITS[solver]] = min(deadline.limit, out.get(TIME_LIMITS[solver], deadline.limit))
-        elif solver == "MOSEK" and deadline.limit is not None:
-            own = {"MSK_DPAR_OPTIMIZER_MAX_TIME": deadline.limit}
+    def _settings(self, solver: CvxpySolver, deadline: Deadline) -> dict[str, Any]:
+        out, limit = dict(self.options.settings), deadline.limit
+        if limit is None:
+            return out
+        if solver.time_limit:
+            out[solver.time_limit] = min(limit, out.get(solver.time_limit, limit))
+        elif solver.name == "MOSEK":
+            own = {"MSK_DPAR_OPTIMIZER_MAX_TIME": limit}
             out["mosek_params"] = {**own, **out.get("mosek_params", {})}
         return out

@@ -1,8 +1,9 @@
-"""``scs``: the first-order solver SCS, asked directly or through cvxpy.
+"""``scs``: the operator-splitting solver SCS (O'Donoghue, Chu, Parikh and Boyd, 2016).
 
-No callback: SCS has none, and it looks at its clock in every 25th iteration only. Where that is too seldom
-for the time limit, two iterations are timed, and it may take as many as fit. No warm start: from the answer
-to a neighbouring problem SCS took between half and twice the iterations it takes from nothing.
+It is called directly or through cvxpy. SCS has no callbacks, and checks its time limit every 25 iterations
+only. If that is too coarse for the time limit, two iterations are timed and the iteration limit is set to
+what fits. Warm starts are not supported: from the solution of a neighbouring problem SCS took between half
+and twice the iterations of a cold start.
 """
 
 from __future__ import annotations
@@ -11,27 +12,73 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sdpfeas.backends.conic.cone_program import Answer, StandardForm
+import numpy as np
+
+from sdpfeas.backends.conic.cone_program import ConeSolution, StandardForm
 from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
-from sdpfeas.backends.conic.conic_cost import Cost, affordable, splitting_cost
-from sdpfeas.backends.conic.raw_status import read_scs
+from sdpfeas.backends.conic.conic_cost import solver_deadline, splitting_cost
+from sdpfeas.backends.conic.cvxpy_model import CvxpySolver
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.cost_estimate import seconds
 
-__all__ = ["Scs", "ScsOptions"]
+__all__ = ["SCS", "Scs", "ScsOptions"]
 
-#: Iterations between two looks at the clock; they are timed, by running a few, if they are estimated to take
-#: more than this share of the time left and more than these seconds.
-CLOCK_ITERATIONS, CLOCK_SHARE, CLOCK_SECONDS, TRIAL_ITERATIONS = 25, 0.1, 0.2, 2
+#: Iterations between two checks of the time limit in SCS.
+CLOCK_ITERATIONS = 25
+
+#: Iterations are timed if that many are estimated to take more than this share of the time left and more than
+#: these seconds.
+CLOCK_TIME_SHARE, CLOCK_SECONDS = 0.1, 0.2
+
+#: Iterations that are timed.
+TRIAL_ITERATIONS = 2
+
+#: SCS's status values of infeasible, unbounded and interrupted solves.
+INFEASIBLE, UNBOUNDED, INTERRUPTED = (-2, -7), (-1, -6), -5
+
+#: Stop reasons by SCS's status value, if no limit was reached. Any other value is an error.
+SCS_STOPS = {
+    1: Stop.FINISHED,
+    -1: Stop.FINISHED,
+    -2: Stop.FINISHED,
+    -3: Stop.NUMERICAL,
+    2: Stop.STALLED,
+    -6: Stop.STALLED,
+    -7: Stop.STALLED,
+}
+
+
+def read_scs(solution: Any) -> ConeSolution:
+    """Read SCS's solution of a standard form. Raises ``KeyboardInterrupt`` if SCS was interrupted."""
+    info = solution["info"]
+    value, status = int(info["status_val"]), str(info["status"])
+    if value == INTERRUPTED:
+        raise KeyboardInterrupt
+    stop = SCS_STOPS.get(value, Stop.ERROR)
+    if "time_limit" in status:
+        stop = Stop.TIME_LIMIT
+    elif "max_iters" in status:
+        stop = Stop.ITERATION_LIMIT
+    return ConeSolution(
+        x=None if value in INFEASIBLE else np.array(solution["x"]),
+        z=None if value in UNBOUNDED else np.array(solution["y"]),
+        raw_status=status,
+        stop=stop,
+        iterations=int(info["iter"]),
+    )
+
+
+#: SCS as a solver of cvxpy.
+SCS = CvxpySolver("SCS", splitting_cost, read_scs, "time_limit_secs")
 
 
 @dataclass(frozen=True)
 class ScsOptions(DirectOptions):
     """Options of ``scs``, besides those of :class:`DirectOptions`.
 
-    ``eps``: SCS's relative and absolute tolerances. ``eps_infeasible``: SCS's tolerance of infeasibility
-    and unboundedness. ``acceleration``: memory of the Anderson acceleration; 0 switches it off.
+    ``eps`` sets the relative and absolute tolerances, ``eps_infeasible`` that of infeasibility and
+    unboundedness. ``acceleration`` is the memory of the Anderson acceleration; 0 disables it.
     """
 
     eps: float = 1e-6
@@ -48,7 +95,7 @@ class ScsOptions(DirectOptions):
             raise ValueError("acceleration must not be negative")
 
     def settings(self, deadline: Deadline) -> dict[str, Any]:
-        """Return SCS's own settings."""
+        """Return the settings in SCS's names."""
         out = {
             "eps_abs": self.eps,
             "eps_rel": self.eps,
@@ -62,45 +109,44 @@ class ScsOptions(DirectOptions):
 
 
 class Scs(DirectBackend):
-    """SCS, a first-order solver: cheap iterations, modest accuracy."""
+    """SCS, an operator-splitting solver: cheap iterations, modest accuracy."""
 
     name = "scs"
-    cvxpy_name = "SCS"
+    cvxpy_solver = SCS
     requires = ("scs", "cvxpy")
     distribution = "scs"
     triangle = "lower"
     objectives = ("margin", "none")
     Options = ScsOptions
 
-    def _cost(self, form: StandardForm) -> Cost:
-        return splitting_cost(form)
-
-    def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
+    def solve_standard_form(self, form: StandardForm, deadline: Deadline) -> ConeSolution:
+        """Solve a standard form."""
         import scs
 
         data = {"A": form.matrix, "b": form.rhs, "c": form.cost}
         sides = {"q": list(form.cones.second), "s": list(form.cones.psd)}
-        cones = {"z": form.cones.flat, "l": form.cones.nonneg, **sides}
-        cost = self._cost(form)
-        stop = affordable(cost, self.cvxpy_name, deadline)
+        cones = {"z": form.cones.free, "l": form.cones.nonneg, **sides}
+        cost = splitting_cost(form)
+        stop = solver_deadline(cost, SCS.name, deadline)
 
         def run(**settings: Any) -> Any:
             return scs.SCS(data, cones, verbose=False, **self.options.settings(stop) | settings).solve()
 
         most = self.options.max_iterations
-        often = max(CLOCK_SHARE * stop.left, CLOCK_SECONDS) / CLOCK_ITERATIONS
-        if stop.limit is not None and most > TRIAL_ITERATIONS and seconds(cost.each, often) > often:
+        allowed = max(CLOCK_TIME_SHARE * stop.left, CLOCK_SECONDS) / CLOCK_ITERATIONS
+        timed = stop.limit is not None and most > TRIAL_ITERATIONS
+        if timed and seconds(cost.iteration, allowed) > allowed:
             begin = stop.elapsed
             trial = run(max_iters=TRIAL_ITERATIONS)
             solving = 1e-3 * float(trial["info"]["solve_time"])
-            setting_up = stop.elapsed - begin - solving
+            setup = stop.elapsed - begin - solving
             each = max(solving / max(int(trial["info"]["iter"]), 1), 1e-9)
-            if each > often:
-                most = min(most, math.floor(0.9 * (stop.left - setting_up) / each))
+            if each > allowed:
+                most = min(most, math.floor(0.9 * (stop.left - setup) / each))
             if most <= TRIAL_ITERATIONS:
                 return replace(read_scs(trial), stop=Stop.TIME_LIMIT)
-        answer = read_scs(run(max_iters=most))
-        if most == self.options.max_iterations or answer.stop is not Stop.ITERATION_LIMIT:
-            return answer
-        status = f"{answer.raw_status}, which were as many as the time limit allowed"
-        return replace(answer, stop=Stop.TIME_LIMIT, raw_status=status)
+        solution = read_scs(run(max_iters=most))
+        if most == self.options.max_iterations or solution.stop is not Stop.ITERATION_LIMIT:
+            return solution
+        status = f"{solution.raw_status}, the number that the time limit allows"
+        return replace(solution, stop=Stop.TIME_LIMIT, raw_status=status)

@@ -13,13 +13,16 @@ from sklearn.datasets import load_iris
 import sdpfeas as sf
 from sdpfeas.backends import clarabel as clarabel_backend
 from sdpfeas.backends import scs as scs_backend
-from sdpfeas.backends.clarabel import Clarabel
+from sdpfeas.backends.clarabel import CLARABEL_STOPS, Clarabel
 from sdpfeas.backends.conic import conic_cost, cvxpy_model
 from sdpfeas.backends.conic.cone_program import Cones, StandardForm
-from sdpfeas.backends.conic.conic_backend import PosedProblem
-from sdpfeas.backends.conic.conic_cost import CLIQUES, SETUP, setup_cost
-from sdpfeas.backends.conic.raw_status import CLARABEL_STOPS, read_scs
-from sdpfeas.backends.scs import Scs
+from sdpfeas.backends.conic.conic_backend import ConeFormulation
+from sdpfeas.backends.conic.conic_cost import (
+    CLIQUE_NUMBERS_PER_PAIR,
+    SETUP_NUMBERS_PER_ENTRY,
+    setup_cost,
+)
+from sdpfeas.backends.scs import Scs, read_scs
 from sdpfeas.families import planted
 from sdpfeas.numerics.linalg import svec_map
 from sdpfeas.problem.objective import ConicProgram
@@ -196,19 +199,19 @@ def test_svec_keeps_inner_products_and_the_order_of_the_solvers(triangle: str) -
     assert np.allclose(t.T @ a.reshape(-1), scale * a[i, j])
 
 
-def test_the_dual_of_the_dual_is_the_pair() -> None:
-    pair = PosedProblem(plant(True, "all").problem, "upper").pair.with_margin()
-    again = pair.dual().dual()
-    assert abs(again.matrix - pair.matrix).max() == 0.0
-    assert (again.rows, again.columns) == (pair.rows, pair.columns)
-    assert np.array_equal(again.rhs, pair.rhs)
-    assert np.array_equal(again.cost, pair.cost)
+def test_the_dual_of_the_dual_is_the_program() -> None:
+    program = ConeFormulation(plant(True, "all").problem, "upper").program.with_margin()
+    again = program.dual().dual()
+    assert abs(again.matrix - program.matrix).max() == 0.0
+    assert (again.rows, again.columns) == (program.rows, program.columns)
+    assert np.array_equal(again.rhs, program.rhs)
+    assert np.array_equal(again.cost, program.cost)
 
 
 def test_slacks_of_a_matrix_inequality_are_no_variables() -> None:
     for truth in (True, False):
         item = planted.lmi(np.random.default_rng(3), 5, 2, truth=truth)
-        assert PosedProblem(item.problem, "upper").pair.columns == Cones(flat=2)
+        assert ConeFormulation(item.problem, "upper").program.columns == Cones(free=2)
         for name in ("clarabel", "scs"):
             for way in WAYS.values():
                 assert sf.solve(item.problem, name, options=way).verdict is item.truth, (name, way)
@@ -263,8 +266,9 @@ def test_time_limits_are_obeyed_and_named(
     assert result.wall_time < 1.1 * 0.2 + 0.5
     # The solver's own limit, for what was begun in spite of that.
     for module in (clarabel_backend, scs_backend, cvxpy_model):
-        monkeypatch.setattr(module, "affordable", lambda cost, name, deadline: deadline)
-    monkeypatch.setattr(conic_cost, "need", lambda *_, **__: None)
+        monkeypatch.setattr(module, "solver_deadline", lambda cost, name, deadline: deadline)
+    for module in (conic_cost, clarabel_backend):
+        monkeypatch.setattr(module, "need", lambda *_, **__: None)
     result = sf.solve(hard(), name, time_limit=0.2, options={"mode": mode, **options})
     assert result.stop is sf.Stop.TIME_LIMIT
     assert any(w in result.raw_status for w in (word, "compiled", "compiler"))
@@ -326,7 +330,7 @@ def test_a_panic_in_rust_costs_one_answer_only(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_numerical_trouble_in_one_form_brings_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    solve, calls = Clarabel._solve, []
+    solve, calls = Clarabel.solve_standard_form, []
 
     def trouble_first(self: Clarabel, form: Any, deadline: Any) -> Any:
         answer = solve(self, form, deadline)
@@ -335,7 +339,7 @@ def test_numerical_trouble_in_one_form_brings_the_other(monkeypatch: pytest.Monk
             return replace(answer, x=None, z=None, raw_status="NumericalError", stop=sf.Stop.NUMERICAL)
         return answer
 
-    monkeypatch.setattr(Clarabel, "_solve", trouble_first)
+    monkeypatch.setattr(Clarabel, "solve_standard_form", trouble_first)
     item = plant(True, "psd")
     result = sf.solve(item.problem, "clarabel", options={"objective": "none"})
     assert result.verdict is sf.Verdict.FEASIBLE
@@ -439,6 +443,6 @@ def test_taking_a_matrix_apart_is_counted(edges: int, dear: bool) -> None:
     filled = rng.permutation(n * (n + 1) // 2)[:edges]
     matrix = sp.csc_array((np.ones(edges), (filled, np.arange(edges))), (n * (n + 1) // 2, edges))
     form = StandardForm(np.zeros(edges), matrix, np.zeros(matrix.shape[0]), Cones(psd=(n,)), np.arange(0))
-    plain = SETUP * (edges + edges**2 / 2.0)
-    extra = CLIQUES * matrix.shape[0] ** 2 / 2.0 if dear else 0.0
-    assert setup_cost(form).begin.numbers == pytest.approx(plain + extra)
+    plain = SETUP_NUMBERS_PER_ENTRY * (edges + edges**2 / 2.0)
+    extra = CLIQUE_NUMBERS_PER_PAIR * matrix.shape[0] ** 2 / 2.0 if dear else 0.0
+    assert setup_cost(form).setup.numbers == pytest.approx(plain + extra)

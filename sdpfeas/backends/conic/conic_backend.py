@@ -1,4 +1,9 @@
-"""Cone solvers that are asked directly, or through cvxpy on request: what their backends share."""
+"""Base classes of the backends that call conic solvers, and the formulation as a cone program.
+
+:class:`ConeFormulation` writes a feasibility problem as a cone program and maps solutions back.
+:class:`ConicBackend` solves it with and without a margin; :class:`DirectBackend` adds the choice between
+calling a solver directly and through cvxpy.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +16,16 @@ import scipy.sparse as sp
 
 from sdpfeas.backends.base import SPECTRAL_SETS, FeasibilityBackend
 from sdpfeas.backends.conic.cone_program import (
-    Answer,
-    Condensed,
-    ConePair,
+    ConeProgram,
     Cones,
+    ConeSolution,
     Form,
+    SlackElimination,
     StandardForm,
-    ask_direct,
+    solve_direct,
 )
-from sdpfeas.backends.conic.conic_cost import Cost, need_program
-from sdpfeas.backends.conic.cvxpy_model import ask_cvxpy
+from sdpfeas.backends.conic.conic_cost import need_program
+from sdpfeas.backends.conic.cvxpy_model import CvxpySolver, solve_with_cvxpy
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.claims import Claim, Stop, Verdict
 from sdpfeas.deadline import Deadline
@@ -32,25 +37,187 @@ from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.row_scaling import power_of_two
 from sdpfeas.problem.sets import BlockSet, SecondOrder
 
-# ------------------------------------------------------------
-# Feasibility problems posed as cone programs, and what backends that do so have in common.
+#: Margin above which a point is certainly interior, whatever the error of the solver; then the multipliers
+#: are dropped.
+CLEAR_MARGIN = 1e-5
 
-#: A margin above this is beyond any solver's error: the point is worth verifying, the multipliers are not.
-CLEAR = 1e-5
-
-#: What is asked beyond feasibility; "auto" tries one and, where that proves nothing, the other.
+#: Objective of the cone program: none, or the largest margin; "auto" tries both, in the backend's order.
 Objective = Literal["auto", "none", "margin"]
 
 
-class PosedProblem:
-    """A feasibility problem posed as a cone program, and the way back.
+class ConicBackend(FeasibilityBackend):
+    """Base class of the backends that write the problem as a cone program for a conic solver.
 
-    A SpectralBox is one variable ``P = Z - lower·I``, with ``P`` and ``(upper - lower)·I - P`` positive
-    semidefinite and a row for its trace. Blocks are put in units of their size, then rows scaled to norm
-    about one, both by powers of two. Slacks with a row of their own are taken out again.
+    Without an objective, interior-point methods stop deep inside the feasible set, first-order methods at its
+    boundary. With a margin the solver searches for the point deepest inside, which also separates problems
+    close to the boundary; on unbounded sets that point may be far away. If the margin is not positive, the
+    multipliers are a certificate, but on the boundary of its cone, where rounding undoes proofs on unbounded
+    sets. Then a second program asks for a deeper certificate.
+    """
 
-    ``objective``: what to maximise, one array per block. ``scale``: index of a ``Nonneg(1)`` block by which
-    every box is multiplied.
+    sets = SPECTRAL_SETS | {SecondOrder}
+    maximises = True
+    triangle: ClassVar[Triangle] = "upper"
+    #: Order of the two objectives if the option is "auto".
+    objectives: ClassVar[tuple[Objective, ...]] = ("none", "margin")
+
+    @abstractmethod
+    def _solve_program(self, program: ConeProgram, deadline: Deadline) -> ConeSolution:
+        """Solve a cone program."""
+
+    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+        """Search for a point or a certificate; see :meth:`FeasibilityBackend.solve`."""
+        need_program(problem)
+        small = presolve(problem)
+        if small.answer is not None:
+            return Claim(*small.answer, raw_status="presolved")
+        return self._solve_presolved(small.problem, inquiry.through(small)).back(small)
+
+    def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
+        """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
+        need_program(program.problem)
+        formulation = ConeFormulation(program.problem, self.triangle, program.objective, program.scale)
+        solution = self._solve_program(formulation.program, inquiry.deadline)
+        with inquiry.proof_time():
+            claim = formulation.claim(solution)
+        if solution.z is None:
+            return claim
+        return replace(claim, certificate=formulation.multipliers(solution.z))
+
+    def _solve_presolved(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
+        """Solve with one objective or, if it proves nothing, with both."""
+        formulation = ConeFormulation(problem, self.triangle)
+        if self.options.objective != "auto":
+            return self._solve_with_objective(formulation, self.options.objective, inquiry)
+        first = self._solve_with_objective(formulation, self.objectives[0], inquiry)
+        if inquiry.deadline.expired:
+            return replace(first, stop=Stop.TIME_LIMIT)
+        if inquiry.offer(first.point, first.certificate):
+            return first
+        try:
+            second = self._solve_with_objective(formulation, self.objectives[1], inquiry)
+        except OutOfTime as error:
+            return replace(first, stop=Stop.TIME_LIMIT, raw_status=f"{first.raw_status}; {error}")
+        return replace(
+            self._better(first, second, inquiry),
+            raw_status=f"{first.raw_status}; {self.objectives[1]}: {second.raw_status}",
+            iterations=(first.iterations or 0) + (second.iterations or 0),
+        )
+
+    @staticmethod
+    def _better(first: Claim, second: Claim, inquiry: Inquiry) -> Claim:
+        """Return the better claim: one with a proof, else with a numeric verdict, else with any evidence."""
+        if inquiry.offer(second.point, second.certificate):
+            return second
+        for claim in (first, second):
+            if inquiry.offer(claim.point, claim.certificate, final=True):
+                return claim
+        return second if first.point is None and first.certificate is None else first
+
+    def _solve_with_objective(
+        self, formulation: ConeFormulation, objective: Objective, inquiry: Inquiry
+    ) -> Claim:
+        program, deadline = formulation.program, inquiry.deadline
+        if objective == "none":
+            solution = _with_claimed_verdict(self._solve_program(program, deadline))
+        else:
+            deepest = self._solve_program(program.with_margin(), deadline)
+            solution = _with_claimed_verdict(program.without_margin(deepest))
+        try:
+            with inquiry.proof_time():
+                claim = formulation.claim(solution)
+        except OutOfTime as error:
+            return Claim(stop=Stop.TIME_LIMIT, raw_status=f"{solution.raw_status}; {error}")
+        if objective == "none":
+            return claim
+        if solution.info.get("margin", 0.0) > CLEAR_MARGIN:
+            return replace(claim, certificate=None)
+        if claim.certificate is None or inquiry.offer(claim.point, claim.certificate):
+            return claim
+        try:
+            return self._deepen_certificate(formulation, solution, claim, deadline)
+        except OutOfTime:
+            return replace(claim, stop=Stop.TIME_LIMIT)
+
+    def _deepen_certificate(
+        self, formulation: ConeFormulation, solution: ConeSolution, claim: Claim, deadline: Deadline
+    ) -> Claim:
+        """Search for a certificate deeper inside its cone than that of the claim."""
+        assert solution.z is not None
+        search = formulation.program.deeper_certificates(solution.z)
+        if search is None:
+            return claim
+        if deadline.expired:
+            return replace(claim, stop=Stop.TIME_LIMIT)
+        found = search.without_margin(self._solve_program(search.with_margin(), deadline))
+        deeper = None if found.x is None else formulation.certificate(found.x)
+        return replace(
+            claim,
+            certificate=claim.certificate if deeper is None else deeper,
+            raw_status=f"{claim.raw_status}; deeper certificate: {found.raw_status}",
+            stop=found.stop if claim.stop is Stop.FINISHED else claim.stop,
+            iterations=solution.iterations + found.iterations,
+        )
+
+
+def _with_claimed_verdict(solution: ConeSolution) -> ConeSolution:
+    """Store the claimed verdict of a finished solve; with a margin the status does not show it."""
+    if solution.stop is not Stop.FINISHED:
+        return solution
+    inside = solution.x is not None and solution.info.get("margin", 1.0) > 0.0
+    verdict = Verdict.FEASIBLE if inside else Verdict.INFEASIBLE
+    return replace(solution, info={**solution.info, "claimed": str(verdict)})
+
+
+@dataclass(frozen=True)
+class DirectOptions(ABC):
+    """Options of backends whose solver is called directly or through cvxpy.
+
+    ``mode`` chooses between the two. Both decide the same problems, but cvxpy takes two to four times as long
+    on small ones (``benchmarks/bench_compile.py``), and has the primal form only. ``direct_form`` chooses the
+    variables in direct mode: entries of the point ("primal") or multipliers ("dual"); "auto" takes the form
+    with fewer variables, and the other one after numerical failure. ``objective`` asks for any feasible point
+    ("none") or for the largest margin; "auto" tries both, in the backend's order, until one is proved.
+    """
+
+    mode: Literal["direct", "cvxpy"] = "direct"
+    direct_form: Form = "auto"
+    objective: Objective = "auto"
+
+    @abstractmethod
+    def settings(self, deadline: Deadline) -> dict[str, Any]:
+        """Return the settings in the solver's names."""
+
+
+class DirectBackend(ConicBackend):
+    """Base class of the backends whose solver is called directly or through cvxpy."""
+
+    #: The solver, as cvxpy calls it.
+    cvxpy_solver: ClassVar[CvxpySolver]
+
+    @abstractmethod
+    def solve_standard_form(self, form: StandardForm, deadline: Deadline) -> ConeSolution:
+        """Solve a standard form, with multipliers of all its rows.
+
+        Raises ``OutOfTime`` or ``OutOfMemory`` if it does not fit.
+        """
+
+    def _solve_program(self, program: ConeProgram, deadline: Deadline) -> ConeSolution:
+        if self.options.mode == "cvxpy":
+            return solve_with_cvxpy(program, self.cvxpy_solver, self.options.settings, deadline)
+        form = self.options.direct_form
+        return solve_direct(program, form, lambda standard: self.solve_standard_form(standard, deadline))
+
+
+class ConeFormulation:
+    """Writes a feasibility problem as a cone program, and maps solutions back.
+
+    ``Z in SpectralBox(lower, upper, trace)`` -> ``P = Z - lower·I`` with ``P >= 0``,
+    ``(upper - lower)·I - P >= 0`` as rows, and one row for the trace. Blocks are divided by their size, then
+    rows scaled to norm about one, both by powers of two. Slacks with rows of their own are eliminated.
+
+    ``objective`` is to be maximised, one array per block. ``scale`` is the index of a ``Nonneg(1)`` block by
+    which every box is multiplied.
     """
 
     def __init__(
@@ -62,15 +229,15 @@ class PosedProblem:
     ) -> None:
         self.problem = problem
         self._triangle = triangle
-        self._scale = scale
-        self._units = _block_units(problem)
-        self._factors = power_of_two(np.hypot.reduce(self._units[:, None] * problem.block_norms, axis=0))
-        self._place()
-        self._condensed = Condensed(self._pose(objective))
-        self.pair = self._condensed.pair
+        self._scale_block = scale
+        self._scales = _block_scales(problem)
+        self._weights = power_of_two(np.hypot.reduce(self._scales[:, None] * problem.block_norms, axis=0))
+        self._assign_columns()
+        self._elimination = SlackElimination(self._program(objective))
+        self.program = self._elimination.program
 
-    def _place(self) -> None:
-        """Give every block its columns: free ones, non-negative ones, second-order cones, matrices."""
+    def _assign_columns(self) -> None:
+        """Assign columns to blocks: free entries, non-negative ones, second-order cones, matrices."""
         sets = self.problem.sets
         free = [b for b, s in enumerate(sets) if s.free]
         nonneg = [b for b, s in enumerate(sets) if s.cone and (s.entrywise or s.shape == (1,))]
@@ -81,84 +248,89 @@ class PosedProblem:
         for b in (*free, *nonneg, *second, *matrices):
             self._columns[b] = slice(start, start + sets[b].dimension)
             start = self._columns[b].stop
-        flat, positive = (sum(sets[b].n for b in kind) for kind in (free, nonneg))
-        self._cones = Cones(flat, positive, *(tuple(sets[b].n for b in kind) for kind in (second, matrices)))
+        count_free, count_nonneg = (sum(sets[b].n for b in kind) for kind in (free, nonneg))
+        self._cones = Cones(
+            count_free, count_nonneg, *(tuple(sets[b].n for b in kind) for kind in (second, matrices))
+        )
         self._equal = self.problem.equality_rows
         self._low, self._high = self.problem.lower_rows, self.problem.upper_rows
 
-    def _pose(self, objective: Point | None) -> ConePair:
+    def _program(self, objective: Point | None) -> ConeProgram:
         problem, equal, low, high = self.problem, self._equal, self._low, self._high
         boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
         traced = [(b, box) for b, box in boxes if box.trace is not None]
         self._traces = len(traced)
         matrix, offset = self._rows()
-        lower, upper = problem.lower * self._factors - offset, problem.upper * self._factors - offset
+        lower, upper = problem.lower * self._weights - offset, problem.upper * self._weights - offset
         parts = [(matrix[equal], lower[equal]), *(self._trace_row(b, box) for b, box in traced)]
         parts += [(-matrix[low], -lower[low]), (matrix[high], upper[high])]
         parts += [self._box_rows(b, box) for b, box in boxes]
         width = np.minimum(0.5 * (upper - lower), 1.0)
-        row_unit = [np.zeros(equal.size + len(traced)), width[low], width[high]]
-        row_unit += [self._depth(b) * self._identity(b) for b, _ in boxes]
-        return ConePair(
+        row_interior = [np.zeros(equal.size + len(traced)), width[low], width[high]]
+        row_interior += [self._inner_radius(b) * self._identity(b) for b, _ in boxes]
+        return ConeProgram(
             matrix=sp.csr_array(sp.vstack([part for part, _ in parts], format="csr")),
             rhs=np.concatenate([rhs for _, rhs in parts]),
             cost=self._cost(objective),
             rows=Cones(equal.size + len(traced), low.size + high.size, (), tuple(box.n for _, box in boxes)),
             columns=self._cones,
-            row_unit=np.concatenate(row_unit),
-            column_unit=self._unit(),
+            row_interior=np.concatenate(row_interior),
+            column_interior=self._interior(),
             row_strict=np.zeros(sum(rhs.size for _, rhs in parts), dtype=bool),
             column_strict=self._strict(),
             triangle=self._triangle,
         )
 
     def _rows(self) -> tuple[Any, FloatArray]:
-        """The scaled rows on all columns, and what they are where the variables are zero."""
+        """Return the scaled coefficients on all columns, and the row values at zero variables."""
         problem, parts, offset = self.problem, [], np.zeros(self.problem.m)
         tau = np.zeros(problem.m)
         for b in self._columns:
             rows, block = problem.rows[b], problem.sets[b]
             part = rows.to_csr()
             parts.append(
-                self._units[b] * (part @ svec_map(block.n, self._triangle) if block.matrix else part)
+                self._scales[b] * (part @ svec_map(block.n, self._triangle) if block.matrix else part)
             )
             if block.bounded and block.lower != 0.0:
                 shift = rows.apply(block.lower * block.identity())
-                if self._scale is None:
+                if self._scale_block is None:
                     offset += shift
                 else:
                     tau += shift
         matrix = sp.csr_array(sp.hstack(parts, format="csr"))
-        if self._scale is not None:
+        if self._scale_block is not None:
             matrix = matrix + sp.csr_array(self._tau_columns(tau))
-        return sp.csr_array(sp.diags_array(self._factors) @ matrix), self._factors * offset
+        return sp.csr_array(sp.diags_array(self._weights) @ matrix), self._weights * offset
 
     def _tau_columns(self, values: FloatArray) -> Any:
-        """A matrix of zeros but for the column of the scale, where there is one."""
+        """Return a matrix whose only nonzero column is that of the scale block, if there is one."""
         shape = (values.size, self._cones.size)
-        if self._scale is None:
+        if self._scale_block is None:
             return sp.csr_array(shape)
         k = np.arange(values.size)
-        at = np.full(values.size, self._columns[self._scale].start)
-        return sp.csr_array((self._units[self._scale] * values, (k, at)), shape=shape)
+        at = np.full(values.size, self._columns[self._scale_block].start)
+        return sp.csr_array((self._scales[self._scale_block] * values, (k, at)), shape=shape)
 
     def _box_rows(self, b: int, box: BlockSet) -> tuple[Any, FloatArray]:
-        """Rows whose slack is the distance to the upper bound."""
+        """Return rows whose slack is ``upper·I - Z``."""
         place = self._columns[b]
         size = place.stop - place.start
         k = np.arange(size)
         own = sp.csr_array((np.ones(size), (k, place.start + k)), shape=(size, self._cones.size))
-        return self._sized(own, (box.upper - box.lower) / self._units[b] * self._identity(b))
+        return self._scaled_rhs(own, (box.upper - box.lower) / self._scales[b] * self._identity(b))
 
     def _trace_row(self, b: int, box: BlockSet) -> tuple[Any, FloatArray]:
+        """Return the row of a prescribed trace."""
         assert box.trace is not None
         own = np.zeros((1, self._cones.size))
         own[0, self._columns[b]] = self._identity(b)
-        return self._sized(sp.csr_array(own), np.array([(box.trace - box.n * box.lower) / self._units[b]]))
+        return self._scaled_rhs(
+            sp.csr_array(own), np.array([(box.trace - box.n * box.lower) / self._scales[b]])
+        )
 
-    def _sized(self, own: Any, rhs: FloatArray) -> tuple[Any, FloatArray]:
-        """Rows of a box: their right-hand side is constant, or a multiple of the scale."""
-        if self._scale is None:
+    def _scaled_rhs(self, own: Any, rhs: FloatArray) -> tuple[Any, FloatArray]:
+        """Return rows of a box, whose right-hand side is constant or a multiple of the scale block."""
+        if self._scale_block is None:
             return own, rhs
         return own - self._tau_columns(rhs), np.zeros_like(rhs)
 
@@ -166,28 +338,28 @@ class PosedProblem:
         out = np.zeros(self._cones.size)
         if objective is not None:
             for b, place in self._columns.items():
-                out[place] = -self._units[b] * self._packed(b, objective[b])
+                out[place] = -self._scales[b] * self._packed(b, objective[b])
         return out
 
-    def _unit(self) -> FloatArray:
-        """Direction into the interior of the columns."""
+    def _interior(self) -> FloatArray:
+        """Return an interior direction of the cones of the columns."""
         out = np.zeros(self._cones.size)
         for b, place in self._columns.items():
             if not self.problem.sets[b].free:
-                out[place] = self._depth(b) * self._identity(b)
+                out[place] = self._inner_radius(b) * self._identity(b)
         return out
 
     def _strict(self) -> np.ndarray:
-        """Mask of the columns where rounding must not push ``A*y`` across zero: those of unbounded sets."""
+        """Return a mask of the columns of unbounded cones, where ``A*y`` must be strictly interior."""
         out = np.zeros(self._cones.size, dtype=bool)
         for b, place in self._columns.items():
             out[place] = self.problem.sets[b].cone
         return out
 
-    def _depth(self, b: int) -> float:
-        """How deep the set is, in the units of the block; one where it has no bound."""
+    def _inner_radius(self, b: int) -> float:
+        """Return the inner radius of a bounded set in scaled coordinates, and one for a cone."""
         block = self.problem.sets[b]
-        return block.depth(block.interior_point()) / self._units[b] if block.bounded else 1.0
+        return block.depth(block.interior_point()) / self._scales[b] if block.bounded else 1.0
 
     def _identity(self, b: int) -> FloatArray:
         return self._packed(b, self.problem.sets[b].identity())
@@ -197,27 +369,27 @@ class PosedProblem:
             return x
         return np.asarray(svec_map(x.shape[0], self._triangle).T @ x.reshape(-1))
 
-    def claim(self, answer: Answer) -> Claim:
-        """Map an answer to the pair to a claim about the problem."""
-        x, z = answer.x, answer.z
+    def claim(self, solution: ConeSolution) -> Claim:
+        """Map a solution of the cone program to a claim about the problem."""
+        x, z = solution.x, solution.z
         return Claim(
             point=self.point(x) if x is not None and np.isfinite(x).all() else None,
             certificate=None if z is None else self.certificate(z),
-            raw_status=answer.raw_status,
-            stop=answer.stop,
-            iterations=answer.iterations,
-            info=answer.info,
+            raw_status=solution.raw_status,
+            stop=solution.stop,
+            iterations=solution.iterations,
+            info=solution.info,
         )
 
     def point(self, x: FloatArray) -> Point:
-        """Map the variables of the pair to a point."""
-        x = self._condensed.variables(x)
+        """Map the variables of the cone program to a point."""
+        x = self._elimination.variables(x)
         tau = 1.0
-        if self._scale is not None:
-            tau = self._units[self._scale] * x[self._columns[self._scale].start]
+        if self._scale_block is not None:
+            tau = self._scales[self._scale_block] * x[self._columns[self._scale_block].start]
         out = []
         for b, block in enumerate(self.problem.sets):
-            value = self._units[b] * x[self._columns[b]]
+            value = self._scales[b] * x[self._columns[b]]
             if block.matrix:
                 value = symmetrize((svec_map(block.n, self._triangle) @ value).reshape(block.shape))
             if block.bounded:
@@ -226,18 +398,18 @@ class PosedProblem:
         return tuple(out)
 
     def multipliers(self, z: FloatArray) -> FloatArray:
-        """Map the multipliers of the pair to those of the rows, signs as in a certificate."""
-        z = self._condensed.multipliers(z)
+        """Map the multipliers of the cone program to those of the rows, with the signs of a certificate."""
+        z = self._elimination.multipliers(z)
         start = self._equal.size + self._traces
         y = np.zeros(self.problem.m)
         y[self._equal] = -z[: self._equal.size]
         for index, sign in ((self._low, 1.0), (self._high, -1.0)):
             y[index] += sign * np.maximum(z[start : start + index.size], 0.0)
             start += index.size
-        return y * self._factors
+        return y * self._weights
 
     def certificate(self, z: FloatArray) -> FloatArray | None:
-        """Return the multipliers of the rows if their two sides differ the right way round, else None."""
+        """Return normalised multipliers if ``beta(y) > sigma(A*y)`` on the bounded sets, else None."""
         y = self.multipliers(z)
         size = float(np.max(np.abs(y), initial=0.0))
         if not 0.0 < size < np.inf:
@@ -250,8 +422,8 @@ class PosedProblem:
         return y if gain > 0.0 else None
 
 
-def _block_units(problem: FeasibilityProblem) -> FloatArray:
-    """Sizes of the blocks, as powers of two: of a box its width, else what the rows suggest."""
+def _block_scales(problem: FeasibilityProblem) -> FloatArray:
+    """Return block scales, powers of two: the width of a box, else the median size implied by the rows."""
     sizes = np.ones(len(problem.sets))
     known = largest_bound(problem)
     for b, block in enumerate(problem.sets):
@@ -260,166 +432,7 @@ def _block_units(problem: FeasibilityProblem) -> FloatArray:
             known = known + problem.block_norms[b] * block.spectral_radius
     for b, block in enumerate(problem.sets):
         norms = problem.block_norms[b]
-        telling = (norms > 0.0) & (known > 0.0)
-        if not block.bounded and telling.any():
-            sizes[b] = np.exp(np.median(np.log(known[telling]) - np.log(norms[telling])))
+        known_rows = (norms > 0.0) & (known > 0.0)
+        if not block.bounded and known_rows.any():
+            sizes[b] = np.exp(np.median(np.log(known[known_rows]) - np.log(norms[known_rows])))
     return 1.0 / power_of_two(sizes, 100)
-
-
-class ConicBackend(FeasibilityBackend):
-    """Base class of the backends that pose the problem as a cone program for somebody else's solver.
-
-    Without an objective the solver may stop anywhere: interior-point methods do so deep inside, first-order
-    methods at the boundary. With a margin it looks for the point deepest inside, which also tells problems
-    apart that are close to the boundary; but on unbounded sets the deepest point may be far away. If there
-    is none inside at all, the multipliers are a certificate, though one on the boundary of its cone, where
-    rounding undoes proofs on unbounded sets: then a deeper one is asked for.
-    """
-
-    sets = SPECTRAL_SETS | {SecondOrder}
-    maximises = True
-    triangle: ClassVar[Triangle] = "upper"
-    #: What to try in which order when the objective is "auto".
-    objectives: ClassVar[tuple[Objective, ...]] = ("none", "margin")
-
-    @abstractmethod
-    def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
-        """Answer a cone program."""
-
-    def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
-        need_program(problem)
-        small = presolve(problem)
-        if small.answer is not None:
-            return Claim(*small.answer, raw_status="presolved")
-        return self._look(small.problem, inquiry.through(small)).back(small)
-
-    def maximise(self, program: ConicProgram, inquiry: Inquiry) -> Claim:
-        """Maximise a linear objective; see :meth:`FeasibilityBackend.maximise`."""
-        need_program(program.problem)
-        posed = PosedProblem(program.problem, self.triangle, program.objective, program.scale)
-        answer = self._ask(posed.pair, inquiry.deadline)
-        with inquiry.proof_time():
-            claim = posed.claim(answer)
-        return claim if answer.z is None else replace(claim, certificate=posed.multipliers(answer.z))
-
-    def _look(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        posed = PosedProblem(problem, self.triangle)
-        if self.options.objective != "auto":
-            return self._try(posed, self.options.objective, inquiry)
-        first = self._try(posed, self.objectives[0], inquiry)
-        if inquiry.deadline.expired:
-            return replace(first, stop=Stop.TIME_LIMIT)
-        if inquiry.offer(first.point, first.certificate):
-            return first
-        try:
-            second = self._try(posed, self.objectives[1], inquiry)
-        except OutOfTime as error:
-            return replace(first, stop=Stop.TIME_LIMIT, raw_status=f"{first.raw_status}; {error}")
-        return replace(
-            self._better(first, second, inquiry),
-            raw_status=f"{first.raw_status}; {self.objectives[1]}: {second.raw_status}",
-            iterations=(first.iterations or 0) + (second.iterations or 0),
-        )
-
-    @staticmethod
-    def _better(first: Claim, second: Claim, inquiry: Inquiry) -> Claim:
-        """The claim that is worth more: a proof, else a numeric verdict, else anything at all."""
-        if inquiry.offer(second.point, second.certificate):
-            return second
-        for claim in (first, second):
-            if inquiry.offer(claim.point, claim.certificate, final=True):
-                return claim
-        return second if first.point is None and first.certificate is None else first
-
-    def _try(self, posed: PosedProblem, objective: Objective, inquiry: Inquiry) -> Claim:
-        deadline = inquiry.deadline
-        if objective == "none":
-            answer = _claimed(self._ask(posed.pair, deadline))
-        else:
-            answer = _claimed(posed.pair.without_margin(self._ask(posed.pair.with_margin(), deadline)))
-        try:
-            with inquiry.proof_time():
-                claim = posed.claim(answer)
-        except OutOfTime as error:
-            return Claim(stop=Stop.TIME_LIMIT, raw_status=f"{answer.raw_status}; {error}")
-        if objective == "none":
-            return claim
-        if answer.info.get("margin", 0.0) > CLEAR:
-            return replace(claim, certificate=None)
-        if claim.certificate is None or inquiry.offer(claim.point, claim.certificate):
-            return claim
-        try:
-            return self._deepen(posed, answer, claim, deadline)
-        except OutOfTime:
-            return replace(claim, stop=Stop.TIME_LIMIT)
-
-    def _deepen(self, posed: PosedProblem, answer: Answer, claim: Claim, deadline: Deadline) -> Claim:
-        """Look for a certificate deeper inside than the one in the claim."""
-        assert answer.z is not None
-        search = posed.pair.rays_like(answer.z)
-        if search is None:
-            return claim
-        if deadline.expired:
-            return replace(claim, stop=Stop.TIME_LIMIT)
-        found = search.without_margin(self._ask(search.with_margin(), deadline))
-        deeper = None if found.x is None else posed.certificate(found.x)
-        return replace(
-            claim,
-            certificate=claim.certificate if deeper is None else deeper,
-            raw_status=f"{claim.raw_status}; deeper certificate: {found.raw_status}",
-            stop=found.stop if claim.stop is Stop.FINISHED else claim.stop,
-            iterations=answer.iterations + found.iterations,
-        )
-
-
-def _claimed(answer: Answer) -> Answer:
-    """Say what a finished answer claims: the status word alone does not, where a margin was asked for."""
-    if answer.stop is not Stop.FINISHED:
-        return answer
-    inside = answer.x is not None and answer.info.get("margin", 1.0) > 0.0
-    verdict = Verdict.FEASIBLE if inside else Verdict.INFEASIBLE
-    return replace(answer, info={**answer.info, "claimed": str(verdict)})
-
-
-@dataclass(frozen=True)
-class DirectOptions(ABC):
-    """Options that all of them have.
-
-    ``mode``: hand the problem over directly, which is the default, or through cvxpy. Both decide the same
-    problems, but cvxpy takes two to four times as long on small ones, and has the primal form only; see
-    benchmarks/bench_compile.py. ``direct_form``: direct mode: what the variables are, the entries of the
-    point or the multipliers of the rows; "auto" takes what is fewer, and the other form where that one
-    meets numerical trouble. ``objective``: ask for any point, or for the one deepest inside; "auto" begins
-    with what the backend's ``objectives`` begin with, and goes on with the other where nothing is proved.
-    """
-
-    mode: Literal["direct", "cvxpy"] = "direct"
-    direct_form: Form = "auto"
-    objective: Objective = "auto"
-
-    @abstractmethod
-    def settings(self, deadline: Deadline) -> dict[str, Any]:
-        """The solver's own settings."""
-
-
-class DirectBackend(ConicBackend):
-    """Base class of their backends."""
-
-    #: What cvxpy calls the solver.
-    cvxpy_name: ClassVar[str]
-
-    @abstractmethod
-    def _cost(self, form: StandardForm) -> Cost:
-        """What the solver takes for a standard form."""
-
-    @abstractmethod
-    def _solve(self, form: StandardForm, deadline: Deadline) -> Answer:
-        """Answer a standard form by a deadline if there is time and memory; with multipliers of all rows."""
-
-    def _ask(self, pair: ConePair, deadline: Deadline) -> Answer:
-        if self.options.mode == "cvxpy":
-            settings = self.options.settings
-            return ask_cvxpy(pair, self.cvxpy_name, settings, deadline, self._cost)
-
-        return ask_direct(pair, self.options.direct_form, lambda form: self._solve(form, deadline))

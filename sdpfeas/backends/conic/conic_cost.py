@@ -1,77 +1,77 @@
-"""What cone solvers take, before they are asked: they cannot be stopped in the middle of a factorisation."""
+"""Cost estimates of conic solvers, made before a solver starts.
+
+Native solvers cannot be interrupted during a factorisation, so work that does not fit into the time or memory
+left is refused (:func:`solver_deadline`). The factors were measured on one core relative to dense matrix
+products and to writing memory; see :mod:`sdpfeas.numerics.cost_estimate` for the units.
+"""
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from sdpfeas.backends.conic.cone_program import StandardForm
-from sdpfeas.backends.conic.raw_status import panic_answer
 from sdpfeas.deadline import Deadline
-from sdpfeas.numerics.cost_estimate import Work, need, seconds, time_left
+from sdpfeas.numerics.cost_estimate import Work, need, seconds
 from sdpfeas.numerics.linalg import FloatArray, triangle_size
 from sdpfeas.problem.problem import FeasibilityProblem
 
-#: A sparse factorisation does one multiply-add in the time of so many in a dense product: Clarabel's takes
-#: between 8 and 20, more the more rows there are.
-SCATTERED = 20.0
+#: Time of a multiply-add in a sparse factorisation, in multiply-adds of a dense product. Clarabel: 8 to 20,
+#: growing with the number of rows.
+SPARSE_FLOP_FACTOR = 20.0
 
-#: The same where it works on dense blocks of the factor, of which it stores the zeros, too: 0.3 to 0.8.
-BLOCKED = 0.8
+#: The same in a supernodal factorisation, which stores the zeros of its dense blocks. Measured: 0.3 to 0.8.
+SUPERNODAL_FLOP_FACTOR = 0.8
 
-#: Numbers written for every entry of the system while Clarabel sets up: 15 to 25.
-SETUP = 25.0
+#: Numbers written per entry of the linear system while Clarabel sets up. Measured: 15 to 25.
+SETUP_NUMBERS_PER_ENTRY = 25.0
 
-#: A matrix with entries left out is taken apart into cliques, which takes a look at every entry that its
-#: factor might have: so many numbers written, where a row has more entries than this. With fewer there is
-#: little to do.
-CLIQUES, CONNECTED = 16.0, 4.0
+#: Chordal decomposition of a sparse matrix cone: numbers written per pair of entries of its triangle, if it
+#: has more than this many entries per row. With fewer, the decomposition is cheap.
+CLIQUE_NUMBERS_PER_PAIR, CLIQUE_ENTRIES_PER_ROW = 16.0, 4.0
 
-#: Numbers written for every entry of the factor in an iteration: 8 to 16.
-PASSES = 16.0
+#: Numbers written per entry of the factor and iteration. Measured: 8 to 16.
+ITERATION_NUMBERS_PER_ENTRY = 16.0
 
-#: SCS orders its system (AMD) in time quadratic in the entries of its longest row or column: so many numbers
-#: written per pair, measured at 31,000 to 180,000 entries.
-ORDERING = 0.11
+#: The AMD ordering of SCS is quadratic in the entries of the longest row or column: numbers written per pair,
+#: measured at 31,000 to 180,000 entries.
+ORDERING_NUMBERS_PER_PAIR = 0.11
 
-#: Share of the time left that is kept for reading the answer.
-READING = 0.05
+#: Share of the time left that is reserved for reading the solution.
+READOUT_TIME_SHARE = 0.05
 
 
 class Cost(NamedTuple):
-    """What a solver takes to begin and for every iteration, and its bytes."""
+    """Cost of the set-up, cost per iteration, and memory in bytes."""
 
-    begin: Work
-    each: Work
+    setup: Work
+    iteration: Work
     memory: float
 
 
-def affordable(cost: Cost, name: str, deadline: Deadline) -> Deadline:
-    """Return when a solver has to stop, so that its last iteration ends in time.
+def solver_deadline(cost: Cost, name: str, deadline: Deadline) -> Deadline:
+    """Return the time limit of a solver such that its last iteration ends before the deadline.
 
-    ``deadline``: when it all has to be over.
-
-    Raises ``OutOfTime, OutOfMemory``: if there is no time or memory even to begin.
+    Raises ``OutOfTime`` or ``OutOfMemory`` if not even two iterations fit.
     """
-    need(f"two iterations of {name}", *cost.begin.plus(cost.each.times(2.0)), memory=cost.memory)
+    need(f"two iterations of {name}", *cost.setup.plus(cost.iteration.times(2.0)), memory=cost.memory)
     if deadline.limit is None:
         return deadline
     left = deadline.left
-    return deadline.within(max((1.0 - READING) * left - seconds(cost.each, 0.05 * left), 1e-3))
+    usable = (1.0 - READOUT_TIME_SHARE) * left - seconds(cost.iteration, 0.05 * left)
+    return deadline.within(max(usable, 1e-3))
 
 
 def need_program(problem: FeasibilityProblem) -> None:
-    """Refuse to write a problem out as a cone program if that takes too long or too much memory."""
+    """Raise if the formulation as a cone program does not fit into the time or memory left."""
     entries = sum(rows.entries for rows in problem.rows)
     places = problem.m + sum(float(np.prod(block.shape)) for block in problem.sets)
     need("the cone program", numbers=40.0 * entries + 300.0 * places, memory=60.0 * entries + 200.0 * places)
 
 
 def interior_point_cost(form: StandardForm) -> Cost:
-    """What an interior-point method takes that factorises one sparse system, as Clarabel does.
+    """Estimate an interior-point method that factorises one sparse KKT system per iteration.
 
     A matrix of side n is a dense block of the system with n(n + 1)/2 rows.
     """
@@ -79,97 +79,59 @@ def interior_point_cost(form: StandardForm) -> Cost:
     touched = np.diff(form.matrix.tocsc().indptr).astype(np.float64)
     factor = float(np.sum(blocks**3) / 3.0 + touched @ touched / 2.0)
     filled = float(form.matrix.nnz + np.sum(blocks**2) / 2.0)
-    cones = float(sum(float(n) ** 3 for n in form.cones.psd))
-    each = Work(products=SCATTERED * factor + 20.0 * cones, cubes=4.0 * cones, numbers=20.0 * filled)
+    cones = _cubes(form)
+    each = Work(products=SPARSE_FLOP_FACTOR * factor + 20.0 * cones, cubes=4.0 * cones, numbers=20.0 * filled)
     return Cost(each, each, 64.0 * filled)
 
 
 def setup_cost(form: StandardForm) -> Cost:
-    """What Clarabel takes at the very least: to set up, and for iterations if nothing is filled in.
+    """Return a lower bound on the cost of Clarabel: its set-up, and iterations without fill-in.
 
-    How much is filled in hangs on its ordering, and a matrix with few entries is taken apart, which may take
-    longer than iterations; once set up it says what came of it, and :func:`factored_cost` what that takes.
+    Fill-in and chordal decomposition are known after the set-up; then :func:`factored_cost` applies.
     """
     used = np.diff(form.matrix.tocsr().indptr) > 0
     used |= form.rhs != 0.0
-    blocks = np.array([float(np.count_nonzero(used[place])) for _, place in form.cones.matrices])
+    blocks = np.array([float(np.count_nonzero(used[part])) for _, part in form.cones.psd_slices])
     entries = float(form.matrix.nnz + np.sum(blocks**2) / 2.0)
-    each = Work(products=float(np.sum(blocks**3)) / 6.0, numbers=PASSES * entries)
+    each = Work(products=float(np.sum(blocks**3)) / 6.0, numbers=ITERATION_NUMBERS_PER_ENTRY * entries)
     whole = np.array([float(triangle_size(n)) for n in form.cones.psd])
-    apart = (blocks < whole) & (blocks > CONNECTED * np.array(form.cones.psd, dtype=float))
-    cliques = float(np.sum(whole[apart] ** 2)) / 2.0
-    begin = Work(numbers=SETUP * entries + CLIQUES * cliques)
-    return Cost(begin, each, interior_point_cost(form).memory)
+    sides = np.array(form.cones.psd, dtype=float)
+    decomposed = (blocks < whole) & (blocks > CLIQUE_ENTRIES_PER_ROW * sides)
+    pairs = float(np.sum(whole[decomposed] ** 2)) / 2.0
+    setup = Work(numbers=SETUP_NUMBERS_PER_ENTRY * entries + CLIQUE_NUMBERS_PER_PAIR * pairs)
+    return Cost(setup, each, interior_point_cost(form).memory)
 
 
-def factored_cost(form: StandardForm, entries: float, *, blocked: bool) -> Work:
-    """What an iteration of an interior-point method takes whose factor is known.
-
-    ``blocked``: whether it is made of dense blocks, and not entry by entry.
-    """
-    # No factor of as many entries takes less than one whose columns are all equally long.
+def factored_cost(form: StandardForm, entries: float, *, supernodal: bool) -> Work:
+    """Estimate an interior-point iteration from the number of entries of its factor."""
+    # For a given number of entries, a factor with columns of equal length is the cheapest.
     factor = entries**2 / (2.0 * max(sum(form.matrix.shape), 1))
-    cones = float(sum(float(n) ** 3 for n in form.cones.psd))
+    cones = _cubes(form)
     return Work(
-        products=(BLOCKED if blocked else SCATTERED) * factor + 20.0 * cones,
+        products=(SUPERNODAL_FLOP_FACTOR if supernodal else SPARSE_FLOP_FACTOR) * factor + 20.0 * cones,
         cubes=4.0 * cones,
-        numbers=PASSES * entries,
+        numbers=ITERATION_NUMBERS_PER_ENTRY * entries,
     )
 
 
 def splitting_cost(form: StandardForm) -> Cost:
-    """What a splitting method takes that factorises one sparse system once, as SCS does."""
+    """Estimate an operator-splitting method that factorises one sparse system once, such as SCS."""
     rows, columns = (np.diff(m.indptr).astype(np.float64) for m in (form.matrix.tocsr(), form.matrix.tocsc()))
-    # One side is eliminated first, and leaves a matrix of the size of the other that is more or less filled.
-    factor, fill = min(_eliminated(rows, columns.size), _eliminated(columns, rows.size))
+    # Eliminating one side first leaves a matrix of the order of the other side.
+    factor, fill = min(_elimination(rows, columns.size), _elimination(columns, rows.size))
     filled = float(form.matrix.nnz) + fill
-    cones = float(sum(float(n) ** 3 for n in form.cones.psd))
-    each = Work(cubes=3.0 * cones, numbers=8.0 * filled)
+    each = Work(cubes=3.0 * _cubes(form), numbers=8.0 * filled)
     longest = max(float(part.max()) if part.size else 0.0 for part in (rows, columns))
-    begin = Work(products=SCATTERED * factor, numbers=60.0 * filled + ORDERING * longest**2)
-    return Cost(begin, each, 80.0 * filled)
+    ordering = ORDERING_NUMBERS_PER_PAIR * longest**2
+    setup = Work(products=SPARSE_FLOP_FACTOR * factor, numbers=60.0 * filled + ordering)
+    return Cost(setup, each, 80.0 * filled)
 
 
-def _eliminated(touched: FloatArray, others: int) -> tuple[float, float]:
-    """Multiply-adds of eliminating unknowns that touch so many others each, and these; what gets filled."""
-    pairs, most = float(touched @ touched), float(others) ** 2
+def _elimination(degrees: FloatArray, others: int) -> tuple[float, float]:
+    """Return the flop count and fill-in of eliminating unknowns with the given degrees."""
+    pairs, most = float(degrees @ degrees), float(others) ** 2
     return pairs / 2.0 + (others**3 / 6.0 if pairs > most else 0.0), min(pairs, most) / 2.0
 
 
-# ------------------------------------------------------------
-# Clarabel, set up, says how large the factor is that its ordering made, and so what its iterations take.
-
-
-def set_up(form: StandardForm, **settings: Any) -> Any:
-    """Return a solver of Clarabel's for a standard form."""
-    import clarabel
-
-    chosen = clarabel.DefaultSettings()
-    chosen.verbose = False
-    for name, value in settings.items():
-        setattr(chosen, name, value)
-    cones = [clarabel.ZeroConeT(form.cones.flat)] if form.cones.flat else []
-    cones += [clarabel.NonnegativeConeT(form.cones.nonneg)] if form.cones.nonneg else []
-    cones += [clarabel.SecondOrderConeT(n) for n in form.cones.second]
-    cones += [clarabel.PSDTriangleConeT(n) for n in form.cones.psd]
-    quadratic = sp.csc_array((form.cost.size, form.cost.size))
-    return clarabel.DefaultSolver(quadratic, form.cost, form.matrix, form.rhs, cones, chosen)
-
-
-def each_iteration(form: StandardForm, solver: Any) -> Work:
-    """What an iteration takes of a solver that is set up."""
-    system = solver.get_info().linsolver
-    return factored_cost(form, float(system.nnzL), blocked=system.name != "qdldl")
-
-
-def clarabel_cost(form: StandardForm) -> Cost:
-    """What Clarabel takes for a standard form that cvxpy hands over: set up to look, where time matters."""
-    cost = setup_cost(form)
-    if math.isinf(time_left()):
-        return cost
-    need("two iterations of CLARABEL", *cost.begin.plus(cost.each.times(2.0)), memory=cost.memory)
-    try:
-        return cost._replace(each=each_iteration(form, set_up(form, max_threads=1)))
-    except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
-        panic_answer(error)
-        return interior_point_cost(form)
+def _cubes(form: StandardForm) -> float:
+    return float(sum(float(n) ** 3 for n in form.cones.psd))

@@ -1,23 +1,23 @@
-"""Cone programs as cvxpy problems, and answers back with the solver's own status.
+"""Cone programs through cvxpy, with the raw status of the solver.
 
-cvxpy keeps the raw status to itself: a limit and an inaccurate answer look alike, and a failure is an
-exception. So the compiled problem is solved step by step, and the solver's own result kept.
+cvxpy hides the raw status: a limit looks like an inaccurate solution, and a failure is an exception. So the
+compiled problem is passed to the solver step by step, and the raw result is read too. Entry point:
+:func:`solve_with_cvxpy`.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.conic.cone_program import Answer, ConePair, Cones, StandardForm
-from sdpfeas.backends.conic.conic_cost import Cost, affordable
-from sdpfeas.backends.conic.raw_status import READERS, panic_answer
+from sdpfeas.backends.conic.cone_program import ConeProgram, Cones, ConeSolution, StandardForm
+from sdpfeas.backends.conic.conic_cost import Cost, interior_point_cost, solver_deadline
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
@@ -25,8 +25,8 @@ from sdpfeas.extras import cvxpy
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray, svec_map
 
-#: Statuses of cvxpy with the reason to stop they stand for, where the solver itself says no more.
-STOPS = {
+#: Stop reasons by cvxpy's status, for solvers whose raw result is not read. Any other status is an error.
+CVXPY_STOPS = {
     "optimal": Stop.FINISHED,
     "infeasible": Stop.FINISHED,
     "unbounded": Stop.FINISHED,
@@ -38,167 +38,177 @@ STOPS = {
     "solver_error": Stop.NUMERICAL,
 }
 
-#: Settings without which cvxpy throws the last iterate away where the solver stalls.
-KEEP_LAST = {"CLARABEL": {"accept_unknown": True}}
+
+@dataclass(frozen=True)
+class CvxpySolver:
+    """A solver of cvxpy.
+
+    ``name`` is cvxpy's name of it. ``read`` reads its raw result, if the format is known. ``time_limit`` is
+    the name of that setting, if there is one. ``settings`` are always passed.
+    """
+
+    name: str
+    cost: Callable[[StandardForm], Cost] = interior_point_cost
+    read: Callable[[Any], ConeSolution] | None = None
+    time_limit: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def solve_with_cvxpy(
+    program: ConeProgram,
+    solver: CvxpySolver,
+    settings: Callable[[Deadline], dict[str, Any]],
+    deadline: Deadline,
+) -> ConeSolution:
+    """Solve a cone program through cvxpy.
+
+    ``settings`` maps the time left to settings of the solver; it is called again after cvxpy has compiled.
+    """
+    cells = float(program.matrix.nnz) + sum(program.rows.psd) ** 2 + sum(program.columns.psd) ** 2
+    need("cvxpy's compiler", numbers=200.0 * cells, memory=300.0 * cells)
+    cost = solver.cost(program.standard_form())
+    solver_deadline(cost, solver.name, deadline)
+    # The raw status replaces the warnings of cvxpy.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = model_of(program)
+        options = {**solver.settings, **settings(deadline)}
+        compiled = model.problem.get_problem_data(solver.name, solver_opts=options)
+        if deadline.expired:
+            return ConeSolution(raw_status="compiled", stop=Stop.TIME_LIMIT)
+        stop = solver_deadline(cost, solver.name, deadline)
+        return _run(model, solver, compiled, {**solver.settings, **settings(stop)}, deadline)
+
+
+def _run(
+    model: Model, solver: CvxpySolver, compiled: Any, options: dict[str, Any], deadline: Deadline
+) -> ConeSolution:
+    """Solve the compiled problem. The raw status is kept even if cvxpy fails afterwards."""
+    data, chain, inverse = compiled
+    raw = ConeSolution(stop=Stop.ERROR)
+    try:
+        result = chain.solve_via_data(model.problem, data, solver_opts=options)
+        raw = _read_any(result) if solver.read is None else solver.read(result)
+        model.problem.unpack_results(result, chain, inverse)
+    except cvxpy().error.SolverError as error:
+        status = f"{raw.raw_status}; SolverError: {error}".removeprefix("; ")
+        return replace(raw, x=None, z=None, raw_status=status)
+    except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
+        return ConeSolution.of_panic(error)
+    status = str(model.problem.status)
+    if solver.read is None:
+        raw = _with_cvxpy_status(raw, model, deadline)
+    return replace(raw, x=model.x(), z=model.z(), info={**raw.info, "cvxpy_status": status})
+
+
+def _read_any(result: Any) -> ConeSolution:
+    """Read the status from the raw result of any solver."""
+    status = result.get("status", "") if isinstance(result, Mapping) else getattr(result, "status", "")
+    return ConeSolution(raw_status=str(status), stop=Stop.ERROR)
+
+
+def _with_cvxpy_status(raw: ConeSolution, model: Model, deadline: Deadline) -> ConeSolution:
+    """Take stop reason and iterations from cvxpy."""
+    status = str(model.problem.status)
+    stop = CVXPY_STOPS.get(status, Stop.ERROR)
+    if status == "user_limit" and deadline.expired:
+        stop = Stop.TIME_LIMIT
+    words = dict.fromkeys([raw.raw_status, status])
+    stats = model.problem.solver_stats
+    steps = None if stats is None else stats.num_iters
+    return ConeSolution(raw_status="; ".join(w for w in words if w), stop=stop, iterations=int(steps or 0))
 
 
 @dataclass(frozen=True)
 class Model:
-    """A cvxpy problem with the handles to read its solution by."""
+    """A cone program as a cvxpy problem."""
 
-    pair: ConePair
+    program: ConeProgram
     problem: Any
     variables: list[Any]
     constraints: list[Any]
 
     def x(self) -> FloatArray | None:
-        """Values of the variables, packed as in the pair; None if there are none."""
-        return self._packed([v.value for v in self.variables], self.pair.columns)
+        """Return the variables of the cone program, or None without values."""
+        return self._packed([v.value for v in self.variables], self.program.columns)
 
     def z(self) -> FloatArray | None:
-        """Multipliers of the rows, packed as in the pair; None if there are none."""
-        return self._packed([c.dual_value for c in self.constraints], self.pair.rows)
+        """Return the multipliers of the rows, or None without values."""
+        return self._packed([c.dual_value for c in self.constraints], self.program.rows)
 
     def _packed(self, values: list[Any], cones: Cones) -> FloatArray | None:
         if any(value is None for value in values):
             return None
-        # The multiplier of a second-order cone comes in two pieces.
+        # cvxpy splits the dual value of a second-order cone into two pieces.
         pieces = [value if isinstance(value, list) else [value] for value in values]
         parts = [np.concatenate([np.ravel(p) for p in piece]).astype(np.float64) for piece in pieces]
         vectors = len(parts) - len(cones.psd)
         for k, n in enumerate(cones.psd, vectors):
-            parts[k] = svec_map(n, self.pair.triangle).T @ parts[k]
+            parts[k] = svec_map(n, self.program.triangle).T @ parts[k]
         return np.concatenate(parts)
 
 
-def model_of(pair: ConePair) -> Model:
-    """Write a cone program as a cvxpy problem: one variable per kind and cone, one constraint likewise."""
+def model_of(program: ConeProgram) -> Model:
+    """Write a cone program as a cvxpy problem, with one variable and one constraint per kind and cone."""
     cp = cvxpy()
-    columns, rows = pair.columns, pair.rows
+    columns, rows = program.columns, program.rows
     variables, factors = [], []
-    matrix = sp.csc_array(pair.matrix)
-    if columns.flat:
-        variables.append(cp.Variable(columns.flat))
-        factors.append(matrix[:, : columns.flat])
+    matrix = sp.csc_array(program.matrix)
+    if columns.free:
+        variables.append(cp.Variable(columns.free))
+        factors.append(matrix[:, : columns.free])
     if columns.nonneg:
         variables.append(cp.Variable(columns.nonneg, nonneg=True))
-        factors.append(matrix[:, columns.flat : columns.head])
-    for n, place in columns.vectors:
+        factors.append(matrix[:, columns.free : columns.entrywise])
+    for n, part in columns.second_slices:
         variables.append(cp.Variable(n))
-        factors.append(matrix[:, place])
-    for n, place in columns.matrices:
+        factors.append(matrix[:, part])
+    for n, part in columns.psd_slices:
         variables.append(cp.Variable((n, n), PSD=True))
-        factors.append(matrix[:, place] @ svec_map(n, pair.triangle).T)
+        factors.append(matrix[:, part] @ svec_map(n, program.triangle).T)
     flat = [v if v.ndim == 1 else cp.vec(v, order="C") for v in variables]
     left = [sp.csr_array(factor) for factor in factors]
 
     def value(part: slice) -> Any:
         return sum(factor[part] @ v for factor, v in zip(left, flat, strict=True))
 
-    # cvxpy's multipliers have the signs of ours when the constraints are written this way round.
-    zero, nonneg = slice(0, rows.flat), slice(rows.flat, rows.head)
-    constraints = [value(zero) == pair.rhs[zero]] if rows.flat else []
-    constraints += [value(nonneg) <= pair.rhs[nonneg]] if rows.nonneg else []
-    for _, place in rows.vectors:
-        slack = pair.rhs[place] - value(place)
+    # Written this way, the dual values of cvxpy have the signs of our multipliers.
+    zero, nonneg = slice(0, rows.free), slice(rows.free, rows.entrywise)
+    constraints = [value(zero) == program.rhs[zero]] if rows.free else []
+    constraints += [value(nonneg) <= program.rhs[nonneg]] if rows.nonneg else []
+    for _, part in rows.second_slices:
+        slack = program.rhs[part] - value(part)
         constraints.append(cp.SOC(slack[0], slack[1:]))
-    for n, place in rows.matrices:
-        entries = svec_map(n, pair.triangle) @ (pair.rhs[place] - value(place))
+    for n, part in rows.psd_slices:
+        entries = svec_map(n, program.triangle) @ (program.rhs[part] - value(part))
         constraints.append(cp.reshape(entries, (n, n), order="C") >> 0)
-    cost = _unpacked_cost(pair)
-    objective = cp.Minimize(sum(c @ v for c, v in zip(cost, flat, strict=True)) if pair.cost.any() else 0)
-    own = [cp.SOC(v[0], v[1:]) for v in variables[bool(columns.flat) + bool(columns.nonneg) :] if v.ndim == 1]
-    return Model(pair, cp.Problem(objective, [*constraints, *own]), variables, constraints)
+    cost = _unpacked_cost(program)
+    objective = cp.Minimize(sum(c @ v for c, v in zip(cost, flat, strict=True)) if program.cost.any() else 0)
+    own = [cp.SOC(v[0], v[1:]) for v in variables[bool(columns.free) + bool(columns.nonneg) :] if v.ndim == 1]
+    return Model(program, cp.Problem(objective, [*constraints, *own]), variables, constraints)
 
 
-def _unpacked_cost(pair: ConePair) -> list[FloatArray]:
-    columns = pair.columns
-    out = [pair.cost[: columns.flat]] if columns.flat else []
-    out += [pair.cost[columns.flat : columns.head]] if columns.nonneg else []
-    out += [pair.cost[place] for _, place in columns.vectors]
-    return out + [svec_map(n, pair.triangle) @ pair.cost[place] for n, place in columns.matrices]
-
-
-def ask_cvxpy(
-    pair: ConePair,
-    solver: str,
-    settings: Callable[[Deadline], dict[str, Any]],
-    deadline: Deadline,
-    cost: Callable[[StandardForm], Cost],
-) -> Answer:
-    """Answer a cone program with a solver of cvxpy's.
-
-    ``solver``: name of the solver, in cvxpy's spelling. ``settings``: gives the solver's settings, asked
-    for after compiling, so that a time limit is what is then left.
-    """
-    extra = KEEP_LAST.get(solver, {})
-    cells = float(pair.matrix.nnz) + sum(pair.rows.psd) ** 2 + sum(pair.columns.psd) ** 2
-    need("cvxpy's compiler", numbers=200.0 * cells, memory=300.0 * cells)
-    price = cost(pair.standard_form())
-    affordable(price, solver, deadline)
-    # cvxpy warns of what the raw status says anyway.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = model_of(pair)
-        compiled = model.problem.get_problem_data(solver, solver_opts={**extra, **settings(deadline)})
-        if deadline.expired:
-            return Answer(raw_status="compiled", stop=Stop.TIME_LIMIT)
-        stop = affordable(price, solver, deadline)
-        return _run(model, solver, compiled, {**extra, **settings(stop)}, deadline)
-
-
-def _run(model: Model, solver: str, compiled: Any, options: dict[str, Any], deadline: Deadline) -> Answer:
-    """Solve the compiled problem; whatever goes wrong, what the solver itself said is kept."""
-    data, chain, inverse = compiled
-    answer = Answer(stop=Stop.ERROR)
-    try:
-        raw = chain.solve_via_data(model.problem, data, solver_opts=options)
-        answer = READERS[solver](raw) if solver in READERS else _read_unknown(raw)
-        model.problem.unpack_results(raw, chain, inverse)
-    except cvxpy().error.SolverError as error:
-        status = f"{answer.raw_status}; SolverError: {error}".removeprefix("; ")
-        return replace(answer, x=None, z=None, raw_status=status)
-    except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
-        return panic_answer(error)
-    return _unpacked(model, answer, solver, deadline)
-
-
-def _read_unknown(raw: Any) -> Answer:
-    """Read what little the results of all solvers have in common."""
-    status = raw.get("status", "") if isinstance(raw, Mapping) else getattr(raw, "status", "")
-    return Answer(raw_status=str(status), stop=Stop.ERROR)
-
-
-def _unpacked(model: Model, answer: Answer, solver: str, deadline: Deadline) -> Answer:
-    status = str(model.problem.status)
-    if solver not in READERS:
-        stop = STOPS.get(status, Stop.ERROR)
-        if status == "user_limit" and deadline.expired:
-            stop = Stop.TIME_LIMIT
-        words = dict.fromkeys([answer.raw_status, status])
-        stats = model.problem.solver_stats
-        steps = None if stats is None else stats.num_iters
-        answer = Answer(raw_status="; ".join(w for w in words if w), stop=stop, iterations=int(steps or 0))
-    return replace(answer, x=model.x(), z=model.z(), info={**answer.info, "cvxpy_status": status})
+def _unpacked_cost(program: ConeProgram) -> list[FloatArray]:
+    columns = program.columns
+    out = [program.cost[: columns.free]] if columns.free else []
+    out += [program.cost[columns.free : columns.entrywise]] if columns.nonneg else []
+    out += [program.cost[part] for _, part in columns.second_slices]
+    return out + [svec_map(n, program.triangle) @ program.cost[part] for n, part in columns.psd_slices]
 
 
 def installed_sdp_solvers() -> list[str]:
-    """Names of the solvers cvxpy finds here that take positive semidefinite matrices."""
+    """Return the names of the installed solvers of cvxpy that accept PSD cones."""
     constraints = cvxpy().constraints
     solvers = import_module("cvxpy.reductions.solvers.defines")
-    matrices = {constraints.PSD, constraints.SvecPSD}
-    takes = {name: set(solver.SUPPORTED_CONSTRAINTS) for name, solver in solvers.SOLVER_MAP_CONIC.items()}
-    return [name for name in solvers.INSTALLED_CONIC_SOLVERS if matrices & takes[name]]
+    psd = {constraints.PSD, constraints.SvecPSD}
+    supported = {name: set(each.SUPPORTED_CONSTRAINTS) for name, each in solvers.SOLVER_MAP_CONIC.items()}
+    return [name for name in solvers.INSTALLED_CONIC_SOLVERS if psd & supported[name]]
 
 
-def require_solver(solver: str) -> None:
-    """Refuse a solver cvxpy does not find.
-
-    Raises ``BackendError``: if it is unknown, not installed, or takes no matrices; the message names those
-    that do.
-    """
+def require_solver(name: str) -> None:
+    """Raise ``BackendError`` unless the solver is installed and accepts PSD cones."""
     found = installed_sdp_solvers()
-    if solver not in found:
+    if name not in found:
         raise BackendError(
-            f"cvxpy finds no solver {solver!r} for semidefinite programs here; installed: {', '.join(found)}"
+            f"cvxpy finds no solver {name!r} for semidefinite programs here; installed: {', '.join(found)}"
         )

@@ -447,7 +447,7 @@ def deepest(table: Table, deadline: Deadline) -> tuple[FloatArray, float] | None
     if not len(basis):
         return None
     form = _form(table, basis)
-    answer = Clarabel(tolerance=TOLERANCE, max_iterations=100)._solve(form, deadline)
+    answer = Clarabel(tolerance=TOLERANCE, max_iterations=100).solve_standard_form(form, deadline)
     if answer.x is None or not np.isfinite(answer.x).all():
         return None
     y = answer.x[:-1]
@@ -518,7 +518,7 @@ def _form(table: Table, basis: FloatArray) -> StandardForm:
     rhs = np.zeros(matrix.shape[0])
     rhs[0] = 1.0
     cost = np.append(np.zeros(count), -1.0)
-    cones = Cones(flat=1, nonneg=len(rays), psd=tuple(sides))
+    cones = Cones(free=1, nonneg=len(rays), psd=tuple(sides))
     return StandardForm(cost, matrix, rhs, cones, np.arange(matrix.shape[0]))
 
 
