@@ -1,4 +1,4 @@
-"""The regularised dual: its function, its two forms, and what the backend hands in."""
+"""The regularised dual: dual function, spectral and lifted form, claims."""
 
 import itertools
 import time
@@ -52,7 +52,7 @@ def weakly_infeasible() -> sf.FeasibilityProblem:
     return sf.FeasibilityProblem([sf.PSD(2)], [rows], [0.0, 1.0], [0.0, 1.0])
 
 
-# ---------------------------------------------------------------- the dual function
+# --- The dual function
 
 
 @pytest.mark.parametrize("weight", [None, 5.0])
@@ -136,7 +136,7 @@ def test_lifted_and_spectral_have_the_same_minimiser(trace: float | None) -> Non
     np.testing.assert_allclose(lift.point(above)[0], spectral[0], atol=1e-4)
 
 
-# ---------------------------------------------------------------- verdicts
+# --- Verdicts
 
 
 @pytest.mark.parametrize(("truth", "bounds"), list(itertools.product([True, False], BOUNDS)))
@@ -163,7 +163,7 @@ def test_iris_next_to_its_optimal_ratio(share: float, truth: str) -> None:
     assert result.claim.certificate is not None
 
 
-def test_badly_scaled_rows_are_no_obstacle() -> None:
+def test_badly_scaled_rows_are_decided() -> None:
     problem = wlda(0.99 * IRIS_DELTA)
     factors = 10.0 ** np.linspace(-4, 4, problem.m)
     rows = [r.scaled(factors) for r in problem.rows]
@@ -171,7 +171,7 @@ def test_badly_scaled_rows_are_no_obstacle() -> None:
     assert sf.solve(twin, DualLbfgs).verdict is sf.Verdict.FEASIBLE
 
 
-# ---------------------------------------------------------------- the screen
+# --- The screen
 
 
 def test_published_form_ends_on_its_screen() -> None:
@@ -203,7 +203,7 @@ def test_without_a_margin_certificates_are_found_too() -> None:
     assert result.verdict is sf.Verdict.INFEASIBLE
 
 
-# ---------------------------------------------------------------- warm start, limits, callback
+# --- Warm start, limits, callback
 
 
 def test_warm_start_saves_work_and_moves_no_verdict() -> None:
@@ -237,7 +237,7 @@ def test_time_limit_is_obeyed(form: str) -> None:
     claim = DualLbfgs(form=form, gtol=0.0, ftol=0.0).solve(problem, inquiry)
     took = time.perf_counter() - begin
     assert took <= 1.1 * 0.3 + 0.5
-    # A fast machine may come to the end of L-BFGS before the limit.
+    # A fast machine may finish L-BFGS-B before the limit.
     assert claim.stop is sf.Stop.TIME_LIMIT or took < 0.3
     assert claim.point is not None
 
@@ -281,7 +281,7 @@ def test_same_problem_same_claim() -> None:
     assert (one.iterations, one.info) == (two.iterations, two.info)
 
 
-# ---------------------------------------------------------------- odds and ends
+# --- Odds and ends
 
 
 def test_problems_without_rows_or_bounds() -> None:
@@ -291,13 +291,13 @@ def test_problems_without_rows_or_bounds() -> None:
             assert sf.solve(problem, DualLbfgs, options={"form": form}).verdict is sf.Verdict.FEASIBLE
 
 
-def test_zero_row_that_asks_for_something() -> None:
+def test_zero_row_with_an_infeasible_bound() -> None:
     problem = sf.FeasibilityProblem([sf.PSD(2)], [np.zeros((1, 2, 2))], [1.0], [np.inf])
     assert sf.solve(problem, DualLbfgs).verdict is sf.Verdict.INFEASIBLE
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
-def test_wild_scales_end_quietly(scale: float) -> None:
+def test_extreme_scales_end_without_error(scale: float) -> None:
     item = plant("psd nonneg", True)
     rows = [r.scaled(np.full(item.problem.m, scale)) for r in item.problem.rows]
     problem = sf.FeasibilityProblem(
@@ -306,7 +306,7 @@ def test_wild_scales_end_quietly(scale: float) -> None:
     assert sf.solve(problem, DualLbfgs, time_limit=5).verdict is not sf.Verdict.INFEASIBLE
 
 
-def test_numbers_are_fitted_between_the_rows() -> None:
+def test_scalars_are_refitted_between_the_rows() -> None:
     rows = [np.array([[[1.0]], [[1.0]]]), np.array([[-1.0], [1.0]])]
     problem = sf.FeasibilityProblem([sf.PSD(1), sf.Nonneg(1)], rows, [0.0, 5.0], [np.inf, np.inf])
     point = (np.array([[4.0]]), np.array([9.0]))

@@ -44,7 +44,7 @@ def dual(problem: sf.FeasibilityProblem, weight: float = 5.0) -> DualFunction:
     return DualFunction(problem, Units.guess(problem), centres, weight, np.inf)
 
 
-# ---------------------------------------------------------------- generalised_jacobian
+# --- Generalised Jacobian
 
 
 def suits_sets(sets: list[BlockSet]) -> bool:
@@ -64,19 +64,19 @@ def matches_differences(function: DualFunction, z: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("storage", planted.MATRIX_STORAGE)
-def test_curvature_matches_differences_of_the_gradient_for_every_storage(storage: str) -> None:
+def test_generalised_jacobian_matches_differences_of_the_gradient_for_every_storage(storage: str) -> None:
     function = dual(inequalities("all", storage))
     matches_differences(function, np.abs(np.random.default_rng(5).normal(size=function.size)))
 
 
 @pytest.mark.parametrize("kind", [kind for kind, sets in MIXES.items() if suits_sets(sets)])
-def test_curvature_matches_differences_of_the_gradient_for_every_set(kind: str) -> None:
+def test_generalised_jacobian_matches_differences_of_the_gradient_for_every_set(kind: str) -> None:
     function = dual(inequalities(kind))
     matches_differences(function, np.abs(np.random.default_rng(6).normal(size=function.size)))
 
 
 @pytest.mark.parametrize("size", [1.0, 30.0])
-def test_curvature_of_a_box_with_a_trace(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generalised_jacobian_of_a_box_with_a_trace(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
     # In strips of one row, and with few eigenvalues inside where the multipliers are large.
     monkeypatch.setattr(dual_newton, "STRIP_NUMBERS", 1)
     rng = np.random.default_rng(7)
@@ -87,7 +87,7 @@ def test_curvature_of_a_box_with_a_trace(size: float, monkeypatch: pytest.Monkey
     matches_differences(function, size * rng.random(function.size))
 
 
-def test_curvature_sees_no_margin_at_its_largest_value() -> None:
+def test_generalised_jacobian_sees_no_margin_at_its_largest_value() -> None:
     problem = inequalities("box")
     function = DualFunction(problem, Units.guess(problem), np.full(len(problem.sets), 0.3), 1e3)
     z = 0.1 * np.ones(function.size)
@@ -95,10 +95,10 @@ def test_curvature_sees_no_margin_at_its_largest_value() -> None:
     matches_differences(function, z)
 
 
-# ---------------------------------------------------------------- steps
+# --- Steps
 
 
-def test_model_step_meets_the_optimality_conditions() -> None:
+def test_quadratic_model_meets_the_optimality_conditions() -> None:
     rng = np.random.default_rng(1)
     for _ in range(20):
         root = rng.normal(size=(8, 8))
@@ -113,11 +113,11 @@ def test_model_step_meets_the_optimality_conditions() -> None:
         assert np.all(push[~signless] <= 1e-9)
 
 
-def test_model_step_refuses_a_model_that_is_not_definite() -> None:
+def test_quadratic_model_refuses_a_model_that_is_not_definite() -> None:
     assert solve_quadratic_model(np.ones(2), -np.eye(2), np.ones(2), np.zeros(2, dtype=bool)) is None
 
 
-def test_even_multipliers_leave_a_number_alone(iris: WLDA) -> None:
+def test_uniform_multipliers_vanish_on_a_scalar_block(iris: WLDA) -> None:
     problem = iris.at(9.0)
     y = uniform_multipliers(dual(problem))
     assert np.all(y >= 0.0)
@@ -138,11 +138,11 @@ def test_newton_is_for_few_inequality_rows_of_two_terms(iris: WLDA, monkeypatch:
     assert not newton_applies(iris.at(9.0))
 
 
-# ---------------------------------------------------------------- the backend
+# --- Backend
 
 
 class Patient:
-    """A callback for whoever wants the largest margin."""
+    """A listener that waits for the largest margin."""
 
     def __init__(self, least: float) -> None:
         self.least, self.gaps = least, list[float]()
@@ -154,7 +154,7 @@ class Patient:
 
 
 @pytest.mark.parametrize("share", [0.9, 0.999, 1.001, 1.2])
-def test_whoever_wants_the_margin_is_told_a_gap_that_closes(iris: WLDA, share: float) -> None:
+def test_gap_of_the_margin_closes(iris: WLDA, share: float) -> None:
     watch = Patient(1e-4)
     problem = iris.at(share * IRIS_DELTA)
     claim = DualLbfgs().solve(problem, sf.Inquiry(problem, wanted="margin", listener=watch))
@@ -164,7 +164,7 @@ def test_whoever_wants_the_margin_is_told_a_gap_that_closes(iris: WLDA, share: f
 
 
 @pytest.mark.parametrize("share", [0.999, 1.001])
-def test_slow_runs_go_on_with_newton(iris: WLDA, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newton_takes_over_from_slow_lbfgs(iris: WLDA, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dual_lbfgs, "NEWTON_AFTER_ITERATIONS", 3)
     steps, maximise = [], SemismoothNewton.maximise
 
@@ -180,7 +180,7 @@ def test_slow_runs_go_on_with_newton(iris: WLDA, share: float, monkeypatch: pyte
     assert plain.verdict is result.verdict
 
 
-def test_where_newton_fails_the_rest_is_left_to_lbfgs(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lbfgs_takes_over_where_newton_fails(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: SemismoothNewton, function: DualFunction, z: np.ndarray, *_: Any) -> Any:
         return self._ascent.evaluate(function, z), False
 
@@ -191,14 +191,14 @@ def test_where_newton_fails_the_rest_is_left_to_lbfgs(iris: WLDA, monkeypatch: p
     assert found.lower <= IRIS_DELTA <= found.upper
 
 
-def test_a_step_that_cannot_work_gives_up(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_step_ends_newton(iris: WLDA, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dual_newton, "solve_quadratic_model", lambda *_: None)
     found = sf.bisect(iris, "dual-lbfgs", tol=1e-3)
     assert found.converged
     assert found.proven
 
 
-# ---------------------------------------------------------------- the driver
+# --- Bisection
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])

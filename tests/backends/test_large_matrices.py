@@ -1,4 +1,4 @@
-"""Matrices so large that a whole step is dear: what the first iterate shows is seen all the same."""
+"""Matrices so large that an iteration is expensive: the first iterate is tested before the first step."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from sdpfeas.backends.ipm import sparse_embedding
 
 
 def cut_bound(side: int) -> sf.FeasibilityProblem:
-    """``Diag(x) - L`` semidefinite, L the Laplacian of a cycle: one part, and any large x will do."""
+    """``Diag(x) - L`` semidefinite, L the Laplacian of a cycle: connected, feasible for every large x."""
     diagonal = np.arange(side) * (side + 1)
     terms = sp.csr_array((np.ones(side), (np.arange(side), diagonal)), (side, side**2))
     cycle = np.roll(np.eye(side), 1, axis=1)
@@ -54,7 +54,7 @@ def test_a_step_is_not_begun_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) 
 
 def test_clarabel_is_not_asked_first_about_what_it_cannot_hold() -> None:
     assert preferred(cut_bound(CLARABEL_SIDE + 1))[0][0] == "spectral-ipm"
-    # Many rows on a smaller matrix are what it is asked first about.
+    # Clarabel is tried first for many rows on a smaller matrix.
     side, count = 120, 6000
     i, j = (index[:count] for index in np.triu_indices(side))
     place = np.concatenate([i * side + j, j * side + i])

@@ -1,4 +1,4 @@
-"""The sparse interior-point method: its linear algebra, its answers, and what it must survive."""
+"""The sparse interior-point method: linear algebra, verdicts, limits and degenerate problems."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ CURVED = [3, 2, 3, 3, 12]
 
 
 def random_cones(rng: np.random.Generator, m: int, shape: str, dense_row: bool) -> list[ConeBlock]:
-    """Cones with random rows; the last row may be full, among sparse ones."""
+    """Cones with random sparse rows; the last row may be dense."""
     sides, lines, entries = SHAPES[shape]
     cones = []
     for n in sides:
@@ -77,14 +77,14 @@ def random_iterate(rng: np.random.Generator, form: StandardForm) -> HkmIterate:
     return HkmIterate(form, *found)
 
 
-def test_directions_in_second_order_cones_are_those_of_their_algebra() -> None:
+def test_second_order_directions_solve_the_linearised_equation() -> None:
     """``x dz + z dx`` in the scaled algebra: both sides of the linearised equation, at random vectors."""
     rng = np.random.default_rng(3)
     form = StandardForm.from_cones(
         [ConeBlock(0, sp.csr_array((1, n)), second_order=True) for n in CURVED], np.zeros(1)
     )
     iterate = random_iterate(rng, form)
-    # A multiple of x is what z answers to with its own multiple, and z^-1 what it is scaled by.
+    # sym(x z z^-1) = x, and the Jordan product of z and z^-1 is the identity.
     assert np.allclose(iterate.apply_hkm(iterate.z), iterate.x)
     for cones in form.second_order_groups:
         z, inverse = cones.view(iterate.z), cones.view(iterate.inverse_dual())
@@ -104,8 +104,8 @@ def as_array(matrix) -> np.ndarray:
 @pytest.mark.parametrize("sparse", [False, True])
 @settings(max_examples=8)
 @given(seed=SEEDS, dense_row=st.booleans())
-def test_the_schur_complement_is_what_it_should_be(shape, sparse, seed, dense_row) -> None:
-    """Whatever way is chosen for a row, and whether the sum is kept sparse or not."""
+def test_schur_complement_equals_its_definition(shape, sparse, seed, dense_row) -> None:
+    """For every formula that may be chosen for a row, and for dense and sparse sums."""
     rng = np.random.default_rng(seed)
     with pytest.MonkeyPatch.context() as patch:
         if sparse:
@@ -136,7 +136,7 @@ def test_a_step_shrinks_every_residual_alike(seed, shape, free) -> None:
         replace(c, rows=c.rows + sp.random_array(c.rows.shape, density=0.0))
         for c in random_cones(rng, m, shape, True)
     ]
-    # Rows that are certainly independent.
+    # Make the rows linearly independent.
     cones.append(ConeBlock(0, sp.eye_array(m, format="csr")))
     core = SparseEmbedding(StandardForm.from_cones(cones, rng.normal(size=m), columns, rng.normal(size=free)))
 
@@ -255,7 +255,7 @@ def test_scaled_rows_do_not_move_a_verdict(power) -> None:
 
 
 def test_a_problem_without_interior_is_never_proved_wrong() -> None:
-    """Only [[0, 0], [0, 1]] is feasible, and next to it there are infeasible ones."""
+    """Only [[0, 0], [0, 1]] is feasible, and arbitrarily close problems are infeasible."""
     rows = np.array([[[1.0, 0], [0, 0]], [[0, 0], [0, 1.0]]])
     problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [0.0, 1.0], [0.0, 1.0])
     assert sf.solve(problem, "spectral-ipm", time_limit=20).verdict is not sf.Verdict.INFEASIBLE
@@ -277,7 +277,7 @@ def test_the_time_limit_holds() -> None:
     assert result.overshoot < 5.0
 
 
-def test_memory_is_asked_for_before_it_is_taken(monkeypatch) -> None:
+def test_memory_is_checked_before_allocation(monkeypatch) -> None:
     monkeypatch.setattr(cost_estimate, "SMALL", 0)
     monkeypatch.setattr(cost_estimate, "available_memory", lambda: 1e6)
     result = sf.solve(sparse_problem(400, 60), "spectral-ipm")
@@ -291,11 +291,11 @@ def test_a_callback_stops_it() -> None:
     assert result.stop in (sf.Stop.CALLBACK, sf.Stop.FINISHED)
 
 
-# ---------------------------------------------------------------- LMIs
+# --- LMIs
 
 
 def random_map(rng: np.random.Generator, block, target, density: float) -> np.ndarray:
-    """Coefficients of a map from a block into a set: those of mirrored entries the same."""
+    """Coefficients of a linear map from a block into a set, symmetric in mirrored entries."""
     out = rng.normal(size=(block.entries, *target.shape)) * (
         rng.random((block.entries, *target.shape)) < density
     )
@@ -325,7 +325,7 @@ LMI_MIXES = {
 
 
 def planted_lmis(rng: np.random.Generator, mix: str, feasible: bool, rows: int) -> sf.FeasibilityProblem:
-    """LMIs with a point inside them, or with multipliers that show there is none."""
+    """LMIs with a planted strictly feasible point, or with a planted certificate."""
     sets, targets = LMI_MIXES[mix]
     maps = [[random_map(rng, block, target, 0.6) for block in sets] for target in targets]
     a = [rng.normal(size=(rows, *block.shape)) for block in sets]
@@ -343,7 +343,7 @@ def planted_lmis(rng: np.random.Generator, mix: str, feasible: bool, rows: int) 
             for target, own in zip(targets, maps, strict=True)
         ]
     else:
-        # The first LMI makes B*Y what it has to be on every block: zero, or negative inside.
+        # The first LMI gives B*Y its required value on every block: zero, or interior to the polar cone.
         duals = [inside_of(rng, target) for target in targets]
         for b, block in enumerate(sets):
             wanted = np.zeros(block.shape) if block.free else -inside_of(rng, block)
@@ -369,7 +369,7 @@ def planted_lmis(rng: np.random.Generator, mix: str, feasible: bool, rows: int) 
 
 
 def mirrored_map(values: np.ndarray, block) -> np.ndarray:
-    """Equal to the last bit in mirrored entries, on both sides."""
+    """Make mirrored entries equal to the last bit, on both sides."""
     if values.ndim == 3:
         values = 0.5 * (values + values.transpose(0, 2, 1))
     if not block.matrix:
@@ -394,8 +394,8 @@ def test_planted_lmis_are_decided_either_way(mix, rows, way, monkeypatch) -> Non
 
 @pytest.mark.parametrize("mix", MIXES)
 @pytest.mark.parametrize("bounds", planted.BOUNDS)
-def test_rows_can_be_asked_as_unknowns(mix, bounds, monkeypatch) -> None:
-    """The same answers where the entries of the blocks are the unknowns of an LMI."""
+def test_dual_form_gives_the_same_verdicts(mix, bounds, monkeypatch) -> None:
+    """The dual form gives the same verdicts as the primal form."""
     monkeypatch.setattr(backend_module, "dual_form_is_cheaper", lambda problem: True)
     rng = np.random.default_rng(3)
     for make in (planted.feasible, planted.infeasible):
@@ -404,7 +404,7 @@ def test_rows_can_be_asked_as_unknowns(mix, bounds, monkeypatch) -> None:
         assert result.verdict is question.truth, result.explain()
 
 
-def test_the_cheaper_way_is_counted() -> None:
+def test_cheaper_form_is_chosen_by_flop_count() -> None:
     cheaper = backend_module.dual_form_is_cheaper
     many = np.random.default_rng(0).normal(size=(500, 3, 3))
     problem = sf.FeasibilityProblem(
@@ -467,8 +467,8 @@ def test_odd_lmis(name) -> None:
     assert str(result.verdict) == truth, result.explain()
 
 
-def test_auto_ends_where_no_interior_is_in_sight() -> None:
-    """X e = 0 leaves no interior; the backends that would look for it all the same are not asked."""
+def test_auto_stops_without_strictly_feasible_points() -> None:
+    """X e = 0 excludes strictly feasible points; backends that need one are not tried."""
     n = 12
     units = np.array([np.outer(e, e) for e in np.eye(n)])
     rows = np.concatenate([units, np.ones((1, n, n))])
@@ -481,8 +481,8 @@ def test_auto_ends_where_no_interior_is_in_sight() -> None:
         assert len(result.claim.info["tried"]) == 1
 
 
-def test_an_interior_that_is_thin_is_still_one() -> None:
-    """The same with a little room: found, and proved."""
+def test_thin_interior_is_found() -> None:
+    """The same problem with a thin interior: a point is found and proved."""
     n = 12
     units = np.array([np.outer(e, e) for e in np.eye(n)])
     rows = np.concatenate([units, np.ones((1, n, n))])
@@ -493,7 +493,7 @@ def test_an_interior_that_is_thin_is_still_one() -> None:
     assert result.proof is not sf.Proof.NUMERIC
 
 
-# ---------------------------------------------------------------- objectives
+# --- Objectives
 
 
 def bounded_programs() -> dict[str, ConicProgram]:
@@ -539,7 +539,7 @@ def test_optimal_values_are_met_by_their_bounds(name, way, monkeypatch) -> None:
     assert value == pytest.approx(-problem.beta_terms(claim.certificate).sum(), rel=1e-5, abs=1e-6)
 
 
-def test_every_iterate_is_shown_and_can_be_the_last() -> None:
+def test_every_iterate_is_reported_and_can_stop_the_run() -> None:
     program = bounded_programs()["max-cut"]
     seen = []
 
@@ -572,8 +572,8 @@ def test_an_objective_over_lmis_needs_no_slacks() -> None:
 
 
 @pytest.mark.parametrize("storage", ["dense", "low-rank"])
-def test_many_second_order_cones_stay_what_they_are(storage) -> None:
-    """The sparse method takes them as vectors; beside rows that it does not take, they become matrices."""
+def test_second_order_cones_stay_vectors(storage) -> None:
+    """The sparse method takes them as vectors; with low-rank rows they become matrices."""
     rng = np.random.default_rng(5)
     sets = [sf.SecondOrder(3)] * 4 + [sf.SecondOrder(1), sf.SecondOrder(20), sf.PSD(3)]
     for planting, verdict in (

@@ -1,4 +1,4 @@
-"""The structured interior-point method: its linear algebra, its answers, and what it must survive."""
+"""The structured interior-point method: linear algebra, verdicts, warm starts and degenerate problems."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @given(seed=SEEDS, storage=st.sampled_from(planted.MATRIX_STORAGE), kernel=st.booleans())
-def test_scaled_gram_matches_the_definition(seed, storage, kernel) -> None:
+def test_weighted_gram_matches_the_definition(seed, storage, kernel) -> None:
     rng = np.random.default_rng(seed)
     n, m = 4, 5
     rows = planted.random_rows(rng, sf.PSD(n), m, storage)
@@ -48,7 +48,7 @@ def test_scaled_gram_matches_the_definition(seed, storage, kernel) -> None:
     assert np.allclose(image.adjoint(y), np.einsum("a,aij->ij", y, dense), atol=1e-9 * np.sqrt(size))
 
 
-def test_strips_add_up_whatever_their_width(monkeypatch) -> None:
+def test_weighted_gram_is_independent_of_strip_width(monkeypatch) -> None:
     rng = np.random.default_rng(0)
     rows = planted.random_rows(rng, sf.PSD(7), 6, "stacked")
     t, kernel = rng.normal(size=(7, 7)), 1.0 + rng.uniform(0, 1, (7, 7))
@@ -61,7 +61,7 @@ def test_strips_add_up_whatever_their_width(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("c", [2, 3, 6])
-def test_pairs_meet_alike_in_a_table_and_in_batches(monkeypatch, c) -> None:
+def test_pairwise_gram_by_table_equals_batches(monkeypatch, c) -> None:
     rng = np.random.default_rng(c)
     means, weight = rng.normal(size=(c, 5)), rng.uniform(0, 1, (5, 5))
     weight = weight + weight.T
@@ -136,7 +136,7 @@ def test_multipliers_bound_the_optimal_value() -> None:
 
 
 def degenerate() -> dict[str, tuple[sf.FeasibilityProblem, set[str]]]:
-    """Problems without interior, with redundant rows, or odd in another way, and the verdicts allowed."""
+    """Degenerate problems (no interior, redundant rows, ...) and the verdicts allowed for them."""
     unit = np.zeros((3, 3))
     unit[0, 0] = 1.0
     eye = np.eye(3)
@@ -224,8 +224,8 @@ def test_a_cone_with_common_eigenvectors_needs_no_eigendecomposition(n) -> None:
 
 
 @pytest.mark.parametrize("corrected", [False, True])
-def test_step_limits_end_where_slack_or_dual_do(corrected) -> None:
-    """By Lanczos: of a predictor one run tells both ends."""
+def test_max_step_reaches_the_boundary_of_slack_or_dual(corrected) -> None:
+    """By Lanczos' method; for a predictor one run gives both step lengths."""
     rng = np.random.default_rng(3)
     n = 200
     cone = NesterovToddCone.from_spectra(random_orthogonal(rng, n), 1.0, 0.0, *rng.uniform(0.5, 2.0, (2, n)))
@@ -239,7 +239,7 @@ def test_step_limits_end_where_slack_or_dual_do(corrected) -> None:
 
 
 @given(seed=SEEDS, exponent=st.integers(-8, 2), traced=st.booleans())
-def test_centred_spectra_solve_their_equation(seed, exponent, traced) -> None:
+def test_central_path_spectra_solve_their_equation(seed, exponent, traced) -> None:
     rng = np.random.default_rng(seed)
     g, mu, width = np.sort(rng.normal(size=6)), 10.0**exponent, float(rng.uniform(0.5, 3.0))
     total = float(rng.uniform(0.1, 0.9)) * 6 * width if traced else None
@@ -268,7 +268,7 @@ def blobs(classes: int, features: int) -> sf.families.WLDA:
     return sf.families.WLDA.from_data(X, y, classes - 1)
 
 
-def test_a_suggested_start_is_centred_and_stationary() -> None:
+def test_warm_start_is_centred_and_stationary() -> None:
     program = blobs(5, 12).conic_program()
     assert program.start is not None
     cost = tuple(-c for c in program.objective)
@@ -280,7 +280,7 @@ def test_a_suggested_start_is_centred_and_stationary() -> None:
     assert np.isclose(np.trace(block.x), 4.0 * embedding.scale.x[0])
 
 
-def test_a_suggested_start_saves_iterations() -> None:
+def test_warm_start_saves_iterations() -> None:
     program = blobs(6, 60).conic_program()
     plain = ConicProgram(program.problem, program.objective, program.scale)
     close = sf.Inquiry(program.problem, listener=lambda at: at.gap <= 1e-6)
@@ -290,7 +290,7 @@ def test_a_suggested_start_saves_iterations() -> None:
     assert np.isclose(program.value(warm.point), program.value(cold.point), rtol=1e-5)
 
 
-def test_a_start_that_makes_no_sense_does_no_harm() -> None:
+def test_wrong_warm_start_does_no_harm() -> None:
     program = blobs(4, 8).conic_program()
     point, y = program.start
     nonsense = ConicProgram(
@@ -354,7 +354,7 @@ def fail_at(monkeypatch, aggressive: bool, step: int) -> None:
 
 
 @pytest.mark.parametrize("make", [planted.feasible, planted.infeasible])
-def test_a_stuck_problem_is_tried_again_with_shorter_steps(monkeypatch, make) -> None:
+def test_stalled_problem_is_retried_with_conservative_steps(monkeypatch, make) -> None:
     item = make(np.random.default_rng(4), planted.set_mixes()["psd nonneg"], bounds="mixed")
     fail_at(monkeypatch, aggressive=True, step=0)
     result = sf.solve(item.problem, "spectral-ipm")
@@ -362,7 +362,7 @@ def test_a_stuck_problem_is_tried_again_with_shorter_steps(monkeypatch, make) ->
     assert result.iterations > 0
 
 
-def test_where_a_suggested_start_ends_short_a_cold_one_goes_on(monkeypatch) -> None:
+def test_cold_start_follows_a_failed_warm_start(monkeypatch) -> None:
     family = blobs(4, 10)
     fail_at(monkeypatch, aggressive=False, step=2)
     found = sf.one_shot(family, "spectral-ipm", tol=1e-6)

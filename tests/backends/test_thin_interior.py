@@ -1,4 +1,4 @@
-"""Where points lose their interior on the way, proofs wait; a thin interior is still found."""
+"""Points that lose their interior are not offered for a proof; points in a thin interior are."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ SIDE = 8
 
 
 def sunk(depth: float, seed: int) -> sf.FeasibilityProblem:
-    """Rows that leave two directions of rotated matrices so much room."""
+    """Equality rows whose feasible set has an interior of a given depth in two eigendirections."""
     rng = np.random.default_rng(seed)
     frame = np.linalg.qr(rng.normal(size=(SIDE, SIDE)))[0]
     halves = rng.normal(size=(4, SIDE, SIDE))
@@ -24,7 +24,7 @@ def sunk(depth: float, seed: int) -> sf.FeasibilityProblem:
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For every offer on the way that had a point, whether it was granted."""
+    """For every offered point before the final one, whether its proof was granted."""
     found: list[bool] = []
     plain = Inquiry.offer
 

@@ -32,7 +32,7 @@ MATRIX_OVERHEAD_NS = 2e5
 #: Matrices up to this side are worked on in batches where there are several.
 BATCH_SIDE = 40
 
-#: Floating-point numbers in one chunk of temporary arrays; fewer cost overhead, more leave the cache.
+#: Floating-point numbers in one chunk of temporary arrays.
 CHUNK_NUMBERS = 1_500_000
 
 #: From this share of non-zeros on, a sparse matrix is stored as a dense array.

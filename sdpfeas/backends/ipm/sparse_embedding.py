@@ -27,8 +27,7 @@ from sdpfeas.numerics.linalg import FloatArray
 #: How often a step that left a cone is shortened, and by which factor.
 BACKTRACKING_STEPS, BACKTRACKING_FACTOR = 8, 0.8
 
-#: The first iterate is this many times as large as the data; smaller ones may be outside the neighbourhood of
-#: the central path, larger ones take more iterations.
+#: The first iterate is a multiple of the identity this many times as large as the data.
 START_FACTOR = 10.0
 
 #: Share of the iterate that a corrected point must keep in every cone to count as interior.

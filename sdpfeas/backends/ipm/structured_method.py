@@ -201,7 +201,7 @@ def optimise(
         return Stop.STALLED if embedding.iteration >= best.iteration + MERIT_STALL_ITERATIONS else None
 
     def preview(embedding: StructuredEmbedding, affine: float) -> bool:
-        # The merit of the extrapolated point is about this, within a factor of ten on the benchmarks.
+        # Empirical estimate of the merit of the extrapolated point, right within a factor of ten.
         if not inquiry.wants_preview(merit * (1.0 - affine) ** 3):
             return False
         found: tuple[Point, FloatArray] | None = embedding.extrapolate()

@@ -1,4 +1,4 @@
-"""Newton systems in single precision: near those in full, at any scale, and only where that is possible."""
+"""Gram matrices in single precision: accurate at any scale, and used only where possible."""
 
 from __future__ import annotations
 
