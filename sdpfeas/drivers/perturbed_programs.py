@@ -50,7 +50,7 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.redundant_rows import Independent
 from sdpfeas.problem.rows import Stacked
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.verifier.multiprecision import Precise, Proved, fits_balls
+from sdpfeas.verifier.multiprecision import CongruenceProgram, ProvedPoint, fits_balls
 from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.repair import moved_onto_rows
 from sdpfeas.verifier.results import Result
@@ -249,7 +249,7 @@ class PerturbedPrograms:
         reduction, program = found
         lower, upper, point = self._bracket_maximum(program)
         if point is not None and math.isfinite(lower):
-            self._accept(Proved(lower, reduction.point(point)))
+            self._accept(ProvedPoint(lower, reduction.point(point)))
         if self._to_family is None and upper < bracket.upper:
             # Multipliers on a face are not multipliers of the problem.
             bracket.upper, bracket.certificate, bracket.upper_proven = upper, None, True
@@ -286,7 +286,7 @@ class PerturbedPrograms:
         points = (self._feasible.claim.point, claim.point, self._units)
         yield from (point for point in points if point is not None)
 
-    def _accept(self, proved: Proved) -> None:
+    def _accept(self, proved: ProvedPoint) -> None:
         """Tighten the bracket by the proved value of an exact point."""
         bracket = self._search.bracket
         if self._to_family is None and proved.value > bracket.lower:
@@ -494,7 +494,7 @@ def program_on_face(
 class RescaledProgram:
     """A program in coordinates ``X = L S L'`` with a proved strictly feasible point ``interior``."""
 
-    def __init__(self, precise: Precise, interior: Point) -> None:
+    def __init__(self, precise: CongruenceProgram, interior: Point) -> None:
         self._precise, self._interior = precise, interior
         self._program = precise.program
         self._units = _units(self._program.problem)
@@ -518,7 +518,7 @@ class RescaledProgram:
         """Map multipliers to the rows of the original program."""
         return self._precise.multipliers(y)
 
-    def prove(self, inner: Point, cost: float) -> Proved | None:
+    def prove(self, inner: Point, cost: float) -> ProvedPoint | None:
         """Prove the first provable point on the segment from ``inner`` to the strictly feasible one.
 
         The first point after ``inner`` itself loses ``cost`` of the objective.
@@ -547,7 +547,7 @@ def rescale_program(
             if deadline.expired or not all(np.isfinite(root).all() for root in roots):
                 break
             try:
-                precise = Precise(program, roots)
+                precise = CongruenceProgram(program, roots)
             except np.linalg.LinAlgError:
                 break
             limit = deadline.limit

@@ -1,12 +1,10 @@
-"""Exact mode: proofs in rational arithmetic, for small problems.
+"""Exact mode: proofs in rational arithmetic (python-flint), for small problems.
 
-A claim is rounded to small denominators (which repairs what was meant to be a round number), made to meet
-its equations exactly, and checked: matrices by the signs of their characteristic polynomials. Floating-point
-data are rationals too, so every small problem qualifies.
-
-``rows`` holds a problem in rational arithmetic, ``eligible`` decides which problems are worth it,
-``candidates`` lists what is tried in place of a claim, ``algebra`` corrects what misses equations, ``points``
-and ``multipliers`` hold the proofs, and ``contradiction`` finds rows that contradict each other.
+:func:`exact_point` rounds a point to small denominators, corrects its equality rows by an exact linear solve
+and checks sets, rows and LMIs exactly. :func:`exact_certificate` does the same for dual multipliers and
+Farkas' lemma. :func:`contradiction` finds dependent rows with inconsistent bounds by Gaussian elimination.
+Binary64 numbers are rational, so every small problem qualifies (:func:`small_enough`); with
+``Reading.WRITTEN`` the data are the decimals or fractions from which they were rounded.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from sdpfeas.verifier.rigorous import lmi_margin
 
 
 class ExactLmi:
-    """An LMI in rational arithmetic, over the stacked blocks."""
+    """An LMI in rational arithmetic, over the stacked entries of all blocks."""
 
     def __init__(self, problem: FeasibilityProblem, lmi: LMI, read: Read) -> None:
         self.set = lmi.set
@@ -59,30 +57,30 @@ class ExactLmi:
                 parts.append(zeros((block.entries, lmi.set.entries)))
                 continue
             stacked = np.stack([rows.exact_row(i, read).reshape(-1) for i in range(rows.m)])
-            # Mirrored entries have the same coefficients as stored, but maybe not as written.
+            # Transposed entries have equal stored coefficients, but not always equal decimals.
             turned = np.arange(rows.m).reshape(block.shape).T.reshape(-1)
             parts.append((stacked + stacked[turned]) / 2)
-        #: One line for every entry of the blocks, one column for every entry of the value.
+        #: One row per entry of the blocks, one column per entry of the value.
         self.matrix = np.concatenate(parts)
 
     def value(self, x: np.ndarray) -> np.ndarray:
-        """``F(X)`` for a point over the stacked blocks."""
+        """Return ``F(X)`` for a point over the stacked blocks."""
         return np.asarray((self.constant + self.matrix.T.dot(x)).reshape(self.set.shape))
 
     @cached_property
     def entries(self) -> np.ndarray:
-        """Places of the entries on and above the diagonal, or of all entries of a vector."""
+        """Positions of the entries on and above the diagonal, or of all entries of a vector."""
         n = self.set.n
         return np.ravel_multi_index(np.triu_indices(n), (n, n)) if self.set.matrix else np.arange(n)
 
     @cached_property
     def mirror(self) -> np.ndarray:
-        """For every entry the place of its mirror image."""
+        """For every entry the position of its transposed entry."""
         return np.arange(self.set.entries).reshape(self.set.shape).T.reshape(-1)
 
     @cached_property
     def folded(self) -> np.ndarray:
-        """The matrix on these entries alone, mirrored ones added up."""
+        """The matrix on the upper triangle only, with the coefficients of transposed entries added."""
         own = self.entries
         paired = self.mirror[own] != own
         folded = self.matrix[:, own]
@@ -90,16 +88,19 @@ class ExactLmi:
         return folded
 
 
-#: What a double stands for, in each reading.
-READERS: dict[Reading, Read] = {Reading.STORED: number, Reading.WRITTEN: lambda value: number(written(value))}
+#: The rational number that a stored number stands for, by reading.
+RATIONAL_READERS: dict[Reading, Read] = {
+    Reading.STORED: number,
+    Reading.WRITTEN: lambda value: number(written(value)),
+}
 
 
 class ExactRows:
-    """All rows of a problem in rational arithmetic, as one matrix over the stacked blocks."""
+    """All rows of a problem in rational arithmetic, as one matrix over the stacked entries of all blocks."""
 
     def __init__(self, problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> None:
         self.problem, self.reading = problem, reading
-        self._read = READERS[reading]
+        self._read = RATIONAL_READERS[reading]
         parts = []
         for _, block, rows in problem.blocks():
             width = math.prod(block.shape)
@@ -112,11 +113,11 @@ class ExactRows:
         self.splits = np.cumsum([math.prod(block.shape) for block in problem.sets])[:-1]
 
     def number(self, value: float) -> Any:
-        """Return what a stored number stands for, as a rational."""
+        """Return the rational number that a stored number stands for."""
         return self._read(float(value))
 
     def blocks(self, vector: np.ndarray) -> list[np.ndarray]:
-        """A vector over the stacked blocks, cut into these."""
+        """Split a vector over the stacked entries into blocks."""
         pieces = np.split(vector, self.splits)
         return [p.reshape(b.shape) for p, b in zip(pieces, self.problem.sets, strict=True)]
 
@@ -127,7 +128,7 @@ class ExactRows:
 
     @cached_property
     def mirror(self) -> np.ndarray:
-        """For every entry the place of its mirror image; its own where it has none."""
+        """For every entry the position of its transposed entry; its own position on vectors and diagonals."""
         out, start = [], 0
         for block in self.problem.sets:
             place = np.arange(start, start + math.prod(block.shape)).reshape(block.shape)
@@ -137,17 +138,19 @@ class ExactRows:
 
     @cached_property
     def folded(self) -> tuple[np.ndarray, FloatArray, np.ndarray]:
-        """The equations on entries with one of each mirrored pair left, in floating point too, and which."""
+        """The equations on the upper triangles, exact and in floating point, and the positions of these
+        entries.
+        """
         folded = self.fold(self.equations[0])
         return folded, to_floats(folded), self.own
 
     @cached_property
     def own(self) -> np.ndarray:
-        """Entries with one of each mirrored pair left."""
+        """Positions of the entries on and above the diagonals."""
         return np.flatnonzero(self.mirror >= np.arange(self.mirror.size))
 
     def fold(self, matrix: np.ndarray) -> np.ndarray:
-        """Rows over all entries as rows over those with one of each mirrored pair left."""
+        """Restrict rows to the upper triangles, with the coefficients of transposed entries added."""
         paired = self.mirror[self.own] > self.own
         folded = matrix[:, self.own]
         folded[:, paired] = folded[:, paired] + matrix[:, self.mirror[self.own][paired]]
@@ -155,7 +158,7 @@ class ExactRows:
 
 
 def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
-    """Equality rows and prescribed traces, with their right-hand sides."""
+    """Collect the equality rows and prescribed traces with their right-hand sides."""
     problem = rows.problem
     index = problem.equality_rows
     matrix = [rows.matrix[i] for i in index]
@@ -172,50 +175,51 @@ def _equations(rows: ExactRows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def exact_rows(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> ExactRows:
-    """Rational rows, made once."""
+    """Return the rational rows of a problem, cached on the problem."""
     return problem.cached(ExactRows, reading)
 
 
-#: Rational operations a proof may take; about a second.
+#: Largest number of rational operations of a proof: about a second.
 MAX_OPERATIONS = 200_000
 
 #: Floating-point numbers that can be written in the time of one rational operation.
-NUMBERS = 2000
+NUMBERS_PER_OPERATION = 2000
 
-#: Numbers with no more bits than this stand for themselves.
+#: Numbers of at most this many significant bits are the same in both readings.
 SHORT_BITS = 30
 
-#: Significant decimal digits of a number that somebody may have meant.
+#: Largest number of significant digits of a short decimal.
 ROUND_DIGITS = 9
 
 
 def small_enough(problem: FeasibilityProblem, times: float = 1.0) -> bool:
-    """Whether a problem is small enough for exact mode, or so many times larger at the most."""
+    """Whether the cost estimate of an exact proof is at most ``times`` the limit ``MAX_OPERATIONS``."""
     return _operations(problem) <= times * MAX_OPERATIONS
 
 
 def need_rationals(problem: FeasibilityProblem) -> None:
-    """Refuse a proof in rational arithmetic for which there is no time."""
-    need("a proof in rational arithmetic", numbers=float(NUMBERS) * _operations(problem))
+    """Refuse an exact proof if the time limit does not suffice."""
+    need("a proof in rational arithmetic", numbers=float(NUMBERS_PER_OPERATION) * _operations(problem))
 
 
 def _operations(problem: FeasibilityProblem) -> int:
+    """Estimate the number of rational operations of an exact proof."""
     entries = sum(math.prod(block.shape) for block in problem.sets)
     equations = int(problem.equality.sum())
     cubes = sum(3 * block.side**3 for block in problem.sets)
     total = problem.m * entries + equations**2 * (entries + equations) + cubes
     free = sum(block.n for block in problem.sets if block.free)
     for lmi in problem.lmis:
-        # Twice its terms, its factorisation, and what makes the multipliers fit the Free blocks.
+        # Twice its terms, its factorisation, and the equations on the Free blocks.
         total += 2 * entries * lmi.set.entries + 3 * lmi.set.side**3 + free**2 * lmi.set.dimension
     return total + (free**3 if problem.lmis else 0)
 
 
 def is_round(problem: FeasibilityProblem) -> bool:
-    """Whether every number of a problem is a short decimal or a simple fraction, as if somebody meant it.
+    """Whether all numbers of a problem are short decimals or simple fractions.
 
-    Of numbers that were themselves rounded, rational arithmetic can prove what the next bit would disprove:
-    a weakly infeasible problem in rotated coordinates is feasible or infeasible by chance.
+    For data that were themselves rounded, exact arithmetic can prove what the next bit would disprove: a
+    weakly infeasible problem in rotated coordinates is feasible or infeasible by accident of rounding.
     """
     return problem.cached(_is_round)
 
@@ -226,7 +230,7 @@ def _is_round(problem: FeasibilityProblem) -> bool:
 
 
 def has_round_rows(problem: FeasibilityProblem) -> bool:
-    """Whether every coefficient of the rows and LMIs is such a number, whatever the bounds are."""
+    """Whether all coefficients of rows and LMIs are short decimals or simple fractions."""
     return problem.cached(_has_round_rows)
 
 
@@ -238,7 +242,7 @@ def _has_round_rows(problem: FeasibilityProblem) -> bool:
 
 
 def read_alike(problem: FeasibilityProblem) -> bool:
-    """Whether every number of a small problem is the same as stored and as written."""
+    """Whether all numbers of a small problem are the same in both readings."""
     return problem.cached(_read_alike)
 
 
@@ -251,7 +255,7 @@ def _read_alike(problem: FeasibilityProblem) -> bool:
 
 
 def _numbers(problem: FeasibilityProblem) -> FloatArray:
-    """All finite numbers that a problem holds."""
+    """Return all finite numbers of a problem."""
     bounds = np.concatenate([problem.lower, problem.upper])
     numbers = [bounds[np.isfinite(bounds)]]
     numbers.append(np.array([v for s in problem.sets for v in s.spec().values() if isinstance(v, float)]))
@@ -266,7 +270,7 @@ def _numbers(problem: FeasibilityProblem) -> FloatArray:
 
 
 def _is_short(value: float) -> bool:
-    """Whether a number is a simple fraction, or a short decimal whatever power of two it was scaled by."""
+    """Whether a number is a simple fraction, or a short decimal times a power of two."""
     mantissa, _ = math.frexp(value)
     return is_simple(value) or any(
         float(f"{v:.{ROUND_DIGITS}g}") == v for v in (math.ldexp(mantissa, k) for k in (0, *range(-20, 40)))
@@ -281,38 +285,30 @@ def _stored(rows: Rows) -> list[FloatArray]:
     return out
 
 
-# ------------------------------------------------------------
-# What is tried in place of a claim: rounder numbers, and at last its own.
-
-#: Denominators a claim is rounded to before it is taken as it is.
+#: Denominators to which a claim is rounded, in this order; the claim as given comes last.
 DENOMINATORS = (1, 12, 1000, 10**6)
 
-#: What is violated by more than this, relative to its size, is not worth rational arithmetic.
-SLIP = 1e-9
+#: A relative violation above this in floating point refutes a candidate without rational arithmetic.
+MAX_VIOLATION_SHARE = 1e-9
 
 
 def candidates(
     flat: FloatArray, as_it_is: np.ndarray, denominators: tuple[int, ...]
 ) -> Iterator[tuple[np.ndarray, tuple[str, ...]]]:
-    """Numbers near the given ones, the roundest first, with what was done to them."""
+    """Yield rational numbers near the given ones, smallest denominators first, with the change made."""
     for denominator in denominators:
         yield rounded(flat, denominator), (f"rounded to denominators of at most {denominator}",)
     yield as_it_is, ()
 
 
-# ------------------------------------------------------------
-# Short rational corrections that make equations hold.
-
-
 def exact_step(
     matrix: np.ndarray, near: FloatArray, weight: FloatArray, off: np.ndarray
 ) -> np.ndarray | None:
-    """Find a short rational ``step`` with ``matrix @ step = off``; None if none was found.
+    """Find a short rational ``step`` with ``matrix @ step = off``; None if none is found.
 
-    Only a few entries move: as many as there are independent equations, chosen for a well-conditioned system
-    among those that may move far (``weight``). Redundant equations have to hold by themselves.
-
-    ``weight``: how far each entry may move.
+    Only as many entries move as there are independent equations. They are chosen by pivoted QR factorisation
+    of the columns scaled by ``weight`` (how far each entry may move), so that the system is well-conditioned.
+    Redundant equations must hold by themselves.
     """
     table = near * weight
     size = np.linalg.norm(table, axis=1)
@@ -333,18 +329,19 @@ def exact_step(
     return step if all(a == b for a, b in zip(matrix.dot(step), off, strict=True)) else None
 
 
-#: Rows are taken for met, and for tight, if they are so within this, relative to their terms.
-NEAR = 1e-6
+#: A row counts as satisfied, and as active, within this tolerance relative to its terms. The proof that
+#: follows is exact, so the tolerance only selects candidates.
+ACTIVE_SHARE = 1e-6
 
-#: Inequality rows that hold with equality at a point, at the most, that are looked at as well.
-MOST_ACTIVE = 40
+#: Active inequality rows are considered up to this number.
+MAX_ACTIVE_ROWS = 40
 
 
 def contradiction(problem: FeasibilityProblem, point: Point, reading: Reading = Reading.STORED) -> Outcome:
-    """Prove in rational arithmetic that dependent rows contradict each other.
+    """Prove in rational arithmetic that dependent rows have inconsistent bounds.
 
-    ``point``: a point that nearly meets it: inequality rows that are tight there are taken for equations.
-    ``reading``: which numbers of the problem the proof is about.
+    Inequality rows that are active at ``point``, which nearly satisfies the problem, are treated as
+    equations.
     """
     last = refuse("no rows contradict each other")
     if not small_enough(problem) or problem.m == 0 or problem.lmis:
@@ -365,39 +362,35 @@ def contradiction(problem: FeasibilityProblem, point: Point, reading: Reading = 
 
 
 def _active(problem: FeasibilityProblem, point: Point) -> np.ndarray | None:
-    """Inequality rows that are tight at a point, up to rounding; None if it is no solution to anybody."""
+    """Return the inequality rows active at a point, up to rounding; None if it is clearly infeasible."""
     value = problem.stable_apply(point)
     size = np.array([float(np.linalg.norm(x)) for x in point])
-    allowed = NEAR * (size @ problem.block_norms + largest_bound(problem))
+    allowed = ACTIVE_SHARE * (size @ problem.block_norms + largest_bound(problem))
     above, below = value - problem.lower, problem.upper - value
     if not (np.all(above >= -allowed) and np.all(below >= -allowed)):
         return None
     tight = (above <= allowed) | (below <= allowed)
     found = np.flatnonzero(tight & ~problem.equality)
-    return found if found.size <= MOST_ACTIVE else found[:0]
+    return found if found.size <= MAX_ACTIVE_ROWS else found[:0]
 
 
 def _dependences(rows: ExactRows, active: np.ndarray) -> Iterator[np.ndarray]:
-    """Multipliers of rows that add up to nothing, or to multiples of the identity where a trace is known."""
+    """Yield multipliers with ``A*y = 0``, or a multiple of the identity on boxes with a prescribed trace."""
     equations, _ = rows.equations
     index = np.concatenate([rows.problem.equality_rows, active]).astype(np.int64)
     traces = equations[index.size - active.size :]
     table = rows.fold(np.concatenate([traces, rows.matrix[index]]))
-    # Every row is a combination of the independent ones before it, with these weights in its column.
+    # Each dependent row is a combination of earlier independent rows, with the weights in its column.
     weights, pivots = echelon(table.T)
     for r in sorted(set(range(len(table))) - set(pivots)):
         combined = zeros((len(table),))
         combined[r] = number(1)
         combined[pivots] = -weights[:, r]
-        # Traces are no rows: their multipliers do not matter.
+        # Prescribed traces are no rows: their multipliers are dropped.
         if r >= len(traces):
             y = zeros((rows.problem.m,))
             y[index] = combined[len(traces) :]
             yield y
-
-
-# ------------------------------------------------------------
-# Exact proofs that multipliers rule out every point.
 
 
 def exact_certificate(
@@ -408,10 +401,10 @@ def exact_certificate(
     denominators: tuple[int, ...] = DENOMINATORS,
     reading: Reading = Reading.STORED,
 ) -> Outcome:
-    """Prove in rational arithmetic that multipliers, or rounder ones next to them, rule out every point.
+    """Prove infeasibility by Farkas' lemma in rational arithmetic, with ``y`` or rounder multipliers near it.
 
-    ``repair``: round to small denominators and clear the Free blocks; else take the multipliers as they
-    are. ``reading``: which numbers of the problem the proof is about.
+    With ``repair``, multipliers are rounded to small denominators and corrected so that ``A*y`` vanishes on
+    the Free blocks; otherwise they are used as given.
     """
     if not small_enough(problem):
         return refuse("the problem is too large for exact mode")
@@ -429,14 +422,15 @@ def exact_certificate(
         last = certificate_holds(rows, to_rationals(y))
         if last.proven or not repair:
             return last
-    # In the units of their rows, up to powers of two, so that the units of a row do not matter.
+    # Scale by powers of two to rows of norm about one, so that the units of a row do not matter.
     factors = _factors(problem)
     plain = y / factors
     size = np.abs(plain)
     largest = float(np.max(size))
     significant = float(np.min(size[size > 1e-6 * largest], initial=largest))
     back = to_rationals(factors)
-    # Multipliers are meant up to a factor: let the largest, or the smallest that counts, be one.
+    # Multipliers are determined up to a factor: make the largest, or the smallest significant one, equal to
+    # one.
     for unit in dict.fromkeys((largest, significant)):
         scaled = plain / unit
         if not np.isfinite(scaled).all():
@@ -457,13 +451,13 @@ def exact_certificate(
 
 
 def _factors(problem: FeasibilityProblem) -> FloatArray:
-    """Powers of two by which rows, and LMIs as a whole, get norms about one."""
+    """Powers of two that scale rows, and LMIs as a whole, to norm about one."""
     parts = [np.full(lmi.set.entries, power_of_two(np.array([lmi.norm]))[0]) for lmi in problem.lmis]
     return np.concatenate([power_of_two(problem.norms), *parts])
 
 
 def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
-    """Whether floating-point numbers leave it open: what misses by more than rounding needs no proof."""
+    """Whether floating-point arithmetic leaves open that ``y`` is a certificate, up to rounding."""
     if not np.isfinite(y).all():
         return False
     if np.any(sign_violation(problem, y) > 0.0):
@@ -481,27 +475,27 @@ def _may_be_certificate(problem: FeasibilityProblem, y: FloatArray) -> bool:
         if block.bounded:
             gap -= block.support_spectrum(lam)
             scale += block.nuclear_radius * size
-        elif float(np.max(lam)) > SLIP * size:
+        elif float(np.max(lam)) > MAX_VIOLATION_SHARE * size:
             return False
     for lmi, own in zip(problem.lmis, own_parts, strict=True):
         lam = lmi.set.spectrum(-own)
         if lmi.set.bounded:
             gap -= lmi.set.support_spectrum(lam)
             scale += lmi.set.nuclear_radius * float(np.max(np.abs(lam)))
-        elif float(np.max(lam)) > SLIP * float(np.max(np.abs(lam))):
+        elif float(np.max(lam)) > MAX_VIOLATION_SHARE * float(np.max(np.abs(lam))):
             return False
-    return not gap < -SLIP * scale
+    return not gap < -MAX_VIOLATION_SHARE * scale
 
 
 def _split(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Multipliers of the rows, and of every LMI as a vector."""
+    """Split multipliers into those of the rows and those of every LMI, as vectors."""
     cuts = np.cumsum([rows.problem.m, *(lmi.set.entries for lmi in rows.lmis)])[:-1]
     first, *own = np.split(y, cuts)
     return first, own
 
 
 def _gradient(rows: ExactRows, y: np.ndarray) -> np.ndarray:
-    """``A*y`` with what the LMIs add, over the stacked blocks."""
+    """Return ``A*y + B*Y`` over the stacked entries."""
     first, own = _split(rows, y)
     total = rows.matrix.T.dot(first) if first.size else zeros((rows.matrix.shape[1],))
     for lmi, part in zip(rows.lmis, own, strict=True):
@@ -510,7 +504,7 @@ def _gradient(rows: ExactRows, y: np.ndarray) -> np.ndarray:
 
 
 def _clear_free(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Correct multipliers so that ``A*y`` vanishes on the Free blocks, where that can be done."""
+    """Correct multipliers so that ``A*y + B*Y`` vanishes on the Free blocks, if a correction is found."""
     problem = rows.problem
     free = np.concatenate([np.full(s.entries, s.free) for s in problem.sets])
     off = _gradient(rows, y)[free]
@@ -547,7 +541,7 @@ def _clear_free(rows: ExactRows, y: np.ndarray) -> tuple[np.ndarray, tuple[str, 
 
 
 def certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
-    """Decide whether rational multipliers rule out every point, as they are."""
+    """Check exactly, by Farkas' lemma, whether rational multipliers rule out every point."""
     problem = rows.problem
     gap, scale = number(0), 0.0
     first, own = _split(rows, y)
@@ -592,9 +586,10 @@ def certificate_holds(rows: ExactRows, y: np.ndarray) -> Outcome:
 
 
 def _box_support(rows: ExactRows, box: BlockSet, g: np.ndarray) -> Any | None:
-    """Rational upper bound of the support function, from ``g = theta·I + P - N``, P and N semidefinite.
+    """Return a rational upper bound of the support function of a box; None if none is found.
 
-    Then ``<g, Z> <= theta·trace + upper·tr P - lower·tr N``; theta is zero where no trace is prescribed.
+    With ``g = theta I + P - N`` and semidefinite ``P, N``, every member ``Z`` has ``<g, Z> <= theta trace +
+    upper tr P - lower tr N``; ``theta`` is zero if no trace is prescribed.
     """
     if box.trace is not None and np.all(g == g[0, 0] * eye(box.n)):
         return g[0, 0] * rows.number(box.trace)
@@ -609,7 +604,8 @@ def _box_support(rows: ExactRows, box: BlockSet, g: np.ndarray) -> Any | None:
         return None
     split = to_rationals(rounded)
     shift = number(theta)
-    # A little lift makes both parts semidefinite whatever the rounding; diagonal ones need none.
+    # A small multiple of the identity makes both parts semidefinite despite rounding; diagonal ones need
+    # none.
     for lift in (Fraction(0), Fraction(spread) * Fraction(1, 2**44) * box.n):
         positive = split + eye(box.n, lift)
         negative = positive - g + shift * eye(box.n)
@@ -621,10 +617,6 @@ def _box_support(rows: ExactRows, box: BlockSet, g: np.ndarray) -> Any | None:
     return None
 
 
-# ------------------------------------------------------------
-# Exact proofs that a point is feasible.
-
-
 def exact_point(
     problem: FeasibilityProblem,
     point: Point,
@@ -634,11 +626,10 @@ def exact_point(
     times: float = 1.0,
     reading: Reading = Reading.STORED,
 ) -> Outcome:
-    """Prove in rational arithmetic that a point, or a rounder one next to it, is feasible.
+    """Prove feasibility in rational arithmetic, of a point or of a rounder one near it.
 
-    ``repair``: round to small denominators and correct equality rows; else take the point exactly as it is.
-    ``times``: how many times larger than other problems this one may be. ``reading``: which numbers of the
-    problem the proof is about.
+    With ``repair``, the point is rounded to small denominators and its equality rows are corrected; otherwise
+    it is used as given. ``times`` raises the size limit.
     """
     if not small_enough(problem, times):
         return refuse("the problem is too large for exact mode")
@@ -677,6 +668,7 @@ def exact_point(
 def _onto_equations(
     rows: ExactRows, x: np.ndarray, flat: FloatArray
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """Correct a rational point so that all equations hold exactly; None if no correction is found."""
     equations, values = rows.equations
     if values.size == 0:
         return x, ()
@@ -707,7 +699,7 @@ def _reach(problem: FeasibilityProblem, flat: FloatArray) -> FloatArray:
 
 
 def _may_be_feasible(problem: FeasibilityProblem, point: Point) -> bool:
-    """Whether floating-point numbers leave it open: what misses by more than rounding needs no proof."""
+    """Whether floating-point arithmetic leaves open that a point is feasible, up to rounding."""
     if not all(np.isfinite(x).all() for x in point):
         return False
     size = np.array([float(np.linalg.norm(x)) for x in point])
@@ -715,22 +707,23 @@ def _may_be_feasible(problem: FeasibilityProblem, point: Point) -> bool:
         return True
     if problem.m:
         value = problem.stable_apply(point)
-        allowed = SLIP * (size @ problem.block_norms + largest_bound(problem))
+        allowed = MAX_VIOLATION_SHARE * (size @ problem.block_norms + largest_bound(problem))
         if np.any(problem.lower - value > allowed) or np.any(value - problem.upper > allowed):
             return False
     for block, x, scale in zip(problem.sets, point, size, strict=True):
         reference = max(scale, block.spectral_radius) if block.bounded else scale
-        if not block.free and block.depth(x) < -SLIP * reference:
+        if not block.free and block.depth(x) < -MAX_VIOLATION_SHARE * reference:
             return False
     for lmi in problem.lmis:
         value = lmi.value(point)
         terms = float(np.linalg.norm(lmi.constant)) + float(np.max(size)) * lmi.norm
-        if np.isfinite(value).all() and lmi.set.depth(value) < -SLIP * terms:
+        if np.isfinite(value).all() and lmi.set.depth(value) < -MAX_VIOLATION_SHARE * terms:
             return False
     return True
 
 
 def _point_holds(rows: ExactRows, x: np.ndarray) -> Outcome:
+    """Check exactly whether a rational point satisfies all sets, rows and LMIs."""
     problem = rows.problem
     margin = 1.0
     value = rows.matrix.dot(x) if problem.m else zeros((0,))

@@ -1,4 +1,10 @@
-"""Tiny problems that are polyhedra: optimal vertices and Farkas certificates in rational arithmetic."""
+"""Exact linear programming: optimal vertices and Farkas certificates of tiny polyhedra, in rational
+arithmetic.
+
+:func:`exact_vertex` is the entry point; :func:`maximise` is the two-phase tableau simplex method (Dantzig,
+"Linear programming and extensions", 1963), applied to the dual, with Bland's rule after a number of pivots to
+exclude cycling.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +19,19 @@ import numpy as np
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.rational import eye, number, to_floats, to_fractions, to_rationals, zeros
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.verifier.exact import ExactRows, exact_rows, small_enough
+from sdpfeas.verifier.exact import NUMBERS_PER_OPERATION, ExactRows, exact_rows, small_enough
 
-# ------------------------------------------------------------
-# The simplex method in rational arithmetic, for tiny linear programs.
-#
-# ``maximise`` solves ``max c'x`` over ``A x <= b`` with free x through its dual, ``min b'y`` over ``A'y =
-# c``, ``y >= 0``, by the two-phase tableau method (Dantzig, "Linear programming and extensions", 1963) with
-# Bland's rule after a while, which cannot cycle.
-
-#: Floating-point numbers that can be written in the time of one rational operation.
-NUMBERS = 2000.0
-
-#: Pivots with the steepest entering column, per row and column; after that Bland's rule.
-STEEPEST = 2
+#: Pivots by Dantzig's rule (most negative reduced cost) per row and column of the tableau; then Bland's rule.
+DANTZIG_PIVOTS = 2
 
 
 @dataclass(frozen=True)
 class Simplex:
-    """What the simplex method ends with; every array is checked by whoever relies on it.
+    """The outcome of the simplex method; :func:`holds` checks it.
 
-    ``x``: an optimal vertex, where there is one. ``y``: dual multipliers ``y >= 0`` with ``A'y = c`` where
-    ``x`` is optimal; a Farkas certificate, ``A'y = 0`` and ``b'y < 0``, where there is no point. ``ray``: a
-    direction with ``A d <= 0`` and ``c'd > 0``, where no multipliers bound the objective.
+    ``x`` is an optimal vertex if there is one. ``y`` holds dual multipliers ``y >= 0`` with ``A'y = c`` if
+    ``x`` is optimal, or a Farkas certificate ``A'y = 0``, ``b'y < 0`` if there is no feasible point. ``ray``
+    is a direction with ``A d <= 0`` and ``c'd > 0`` if the dual is infeasible.
     """
 
     x: np.ndarray | None = None
@@ -44,7 +40,9 @@ class Simplex:
 
 
 def maximise(matrix: np.ndarray, right: np.ndarray, objective: np.ndarray) -> Simplex:
-    """Maximise ``objective'x`` over ``matrix @ x <= right``; all arrays hold rationals."""
+    """Maximise ``c'x`` over ``A x <= b`` with free ``x``, through its dual ``min b'y``, ``A'y = c``, ``y >=
+    0``; all rational.
+    """
     count, n = matrix.shape
     signs = np.array([-1 if c < 0 else 1 for c in objective], dtype=object)
     table = np.concatenate([signs[:, None] * matrix.T, eye(n), (signs * objective)[:, None]], axis=1)
@@ -56,7 +54,7 @@ def maximise(matrix: np.ndarray, right: np.ndarray, objective: np.ndarray) -> Si
     _run(table, costs, basis, 0, count)
     if costs[0, -1] != 0:
         return Simplex(ray=signs * (1 - costs[0, count:-1]))
-    # Artificial variables that are left are zero; those that cannot leave belong to dependent equations.
+    # Remaining artificial variables are zero; those that cannot leave belong to dependent equations.
     for row in range(n):
         if basis[row] >= count:
             column = next((j for j in range(count) if table[row, j] != 0), None)
@@ -77,13 +75,13 @@ def maximise(matrix: np.ndarray, right: np.ndarray, objective: np.ndarray) -> Si
 
 
 def _run(table: np.ndarray, costs: np.ndarray, basis: list[int], phase: int, count: int) -> int | None:
-    """Pivot until no reduced cost is negative; return a column along which the costs fall for ever."""
+    """Pivot until no reduced cost is negative; return the entering column if the dual is unbounded."""
     steps = 0
     while True:
         negative = [j for j in range(count) if costs[phase, j] < 0]
         if not negative:
             return None
-        steepest = steps < STEEPEST * sum(table.shape)
+        steepest = steps < DANTZIG_PIVOTS * sum(table.shape)
         entering = min(negative, key=lambda j: costs[phase, j]) if steepest else negative[0]
         rows = [r for r in range(len(basis)) if table[r, entering] > 0]
         if not rows:
@@ -94,7 +92,8 @@ def _run(table: np.ndarray, costs: np.ndarray, basis: list[int], phase: int, cou
 
 
 def _pivot(table: np.ndarray, costs: np.ndarray, basis: list[int], row: int, column: int) -> None:
-    need("a vertex in rational arithmetic", numbers=NUMBERS * table.size)
+    """Exchange a basic and a nonbasic variable in the tableau."""
+    need("a vertex in rational arithmetic", numbers=NUMBERS_PER_OPERATION * table.size)
     table[row] = table[row] / table[row, column]
     for other in [*(table[r] for r in range(len(table)) if r != row), *costs]:
         if other[column] != 0:
@@ -103,7 +102,9 @@ def _pivot(table: np.ndarray, costs: np.ndarray, basis: list[int], row: int, col
 
 
 def holds(matrix: np.ndarray, right: np.ndarray, objective: np.ndarray, found: Simplex) -> bool:
-    """Check a result by its definition: vertex and multipliers of one value, or a Farkas certificate."""
+    """Check an outcome exactly: primal and dual feasibility with equal objective values, or a Farkas
+    certificate.
+    """
     x, y = found.x, found.y
     if y is None or any(v < 0 for v in y):
         return False
@@ -114,18 +115,17 @@ def holds(matrix: np.ndarray, right: np.ndarray, objective: np.ndarray, found: S
     return held and fits and objective.dot(x) == right.dot(y)
 
 
-#: Cells of the tableau, at the most: about a second of pivots.
-MOST_CELLS = 20_000
+#: Largest number of entries of the tableau: about a second of pivots.
+MAX_TABLEAU_ENTRIES = 20_000
 
 
 @dataclass(frozen=True)
 class Vertex:
     """The exact solution of a linear program over the points of a problem.
 
-    ``value``: the maximum; that of some point where the objective is unbounded; None where there is no
-    point. ``point``: the point that attains it, rounded to doubles. ``multipliers``: multipliers that prove
-    the value, or a Farkas certificate, rounded to doubles. ``unbounded``: whether a direction of the
-    polyhedron raises the objective for ever.
+    ``value`` is the maximum; if the objective is unbounded, its value at some point; None if there is no
+    point. ``point`` attains it, rounded to doubles. ``multipliers`` prove the value or infeasibility, rounded
+    to doubles.
     """
 
     value: Fraction | None
@@ -135,16 +135,16 @@ class Vertex:
 
 
 def is_tiny_polyhedron(problem: FeasibilityProblem) -> bool:
-    """Whether linear inequalities describe a problem, few enough for the exact simplex method."""
+    """Whether a problem is described by linear inequalities, few enough for the exact simplex method."""
     sets = (*problem.sets, *(lmi.set for lmi in problem.lmis))
     if not all(block.polyhedral for block in sets) or not small_enough(problem):
         return False
     n = sum(block.entries for block in problem.sets)
-    return n * (n + 2 * (problem.m + sum(block.entries for block in sets))) <= MOST_CELLS
+    return n * (n + 2 * (problem.m + sum(block.entries for block in sets))) <= MAX_TABLEAU_ENTRIES
 
 
 def exact_vertex(problem: FeasibilityProblem, objective: Point | None = None) -> Vertex:
-    """Maximise an objective, or none, over a tiny polyhedron; what is returned was checked exactly."""
+    """Maximise an objective, or find any vertex, over a tiny polyhedron; the result is checked exactly."""
     rows = exact_rows(problem)
     width = rows.matrix.shape[1]
     goal = zeros((width,))
@@ -174,7 +174,7 @@ def exact_vertex(problem: FeasibilityProblem, objective: Point | None = None) ->
 
 
 def _inequalities(rows: ExactRows) -> Iterator[tuple[np.ndarray, Any, int | None, int]]:
-    """Every ``sign·(a'x) <= sign·bound``, with the place of its multiplier; sets have none."""
+    """Yield every inequality ``sign (a'x) <= sign bound``, with the position of its multiplier if any."""
     problem = rows.problem
     for i in range(problem.m):
         yield from _sided(rows, rows.matrix[i], problem.lower[i], problem.upper[i], i)
@@ -199,6 +199,7 @@ def _inequalities(rows: ExactRows) -> Iterator[tuple[np.ndarray, Any, int | None
 def _sided(
     rows: ExactRows, line: np.ndarray, lower: float, upper: float, place: int | None, shift: Any = None
 ) -> Iterator[tuple[np.ndarray, Any, int | None, int]]:
+    """Yield the inequalities of the finite bounds of one row."""
     for sign, bound in ((-1, lower), (1, upper)):
         if math.isfinite(bound):
             right = rows.number(bound) if shift is None else rows.number(bound) + shift

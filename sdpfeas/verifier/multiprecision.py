@@ -1,9 +1,10 @@
-"""Exact points where the interior is thinner than floating-point numbers resolve.
+"""Existence proofs in multiprecision interval arithmetic, for points in a very thin interior (Theorem 9).
 
-Points are written as ``X = L S L'`` with fixed L, such as a factor of a point in the interior: S is then
-of moderate size however thin the interior is, while X, rounded, may not even be semidefinite. What S misses
-of the equality rows, and the least correction that makes them hold, are computed in balls of many bits. If
-that correction is shorter than S is deep, an exact point exists, and its objective is known to many digits.
+Points are written as ``X = L S L'`` with a fixed ``L``, such as a factor of an interior point: ``S`` is
+well-scaled however thin the interior is, while a rounded ``X`` may not even be semidefinite. The residual of
+the equality rows and its least-norm correction are computed in balls of 320 bits (Arb, through python-flint).
+If the correction is shorter than the smallest eigenvalue of ``S``, an exact point exists, and its objective
+is enclosed (docs/mathematics.md). :class:`CongruenceProgram` is the entry point.
 """
 
 from __future__ import annotations
@@ -24,16 +25,13 @@ from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.point_metric import only_stored
 
-# ------------------------------------------------------------
-# Matrices of balls: numbers of many bits with radii that hold every rounding (python-flint's Arb).
-
-#: Bits of a ball: six times those of a floating-point number.
+#: Precision of a ball in bits: six times that of a double.
 BITS = 320
 
 
 @contextmanager
 def many_bits() -> Iterator[None]:
-    """Compute with many bits while the block runs."""
+    """Set the precision of python-flint within the context."""
     import flint
 
     with flint.ctx.workprec(BITS):
@@ -41,7 +39,7 @@ def many_bits() -> Iterator[None]:
 
 
 def ball_matrix(array: FloatArray) -> Any:
-    """A matrix of balls that hold exactly these finite numbers; a vector is a column."""
+    """Return an exact ball matrix of finite numbers; a vector becomes a column."""
     import flint
 
     table = array.reshape(-1, 1) if array.ndim == 1 else array
@@ -49,29 +47,28 @@ def ball_matrix(array: FloatArray) -> Any:
 
 
 def middles(matrix: Any) -> FloatArray:
-    """The floating-point numbers next to the middles of balls."""
+    """Return the midpoints of balls, rounded to doubles."""
     flat = np.array([float(ball.mid()) for ball in matrix.entries()], dtype=np.float64)
     return flat.reshape(matrix.nrows(), matrix.ncols())
 
 
-#: Products of balls that a proof may take: some seconds.
-MOST_PRODUCTS = 6e7
+#: Largest number of ball products of a proof: some seconds.
+MAX_BALL_PRODUCTS = 6e7
 
-#: Numbers that can be written in the time of one product of balls.
-NUMBERS = 40.0
+#: Numbers that can be written in the time of one ball product.
+NUMBERS_PER_PRODUCT = 40.0
 
-#: Share of a computed depth that is proved.
-CAUTION = 0.5
+#: Share of a computed smallest eigenvalue that is proved; the rest covers rounding.
+DEPTH_SHARE = 0.5
 
-#: Times that rows are made orthonormal, and how near they have to be.
-ROUNDS, NEAR = 8, 1e-6
+#: Rounds of orthonormalisation, and the distance from the identity at which it stops.
+ORTHONORMALISATION_ROUNDS, ORTHONORMAL_DISTANCE = 8, 1e-6
 
 
 @dataclass(frozen=True)
-class Proved:
-    """What is proved of an exact point.
-
-    ``value``: its objective is at least this.
+class ProvedPoint:
+    """A proved exact point: ``value`` is a lower bound of its objective, ``point`` the point rounded to
+    doubles.
     """
 
     value: float
@@ -79,32 +76,33 @@ class Proved:
 
 
 def fits_balls(problem: FeasibilityProblem) -> bool:
-    """Whether a problem is of a kind and size that points of it can be proved in balls."""
+    """Whether the kind and size of a problem allow proofs in ball arithmetic: equality rows, PSD, Nonneg and
+    Free blocks.
+    """
     if problem.lmis or not problem.m or not problem.equality.all():
         return False
-    # Boxes, and shadows of matrices, are left out.
+    # Boxes, and cones that are linear images of matrices, are not implemented.
     kinds = all(block.free or (block.cone and (block.matrix or block.entrywise)) for block in problem.sets)
     stored = all(only_stored(rows) for rows in problem.rows)
-    return kinds and stored and _products(problem) <= MOST_PRODUCTS
+    return kinds and stored and _products(problem) <= MAX_BALL_PRODUCTS
 
 
 def _products(problem: FeasibilityProblem) -> float:
+    """Estimate the number of ball products of a proof."""
     m = float(problem.m)
     cubes = sum(2.0 * float(block.n) ** 3 for block in problem.sets if block.matrix)
     return m * cubes + 3.0 * m * m * sum(block.entries for block in problem.sets) + 4.0 * m**3
 
 
-class Precise:
-    """A program in the metric of roots: ``X = L S L'`` for matrices, ``x = d·s`` for vectors.
+class CongruenceProgram:
+    """A conic program in the coordinates ``X = L S L'`` of matrices and ``x = d s`` of vectors.
 
-    ``program``: what is maximised over which problem; one that fits balls. ``roots``: one array per set:
-    ``L`` or ``d``, finite, d not negative but on free blocks.
-
-    Raises ``LinAlgError``: if the rows are not provably independent in this metric.
+    ``roots`` holds ``L`` or ``d`` for every set, finite and with ``d >= 0`` except on Free blocks. Raises
+    ``LinAlgError`` if the rows are not provably independent in these coordinates.
     """
 
     def __init__(self, program: ConicProgram, roots: list[FloatArray]) -> None:
-        need("rows in balls", numbers=NUMBERS * _products(program.problem))
+        need("rows in balls", numbers=NUMBERS_PER_PRODUCT * _products(program.problem))
         self._problem, self._roots = program.problem, roots
         import flint
 
@@ -113,7 +111,7 @@ class Precise:
             for b, (rows, root) in enumerate(zip(program.problem.rows, roots, strict=True)):
                 written = rows.to_csr().toarray()
                 both = np.vstack([written, program.objective[b].reshape(1, -1)])
-                for line, part in zip(lines, _seen(both, root), strict=True):
+                for line, part in zip(lines, _transformed(both, root), strict=True):
                     line.extend(part)
             self._rows, self._goal = flint.arb_mat(lines[:-1]), flint.arb_mat(lines[-1:])
             self._bounds = ball_matrix(program.problem.lower)
@@ -123,7 +121,7 @@ class Precise:
 
     @cached_property
     def program(self) -> ConicProgram:
-        """The program that S solves, its rows made orthonormal, rounded."""
+        """The program for ``S``, with orthonormalised rows, rounded to doubles."""
         with many_bits():
             rows = middles(self._combination * self._rows)
             bounds = middles(self._combination * self._bounds).ravel()
@@ -139,12 +137,12 @@ class Precise:
         return ConicProgram(FeasibilityProblem(sets, parts, bounds, bounds), tuple(terms))
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Multipliers of the rows as they were of those of the rounded program."""
+        """Map multipliers of the rounded program to multipliers of the original rows."""
         with many_bits():
             return np.asarray(middles(self._combination.transpose() * ball_matrix(y)).ravel())
 
-    def prove(self, inner: Point) -> Proved | None:
-        """Prove that an exact point lies next to ``L S L'``, and bound its objective; None if it fails."""
+    def prove(self, inner: Point) -> ProvedPoint | None:
+        """Prove that an exact point exists near ``L S L'``, and bound its objective; None on failure."""
         depth = self._depth(inner)
         if not depth > 0.0:
             return None
@@ -166,10 +164,10 @@ class Precise:
             moved = middles(exact).ravel()
         if not math.isfinite(value):
             return None
-        return Proved(math.nextafter(value, -math.inf), self._outer(moved))
+        return ProvedPoint(math.nextafter(value, -math.inf), self._outer(moved))
 
     def _depth(self, inner: Point) -> float:
-        """Proven depth of ``S`` in its sets; zero if none is proved."""
+        """Proven distance of ``S`` to the boundary of its sets; zero if none is proved."""
         least = math.inf
         for block, root, x in zip(self._problem.sets, self._roots, inner, strict=True):
             if not np.isfinite(x).all() or x.shape != block.shape:
@@ -177,14 +175,14 @@ class Precise:
             if block.free:
                 continue
             if block.matrix:
-                depth = CAUTION * smallest(x)
+                depth = DEPTH_SHARE * smallest(x)
                 least = min(least, depth if depth > 0.0 and definite(x, shift=depth) else 0.0)
             else:
                 least = min(least, float(np.min(x)) if np.all(root >= 0.0) else 0.0)
         return least
 
     def _outer(self, flat: FloatArray) -> Point:
-        """The point behind ``S``, rounded."""
+        """Return ``L S L'``, rounded."""
         out, start = [], 0
         for block, root in zip(self._problem.sets, self._roots, strict=True):
             part = flat[start : start + block.entries].reshape(block.shape)
@@ -193,8 +191,8 @@ class Precise:
         return tuple(out)
 
 
-def _seen(written: FloatArray, root: FloatArray) -> list[list[Any]]:
-    """Flattened arrays as they are seen through a root: ``L' A L``, or ``d·a``, in balls."""
+def _transformed(written: FloatArray, root: FloatArray) -> list[list[Any]]:
+    """Return the rows ``L' A L``, or ``d a``, in balls; rows are flattened."""
     if root.ndim == 1:
         import flint
 
@@ -209,21 +207,21 @@ def _seen(written: FloatArray, root: FloatArray) -> list[list[Any]]:
     out = []
     for line in written:
         matrix = ball_matrix(line.reshape(n, n))
-        # Only the symmetric part of a row is seen by symmetric matrices.
+        # Only the symmetric part of a row matters on symmetric matrices.
         turned = back * ((matrix + matrix.transpose()) * 0.5) * turn
         out.append(((turned + turned.transpose()) * 0.5).entries())
     return out
 
 
 def _orthonormal(gram: Any) -> Any:
-    """A combination of vectors, given their Gram matrix, that is nearly orthonormal."""
+    """Return a matrix ``P`` such that ``P G P'`` is near the identity, for a Gram matrix ``G``."""
     m = gram.nrows()
     combination = ball_matrix(np.eye(m))
-    for _ in range(ROUNDS):
+    for _ in range(ORTHONORMALISATION_ROUNDS):
         seen = symmetrize(middles(combination * gram * combination.transpose()))
         if not (np.isfinite(seen).all() and np.all(np.diagonal(seen) > 0.0)):
             break
-        if np.max(np.abs(seen - np.eye(m))) <= NEAR:
+        if np.max(np.abs(seen - np.eye(m))) <= ORTHONORMAL_DISTANCE:
             return combination
         scale = 1.0 / np.sqrt(np.diagonal(seen))
         unit = symmetrize(seen * scale[:, None] * scale)

@@ -1,20 +1,20 @@
-"""Numeric mode: recomputed, scale-free residuals against named tolerances.
+"""Numeric mode: recomputed, scale-free residuals against named tolerances; evidence, not a proof.
 
-What a residual is compared with decides whether it means anything:
+A residual is compared with a reference size, which depends on the block:
 
-* On a bounded block a row is compared with the size of its terms and of the bound it misses. A small residual
-  then says that a small change of the data makes the claim exact, and that is what a numeric verdict says.
-* On an unbounded block the terms can be made as large as one likes, and so can the residual they excuse. A
-  vector block excuses rounding only, and of that no more than is small at a point of the size that the bounds
-  of the problem suggest: next to a point that is large enough, rounding excuses anything. Likewise
-  multipliers of rows that decide nothing, because their bounds are zero, excuse nothing by their size.
-* On an unbounded PSD block not even that is enough: weakly infeasible problems have points with residuals as
-  small as one likes, and weakly feasible ones have such certificates. There the claim must lie in the
-  interior by more than rounding can fake, which is the existence argument of the rigorous mode; only rows
-  that follow from others are then left out.
+* On a bounded block a row is compared with its terms and with the bound it misses. A small relative residual
+is
+  a small backward error: a small change of the data makes the claim exact.
+* On an unbounded block the terms, and with them the allowed residual, can be arbitrarily large. On a vector
+block
+  only rounding is allowed for, and no more than is small at a point of the size that the bounds suggest.
+  Likewise multipliers of rows with zero bounds, which do not contribute to ``beta(y)``, allow for nothing.
+* On an unbounded PSD block small residuals are no evidence: weakly infeasible problems have points with
+  arbitrarily small residuals, and weakly feasible problems have such certificates. There the existence proof
+  of the rigorous mode is required; only rows that are redundant up to rounding are dropped first.
 
-A block that is slightly outside its set is charged for that in every row: moving it inside moves the row by
-up to that distance times the norm of the row.
+The distance of a block from its set is charged to every row: moving the block into its set changes a row
+value by up to that distance times the norm of the row.
 """
 
 from __future__ import annotations
@@ -38,19 +38,15 @@ from sdpfeas.verifier.equality_correction import MAX_DENSE_ROWS
 from sdpfeas.verifier.outcome import Outcome, Tolerances, refuse
 from sdpfeas.verifier.rigorous import prove_certificate, prove_point
 
-# ------------------------------------------------------------
-# Rows and columns that follow from others, up to rounding: a numeric judgement, and nothing else.
-
-#: Rows (or columns) that differ from a combination of others by no more than this share of the terms count
-#: as redundant up to rounding.
-REDUNDANT = 1e-13
+#: Rows or columns that differ from a combination of others by at most this share of the terms are redundant.
+REDUNDANT_SHARE = 1e-13
 
 
 def without_redundant_rows(problem: FeasibilityProblem) -> FeasibilityProblem | None:
-    """Return the problem without equality rows that follow from others; None if there are none.
+    """Drop equality rows that are redundant up to rounding; None if there are none.
 
-    A numeric judgement, up to rounding: the row, and its bound, must agree with a combination of rows that
-    are kept (and of prescribed traces) to within a share of 1e-13 of the terms.
+    A dropped row and its bound agree with a combination of kept rows (and prescribed traces) to within
+    ``REDUNDANT_SHARE`` of the terms. This is a numeric judgement, not a proof.
     """
     seen = screen(problem)
     if seen is None:
@@ -67,11 +63,11 @@ def without_redundant_rows(problem: FeasibilityProblem) -> FeasibilityProblem | 
 def _follows(
     parts: list[tuple[BlockSet, Rows]], bound: FloatArray, gram: FloatArray, kept: np.ndarray, k: int
 ) -> bool:
-    """Whether row ``k`` and its bound are a combination of the kept rows up to rounding."""
+    """Whether row ``k`` and its bound are a combination of the kept rows, up to rounding."""
     weights = np.zeros(bound.size)
     weights[k] = 1.0
     for _ in range(3):
-        # Solving with the Gram matrix squares the condition; refining makes up for it.
+        # Iterative refinement: the Gram matrix squares the condition number.
         differences, right, moved = [], float(weights @ bound), float(np.abs(weights) @ np.abs(bound))
         for block, rows in parts:
             apart = rows.adjoint(weights)
@@ -82,29 +78,25 @@ def _follows(
                 moved += abs(mean * block.trace)
             differences.append((rows, apart))
         off = sum((rows.apply(apart)[kept] for rows, apart in differences), np.zeros(kept.size))
-        need("a look for redundant rows", products=4.0 * float(kept.size) ** 3)
+        need("the search for redundant rows", products=4.0 * float(kept.size) ** 3)
         step = scipy.linalg.lstsq(gram[np.ix_(kept, kept)], off, check_finite=False)[0]
         if not np.isfinite(step).all():
             return False
         largest = max(float(np.max(np.abs(apart))) for _, apart in differences)
         terms = float(np.sum(np.abs(weights)))
-        if largest <= REDUNDANT * terms and abs(right) <= REDUNDANT * moved < math.inf:
+        if largest <= REDUNDANT_SHARE * terms and abs(right) <= REDUNDANT_SHARE * moved < math.inf:
             return True
         weights[kept] -= step
     return False
 
 
 def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem | None:
-    """Return the problem without columns of Free blocks that are combinations of others; None if all are
-    needed.
-
-    A numeric judgement, up to rounding, like that on rows.
-    """
+    """Drop columns of Free blocks that are combinations of others up to rounding; None if there are none."""
     own_rows = [(b, rows) for b, block, rows in problem.blocks() if block.free and not rows.empty]
     count = sum(problem.sets[b].n for b, _ in own_rows)
     if not 0 < problem.m * count <= MAX_DENSE_ROWS**2:
         return None
-    need("a look for redundant columns", products=2.0 * problem.m * count**2)
+    need("the search for redundant columns", products=2.0 * problem.m * count**2)
     free = [(b, dense_array(rows.columns())) for b, rows in own_rows]
     columns = np.hstack([part for _, part in free]) * power_of_two(problem.norms)[:, None]
     columns = columns * power_of_two(np.linalg.norm(columns, axis=0))
@@ -112,13 +104,13 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
         return None
     _, triangle, pivots = scipy.linalg.qr(columns, mode="economic", pivoting=True, check_finite=False)
     diagonal = np.abs(np.diagonal(triangle))
-    rank = int(np.sum(diagonal > REDUNDANT * max(float(np.max(diagonal, initial=0.0)), TINY)))
+    rank = int(np.sum(diagonal > REDUNDANT_SHARE * max(float(np.max(diagonal, initial=0.0)), TINY)))
     kept, rest = np.sort(pivots[:rank]), pivots[rank:]
     keep = np.ones(columns.shape[1], dtype=bool)
     for k in rest:
         share = np.linalg.lstsq(columns[:, kept], columns[:, k], rcond=None)[0] if rank else np.zeros(0)
         apart = float(np.max(np.abs(columns[:, k] - columns[:, kept] @ share), initial=0.0))
-        keep[k] = not apart <= REDUNDANT * (1.0 + float(np.sum(np.abs(share))))
+        keep[k] = not apart <= REDUNDANT_SHARE * (1.0 + float(np.sum(np.abs(share))))
     if keep.all():
         return None
     sets, rows_out, start = list(problem.sets), list(problem.rows), 0
@@ -133,15 +125,14 @@ def without_redundant_columns(problem: FeasibilityProblem) -> FeasibilityProblem
 def check_point(
     problem: FeasibilityProblem, point: Point, tolerances: Tolerances, proof: Outcome | None = None
 ) -> Outcome:
-    """Check the residuals of a point, and where there are unbounded PSD blocks its depth.
+    """Check the residuals of a point, and if there are unbounded PSD blocks also the existence proof.
 
-    ``problem``: the problem, in its own units. ``tolerances``: ``residual``, ``rounding`` and
-    ``membership`` are used. ``proof``: what the rigorous proof of the same point came to, if it was tried.
+    ``proof`` is the outcome of the rigorous proof of the same point, if it was attempted.
     """
     if not all(np.isfinite(x).all() for x in point):
         return refuse("the point holds NaN or infinity")
     if problem.lmis:
-        # With slacks all that is said above holds for LMIs too.
+        # In slack form an LMI is a block with equality rows.
         slacks = problem.slack_form
         return check_point(slacks.problem, slacks.start_point(point), tolerances, proof)
     value, excused = np.zeros(problem.m), _sizes_of_bounds(problem)
@@ -163,11 +154,11 @@ def check_point(
                 excused = excused + np.abs(part)
     if not np.isfinite(value).all():
         return refuse("the row values overflow")
-    # A bound a line: what one allows does not excuse what is missed of the other.
+    # One line per bound: each has its own reference size.
     violation = np.array([problem.lower - value, value - problem.upper]) + drift
     bad = ~(violation <= tolerances.residual * excused)
     if not (bad.any() and _hopeless(problem, point, bad, violation, tolerances)):
-        # Where rounding in the values might matter it is bounded, row by row.
+        # Bound the rounding errors of the rows that they might decide.
         doubtful = _rows_of(~(violation + noise <= tolerances.residual * excused))
         violation[:, doubtful] += _rounding(problem, point, doubtful)
         bad = ~(violation <= tolerances.residual * excused)
@@ -210,15 +201,15 @@ def check_point(
 
 
 def _sizes_of_bounds(problem: FeasibilityProblem) -> FloatArray:
-    """Magnitudes of the lower and of the upper bounds, one line each; zero where there is none."""
+    """Absolute values of the lower and upper bounds, one line each; zero for an infinite bound."""
     bounds = np.array([problem.lower, problem.upper])
     return np.where(np.isfinite(bounds), np.abs(bounds), 0.0)
 
 
 def _natural_sizes(problem: FeasibilityProblem) -> FloatArray:
-    """Sizes that the values of rows would have at a point of the size that bounds and sets suggest.
+    """Sizes of the row values at a point of the size that bounds and sets suggest.
 
-    Infinite where nothing suggests any: then all points may be scaled.
+    Infinite if nothing suggests a size: then every point may be scaled.
     """
     norms = problem.norms
     told = (norms > 0.0) & (largest_bound(problem) > 0.0)
@@ -228,12 +219,12 @@ def _natural_sizes(problem: FeasibilityProblem) -> FloatArray:
 
 
 def _rows_of(marked: np.ndarray) -> np.ndarray:
-    """Rows either of whose bounds is marked."""
+    """Indices of the rows with a marked bound."""
     return np.flatnonzero(marked.any(axis=0))
 
 
 def _rounding(problem: FeasibilityProblem, point: Point, index: np.ndarray) -> FloatArray:
-    """Bound of the rounding errors in the values of some rows."""
+    """Bound the rounding errors of the values of some rows."""
     out = np.zeros(index.size)
     if index.size:
         for rows, x in zip(problem.rows, point, strict=True):
@@ -242,12 +233,13 @@ def _rounding(problem: FeasibilityProblem, point: Point, index: np.ndarray) -> F
 
 
 def _size(block: BlockSet, x: FloatArray) -> float:
+    """Frobenius norm of a block, at least the spectral radius of its set if that is bounded."""
     size = _norm(x)
     return max(size, block.spectral_radius) if block.bounded else size
 
 
 def _norm(x: FloatArray) -> float:
-    """Frobenius norm, whatever the scale."""
+    """Frobenius norm without overflow or underflow."""
     largest = float(np.max(np.abs(x), initial=0.0))
     return largest * float(np.linalg.norm(x / largest)) if 0.0 < largest < math.inf else largest
 
@@ -259,31 +251,31 @@ def _hopeless(
     violation: FloatArray,
     tolerances: Tolerances,
 ) -> bool:
-    """Whether some bound is missed by more than ``_cancelled`` could ever excuse."""
-    most, slight = _sizes_of_bounds(problem), _slight(tolerances)
+    """Whether a bound is missed by more than :func:`_cancelled` could ever allow for."""
+    most, share = _sizes_of_bounds(problem), _rounding_share(tolerances)
     for b, (block, x) in enumerate(zip(problem.sets, point, strict=True)):
         reach = problem.upper_norms[b] * _size(block, x) * (4.0 + math.sqrt(block.n))
-        most = most + (reach if block.bounded else slight * reach)
+        most = most + (reach if block.bounded else share * reach)
     return bool(np.any(violation[bad] > tolerances.residual * most[bad]))
 
 
-def _slight(tolerances: Tolerances) -> float:
-    """Rounding in units of the residual tolerance."""
+def _rounding_share(tolerances: Tolerances) -> float:
+    """The rounding tolerance in units of the residual tolerance."""
     return tolerances.rounding / tolerances.residual if tolerances.residual > 0.0 else 0.0
 
 
 def _cancelled(
     problem: FeasibilityProblem, point: Point, index: np.ndarray, tolerances: Tolerances
 ) -> FloatArray:
-    """Terms that cancelled inside a block, for some rows, in units of the residual tolerance.
+    """Sizes of terms that cancel inside a block, for some rows, in units of the residual tolerance.
 
-    On a box these are measured as ``||W^(1/2) A_i W^(1/2)||`` with W the block less its lower bound: the same
-    in any coordinates, congruent ones too, so that large entries of a row that the point avoids excuse
-    nothing. Elsewhere, and for equality rows up to the square root of the tolerance on a box, rounding is
-    excused: a few units of it times the norm of the row times that of the point.
+    On a box the size is ``||W^(1/2) A_i W^(1/2)||`` with ``W = X - lower I``. It is invariant under
+    congruence, so that large entries of a row where the point is small allow for nothing. Elsewhere, and on a
+    box for equality rows up to the square root of the tolerance, rounding is allowed for: a few units times
+    the norms of row and point.
     """
     out = np.zeros(problem.m)
-    slight = _slight(tolerances)
+    share = _rounding_share(tolerances)
     equal = problem.equality[index]
     for (b, block, rows), x in zip(problem.blocks(), point, strict=True):
         if rows.empty:
@@ -291,16 +283,17 @@ def _cancelled(
         reach = problem.upper_norms[b][index] * _size(block, x)
         if block.bounded:
             local = _local_sizes(rows.select(index), block, x)
-            loose = np.minimum(slight * reach, local / math.sqrt(tolerances.residual) if slight else 0.0)
+            loose = np.minimum(share * reach, local / math.sqrt(tolerances.residual) if share else 0.0)
             out[index] += local + np.where(equal, loose, 0.0)
         elif not block.polyhedral:
-            out[index] += slight * reach
+            out[index] += share * reach
         else:
-            out[index] += slight * rows.select(index).magnitude_apply(np.abs(x))
+            out[index] += share * rows.select(index).magnitude_apply(np.abs(x))
     return out
 
 
 def _local_sizes(rows: Rows, box: BlockSet, x: FloatArray) -> FloatArray:
+    """Return ``||W^(1/2) A_i W^(1/2)||`` plus the terms of the lower bound, for every row on a box."""
     inner = x - box.lower * box.identity()
     out, unit = np.zeros(rows.m), np.zeros(rows.m)
     for i in range(rows.m):
@@ -316,10 +309,10 @@ def _local_sizes(rows: Rows, box: BlockSet, x: FloatArray) -> FloatArray:
 def check_certificate(
     problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances, proof: Outcome | None = None
 ) -> Outcome:
-    """Check the two sides of a certificate, and where there are unbounded PSD blocks its depth.
+    """Check the two sides of a Farkas certificate; if there are unbounded PSD blocks, require the rigorous
+    proof.
 
-    ``problem``: the problem, in its own units. ``tolerances``: ``residual``, ``rounding`` and ``margin``
-    are used. ``proof``: what the rigorous proof of the same multipliers came to, if it was tried.
+    ``proof`` is the outcome of the rigorous proof of the same multipliers, if it was attempted.
     """
     if not np.isfinite(y).all():
         return refuse("the certificate holds NaN or infinity")
@@ -357,7 +350,7 @@ def check_certificate(
             lam = block.spectrum(g)
             gap -= block.support_spectrum(lam)
             scale += block.nuclear_radius * float(np.max(np.abs(lam)))
-            # Terms that cancelled when the rows were formed count for rounding too.
+            # Terms that cancelled when the rows were formed contribute rounding errors.
             noise += block.nuclear_radius * 128.0 * UNIT * float(np.abs(y) @ problem.upper_norms[b])
             continue
         what = f"A*y is {'not zero' if block.free else 'positive'} on block {problem.block_name(b)}"
@@ -376,9 +369,9 @@ def check_certificate(
 
 
 def _decisive_size(problem: FeasibilityProblem, y: FloatArray, terms: FloatArray) -> float:
-    """Size of the weighted rows that decide: with a bound that counts, or a part in a bounded block.
+    """Size of the weighted rows that contribute to ``beta(y)`` or to the support function of a bounded block.
 
-    Others may have multipliers as large as one likes, next to which rounding excuses anything.
+    Other multipliers can be arbitrarily large, so that rounding relative to them would allow for anything.
     """
     bounded = [b for b, block in enumerate(problem.sets) if block.bounded]
     decide = (terms != 0.0) | (problem.block_norms[bounded] > 0.0).any(axis=0)
@@ -386,21 +379,23 @@ def _decisive_size(problem: FeasibilityProblem, y: FloatArray, terms: FloatArray
 
 
 def _has_unbounded_psd(problem: FeasibilityProblem) -> bool:
-    # A PSD block of side one is a non-negative number: no weak infeasibility there.
+    # A PSD block of side one is polyhedral.
+    """Whether an unbounded non-polyhedral cone occurs in the rows; weak infeasibility needs one."""
     return any(block.cone and not block.polyhedral and not rows.empty for _, block, rows in problem.blocks())
 
 
 def _excess(block: BlockSet, rows: Rows, y: FloatArray) -> float:
-    """How positive ``A*y`` is at worst, or on a Free block how far from zero, relative to the terms.
+    """Largest relative violation of ``(A*y)_j <= 0``, or of ``(A*y)_j = 0`` on a Free block, over all
+    entries.
 
-    Entry by entry, each next to its own terms ``sum_i |y_i| |a_ij|``: units are the user's choice, and a
-    column of large numbers excuses nothing in another.
+    Every entry is compared with its own terms ``sum_i |y_i| |a_ij|``: units are the user's choice, and large
+    numbers in one column do not excuse another.
     """
     g, weights = rows.stable_adjoint(y).ravel(), np.abs(y)
     columns = rows.stable_apply(np.ones((1, 1)))[:, None] if block.matrix else rows.columns()
     size = abs(columns).T @ weights
-    # Terms that cancelled when the rows were formed count for rounding too.
+    # Terms that cancelled when the rows were formed contribute rounding errors.
     slip = 8.0 * UNIT * rows.magnitude_adjoint(weights).ravel()
-    # What is not in the polar of a cone is the projection onto the cone.
+    # The projection onto a cone is the part outside its polar (Moreau).
     excess = np.abs(block.project_spectrum(g)) + slip
     return float(np.max(np.divide(excess, size, out=np.where(excess == 0.0, 0.0, np.inf), where=size > 0.0)))

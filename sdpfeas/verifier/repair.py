@@ -1,7 +1,9 @@
-"""Repairs of points: small changes that may turn one into evidence.
+"""Repairs: small changes that may turn a point or dual multipliers into provable evidence.
 
-A repaired claim is a new claim and is checked like any other, so nothing here has to be right: it only
-has to help. Each repair says in words what it did.
+A repaired claim is verified like any other, so repairs need not be rigorous. Points (:func:`repaired_points`)
+are projected onto their sets, corrected onto the equality rows by least-norm steps, and moved towards an
+interior point. Multipliers (:func:`repaired_multipliers`) are corrected so that ``A*y`` vanishes on Free
+blocks, and shifted along a definite combination of rows. Every repair comes with a description.
 """
 
 from __future__ import annotations
@@ -24,27 +26,24 @@ from sdpfeas.verifier.outcome import Tolerances
 from sdpfeas.verifier.point_metric import MetricSystem, metric_system, only_stored
 from sdpfeas.verifier.rigorous import LmiMultipliers
 
-#: How far to pull a point towards the interior, from hardly to all the way.
-PULLS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 0.1, 0.5, 1.0)
+#: Weights of the interior point in convex combinations with the given point.
+INTERIOR_WEIGHTS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 0.1, 0.5, 1.0)
 
-#: How many pulled points are handed to the prover at most; each costs a proof.
-MOST_PULLED = 2
+#: Largest number of such combinations that are verified; each costs a proof.
+MAX_COMBINATIONS = 2
 
 #: Vector blocks with more entries than this are not re-optimised.
 MAX_LP_COLUMNS = 2000
 
-#: A block closer to its set than this, relative to its size, is where rounding puts it.
+#: A block closer to its set than this, relative to its size and side, is a member up to rounding.
 ROUNDING = 1e-14
 
-#: A relative slack above this leaves room for a proof.
-COMFORT = 1e-9
+#: A relative slack above this is enough for a proof.
+ENOUGH_SLACK = 1e-9
 
 
 def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple[Point, tuple[str, ...]]]:
-    """Points near the given one that are more likely to be provably feasible, with what was done.
-
-    ``point``: a point that could not be proved as it is.
-    """
+    """Yield points near the given one that are more likely to be provably feasible, with the changes made."""
     if not all(np.isfinite(x).all() for x in point):
         return
     done: tuple[str, ...] = ()
@@ -67,21 +66,18 @@ def repaired_points(problem: FeasibilityProblem, point: Point) -> Iterator[tuple
     if system is not None:
         stretched = _in_own_metric(problem, point)
         if stretched is not None:
-            yield stretched, ("moved the point onto the equality rows, in its own metric",)
-    # The centre of the sets says nothing about LMIs.
+            yield stretched, ("moved the point onto the equality rows, in its local metric",)
+    # An interior point of the sets may violate the LMIs.
     centre = None if problem.lmis else _centre(problem, system, inside)
     if centre is None or not _finite((*inside, *centre)):
         return
-    for pull in _pulls(problem, (inside, value), (centre, problem.apply(centre))):
-        pulled = tuple((1.0 - pull) * x + pull * c for x, c in zip(inside, centre, strict=True))
-        yield pulled, (*done, f"pulled the point towards the interior (by {pull:g})")
+    for weight in _interior_weights(problem, (inside, value), (centre, problem.apply(centre))):
+        mixed = tuple((1.0 - weight) * x + weight * c for x, c in zip(inside, centre, strict=True))
+        yield mixed, (*done, f"moved the point towards an interior point (by {weight:g})")
 
 
 def moved_onto_rows(problem: FeasibilityProblem, point: Point) -> Point | None:
-    """A point near the given one that meets the equality rows up to rounding; None if none is easily found.
-
-    ``point``: a point that may miss them a little.
-    """
+    """Return a nearby point that satisfies the equality rows up to rounding; None if none is found easily."""
     if not _finite(point):
         return None
     if not problem.equality.any():
@@ -96,7 +92,7 @@ def _finite(arrays: tuple[FloatArray, ...]) -> bool:
 
 
 def _into(block: BlockSet, x: FloatArray) -> FloatArray:
-    """Return the projection onto the set, or ``x`` itself where that would only move it by rounding."""
+    """Return the projection onto the set, or ``x`` itself if that changes it by no more than rounding."""
     if block.entrywise:
         return x if np.array_equal(projected := block.project(x), x) else projected
     lam, frame = block.decompose(x)
@@ -108,7 +104,7 @@ def _into(block: BlockSet, x: FloatArray) -> FloatArray:
 
 
 def _plain_system(problem: FeasibilityProblem, point: Point) -> CorrectionSystem | None:
-    """Correct all blocks in proportion to their size; nothing is proved about it."""
+    """Return a correction system with every block weighted by its size; nothing is proved about it."""
     index = problem.equality_rows
     if index.size == 0:
         return None
@@ -134,19 +130,19 @@ def _plain_system(problem: FeasibilityProblem, point: Point) -> CorrectionSystem
 
 
 def _in_own_metric(problem: FeasibilityProblem, point: Point) -> Point | None:
-    """Move a point in the interior onto the equality rows: far where it is large, else little."""
+    """Correct an interior point onto the equality rows in its local metric; None on failure."""
     try:
         system = metric_system(problem, point)
         if system is None or not system.usable:
             return None
     except LimitError:
-        return None  # other repairs may be cheaper
+        return None  # other repairs may still fit into the time limit
     moved = _onto_rows(problem, system, point)
     return moved if _finite(moved) else None
 
 
 def _onto_rows(problem: FeasibilityProblem, system: CorrectionSystem | MetricSystem, point: Point) -> Point:
-    """Two corrections; of numbers that are too large for them nothing finite is left."""
+    """Apply two least-norm corrections; the result is not finite if numbers overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(2):
             residual = (problem.lower - problem.apply(point))[problem.equality]
@@ -155,7 +151,7 @@ def _onto_rows(problem: FeasibilityProblem, system: CorrectionSystem | MetricSys
 
 
 def _centre(problem: FeasibilityProblem, system: CorrectionSystem | None, point: Point) -> Point | None:
-    """Return a point in the interior of every set that meets the equality rows, if one is easily found."""
+    """Return an interior point of the sets that satisfies the equality rows; None if none is found."""
     start = []
     for block, x in zip(problem.sets, point, strict=True):
         if block.cone:
@@ -178,21 +174,22 @@ def _centre(problem: FeasibilityProblem, system: CorrectionSystem | None, point:
 
 
 def _depth(block: BlockSet, x: FloatArray) -> float:
+    """Distance to the boundary of a set; infinite for a set with a single member."""
     if block.lower == block.upper:
-        return np.inf  # there is only one member, and no interior to look for
+        return np.inf  # a single member: there is no interior
     return block.depth(x)
 
 
 def _slack(problem: FeasibilityProblem, value: FloatArray, size: FloatArray) -> float:
-    """Least slack of an inequality row, relative to its size; infinity without such rows."""
+    """Least slack of the inequality rows, relative to their sizes; infinity if there are none."""
     left = np.minimum(value - problem.lower, problem.upper - value)[~problem.equality]
     return float(np.min(left / size[~problem.equality], initial=np.inf))
 
 
-def _pulls(
+def _interior_weights(
     problem: FeasibilityProblem, inside: tuple[Point, FloatArray], centre: tuple[Point, FloatArray]
 ) -> list[float]:
-    """Return the pulls that look feasible, those with the most room on all sides first."""
+    """Return the weights of the interior point that look strictly feasible, largest slack first."""
     (start, first), (end, last) = inside, centre
     size = np.maximum(np.abs(first) + np.abs(last) + largest_bound(problem), np.finfo(float).tiny)
     depths = [
@@ -201,20 +198,20 @@ def _pulls(
         if not block.free
     ]
     found = []
-    for pull in PULLS:
-        room = _slack(problem, (1.0 - pull) * first + pull * last, size)
-        deep = all((1.0 - pull) * near + pull * far > 0.0 for near, far in depths)
-        if room > 0.0 and deep:
-            found.append((min(room, pull), pull))
-    return [pull for _, pull in sorted(found, reverse=True)[:MOST_PULLED]]
+    for weight in INTERIOR_WEIGHTS:
+        slack = _slack(problem, (1.0 - weight) * first + weight * last, size)
+        interior = all((1.0 - weight) * near + weight * far > 0.0 for near, far in depths)
+        if slack > 0.0 and interior:
+            found.append((min(slack, weight), weight))
+    return [weight for _, weight in sorted(found, reverse=True)[:MAX_COMBINATIONS]]
 
 
 def _fit_vectors(
     problem: FeasibilityProblem, point: Point, value: FloatArray
 ) -> tuple[Point, FloatArray] | None:
-    """Choose the vector blocks for the largest relative slack, the matrix blocks fixed: a small LP.
+    """Maximise the smallest relative slack over the vector blocks, with fixed matrix blocks: a small LP.
 
-    Returns the point with its row values; None where there is nothing to choose or to gain.
+    Returns the point with its row values; None if there is nothing to choose or to gain.
     """
     vectors = {b: rows for b, block, rows in problem.blocks() if block.entrywise and not rows.empty}
     blocks = list(vectors)
@@ -239,9 +236,9 @@ def _fit_vectors(
     size = np.abs(fixed) + abs(matrix) @ np.abs(current) + largest_bound(problem)[index]
     size = np.where(size > 0.0, size, 1.0)
     low, high = problem.lower[index], problem.upper[index]
-    room = np.min(np.minimum(value[index] - low, high - value[index]) / size)
+    slack = np.min(np.minimum(value[index] - low, high - value[index]) / size)
     floor = np.concatenate([np.full(problem.sets[b].n, problem.sets[b].lower) for b in blocks])
-    if room > COMFORT or not np.isfinite(room):
+    if slack > ENOUGH_SLACK or not np.isfinite(slack):
         return None
     if columns == 1:
         chosen = _best_number(matrix[:, 0] / size, (low - fixed) / size, (high - fixed) / size, floor[0])
@@ -260,8 +257,8 @@ def _fit_vectors(
 
 
 def _best_number(slope: FloatArray, low: FloatArray, high: FloatArray, floor: float) -> FloatArray | None:
-    """Find ``t`` with the largest ``s`` such that ``low + s <= slope·t <= high - s``, by bisection on s."""
-    # As lines: s <= slope_k t + offset_k.
+    """Find ``t`` with the largest ``s`` such that ``low + s <= slope t <= high - s``, by bisection."""
+    # Constraints as lines: s <= slope_k t + offset_k.
     has_low, has_high = np.isfinite(low), np.isfinite(high)
     slope = np.concatenate([slope[has_low], -slope[has_high]])
     offset = np.concatenate([-low[has_low], high[has_high]])
@@ -298,6 +295,7 @@ def _best_vector(
     bounds: tuple[FloatArray, FloatArray],
     floor: FloatArray,
 ) -> FloatArray | None:
+    """Solve the LP of :func:`_fit_vectors` for several entries with HiGHS."""
     unit = np.where(np.abs(current) > 0.0, np.abs(current), 1.0)
     scaled = sp.diags_array(1.0 / size) @ matrix @ sp.diags_array(unit)
     parts, limits = [], []
@@ -321,17 +319,10 @@ def _best_vector(
     return np.maximum(answer.x[:-1] * unit, floor)
 
 
-# ------------------------------------------------------------
-# Repairs of multipliers: small changes that may turn them into a certificate, to be checked.
-
-
 def repaired_certificates(
     problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances
 ) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
-    """Certificates near the given one that are more likely to hold, with what was done.
-
-    ``y``: multipliers that could not be proved as they are.
-    """
+    """Yield certificates near the given one that are more likely to be provable, with the changes made."""
     if not np.isfinite(y).all() or not y.any():
         return
     done: tuple[str, ...] = ()
@@ -355,7 +346,7 @@ def repaired_certificates(
         y = trimmed
         done += ("reduced multipliers that make A*y positive on a non-negative block",)
     if not float(np.sum(problem.beta_terms(y))) > _box_supports(problem, y):
-        return  # no small change can make up for that
+        return  # no small change can reverse the inequality of the two sides
     if done:
         yield y, done
     direction = _definite_direction(problem)
@@ -368,6 +359,7 @@ def repaired_certificates(
 
 
 def _box_supports(problem: FeasibilityProblem, y: FloatArray) -> float:
+    """Sum of the support functions of the bounded blocks at ``A*y``."""
     return sum(
         block.support(rows.adjoint(y))
         for _, block, rows in problem.blocks()
@@ -376,7 +368,7 @@ def _box_supports(problem: FeasibilityProblem, y: FloatArray) -> float:
 
 
 def _trim_nonneg(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | None:
-    """Shrink the multipliers behind positive entries of ``A*y`` on Nonneg blocks until these vanish."""
+    """Shrink multipliers that cause positive entries of ``A*y`` on Nonneg blocks; None if there are none."""
     changed = False
     for _, block, rows in problem.blocks():
         if not (block.entrywise and block.cone) or rows.empty:
@@ -393,7 +385,7 @@ def _trim_nonneg(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | Non
             positive, negative = float(terms[pushing].sum()), -float(terms[~pushing].sum())
             if not positive > 0.0:
                 continue
-            # A few units of rounding below balance, so that the proof has room.
+            # A few rounding units below balance, so that the sum is provably not positive.
             target = negative * (1.0 - 1e-13 * (index.size + 4))
             if target < positive:
                 y = np.array(y)
@@ -403,10 +395,12 @@ def _trim_nonneg(problem: FeasibilityProblem, y: FloatArray) -> FloatArray | Non
 
 
 def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
-    """Return ``w`` with ``A*w`` definite on PSD blocks, positive on Nonneg, zero on Free; or None.
+    """Return ``w`` with ``A*w`` definite on PSD blocks, positive on Nonneg, zero on Free blocks; None on
+    failure.
 
-    ``y - s·w`` may be formed for any ``s > 0``: where a row has no lower bound w is not negative, where it
-    has no upper bound not positive. Such a w is a bound on the trace that the rows imply.
+    ``y - s w`` keeps allowed signs for every ``s > 0``: ``w >= 0`` for a row without a lower bound, ``w <=
+    0`` for one without an upper bound. Such a ``w`` proves that the feasible set is bounded. Least squares
+    (LSMR) on the equation ``A*w = I``.
     """
     parts = [(block, rows) for _, block, rows in problem.blocks() if not rows.empty and not block.bounded]
     if all(block.entrywise for block, _ in parts):
@@ -438,12 +432,13 @@ def _definite_direction(problem: FeasibilityProblem) -> FloatArray | None:
         wrong = (~below & (w < 0.0)) | (~above & (w > 0.0))
         if not wrong.any():
             return w if _is_definite(parts, w) else None
-        # Leave out the rows whose sign does not fit and try again without them.
+        # Drop the rows with the wrong sign and solve again.
         usable &= ~wrong
     return None
 
 
 def _is_definite(parts: list[tuple[BlockSet, Rows]], w: FloatArray) -> bool:
+    """Whether ``A*w`` is definite on all cones and vanishes on Free blocks, up to rounding."""
     for block, rows in parts:
         g = rows.adjoint(w)
         least = 0.0 if block.entrywise else 1e-8 * np.max(np.abs(g))
@@ -455,7 +450,9 @@ def _is_definite(parts: list[tuple[BlockSet, Rows]], w: FloatArray) -> bool:
 
 
 def _shift(problem: FeasibilityProblem, y: FloatArray, w: FloatArray, push: float) -> FloatArray | None:
-    """Return ``y - s·w`` with the least ``s`` that makes ``A*y`` negative by more than rounding."""
+    """Return ``y - s w`` with the least ``s`` that makes ``A*y`` negative by more than rounding; None on
+    failure.
+    """
     step = 0.0
     for b, block, rows in problem.blocks():
         if rows.empty or not block.cone:
@@ -471,16 +468,11 @@ def _shift(problem: FeasibilityProblem, y: FloatArray, w: FloatArray, push: floa
     return shifted if float(np.sum(problem.beta_terms(shifted))) > _box_supports(problem, shifted) else None
 
 
-# ------------------------------------------------------------
-# Repairs of multipliers where there are LMIs.
-
-
 def repaired_multipliers(
     problem: FeasibilityProblem, y: FloatArray, tolerances: Tolerances
 ) -> Iterator[tuple[FloatArray, tuple[str, ...]]]:
-    """Multipliers moved onto the equations of the Free blocks; with LMIs, then all that slacks allow.
-
-    ``y``: multipliers that could not be proved as they are.
+    """Yield repaired multipliers; with LMIs first those corrected on the Free blocks, then those of the slack
+    form.
     """
     if not problem.lmis:
         yield from repaired_certificates(problem, y, tolerances)

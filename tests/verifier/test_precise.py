@@ -7,7 +7,7 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.problem.objective import ConicProgram
-from sdpfeas.verifier.multiprecision import Precise, fits_balls
+from sdpfeas.verifier.multiprecision import CongruenceProgram, fits_balls
 from sdpfeas.verifier.rigorous import prove_point
 
 #: Cosine of the angle between two unit vectors that are 2**-26 apart.
@@ -40,12 +40,12 @@ def test_a_point_that_no_rounded_matrix_shows() -> None:
     program = unit_vectors(NEARLY)
     assert fits_balls(program.problem)
     root = root_near(np.random.default_rng(0), 0.0)
-    found = Precise(program, [root]).prove((np.eye(3),))
+    found = CongruenceProgram(program, [root]).prove((np.eye(3),))
     assert found is not None
     assert abs(found.value) <= 1e-9
     assert not prove_point(program.problem, found.point).proven
     side = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, -0.99], [0.0, -0.99, 1.0]])
-    better = Precise(program, [root]).prove((side,))
+    better = CongruenceProgram(program, [root]).prove((side,))
     assert better is not None
     assert 0.98 < better.value <= 0.99 * (1.0 + 1e-9)
 
@@ -56,7 +56,7 @@ def test_nothing_is_proved_where_there_is_no_interior(cosine: float) -> None:
     for slip in (0.0, 1e-12, 1e-3, 0.5):
         for _ in range(10):
             inner = np.eye(3) + slip * np.diag(rng.normal(size=3))
-            found = Precise(unit_vectors(cosine), [root_near(rng, slip)]).prove((inner,))
+            found = CongruenceProgram(unit_vectors(cosine), [root_near(rng, slip)]).prove((inner,))
             assert found is None
 
 
@@ -67,7 +67,7 @@ def test_values_are_never_better_than_the_best() -> None:
         share = 1.0 - 10.0 ** rng.uniform(-9, 0)
         side = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, -share], [0.0, -share, 1.0]])
         slip = 10.0 ** rng.uniform(-14, -2)
-        found = Precise(program, [root_near(rng, slip)]).prove((side,))
+        found = CongruenceProgram(program, [root_near(rng, slip)]).prove((side,))
         if found is not None:
             proved += 1
             assert found.value <= 1.0
@@ -80,16 +80,21 @@ def test_vectors_free_ones_and_hostile_roots() -> None:
     problem = sf.FeasibilityProblem([sf.Nonneg(2), sf.Free(1)], rows, [1.0, 0.5], [1.0, 0.5])
     program = ConicProgram(problem, (np.array([0.0, 1.0]), np.array([-1.0])))
     inner = (np.ones(2), np.zeros(1))
-    found = Precise(program, [np.ones(2), np.ones(1)]).prove(inner)
+    found = CongruenceProgram(program, [np.ones(2), np.ones(1)]).prove(inner)
     assert found is not None
     assert prove_point(problem, found.point).proven
     x, z = found.point
     assert found.value == pytest.approx(x[1] - z[0], rel=1e-12)
-    assert Precise(program, [np.array([1.0, -1.0]), np.ones(1)]).prove(inner) is None
-    assert Precise(program, [np.ones(2), np.ones(1)]).prove((np.array([1.0, -1e-9]), np.zeros(1))) is None
-    assert Precise(program, [np.ones(2), np.ones(1)]).prove((np.full(2, np.nan), np.zeros(1))) is None
+    assert CongruenceProgram(program, [np.array([1.0, -1.0]), np.ones(1)]).prove(inner) is None
+    assert (
+        CongruenceProgram(program, [np.ones(2), np.ones(1)]).prove((np.array([1.0, -1e-9]), np.zeros(1)))
+        is None
+    )
+    assert (
+        CongruenceProgram(program, [np.ones(2), np.ones(1)]).prove((np.full(2, np.nan), np.zeros(1))) is None
+    )
     with pytest.raises(np.linalg.LinAlgError, match="independent"):
-        Precise(program, [np.zeros(2), np.ones(1)])
+        CongruenceProgram(program, [np.zeros(2), np.ones(1)])
 
 
 def test_only_what_can_be_proved_so_is_said_to_fit() -> None:
@@ -112,9 +117,9 @@ def test_no_correction_is_longer_than_the_point_is_deep() -> None:
     """``x = -1`` has no point, however deep the one is that is moved there; ``x = 1`` has."""
     for block, one in ((sf.Nonneg(1), np.ones(1)), (sf.PSD(1), np.ones((1, 1)))):
         for depth in (0.25, 1.0, 3.0, 5.0, 100.0):
-            wrong = Precise(line(block, one[None], [-1.0]), [one])
+            wrong = CongruenceProgram(line(block, one[None], [-1.0]), [one])
             assert wrong.prove((depth * one,)) is None
-        right = Precise(line(block, one[None], [1.0]), [one]).prove((1.25 * one,))
+        right = CongruenceProgram(line(block, one[None], [1.0]), [one]).prove((1.25 * one,))
         assert right is not None
         assert right.value <= 1.0 <= right.value * (1.0 + 1e-12)
 
@@ -125,8 +130,8 @@ def test_the_shallowest_part_counts() -> None:
     for inner in (np.array([4.0, 0.5]), np.array([0.5, 4.0])):
         goal = 1.0 if inner[1] == 0.5 else 3.0
         moved = rows if inner[1] == 0.5 else rows[:, ::-1]
-        assert Precise(line(sf.Nonneg(2), moved, [-0.5]), [np.ones(2)]).prove((inner,)) is None
-        found = Precise(line(sf.Nonneg(2), rows, [goal]), [np.ones(2)]).prove((inner,))
+        assert CongruenceProgram(line(sf.Nonneg(2), moved, [-0.5]), [np.ones(2)]).prove((inner,)) is None
+        found = CongruenceProgram(line(sf.Nonneg(2), rows, [goal]), [np.ones(2)]).prove((inner,))
         assert (found is None) == (abs(inner[1] - goal) >= np.min(inner))
     parts = [(sf.PSD(1), np.ones((1, 1, 1))), (sf.Nonneg(1), np.ones((1, 1))), (sf.PSD(2), np.eye(2)[None])]
     for deep, own in parts:
@@ -139,13 +144,13 @@ def test_the_shallowest_part_counts() -> None:
                 program = ConicProgram(problem, tuple(np.zeros(s.shape) for s in sets))
                 roots = [np.eye(s.n) if s.matrix else np.ones(s.n) for s in sets]
                 inner = tuple(d * r for d, r in zip(depths, roots, strict=True))
-                assert Precise(program, roots).prove(inner) is None
+                assert CongruenceProgram(program, roots).prove(inner) is None
             assert own.shape[0] == 1
 
 
 def test_matrices_that_are_not_definite_or_no_matrices_have_no_depth() -> None:
     program = line(sf.PSD(2), np.eye(2)[None], [2.0])
-    precise = Precise(program, [np.eye(2)])
+    precise = CongruenceProgram(program, [np.eye(2)])
     assert precise.prove((np.eye(2),)) is not None
     for inner in (
         np.diag([3.0, -1.0]),
@@ -158,7 +163,7 @@ def test_matrices_that_are_not_definite_or_no_matrices_have_no_depth() -> None:
     ):
         assert precise.prove((inner,)) is None
     # A negative entry of a root turns what is deep into what is outside: here x = (1, -1) would be met.
-    turned = Precise(line(sf.Nonneg(2), np.array([[1.0, -1.0]]), [2.0]), [np.array([1.0, -1.0])])
+    turned = CongruenceProgram(line(sf.Nonneg(2), np.array([[1.0, -1.0]]), [2.0]), [np.array([1.0, -1.0])])
     assert turned.prove((np.ones(2),)) is None
 
 
@@ -175,7 +180,7 @@ def test_steps_and_values_are_those_of_the_outer_point() -> None:
         right = sum(np.tensordot(r, x, x.ndim) for r, x in zip(rows, outer, strict=True)) + 1e-3
         problem = sf.FeasibilityProblem([sf.PSD(2), sf.Nonneg(3), sf.Free(1)], rows, right, right)
         goal = (np.array([[1.0, 0.5], [0.5, -1.0]]), np.array([1.0, 2.0, -1.0]), np.ones(1))
-        precise = Precise(ConicProgram(problem, goal), roots)
+        precise = CongruenceProgram(ConicProgram(problem, goal), roots)
         found = precise.prove(inner)
         assert found is not None
         values = sum(np.tensordot(r, x, x.ndim) for r, x in zip(rows, found.point, strict=True))
