@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from test_layers import ORDER
 
 import sdpfeas as sf
 from sdpfeas.cli.app import app
@@ -122,6 +123,13 @@ def test_modules_named_on_the_pages_exist() -> None:
     for folder, entries in re.findall(r"^\| `(\w+/)` \| (.*) \|$", architecture, re.MULTILINE):
         for name in re.findall(r"`([\w/]+(?:\.py|/))`", entries):
             assert any((ROOT / "sdpfeas" / each / name).exists() for each in (folder, ".")), f"{folder}{name}"
+
+
+def test_the_picture_of_the_packages_shows_their_layers() -> None:
+    section = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("## The packages")[1]
+    lines = fenced(section, "text")[0].splitlines()
+    shown = [set(re.split(r" · ", re.match(r" (\w+(?: · \w+)*)", line)[1])) for line in lines]
+    assert shown[::-1] == [set(layer) for layer in ORDER if layer != ["sdpfeas"]]
 
 
 @pytest.fixture
