@@ -21,8 +21,8 @@ from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
-from sdpfeas.problem.reductions.split import in_components
-from sdpfeas.problem.reductions.variable_scaling import equilibrate
+from sdpfeas.problem.reductions.split import split_components
+from sdpfeas.problem.reductions.variable_scaling import scale_variables
 
 __all__ = ["Auto", "AutoOptions"]
 
@@ -86,7 +86,7 @@ class Auto(FeasibilityBackend):
             return Claim(certificate=pairs.certificate, raw_status=status, info={"claimed": "infeasible"})
         reduction: Reduction = pairs
         if sum(block.entries for block in pairs.problem.sets) <= RESCALED_ENTRIES:
-            units = equilibrate(pairs.problem)
+            units = scale_variables(pairs.problem)
             reduction = pairs if units.problem is pairs.problem else pairs.then(units)
         if reduction.problem is not problem:
             # Facial reduction certificates are about the original problem: if the reduced one stays
@@ -209,7 +209,7 @@ def _by_structure(problem: FeasibilityProblem) -> list[tuple[str, dict[str, obje
         ("admm", {}),
     ]
     ipm = [(IPM, dict[str, object]())]
-    parts = in_components(problem)
+    parts = split_components(problem)
     asked = problem if parts is None else parts.problem
     sides = (block.n for block in (*asked.sets, *(lmi.set for lmi in asked.lmis)) if block.matrix)
     first = max(sides, default=0) > CLARABEL_SIDE or newton_work(asked).products <= DENSE_NEWTON_PRODUCTS

@@ -16,7 +16,7 @@ from sdpfeas.numerics.cost_estimate import limited, need
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
+from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.outcome import Proof
 
@@ -53,7 +53,7 @@ def dispatch_program(backend: FeasibilityBackend, program: ConicProgram, inquiry
         return _back(dispatch_program(backend, program.with_slacks(), inquiry.through(slacks)), slacks)
     if all(type(block) in backend.sets for block in problem.sets):
         return backend.maximise(program, inquiry)
-    shadows = cast_shadows(problem, backend.sets)
+    shadows = cones_to_psd(problem, backend.sets)
     if not all(type(block) in backend.sets for block in shadows.problem.sets):
         return Claim(stop=Stop.UNSUPPORTED, raw_status=f"backend {backend.name!r} does not take all sets")
     reduced = replace(
@@ -69,7 +69,7 @@ def _reduce_and_run(backend: FeasibilityBackend, problem: FeasibilityProblem, in
         return _back(_reduce_and_run(backend, slacks.problem, inquiry.through(slacks)), slacks)
     if not foreign:
         return _run(backend, problem, inquiry)
-    reduction: Reduction = cast_shadows(problem, backend.sets)
+    reduction: Reduction = cones_to_psd(problem, backend.sets)
     if any(block.bounded for block in foreign):
         reduction = reduction.then(reduction.problem.lift())
     return _back(_run(backend, reduction.problem, inquiry.through(reduction)), reduction)

@@ -368,7 +368,7 @@ class Blocks:
         kept = self._kept
         matrix, b = self._matrix[kept], self._b[kept]
         rows = [
-            Sparse.sound(part, block.n, block.matrix)
+            Sparse.unchecked(part, block.n, block.matrix)
             for block, part in zip(self._sets, self._in_blocks(matrix), strict=True)
         ]
         place = np.cumsum(kept) - 1
@@ -393,7 +393,7 @@ class Blocks:
         matrix = self._matrix[first[0] : first[-1] + 1] if follow else self._matrix[first]
         constant = (spread @ self._b[first]).reshape(cone.block.shape)
         parts = [-(spread @ part).T for part in self._in_blocks(matrix)]
-        own = [Sparse.sound(part, cone.block.n, cone.block.matrix) if part.nnz else None for part in parts]
+        own = [Sparse.unchecked(part, cone.block.n, cone.block.matrix) if part.nnz else None for part in parts]
         return LMI(cone.block, constant, [*own, *(None for _ in self._slacks)])
 
     def back(self) -> tuple[Any, ...]:

@@ -39,8 +39,8 @@ from sdpfeas.problem.objective import ConicProgram, Objective
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.decimal_data import read_as, read_terms
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
-from sdpfeas.problem.reductions.presolve import join_split
-from sdpfeas.problem.reductions.redundant_rows import MAX_ROWS, Independent, independent_rows
+from sdpfeas.problem.reductions.presolve import merge_opposite_columns
+from sdpfeas.problem.reductions.redundant_rows import MAX_ROWS, DropRedundantRows, independent_rows
 from sdpfeas.problem.reductions.split import Part, split_parts
 from sdpfeas.problem.validation import finite_number
 from sdpfeas.verifier.exact_simplex import exact_vertex, is_tiny_polyhedron
@@ -352,7 +352,7 @@ def _by_programs(problem: FeasibilityProblem, terms: Point, settings: _Settings)
     """Bracket the maximum by perturbed programs, then by infeasibility or by bisection over levels."""
     deadline = settings.deadline
     with limited(deadline):
-        joined = join_split(problem, terms)
+        joined = merge_opposite_columns(problem, terms)
         slacks = joined.problem.slack_form
     inner = slacks.problem
     slack_terms = [np.zeros(block.shape) for block in inner.sets[len(joined.problem.sets) :]]
@@ -380,13 +380,13 @@ def _by_programs(problem: FeasibilityProblem, terms: Point, settings: _Settings)
     )
 
 
-def _independent(problem: FeasibilityProblem, wanted: bool, deadline: Deadline) -> Independent:
+def _independent(problem: FeasibilityProblem, wanted: bool, deadline: Deadline) -> DropRedundantRows:
     """Remove dependent rows if they are found quickly: rounding makes them inconsistent, and unprovable."""
     entries = sum(rows.entries for rows in problem.rows)
     if wanted and (problem.m <= MAX_ROWS or entries <= MAX_DEPENDENT_ENTRIES):
         with limited(deadline), suppress(LimitError):
             return independent_rows(problem)
-    return Independent(problem, problem, None, np.arange(problem.m), {})
+    return DropRedundantRows(problem, problem, None, np.arange(problem.m), {})
 
 
 def _perturbed_programs(

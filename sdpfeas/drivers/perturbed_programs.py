@@ -47,7 +47,7 @@ from sdpfeas.numerics.rounding import TINY
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.reductions.redundant_rows import Independent
+from sdpfeas.problem.reductions.redundant_rows import DropRedundantRows
 from sdpfeas.problem.rows import Stacked
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier.multiprecision import CongruenceProgram, ProvedPoint, fits_balls
@@ -615,7 +615,7 @@ class LmiLevels(LevelSet):
         self,
         problem: FeasibilityProblem,
         terms: Point,
-        independent: Callable[[FeasibilityProblem], Independent],
+        independent: Callable[[FeasibilityProblem], DropRedundantRows],
     ) -> None:
         self._lmis, self._terms, self._slacks = problem, terms, problem.slack_form
         inner = self._slacks.problem

@@ -114,7 +114,7 @@ def _stacked(first: Rows, rest: Rows) -> Rows:
     a, b = first.array, rest.array
     ends = np.concatenate([a.indptr, a.indptr[-1] + b.indptr[1:]])
     both = (np.concatenate([a.data, b.data]), np.concatenate([a.indices, b.indices]), ends)
-    return Sparse.sound(sp.csr_array(both, shape=(m, a.shape[1])), n, matrix)
+    return Sparse.unchecked(sp.csr_array(both, shape=(m, a.shape[1])), n, matrix)
 
 
 @dataclass(frozen=True)

@@ -662,7 +662,7 @@ class LinearRows:
         """Return the rows at ``delta``."""
         pattern = self.pattern
         parts = self.fixed - delta * self.slope, np.array(pattern.indices), np.array(pattern.indptr)
-        return Sparse.sound(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
+        return Sparse.unchecked(sp.csr_array(parts, pattern.shape), pattern.shape[1], False)
 
 
 def linear_rows(fixed: Rows, slope: Rows) -> LinearRows | None:
@@ -702,4 +702,4 @@ def column(start: int, stop: int, m: int, value: float = 1.0) -> Sparse:
     count = stop - start
     ends = np.clip(np.arange(m + 1) - start, 0, count)
     parts = np.full(count, value), np.zeros(count, dtype=np.int64), ends
-    return Sparse.sound(sp.csr_array(parts, (m, 1)), 1, False)
+    return Sparse.unchecked(sp.csr_array(parts, (m, 1)), 1, False)

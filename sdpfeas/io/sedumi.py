@@ -142,7 +142,7 @@ def write_sedumi(
         if b not in order:
             raise ProblemError(
                 f"block {problem.block_name(b)} is a {block.kind}; a SeDuMi file takes Free, Nonneg, "
-                "SecondOrder and PSD blocks (lift() and cast_shadows replace others)"
+                "SecondOrder and PSD blocks (lift() and cones_to_psd replace others)"
             )
     if not problem.equality.all():
         i = int(np.argmin(problem.equality))

@@ -21,10 +21,10 @@ from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray, Triangle
 from sdpfeas.problem.lmi import LMI, checked_lmis, split_multipliers, symmetric_multipliers
 from sdpfeas.problem.problem_file import load_problem, save_problem
-from sdpfeas.problem.reductions.box_to_psd import Lift, lift
+from sdpfeas.problem.reductions.box_to_psd import BoxToPsd, lift
 from sdpfeas.problem.reductions.conic_form import ConicForm, conic_form
-from sdpfeas.problem.reductions.lmi_to_slack import Slack, with_slacks
-from sdpfeas.problem.reductions.row_scaling import Scaling, scale_rows
+from sdpfeas.problem.reductions.lmi_to_slack import LmiToSlack, with_slacks
+from sdpfeas.problem.reductions.row_scaling import RowScaling, scale_rows
 from sdpfeas.problem.rows import Rows, as_rows
 from sdpfeas.problem.rows.base import is_frozen, sealed
 from sdpfeas.problem.sets import BlockSet
@@ -413,7 +413,7 @@ class FeasibilityProblem:
             [out, *(-(part * lmi.constant).reshape(-1) for lmi, part in zip(self.lmis, own, strict=True))]
         )
 
-    def lift(self) -> Lift:
+    def lift(self) -> BoxToPsd:
         """Replace every SpectralBox by two PSD blocks and equality rows."""
         return lift(self)
 
@@ -427,12 +427,12 @@ class FeasibilityProblem:
         """
         return conic_form(self, triangle)
 
-    def scaled(self) -> Scaling:
+    def scaled(self) -> RowScaling:
         """Scale rows to norm about one by powers of two (:mod:`sdpfeas.problem.reductions.row_scaling`)."""
         return scale_rows(self)
 
     @cached_property
-    def slack_form(self) -> Slack:
+    def slack_form(self) -> LmiToSlack:
         """The problem with every LMI replaced by a slack and equality rows; made once."""
         return with_slacks(self)
 

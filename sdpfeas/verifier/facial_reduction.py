@@ -221,7 +221,7 @@ def _describe_block(problem: FeasibilityProblem, step: FacialStep, b: int) -> st
         name = "X" if len(problem.sets) == 1 else f"block {problem.block_name(b)}"
     else:
         name = f"the value of LMI {problem.lmi_name(b - len(problem.sets))}"
-    if own and problem.sets[b].shadow_of is not None and after.ndim == 2 and after.shape[1]:
+    if own and problem.sets[b].psd_side is not None and after.ndim == 2 and after.shape[1]:
         return f"{name} into a smaller face of its cone"
     if before.ndim == 1:
         gone = sorted(set(before.tolist()) - set(after.tolist()))

@@ -263,7 +263,7 @@ class CongruenceBlock:
     ) -> None:
         self.block, self.rows, self._set = block, rows, kind
         self._root, self._powers, self._matrix = root, powers, matrix
-        self._map = None if kind.matrix else kind.shadow_map()
+        self._map = None if kind.matrix else kind.psd_map()
         self.trace = kind.trace
         self.trace_off = kind.trace_missed(matrix) if kind.matrix else 0.0
 
@@ -444,7 +444,7 @@ def _root(kind: BlockSet, x: FloatArray) -> tuple[FloatArray, np.ndarray] | None
 
 def _side(block: BlockSet) -> int | None:
     """Side of the matrices that are factorised for a block; None if there are none."""
-    return block.n if block.matrix else block.shadow_of
+    return block.n if block.matrix else block.psd_side
 
 
 def metric_block(

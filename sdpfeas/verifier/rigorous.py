@@ -253,7 +253,7 @@ def prove_certificate(
         g, error = rows.enclose_adjoint(y)
         if not (np.isfinite(g).all() and np.isfinite(error).all()):
             return refuse("A*y overflows")
-        if shift == 0.0 and block.matrix and block.cone and rows.sums_down(np.sign(y)):
+        if shift == 0.0 and block.matrix and block.cone and rows.is_nonpositive(np.sign(y)):
             continue  # a non-positive combination of squares: no eigenvalue is needed
         slip = float(product_up(shift, free.row_norm(b))) if shift else 0.0
         support, size = block.support_upper(g, error, slip, free.moves(b) if shift else None)

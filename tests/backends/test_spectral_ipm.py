@@ -22,7 +22,7 @@ from sdpfeas.families import planted
 from sdpfeas.families.worst_case_ratio import WorstCaseRatio, balanced_weights
 from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.problem.objective import ConicProgram
-from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
+from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
 from sdpfeas.problem.rows import LowRank, PairwiseDifference, Stacked
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -95,7 +95,7 @@ def test_a_step_shrinks_every_linear_residual_alike(mix) -> None:
     """Newton directions solve the linear equations exactly, so residuals shrink by one common factor."""
     rng = np.random.default_rng(3)
     problem = planted.feasible(rng, planted.set_mixes()[mix], bounds="mixed").problem
-    problem = cast_shadows(problem, SPECTRAL_SETS).problem
+    problem = cones_to_psd(problem, SPECTRAL_SETS).problem
     embedding = StructuredEmbedding(problem, None)
 
     def residuals() -> np.ndarray:

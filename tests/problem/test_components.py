@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import sdpfeas as sf
 from sdpfeas.backends.auto import preferred
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.split import LEAST_SIDE, Components, in_components
+from sdpfeas.problem.reductions.split import LEAST_SIDE, SplitComponents, split_components
 
 SIZES = (LEAST_SIDE // 2, LEAST_SIDE // 3, 1, 1, 1, 2, LEAST_SIDE // 2)
 SIDE = sum(SIZES)
@@ -49,8 +49,8 @@ def lmi_on_parts(seed: int, feasible: bool) -> FeasibilityProblem:
     return FeasibilityProblem([sf.Free(4)], [None], [], [], lmis=[lmi])
 
 
-def cut(problem: FeasibilityProblem) -> Components:
-    found = in_components(problem)
+def cut(problem: FeasibilityProblem) -> SplitComponents:
+    found = split_components(problem)
     assert found is not None
     return found
 
@@ -96,15 +96,15 @@ def test_what_is_connected_stays_whole() -> None:
     chain = np.zeros((1, SIDE, SIDE))
     index = np.arange(SIDE - 1)
     chain[0, index, index + 1] = chain[0, index + 1, index] = 1.0
-    assert in_components(FeasibilityProblem([sf.PSD(SIDE)], [stored(chain)], [1.0], [1.0])) is None
+    assert split_components(FeasibilityProblem([sf.PSD(SIDE)], [stored(chain)], [1.0], [1.0])) is None
     full = np.ones((1, SIDE, SIDE))
-    assert in_components(FeasibilityProblem([sf.PSD(SIDE)], [stored(full)], [1.0], [1.0])) is None
+    assert split_components(FeasibilityProblem([sf.PSD(SIDE)], [stored(full)], [1.0], [1.0])) is None
     # One entry of the constant is enough.
     terms = stored(np.eye(SIDE)[:, :, None] * np.eye(SIDE)[:, None, :])
     for constant, connected in ((np.zeros((SIDE, SIDE)), False), (chain[0], True)):
         lmi = sf.LMI(sf.PSD(SIDE), constant, [terms])
         problem = FeasibilityProblem([sf.Free(SIDE)], [None], [], [], lmis=[lmi])
-        assert (in_components(problem) is None) is connected
+        assert (split_components(problem) is None) is connected
 
 
 def test_a_block_that_an_lmi_uses_stays_whole() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sdpfeas as sf
 from sdpfeas.families import planted
 from sdpfeas.numerics.rational import number, to_rationals
-from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
+from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
 from sdpfeas.problem.sets import BlockSet
 
 SEEDS = st.integers(0, 10_000)
@@ -246,7 +246,7 @@ def test_shadows_are_the_sets() -> None:
     rng = np.random.default_rng(3)
     for block in (sf.SecondOrder(1), sf.SecondOrder(5), sf.HermitianPSD(1), sf.HermitianPSD(3)):
         problem = sf.FeasibilityProblem([block], [rng.normal(size=(3, block.n))], -np.ones(3), np.ones(3))
-        shadows = cast_shadows(problem, ())
+        shadows = cones_to_psd(problem, ())
         (matrices,) = shadows.problem.sets
         assert isinstance(matrices, sf.PSD)
         for _ in range(20):
@@ -257,7 +257,7 @@ def test_shadows_are_the_sets() -> None:
             full = matrices.project(planted.symmetric(rng, matrices.n))
             assert block.distance(shadows.point((full,))[0]) < 1e-12
             np.testing.assert_allclose(shadows.problem.apply((full,)), problem.apply(shadows.point((full,))))
-    assert cast_shadows(problem, (sf.HermitianPSD,)).problem is problem
+    assert cones_to_psd(problem, (sf.HermitianPSD,)).problem is problem
 
 
 def test_files_keep_them(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from sdpfeas.families.planted import PlantedProblem, feasible, infeasible
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.box_to_psd import lift
-from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
+from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
 from sdpfeas.problem.reductions.decimal_data import read_as
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
 from sdpfeas.problem.reductions.margin_form import SHIFT, margin_form
@@ -19,7 +19,7 @@ from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.reductions.row_scaling import scale_rows
 from sdpfeas.problem.reductions.rows_only import rows_only
 from sdpfeas.problem.reductions.sdpa_forms import equality_form, lmi_form
-from sdpfeas.problem.reductions.variable_scaling import equilibrate
+from sdpfeas.problem.reductions.variable_scaling import scale_variables
 
 BOXED = [sf.SpectralBox(3, trace=1.5), sf.Nonneg(2), sf.SpectralBox(2, -1.0, 2.0)]
 CONES = [sf.PSD(3), sf.Nonneg(2), sf.Free(2)]
@@ -41,11 +41,11 @@ REDUCTIONS: dict[str, tuple[Callable[[FeasibilityProblem], Reduction], list[sf.p
     "scale": (scale_rows, [*CONES, *BOXED]),
     "presolve": (presolve, [sf.SpectralBox(2, 1.0, 1.0), *CONES]),
     "equality form": (equality_form, CONES),
-    "shadows": (lambda p: cast_shadows(p, ()), [sf.SecondOrder(4), sf.HermitianPSD(2), *CONES]),
+    "shadows": (lambda p: cones_to_psd(p, ()), [sf.SecondOrder(4), sf.HermitianPSD(2), *CONES]),
     "rows only": (rows_only, [sf.SecondOrder(4), *CONES]),
     "read as stored": (lambda p: read_as(p, "stored"), [*CONES, *BOXED]),
     "pairs": (meeting_pairs, [*CONES, *BOXED]),
-    "equilibrate": (equilibrate, [sf.SecondOrder(3), *CONES, *BOXED]),
+    "scale_variables": (scale_variables, [sf.SecondOrder(3), *CONES, *BOXED]),
     "independent rows": (independent_rows, [*CONES, *BOXED]),
     "a chain of two": (lifted_to_equalities, BOXED),
     "a chain of two others": (presolved_and_scaled, [sf.SpectralBox(2, 0.5, 0.5), *BOXED]),
@@ -180,7 +180,7 @@ def test_units_that_differ_are_made_alike(bounds: tuple[float, float], entry: fl
     if entry is not None:
         lower, upper = [*lower, entry], [*upper, entry]
     problem = FeasibilityProblem([sf.PSD(2)], [np.array(rows[: len(lower)])], lower, upper)
-    units = equilibrate(problem)
+    units = scale_variables(problem)
     assert units.problem is not problem
     point = (np.array([[2.0, 1.0], [1.0, 3.0]]),)
     np.testing.assert_array_equal(units.start_point(units.point(point))[0], point[0])

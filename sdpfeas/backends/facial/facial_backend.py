@@ -66,7 +66,7 @@ class Facial(FeasibilityBackend):
         parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
         # In rows alone an LMI has a row for every entry, on a slack and on all blocks.
         slacks = sum((lmi.set.entries + lmi.set.n) ** 2 // 4 for lmi in problem.lmis)
-        cones = sum(block.n**2 for block in problem.sets if block.shadow_of is not None)
+        cones = sum(block.n**2 for block in problem.sets if block.psd_side is not None)
         numbers = sum(rows.entries for rows in parts) + slacks + problem.m * cones
         return numbers <= LARGEST and has_faces(problem)
 

@@ -31,10 +31,10 @@ from sdpfeas.backends.ipm.structured_method import CONSERVATIVE_STEPS
 from sdpfeas.claims import Claim, Stop
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import FeasibilityProblem, Point
-from sdpfeas.problem.reductions.cones_to_psd import cast_shadows
+from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
 from sdpfeas.problem.reductions.margin_form import margin_form
-from sdpfeas.problem.reductions.presolve import Presolved, presolve
-from sdpfeas.problem.reductions.split import in_components
+from sdpfeas.problem.reductions.presolve import Presolve, presolve
+from sdpfeas.problem.reductions.split import split_components
 from sdpfeas.problem.sets import SecondOrder
 
 __all__ = ["SpectralIpm", "SpectralIpmOptions"]
@@ -79,7 +79,7 @@ class SpectralIpm(FeasibilityBackend):
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
         options = self.options
-        if (parts := in_components(problem)) is not None:
+        if (parts := split_components(problem)) is not None:
             return self.solve(parts.problem, inquiry.through(parts)).back(parts)
         if problem.lmis:
             if rows_are_entries(problem) and dual_form_is_cheaper(problem):
@@ -88,7 +88,7 @@ class SpectralIpm(FeasibilityBackend):
             slacks = problem.slack_form
             return self.solve(slacks.problem, inquiry.through(slacks)).back(slacks)
         if _has_second_order(problem) and not rows_are_entries(problem):
-            matrices = cast_shadows(problem, SPECTRAL_SETS)
+            matrices = cones_to_psd(problem, SPECTRAL_SETS)
             return self.solve(matrices.problem, inquiry.through(matrices)).back(matrices)
         small = presolve(problem)
         if small.answer is not None:
@@ -110,7 +110,7 @@ class SpectralIpm(FeasibilityBackend):
             again = structured_method.search(small, inquiry, *limits, CONSERVATIVE_STEPS)
         return replace(again, iterations=(claim.iterations or 0) + (again.iterations or 0))
 
-    def _maximise_margin(self, small: Presolved, inquiry: Inquiry) -> Claim:
+    def _maximise_margin(self, small: Presolve, inquiry: Inquiry) -> Claim:
         """Maximise the margin of the rows, so that the result also decides neighbouring problems."""
         form = margin_form(small.problem)
         if form is None:
@@ -134,7 +134,7 @@ class SpectralIpm(FeasibilityBackend):
             slacks = problem.slack_form
             return self.maximise(program.with_slacks(), inquiry.through(slacks)).back(slacks)
         if _has_second_order(problem) and not sparse:
-            matrices = cast_shadows(problem, SPECTRAL_SETS)
+            matrices = cones_to_psd(problem, SPECTRAL_SETS)
             terms = matrices.terms(program.objective)
             reduced = replace(program, problem=matrices.problem, objective=terms, start=None)
             return self.maximise(reduced, inquiry.through(matrices)).back(matrices)

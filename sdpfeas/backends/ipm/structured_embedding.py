@@ -169,7 +169,7 @@ class StructuredEmbedding:
         if b in self._traced:
             eye = np.arange(block.n) * (block.n + 1)
             row = sp.csr_array((np.ones(block.n), eye, np.array([0, block.n])), (1, block.n**2))
-            parts.append(Sparse.sound(row, block.n))
+            parts.append(Sparse.unchecked(row, block.n))
             active = np.append(active, self.problem.m + self._traced.index(b))
         if not parts:
             return active, None

@@ -26,7 +26,7 @@ from sdpfeas.errors import OutOfTime
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import Point
-from sdpfeas.problem.reductions.presolve import Presolved
+from sdpfeas.problem.reductions.presolve import Presolve
 
 #: Steps shorter than this, so many times in a row, mean that the method has stalled.
 STALL_STEP_LENGTH, STALL_ITERATIONS = 1e-3, 4
@@ -109,7 +109,7 @@ def predictor_corrector(
 
 
 def search(
-    presolved: Presolved,
+    presolved: Presolve,
     inquiry: Inquiry,
     residual: float,
     max_iterations: int,
@@ -166,7 +166,7 @@ def _certificate_is_promising(embedding: StructuredEmbedding, radius: float) -> 
     return value > 0.0 and embedding.dual_residual * radius <= value
 
 
-def _certificate_radius(presolved: Presolved) -> float:
+def _certificate_radius(presolved: Presolve) -> float:
     sets = presolved.original.sets
     boxes = [s.nuclear_radius for s in sets if s.bounded]
     unbounded = any(s.free or (s.cone and not s.entrywise) for s in sets)

@@ -10,7 +10,7 @@ from sdpfeas.numerics.linalg import FloatArray
 if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem, Point
 
-__all__ = ["Chain", "Reduction"]
+__all__ = ["ComposedReduction", "Reduction"]
 
 
 class Reduction(ABC):
@@ -42,10 +42,10 @@ class Reduction(ABC):
 
     def then(self, following: Reduction) -> Reduction:
         """Return this reduction with another one after it, of the problem it made."""
-        return Chain(self, following)
+        return ComposedReduction(self, following)
 
 
-class Chain(Reduction):
+class ComposedReduction(Reduction):
     """One reduction after the other.
 
     ``first, second``: the second is one of the problem that the first made.

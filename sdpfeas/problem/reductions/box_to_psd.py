@@ -31,7 +31,7 @@ INWARDS = 32.0
 
 
 @dataclass(frozen=True)
-class Lift(Reduction):
+class BoxToPsd(Reduction):
     """A problem with every SpectralBox lifted."""
 
     original: FeasibilityProblem
@@ -99,7 +99,7 @@ class Lift(Reduction):
         return out
 
 
-def lift(problem: FeasibilityProblem) -> Lift:
+def lift(problem: FeasibilityProblem) -> BoxToPsd:
     """Replace every SpectralBox of a problem by PSD blocks and equality rows.
 
     ``problem``: any problem; one without a SpectralBox comes back as it is.
@@ -109,7 +109,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
     require_no_lmis(problem, "lifting")
     boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
     if not boxes:
-        return Lift(problem, problem, ())
+        return BoxToPsd(problem, problem, ())
     side = sum(float(s.n) ** 2 for _, s in boxes)
     need("lifting", numbers=200.0 * side, memory=400.0 * side)
     added = {b: s.n * (s.n + 1) // 2 + (s.trace is not None) for b, s in boxes}
@@ -161,7 +161,7 @@ def lift(problem: FeasibilityProblem) -> Lift:
         names,
         None if problem.block_names is None else block_names,
     )
-    return Lift(problem, lifted, tuple(where))
+    return BoxToPsd(problem, lifted, tuple(where))
 
 
 def _lifted_trace(box: BlockSet) -> float:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shadows(Reduction):
+class ConesToPsd(Reduction):
     """A problem with some cones replaced by the matrices they are the shadows of."""
 
     original: FeasibilityProblem
@@ -58,7 +58,7 @@ class Shadows(Reduction):
         return y
 
 
-def cast_shadows(problem: FeasibilityProblem, taken: Collection[type[BlockSet]]) -> Shadows:
+def cones_to_psd(problem: FeasibilityProblem, taken: Collection[type[BlockSet]]) -> ConesToPsd:
     """Replace shadows of semidefinite matrices by these.
 
     ``taken``: sets that stay as they are.
@@ -66,10 +66,10 @@ def cast_shadows(problem: FeasibilityProblem, taken: Collection[type[BlockSet]])
     sets, rows = list(problem.sets), list(problem.rows)
     maps: dict[int, Any] = {}
     for b, block, old in problem.blocks():
-        side = None if type(block) in taken else block.shadow_of
+        side = None if type(block) in taken else block.psd_side
         if side is None:
             continue
-        maps[b] = block.shadow_map()
+        maps[b] = block.psd_map()
         need(
             "semidefinite matrices for other cones",
             numbers=40.0 * side * old.entries,
@@ -79,6 +79,6 @@ def cast_shadows(problem: FeasibilityProblem, taken: Collection[type[BlockSet]])
         if not old.empty:
             rows[b] = Sparse(sp.csr_array(old.to_csr() @ maps[b].T), side)
     if not maps:
-        return Shadows(problem, problem, {})
+        return ConesToPsd(problem, problem, {})
     made = type(problem)(sets, rows, problem.lower, problem.upper, problem.row_names, problem.block_names)
-    return Shadows(problem, made, maps)
+    return ConesToPsd(problem, made, maps)

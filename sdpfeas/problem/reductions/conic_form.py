@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sdpfeas.errors import ClaimError, ProblemError
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray, Triangle, svec_map
-from sdpfeas.problem.reductions.cones_to_psd import Shadows, cast_shadows
+from sdpfeas.problem.reductions.cones_to_psd import ConesToPsd, cones_to_psd
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder, SpectralBox
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ConicForm:
     second_order: tuple[int, ...]
     semidefinite: tuple[int, ...]
     triangle: Triangle
-    _shadows: Shadows
+    _shadows: ConesToPsd
     _equal: np.ndarray
     _high: np.ndarray
     _low: np.ndarray
@@ -119,7 +119,7 @@ def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> Con
     """
     entries = float(sum(block.entries for block in problem.sets))
     need("the standard form of cone solvers", numbers=NUMBERS_PER_ENTRY * entries, memory=90.0 * entries)
-    shadows = cast_shadows(problem, _TAKEN)
+    shadows = cones_to_psd(problem, _TAKEN)
     plain = shadows.problem
     columns = [_columns(block, triangle) for block in plain.sets]
     width = sum(block.dimension for block in plain.sets)

@@ -33,7 +33,7 @@ FEW = 2000
 
 
 @dataclass(frozen=True)
-class ReadAs(Reduction):
+class DecimalData(Reduction):
     """A problem of the numbers that another one stands for; it has exactly the points that are asked about.
 
     ``original, problem``: the problem as stored, and the one it stands for; the same where they do not
@@ -63,14 +63,14 @@ class ReadAs(Reduction):
         return y / self.factors
 
 
-def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
+def read_as(problem: FeasibilityProblem, reading: Reading) -> DecimalData:
     """Make the problem that another one stands for.
 
     Raises ``ProblemError``: if that is no problem of doubles, whatever rows and LMIs are multiplied by.
     """
     if reading == Reading.STORED:
-        return ReadAs(problem, problem, np.ones(problem.multiplier_count), "")
-    read = Noting(READERS[reading])
+        return DecimalData(problem, problem, np.ones(problem.multiplier_count), "")
+    read = RecordingReader(READERS[reading])
     stored = sum(
         rows.entries
         for parts in (problem.rows, *(lmi.coefficients for lmi in problem.lmis))
@@ -101,9 +101,9 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> ReadAs:
         lmis.append(read_lmi)
         scales.append(np.full(lmi.set.entries, float(factor)))
     if not read.example:
-        return ReadAs(problem, problem, np.ones(problem.multiplier_count), "")
+        return DecimalData(problem, problem, np.ones(problem.multiplier_count), "")
     made = FeasibilityProblem(problem.sets, rows, lower, upper, problem.row_names, problem.block_names, lmis)
-    return ReadAs(problem, made, np.concatenate(scales), read.example)
+    return DecimalData(problem, made, np.concatenate(scales), read.example)
 
 
 def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
@@ -115,7 +115,7 @@ def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
     """
     if reading == Reading.STORED:
         return terms, Fraction(1), ""
-    read = Noting(READERS[reading])
+    read = RecordingReader(READERS[reading])
     flat = np.concatenate([part.reshape(-1) for part in terms])
     place = np.flatnonzero(flat)
     factor, whole = _whole([read(v) for v in flat[place].tolist()], "the objective")
@@ -126,7 +126,7 @@ def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
     return made, factor, read.example
 
 
-class Noting:
+class RecordingReader:
     """What numbers stand for, with one that stands for another noted."""
 
     def __init__(self, read: Read) -> None:

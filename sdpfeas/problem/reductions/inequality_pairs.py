@@ -36,7 +36,7 @@ NUMBERS_OF_POINTS = 40.0
 
 
 @dataclass(frozen=True)
-class Pairs(Reduction):
+class PairsToEquations(Reduction):
     """A problem with equations in place of pairs; the same one where there are none.
 
     ``original, problem``: the problem before and after: they have the same points, exactly.
@@ -157,25 +157,25 @@ class _Rows:
         return np.concatenate([first, *rows]), np.concatenate([np.zeros(0), *rest])
 
 
-def meeting_pairs(problem: FeasibilityProblem) -> Pairs:
+def meeting_pairs(problem: FeasibilityProblem) -> PairsToEquations:
     """Put equations in place of pairs of inequalities that meet; made once."""
     return problem.cached(_meeting_pairs)
 
 
-def _meeting_pairs(problem: FeasibilityProblem) -> Pairs:
+def _meeting_pairs(problem: FeasibilityProblem) -> PairsToEquations:
     as_rows = _Rows(problem)
     flat = as_rows.made() if as_rows.used else problem
     lines, certificate = _lines(flat)
     if certificate is not None:
         certificate = as_rows.back(certificate, np.zeros(flat.multiplier_count - flat.m))
-        return Pairs(problem, problem, certificate, None, ())
+        return PairsToEquations(problem, problem, certificate, None, ())
     if not as_rows.pairs and len(lines) == flat.m:
-        return Pairs(problem, problem, None, None, ())
+        return PairsToEquations(problem, problem, None, None, ())
     index = np.array([line.place for line in lines], dtype=np.int64)
     kept = flat.select_rows(index)
     low, high = (np.array([getattr(line, end) for line in lines]) for end in ("lower", "upper"))
     made = FeasibilityProblem(kept.sets, kept.rows, low, high, kept.row_names, kept.block_names, kept.lmis)
-    return Pairs(problem, made, None, as_rows, tuple(lines))
+    return PairsToEquations(problem, made, None, as_rows, tuple(lines))
 
 
 # ---------------------------------------------------------------- rows

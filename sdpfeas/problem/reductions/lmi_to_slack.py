@@ -30,7 +30,7 @@ BLOCK = 500.0
 
 
 @dataclass(frozen=True)
-class Slack(Reduction):
+class LmiToSlack(Reduction):
     """A problem with a slack for every LMI; its blocks come first, then the slacks."""
 
     original: FeasibilityProblem
@@ -66,14 +66,14 @@ class Slack(Reduction):
         return np.concatenate([rows, *parts])
 
 
-def with_slacks(problem: FeasibilityProblem) -> Slack:
+def with_slacks(problem: FeasibilityProblem) -> LmiToSlack:
     """Replace every LMI of a problem by a slack and equality rows.
 
     ``problem``: any problem; one without LMIs comes back as it is.
     """
     lmis = problem.lmis
     if not lmis:
-        return Slack(problem, problem)
+        return LmiToSlack(problem, problem)
     stored = sum(rows.entries for lmi in lmis for rows in lmi.coefficients)
     counts = [lmi_entries(lmi.set)[0].size for lmi in lmis]
     # The rows of every slack have an end for each row of the problem.
@@ -94,7 +94,7 @@ def with_slacks(problem: FeasibilityProblem) -> Slack:
         np.concatenate([problem.upper, right]),
         *_names(problem),
     )
-    return Slack(problem, made)
+    return LmiToSlack(problem, made)
 
 
 def _names(problem: FeasibilityProblem) -> tuple[list[str] | None, list[str] | None]:
@@ -137,7 +137,7 @@ def _own(block: BlockSet, start: int, total: int) -> Rows:
     entries = triangle_map(block.n, 0.5).T if block.matrix else sp.eye_array(block.n, format="csr")
     ends = entries.indptr[np.clip(np.arange(total + 1) - start, 0, entries.shape[0])]
     csr = sp.csr_array((-entries.data, np.array(entries.indices), ends), shape=(total, block.entries))
-    return Sparse.sound(csr, block.n, block.matrix)
+    return Sparse.unchecked(csr, block.n, block.matrix)
 
 
 def stacked_rows(old: Rows, block: BlockSet, parts: list[Any]) -> Rows:

@@ -16,7 +16,7 @@ from sdpfeas.problem.sets import BlockSet, Free, Nonneg
 
 
 @dataclass(frozen=True)
-class Presolved(Reduction):
+class Presolve(Reduction):
     """A smaller problem, or an answer already found.
 
     ``original, problem``: the problem before and after; they are the same where an answer was found.
@@ -52,7 +52,7 @@ class Presolved(Reduction):
         return y[self._rows]
 
 
-def presolve(problem: FeasibilityProblem) -> Presolved:
+def presolve(problem: FeasibilityProblem) -> Presolve:
     """Fix boxes that hold a single matrix, and drop rows without terms or without bounds."""
     require_no_lmis(problem, "presolving")
     fixed = tuple(block.interior_point() for block in problem.sets)
@@ -75,17 +75,17 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
         y = np.zeros(problem.m)
         worst = int(against[0])
         y[worst] = 1.0 if lower[worst] > 0.0 else -1.0
-        return Presolved(problem, problem, (None, y), keep, blocks, fixed)
+        return Presolve(problem, problem, (None, y), keep, blocks, fixed)
     if keep.size == 0:
         # Nothing ties the blocks together: any member of each will do.
-        return Presolved(problem, problem, (fixed, None), keep, blocks, fixed)
+        return Presolve(problem, problem, (fixed, None), keep, blocks, fixed)
     if keep.size == problem.m and len(blocks) == len(problem.sets):
-        return Presolved(problem, problem, None, keep, blocks, fixed)
+        return Presolve(problem, problem, None, keep, blocks, fixed)
     left = [problem.rows[b] for b in blocks]
     if keep.size < problem.m:
         left = [r.select(keep) for r in left]
     smaller = FeasibilityProblem([problem.sets[b] for b in blocks], left, lower[keep], upper[keep])
-    return Presolved(problem, smaller, None, keep, blocks, fixed)
+    return Presolve(problem, smaller, None, keep, blocks, fixed)
 
 
 # ------------------------------------------------------------
@@ -96,7 +96,7 @@ def presolve(problem: FeasibilityProblem) -> Presolved:
 
 
 @dataclass(frozen=True)
-class Joined(Reduction):
+class MergeOppositeColumns(Reduction):
     """A problem with one free variable for every pair; the same one where there are no pairs.
 
     ``original, problem``: the problem before and after: differences of pairs take the same values, exactly.
@@ -148,7 +148,7 @@ class Joined(Reduction):
         return y
 
 
-def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
+def merge_opposite_columns(problem: FeasibilityProblem, objective: Point) -> MergeOppositeColumns:
     """Join pairs of non-negative variables with opposite columns.
 
     ``problem``: any problem; one with LMIs stays as it is. ``objective``: an objective, one array per set;
@@ -169,7 +169,7 @@ def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
                 kept[b] = np.setdiff1d(np.arange(block.n), np.concatenate([first, second]))
     names = {b: first for b, (first, _) in pairs.items()}
     if not pairs:
-        return Joined(problem, problem, {}, {}, tuple(kept))
+        return MergeOppositeColumns(problem, problem, {}, {}, tuple(kept))
     sets, parts = list[BlockSet](), list[Any]()
     for b, block, rows in problem.blocks():
         own = kept[b]
@@ -183,7 +183,7 @@ def join_split(problem: FeasibilityProblem, objective: Point) -> Joined:
         sets.append(Free(first.size))
         parts.append(_columns(problem, b, first))
     made = FeasibilityProblem(sets, parts, problem.lower, problem.upper, problem.row_names)
-    return Joined(problem, made, names, {b: second for b, (_, second) in pairs.items()}, tuple(kept))
+    return MergeOppositeColumns(problem, made, names, {b: second for b, (_, second) in pairs.items()}, tuple(kept))
 
 
 def _columns(problem: FeasibilityProblem, b: int, chosen: np.ndarray) -> Sparse:

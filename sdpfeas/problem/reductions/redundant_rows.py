@@ -62,7 +62,7 @@ class Contradiction:
 
 
 @dataclass(frozen=True)
-class Independent(Reduction):
+class DropRedundantRows(Reduction):
     """A problem without the equality rows that follow from others; the same one where there are none.
 
     ``original, problem``: the problem before and after: they have the same points, exactly.
@@ -98,12 +98,12 @@ class Independent(Reduction):
         return np.concatenate([out[self._kept], y[self.original.m :]])
 
 
-def independent_rows(problem: FeasibilityProblem) -> Independent:
+def independent_rows(problem: FeasibilityProblem) -> DropRedundantRows:
     """Drop the equality rows that follow from others; made once."""
     return problem.cached(_independent_rows)
 
 
-def _independent_rows(problem: FeasibilityProblem) -> Independent:
+def _independent_rows(problem: FeasibilityProblem) -> DropRedundantRows:
     dropped: dict[int, dict[int, Fraction]] = {}
     contradiction = None
     whole = _Integers(problem)
@@ -124,7 +124,7 @@ def _independent_rows(problem: FeasibilityProblem) -> Independent:
                 contradiction = Contradiction(sign * y, abs(gap), sum(map(abs, terms), Fraction(0)))
     kept = np.setdiff1d(np.arange(problem.m), np.array(list(dropped), dtype=np.int64))
     smaller = problem.select_rows(kept) if dropped else problem
-    return Independent(problem, smaller, contradiction, kept, dropped)
+    return DropRedundantRows(problem, smaller, contradiction, kept, dropped)
 
 
 def _found(problem: FeasibilityProblem, whole: _Integers) -> Iterator[Following]:

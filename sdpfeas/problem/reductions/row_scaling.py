@@ -20,7 +20,7 @@ EXPONENTS = (500, 100, 20, 0)
 
 
 @dataclass(frozen=True)
-class Scaling(Reduction):
+class RowScaling(Reduction):
     """A problem with scaled rows; it has the same points.
 
     ``original, problem``: the problem before and after scaling. ``factors``: the power of two each row was
@@ -79,7 +79,7 @@ def _exact_factors(problem: FeasibilityProblem) -> FloatArray:
     return factors
 
 
-def scale_rows(problem: FeasibilityProblem) -> Scaling:
+def scale_rows(problem: FeasibilityProblem) -> RowScaling:
     """Scale the rows of a problem to norm about one.
 
     Returns: the scaled problem; points are the same, certificates are mapped exactly.
@@ -95,4 +95,4 @@ def scale_rows(problem: FeasibilityProblem) -> Scaling:
         problem.block_names,
         problem.lmis,
     )
-    return Scaling(problem, scaled, factors)
+    return RowScaling(problem, scaled, factors)

@@ -17,8 +17,8 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
-from sdpfeas.problem.reductions.cones_to_psd import Shadows, cast_shadows
-from sdpfeas.problem.reductions.lmi_to_slack import Slack, with_slacks
+from sdpfeas.problem.reductions.cones_to_psd import ConesToPsd, cones_to_psd
+from sdpfeas.problem.reductions.lmi_to_slack import LmiToSlack, with_slacks
 from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder, SpectralBox
 
@@ -38,12 +38,12 @@ class RowsOnly(Reduction):
     place of other cones.
     """
 
-    def __init__(self, original: FeasibilityProblem, slack: Slack, shadows: Shadows) -> None:
+    def __init__(self, original: FeasibilityProblem, slack: LmiToSlack, shadows: ConesToPsd) -> None:
         self.original, self.problem = original, shadows.problem
         self._slack, self._shadows = slack, shadows
 
     def point(self, point: Point) -> Point:
-        """Shadows of the matrices, without the slacks."""
+        """ConesToPsd of the matrices, without the slacks."""
         return self._slack.point(self._shadows.point(point))
 
     def start_point(self, point: Point) -> Point:
@@ -167,4 +167,4 @@ def _rows_only(problem: FeasibilityProblem) -> RowsOnly:
         names = problem.row_names, problem.block_names
         plain = FeasibilityProblem(problem.sets, rows, problem.lower, problem.upper, *names, problem.lmis)
     slack = with_slacks(plain)
-    return RowsOnly(problem, slack, cast_shadows(slack.problem, KNOWN))
+    return RowsOnly(problem, slack, cones_to_psd(slack.problem, KNOWN))

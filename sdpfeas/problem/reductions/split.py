@@ -72,12 +72,12 @@ class Cut:
             made = sp.csr_array(
                 (csr.data[own], (row[own], column)), shape=(csr.shape[0], math.prod(block.shape))
             )
-            out.append(Sparse.sound(made, block.n, block.matrix))
+            out.append(Sparse.unchecked(made, block.n, block.matrix))
         return out
 
 
 @dataclass(frozen=True)
-class Components(Reduction):
+class SplitComponents(Reduction):
     """A problem on the parts of its blocks and LMIs."""
 
     original: FeasibilityProblem
@@ -104,7 +104,7 @@ class Components(Reduction):
         return np.concatenate([rows, *(part.reshape(-1) for part in _taken_apart(self._lmis, own))])
 
 
-def in_components(problem: FeasibilityProblem) -> Components | None:
+def split_components(problem: FeasibilityProblem) -> SplitComponents | None:
     """Cut every semidefinite block and LMI that falls into parts; None if there is none. Made once.
 
     ``problem``: any problem. Blocks that LMIs use stay whole, and so does what is not stored as sparse
@@ -113,7 +113,7 @@ def in_components(problem: FeasibilityProblem) -> Components | None:
     return problem.cached(_components)
 
 
-def _components(problem: FeasibilityProblem) -> Components | None:
+def _components(problem: FeasibilityProblem) -> SplitComponents | None:
     touched = [any(not lmi.coefficients[b].empty for lmi in problem.lmis) for b in range(len(problem.sets))]
     blocks = tuple(
         _whole(block) if used else _cut(block, [rows])
@@ -135,7 +135,7 @@ def _components(problem: FeasibilityProblem) -> Components | None:
         problem.upper,
         lmis=made,
     )
-    return Components(problem, smaller, blocks, lmis)
+    return SplitComponents(problem, smaller, blocks, lmis)
 
 
 def _whole(block: BlockSet) -> Cut:

@@ -28,7 +28,7 @@ NEAR_ONE = 1e-2
 
 
 @dataclass(frozen=True)
-class Equilibrated(Reduction):
+class VariableScaling(Reduction):
     """A problem in other units; the same one where units are alike."""
 
     original: FeasibilityProblem
@@ -52,9 +52,9 @@ class Equilibrated(Reduction):
         return y
 
 
-def equilibrate(problem: FeasibilityProblem) -> Equilibrated:
+def scale_variables(problem: FeasibilityProblem) -> VariableScaling:
     """Choose units in which terms and bounds are alike; with LMIs, or many entries, a problem stays."""
-    same = Equilibrated(problem, problem, tuple(np.ones(block.shape) for block in problem.sets))
+    same = VariableScaling(problem, problem, tuple(np.ones(block.shape) for block in problem.sets))
     kinds = all(isinstance(rows, (Dense, Sparse)) for rows in problem.rows)
     entries = sum(rows.entries for rows in problem.rows)
     if problem.lmis or not problem.m or not kinds or entries > MOST_ENTRIES:
@@ -72,10 +72,10 @@ def equilibrate(problem: FeasibilityProblem) -> Equilibrated:
                 return same
         scaled = sp.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
         made.append(Sparse(scaled, block.n, block.matrix))
-    other = FeasibilityProblem(
+    other = type(problem)(
         problem.sets, made, problem.lower, problem.upper, problem.row_names, problem.block_names
     )
-    return Equilibrated(problem, other, units)
+    return VariableScaling(problem, other, units)
 
 
 def _exponents(problem: FeasibilityProblem, stored: list[sp.csr_array]) -> list[np.ndarray] | None:

@@ -132,7 +132,7 @@ def canonical_csr(values: Any, what: str) -> Any:
         raise ProblemError(f"{what} must have two dimensions, got shape {array.shape}")
     if sp.issparse(array) and array.format in ("csr", "csc"):
         across = array.shape[1] if array.format == "csr" else array.shape[0]
-        require_sound(array.indices, array.indptr, across, what)
+        validate_indices(array.indices, array.indptr, across, what)
         if array.format == "csr" and array.dtype == np.float64 and _is_canonical(array):
             return sp.csr_array(array, copy=True)
     coo = sp.coo_array(array)
@@ -167,7 +167,7 @@ def _is_canonical(csr: Any) -> bool:
     return bool(np.all(ascends[:last]))
 
 
-def require_sound(indices: np.ndarray, indptr: np.ndarray, width: int, what: str) -> None:
+def validate_indices(indices: np.ndarray, indptr: np.ndarray, width: int, what: str) -> None:
     """Refuse the index arrays of a compressed sparse array that do not fit each other.
 
     SciPy believes them, and reads and writes beyond its arrays where they lie; its own check overlooks a last
@@ -199,7 +199,7 @@ def csr_parts(array: Any) -> dict[str, np.ndarray]:
 
 def csr_from_parts(parts: dict[str, np.ndarray], m: int, width: int) -> Any:
     """Return the array of shape (m, width) that three arrays of the CSR format stand for, if they do."""
-    require_sound(parts["indices"], parts["indptr"], width, "sparse rows")
+    validate_indices(parts["indices"], parts["indptr"], width, "sparse rows")
     try:
         csr = sp.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=(m, width))
         csr.check_format(full_check=True)
@@ -341,7 +341,7 @@ class Rows(ABC):
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic, an array of what ``read`` makes of each number."""
 
-    def sums_down(self, signs: FloatArray) -> bool:
+    def is_nonpositive(self, signs: FloatArray) -> bool:
         """Whether weights of these signs make a negative semidefinite sum, by how the rows are stored.
 
         False means no more than that storage does not tell.

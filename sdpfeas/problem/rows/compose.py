@@ -180,10 +180,10 @@ class Stacked(Rows):
         weights = np.split(factors, self._splits)
         return Stacked([part.scaled(w) for part, w in zip(self.parts, weights, strict=True)])
 
-    def sums_down(self, signs: FloatArray) -> bool:
+    def is_nonpositive(self, signs: FloatArray) -> bool:
         """Whether every part does."""
         parts = zip(self.parts, np.split(signs, self._splits), strict=True)
-        return all(part.sums_down(own) for part, own in parts)
+        return all(part.is_nonpositive(own) for part, own in parts)
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""
@@ -372,11 +372,11 @@ class Combined(Rows):
         """Matrix of inner products between rows."""
         return np.asarray(self._csr @ (self._csr @ self.base.gram()).T)
 
-    def sums_down(self, signs: FloatArray) -> bool:
+    def is_nonpositive(self, signs: FloatArray) -> bool:
         """Whether the base does, where no two terms of a weight have opposite signs."""
         terms = np.sign(self._csr.data) * np.repeat(signs, np.diff(self._csr.indptr))
         up, down = (np.isin(range(self.base.m), self._csr.indices[s * terms > 0.0]) for s in (1, -1))
-        return not np.any(up & down) and self.base.sums_down(up.astype(np.float64) - down)
+        return not np.any(up & down) and self.base.is_nonpositive(up.astype(np.float64) - down)
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
         """Row ``i`` in rational arithmetic."""

@@ -251,7 +251,7 @@ class LowRank(Rows):
         )
         return np.asarray(pick @ (pick @ squared).T)
 
-    def sums_down(self, signs: FloatArray) -> bool:
+    def is_nonpositive(self, signs: FloatArray) -> bool:
         """Whether no rank-one part gets a positive weight."""
         return not np.any(np.sign(self._signs) * signs[self._owner] > 0.0)
 

@@ -188,7 +188,7 @@ class PairwiseDifference(Rows):
         d = self.differences()
         return (d @ d.T) ** 2
 
-    def sums_down(self, signs: FloatArray) -> bool:
+    def is_nonpositive(self, signs: FloatArray) -> bool:
         """Whether no pair gets a positive weight."""
         return not np.any(signs > 0.0)
 

@@ -58,7 +58,7 @@ class Sparse(Rows):
         self._csr = frozen_csr(csr)
 
     @classmethod
-    def sound(cls, array: Any, n: int, matrix: bool = True) -> Sparse:
+    def unchecked(cls, array: Any, n: int, matrix: bool = True) -> Sparse:
         """Rows that are symmetric as they were made; only what arithmetic can spoil is checked.
 
         ``array, n, matrix``: as for the class; every entry of the array is there once.

@@ -382,15 +382,15 @@ class BlockSet(ABC):
     # ------------------------------------------------------------ other sets
 
     @property
-    def shadow_of(self) -> int | None:
+    def psd_side(self) -> int | None:
         """Side of the semidefinite matrices whose shadow the set is; None where it is no such set.
 
-        The shadow of ``X`` is ``T' vec(X)``, T the :meth:`shadow_map`: rows ``a`` on the set are rows ``T a``
+        The shadow of ``X`` is ``T' vec(X)``, T the :meth:`psd_map`: rows ``a`` on the set are rows ``T a``
         on the matrices, and multipliers of rows stay what they are.
         """
         return None
 
-    def shadow_map(self) -> Any:
+    def psd_map(self) -> Any:
         """The sparse matrix T; a set that is a shadow has one."""
         raise NotImplementedError(self.kind)
 

@@ -229,11 +229,11 @@ class HermitianPSD(BlockSet):
     # ------------------------------------------------------------ other sets
 
     @property
-    def shadow_of(self) -> int:
+    def psd_side(self) -> int:
         """Real matrices of twice the side."""
         return 2 * self.degree
 
-    def shadow_map(self) -> Any:
+    def psd_map(self) -> Any:
         """``[[Re, -Im], [Im, Re]]``, from the numbers stored."""
         side = self.degree
         i, j = (part.reshape(-1) for part in np.indices((side, side)))

@@ -127,11 +127,11 @@ class SecondOrder(BlockSet):
     # ------------------------------------------------------------ other sets
 
     @property
-    def shadow_of(self) -> int:
+    def psd_side(self) -> int:
         """As many rows as there are entries."""
         return self.n
 
-    def shadow_map(self) -> Any:
+    def psd_map(self) -> Any:
         """Arrow matrices: ``t`` on the diagonal, ``z`` in the first row and column."""
         n, k = self.n, np.arange(1, self.n)
         place = np.concatenate([np.arange(n) * (n + 1), k, k * n])
