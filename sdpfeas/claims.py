@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import ClaimError, TruthError, safe_text
-from sdpfeas.numerics.decimals import Reading
+from sdpfeas.numerics.exact_arithmetic import Reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import Point
 from sdpfeas.problem.reductions.base import Reduction

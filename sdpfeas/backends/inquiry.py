@@ -25,7 +25,7 @@ from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, OptionError, OutOfTime
 from sdpfeas.numerics.cost_estimate import CAUTION, Work, limited, need, seconds
-from sdpfeas.numerics.decimals import Reading, as_reading
+from sdpfeas.numerics.exact_arithmetic import Reading, as_reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.cvxpy_models.canonical_form import CanonicalForm
-from sdpfeas.numerics.exact_floats import sum_of
+from sdpfeas.numerics.exact_arithmetic import sum_of
 from sdpfeas.numerics.linalg import FloatArray, triangle_map
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -393,7 +393,9 @@ class Blocks:
         matrix = self._matrix[first[0] : first[-1] + 1] if follow else self._matrix[first]
         constant = (spread @ self._b[first]).reshape(cone.block.shape)
         parts = [-(spread @ part).T for part in self._in_blocks(matrix)]
-        own = [Sparse.unchecked(part, cone.block.n, cone.block.matrix) if part.nnz else None for part in parts]
+        own = [
+            Sparse.unchecked(part, cone.block.n, cone.block.matrix) if part.nnz else None for part in parts
+        ]
         return LMI(cone.block, constant, [*own, *(None for _ in self._slacks)])
 
     def back(self) -> tuple[Any, ...]:

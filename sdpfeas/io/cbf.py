@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from sdpfeas.errors import FileFormatError, ProblemError
 from sdpfeas.files import require_within_limit
 from sdpfeas.io.problem_files import read_decompressed, unrotate, write_compressed
-from sdpfeas.numerics.exact_floats import add_up
+from sdpfeas.numerics.exact_arithmetic import add_up
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.files import read_within, writing
-from sdpfeas.numerics.exact_floats import sum_of
+from sdpfeas.numerics.exact_arithmetic import sum_of
 
 #: SDPA and SeDuMi files state a conic program and its dual: ``"primal"`` in standard form, ``"lmi"`` as LMIs.
 Side = Literal["primal", "lmi"]

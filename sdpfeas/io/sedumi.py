@@ -32,7 +32,7 @@ from sdpfeas.errors import FileFormatError, ProblemError
 from sdpfeas.files import require_within_limit
 from sdpfeas.io.matlab import read_matlab, write_matlab
 from sdpfeas.io.problem_files import Side, require_side, unrotate
-from sdpfeas.numerics.exact_floats import mean_of
+from sdpfeas.numerics.exact_arithmetic import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective

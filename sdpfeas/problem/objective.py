@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from sdpfeas.errors import OptionError, ProblemError
-from sdpfeas.numerics.exact_floats import mean_of
+from sdpfeas.numerics.exact_arithmetic import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.sets import BlockSet, Nonneg

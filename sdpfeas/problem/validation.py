@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.errors import ProblemError, SdpfeasError
-from sdpfeas.numerics.exact_floats import first_rounded
+from sdpfeas.numerics.exact_arithmetic import first_rounded
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 
 __all__ = [

@@ -20,11 +20,11 @@ import numpy as np
 import scipy.linalg
 
 from sdpfeas.numerics.cost_estimate import need
-from sdpfeas.numerics.decimals import Reading, is_simple, written
-from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
-from sdpfeas.numerics.rational import (
+from sdpfeas.numerics.exact_arithmetic import (
+    Reading,
     echelon,
     eye,
+    is_simple,
     number,
     rounded,
     semidefinite_exact,
@@ -33,8 +33,10 @@ from sdpfeas.numerics.rational import (
     to_floats,
     to_fractions,
     to_rationals,
+    written,
     zeros,
 )
+from sdpfeas.numerics.linalg import FloatArray, eigh, spectral_matrix
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.problem.reductions.row_scaling import power_of_two

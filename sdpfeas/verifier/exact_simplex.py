@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sdpfeas.numerics.cost_estimate import need
-from sdpfeas.numerics.rational import eye, number, to_floats, to_fractions, to_rationals, zeros
+from sdpfeas.numerics.exact_arithmetic import eye, number, to_floats, to_fractions, to_rationals, zeros
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.exact import NUMBERS_PER_OPERATION, ExactRows, exact_rows, small_enough
 

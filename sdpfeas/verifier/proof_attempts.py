@@ -16,7 +16,7 @@ import numpy as np
 from sdpfeas.claims import Verdict
 from sdpfeas.errors import LimitError
 from sdpfeas.numerics.cost_estimate import need
-from sdpfeas.numerics.decimals import Reading
+from sdpfeas.numerics.exact_arithmetic import Reading
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray, asymmetry
 from sdpfeas.problem.problem import FeasibilityProblem, Point

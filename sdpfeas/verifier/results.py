@@ -16,7 +16,7 @@ from sdpfeas.claims import Chain, Claim, Stop, Verdict
 from sdpfeas.errors import ClaimError, TruthError, hint
 from sdpfeas.escaping import visible
 from sdpfeas.notebook import Card, bars, spectrum
-from sdpfeas.numerics.decimals import Reading
+from sdpfeas.numerics.exact_arithmetic import Reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier.conflicts import Conflict, conflicts, prune_certificate

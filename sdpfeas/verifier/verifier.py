@@ -18,9 +18,8 @@ from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.numerics.cost_estimate import limited, need
-from sdpfeas.numerics.decimals import Reading, as_reading
+from sdpfeas.numerics.exact_arithmetic import Reading, as_reading, to_floats
 from sdpfeas.numerics.floating_point_environment import not_ieee
-from sdpfeas.numerics.rational import to_floats
 from sdpfeas.numerics.threads import few_threads
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.faces import Faces, NotReduced

@@ -13,7 +13,7 @@ from sdpfeas.auditor import facial_reduction
 from sdpfeas.auditor.audit import Finding, audit
 from sdpfeas.families.planted import PlantedChainOptions, PlantedFaces
 from sdpfeas.io.result_files import SavedResult
-from sdpfeas.numerics.decimals import written
+from sdpfeas.numerics.exact_arithmetic import written
 
 KINDS = [("integer", "primal", True), ("integer", "primal", False), ("float", "primal", True)]
 KINDS += [("integer", "lmi", True), ("integer", "native", True)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sdpfeas.numerics.decimals import is_simple, written
+from sdpfeas.numerics.exact_arithmetic import is_simple, written
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -5,7 +5,7 @@ from itertools import chain, combinations, product
 import numpy as np
 import pytest
 
-from sdpfeas.numerics.rational import number, semidefinite_exact
+from sdpfeas.numerics.exact_arithmetic import number, semidefinite_exact
 
 
 def determinant(a):

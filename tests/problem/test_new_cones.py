@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sdpfeas as sf
 from sdpfeas.families import planted
-from sdpfeas.numerics.rational import number, to_rationals
+from sdpfeas.numerics.exact_arithmetic import number, to_rationals
 from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
 from sdpfeas.problem.sets import BlockSet
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdpfeas as sf
-from sdpfeas.numerics.decimals import written
+from sdpfeas.numerics.exact_arithmetic import written
 from sdpfeas.problem.reductions.decimal_data import read_as, read_terms
 
 READ = {"stored": Fraction, "written": written}

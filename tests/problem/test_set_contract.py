@@ -10,7 +10,7 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.families.planted import feasible, infeasible
-from sdpfeas.numerics.rational import number, to_rationals
+from sdpfeas.numerics.exact_arithmetic import number, to_rationals
 from sdpfeas.problem.sets import KINDS, BlockSet, set_from_spec
 from sdpfeas.problem.sets.base import VectorSet
 

@@ -11,7 +11,7 @@ from auditing import audited
 
 import sdpfeas as sf
 from sdpfeas.families import planted
-from sdpfeas.numerics.rational import number, semidefinite_exact, to_fractions, to_rationals
+from sdpfeas.numerics.exact_arithmetic import number, semidefinite_exact, to_fractions, to_rationals
 from sdpfeas.verifier.exact import ExactRows, _box_support, certificate_holds
 
 MIXES = planted.set_mixes()

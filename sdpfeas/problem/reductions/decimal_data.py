@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.decimals import READERS, Reading
+from sdpfeas.numerics.exact_arithmetic import READERS, Reading
 from sdpfeas.numerics.integer_matrices import need_integers
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI

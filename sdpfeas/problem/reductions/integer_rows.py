@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.numerics.decimals import READERS, Reading, is_simple
+from sdpfeas.numerics.exact_arithmetic import READERS, Reading, is_simple
 from sdpfeas.numerics.integer_matrices import need_integers
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Dense, Rows, Sparse

@@ -183,7 +183,9 @@ def merge_opposite_columns(problem: FeasibilityProblem, objective: Point) -> Mer
         sets.append(Free(first.size))
         parts.append(_columns(problem, b, first))
     made = FeasibilityProblem(sets, parts, problem.lower, problem.upper, problem.row_names)
-    return MergeOppositeColumns(problem, made, names, {b: second for b, (_, second) in pairs.items()}, tuple(kept))
+    return MergeOppositeColumns(
+        problem, made, names, {b: second for b, (_, second) in pairs.items()}, tuple(kept)
+    )
 
 
 def _columns(problem: FeasibilityProblem, b: int, chosen: np.ndarray) -> Sparse:

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from sdpfeas.errors import ProblemError
-from sdpfeas.numerics.decimals import Reading, written
+from sdpfeas.numerics.exact_arithmetic import Reading, written
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.files import require_within_limit
-from sdpfeas.numerics.exact_floats import add_up
+from sdpfeas.numerics.exact_arithmetic import add_up
 from sdpfeas.numerics.linalg import FloatArray, triangle_map
 from sdpfeas.problem.lmi import LMI, require_no_lmis
 from sdpfeas.problem.problem import FeasibilityProblem, Point

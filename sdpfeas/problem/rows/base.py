@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.cost_estimate import Work, need
-from sdpfeas.numerics.exact_floats import add_up
+from sdpfeas.numerics.exact_arithmetic import add_up
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, in_strips, inflate, product_up, sum_up
 from sdpfeas.problem.validation import RowError, float_array, require_doubles, row_index

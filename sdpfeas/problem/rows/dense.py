@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.cost_estimate import Work, need
-from sdpfeas.numerics.exact_floats import mean_of
+from sdpfeas.numerics.exact_arithmetic import mean_of
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.rows.base import EMPTY, Read, Rows, State, exponents, fractions, frozen, sealed
 from sdpfeas.problem.rows.compose import Combined

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.cost_estimate import Work, need
-from sdpfeas.numerics.exact_floats import mean_of
+from sdpfeas.numerics.exact_arithmetic import mean_of
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.rows.base import (
     Read,

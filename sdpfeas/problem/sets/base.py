@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sdpfeas.errors import ProblemError
+from sdpfeas.numerics.exact_arithmetic import semidefinite_exact
 from sdpfeas.numerics.linalg import (
     FloatArray,
     eigh,
@@ -29,7 +30,6 @@ from sdpfeas.numerics.linalg import (
     spectral_matrix,
     symmetrize,
 )
-from sdpfeas.numerics.rational import semidefinite_exact
 from sdpfeas.numerics.rounding import UNIT, definite, norm_upper, product_up, sum_up
 
 #: What turns eigenvalues into an array: eigenvectors (complex ones, of Hermitian matrices), or nothing.

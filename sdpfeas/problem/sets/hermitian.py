@@ -11,9 +11,8 @@ import scipy.sparse as sp
 
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.cost_estimate import need
-from sdpfeas.numerics.exact_floats import sum_of
+from sdpfeas.numerics.exact_arithmetic import semidefinite_exact, sum_of
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.numerics.rational import semidefinite_exact
 from sdpfeas.numerics.rounding import (
     definite,
     product_up,

@@ -1,0 +1,302 @@
+"""The decimal or fraction that a binary64 number was rounded from: the simplest one that rounds to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sdpfeas.errors import OptionError
+from sdpfeas.numerics.linalg import FloatArray
+
+# ------------------------------------------------------------
+# What a double holds exactly: numbers, sums and means that come through without rounding.
+
+#: Integers up to this size are all doubles.
+LARGEST_INTEGER = 2**53
+
+
+def first_rounded(values: Any) -> Any | None:
+    """First number that no double can hold, in an array or in nested lists; None if there is none."""
+    # NumPy makes one type of all entries of a list, and rounds on its way: look before it does.
+    if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        return next((found for v in values if (found := first_rounded(v)) is not None), None)
+    if isinstance(values, float):
+        return None
+    array = np.asarray(values)
+    if array.dtype.kind in "iu" and array.dtype.itemsize >= 8:
+        large = array[(array > LARGEST_INTEGER) | (array < -LARGEST_INTEGER)]
+        # Python compares integers with floats exactly, NumPy does not.
+        return next((v for v in large.tolist() if float(v) != v), None)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        # What was read from a file may be bits that are no number at all.
+        with np.errstate(all="ignore"):
+            off = (array.astype(np.float64) != array) & ~np.isnan(array)
+        return array[off].flat[0] if off.any() else None
+    return None
+
+
+def add_up(place: np.ndarray, values: FloatArray) -> tuple[np.ndarray, FloatArray, np.ndarray]:
+    """Sums of the values that share a place.
+
+    Returns: for every place, in ascending order, the last value that stands there. Returns: the sum for
+    every place; infinity where it overflows. Returns: those of ``index`` whose sum no double can hold.
+    """
+    order = np.argsort(place, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(place[order]) != 0, np.ones(min(order.size, 1), dtype=bool))) + 1
+    starts = np.append(0, ends[:-1])[: ends.size]
+    index, totals = order[ends - 1], values[order[ends - 1]]
+    rounded = []
+    for k in np.flatnonzero(ends - starts > 1):
+        terms = values[order[starts[k] : ends[k]]].tolist()
+        try:
+            totals[k] = math.fsum(terms)
+            # The sum of doubles is a multiple of the smallest one: what is left over cannot underflow.
+            exact = math.fsum([*terms, -totals[k]]) == 0.0
+        except OverflowError:
+            totals[k], exact = math.inf, False
+        if not exact:
+            rounded.append(index[k])
+    return index, totals, np.array(rounded, dtype=np.int64)
+
+
+def mean_of(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return ``(a + b) / 2`` of two arrays, sparse ones too, and what is zero just where it is exact."""
+    # Halving first: the sum of two huge entries would overflow.
+    x, y = 0.5 * a, 0.5 * b
+    mean, lost = sum_of(x, y)
+    # What the addition lost, and what halving lost to underflow.
+    return mean, abs(lost) + abs(a - 2.0 * x) + abs(b - 2.0 * y)
+
+
+def sum_of(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return ``a + b`` of two arrays, sparse ones too, and what the addition lost (Knuth's two-sum)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+#: Decimals of at most this many digits come before fractions: few doubles have one by chance.
+SHORT_DIGITS = 9
+
+#: Every decimal of at most this many digits is the shortest that rounds to its double.
+MOST_DIGITS = 15
+
+#: Largest numerator times denominator of a fraction that somebody may have meant, and largest odd factor of
+#: an integer times a power of two. Fewer than one double in a million comes so close to one by chance.
+SIMPLE = 2**30
+
+#: Integers up to this size were meant as such: fewer than one double in a hundred of that size is one by
+#: chance, and a row holds many.
+WHOLE = 2**45
+
+
+@lru_cache(maxsize=65_536)
+def written(value: float) -> Fraction:
+    """Return the number as written that a double was rounded from: the simplest one that rounds to it.
+
+    In this order: the double itself, if it is an integer up to 2⁴⁵, or one below 2³⁰ times a power of two; a
+    decimal of at most 9 digits; a fraction whose numerator times denominator is at most 2³⁰; a decimal of at
+    most 15 digits; the double itself. Whatever is returned rounds to ``value``.
+
+    Raises ``ValueError, OverflowError``: if it is NaN or infinite.
+    """
+    value = float(value)
+    stored = Fraction(value)
+    if value < 0.0:
+        return -written(-value)
+    simple = _simple(value, stored)
+    if simple is not None:
+        return simple
+    return Fraction(repr(value)) if _digits(value) <= MOST_DIGITS else stored
+
+
+def is_simple(value: float | Fraction) -> bool:
+    """Whether a finite number is, as written, one that hardly any double is by chance.
+
+    ``value``: a finite number; a fraction is asked whether it is what somebody wrote, and not what a double
+    holds.
+    """
+    try:
+        size = abs(float(value))
+    except OverflowError:
+        return False
+    found = _simple(size, Fraction(size))
+    return found is not None and (not isinstance(value, Fraction) or found == abs(value))
+
+
+def _simple(value: float, stored: Fraction) -> Fraction | None:
+    """Short binary, short decimal or simple fraction that rounds to a number; None if there is none."""
+    if _odd_part(stored.numerator) <= SIMPLE or (stored.denominator == 1 and stored <= WHOLE):
+        return stored
+    if _digits(value) <= SHORT_DIGITS:
+        return Fraction(repr(value))
+    # Numerator times denominator is at least the number and its inverse.
+    return _simplest(value) if 1.0 / SIMPLE < value < SIMPLE else None
+
+
+def _digits(value: float) -> int:
+    """Digits of the shortest decimal that rounds to a number."""
+    return len(repr(value).partition("e")[0].replace(".", "").strip("0"))
+
+
+def _odd_part(number: int) -> int:
+    """Divide an integer by the largest power of two that goes into it."""
+    return number // (number & -number) if number else 0
+
+
+def _simplest(value: float) -> Fraction | None:
+    """Fraction of smallest denominator that rounds to a positive number; None if it is not simple."""
+    # The ends of what rounds to it, in units that make them integers: this is asked of every number.
+    ends = [float(value), math.nextafter(value, 0.0), math.nextafter(value, math.inf)]
+    unit = 2 * max(Fraction(end).denominator for end in ends)
+    middle, below, above = (int(Fraction(end) * unit) for end in ends)
+    found = _simplest_between((middle + below) // 2, (middle + above) // 2, unit, SIMPLE)
+    # The ends themselves round to even, which may be elsewhere.
+    return found if found is not None and float(found) == value else None
+
+
+def _simplest_between(low: int, high: int, unit: int, most: int) -> Fraction | None:
+    """Fraction of smallest denominator between ``low / unit`` and ``high / unit``, both positive.
+
+    None if its numerator times denominator is more than ``most``.
+    """
+    low_unit, high_unit = unit, unit
+    # Convergents of the interval: both ends have the same quotients until a simpler number fits between.
+    p, q, before_p, before_q = 1, 0, 0, 1
+    while True:
+        quotient = -(-low // low_unit)
+        inside = quotient * high_unit <= high
+        if not inside:
+            quotient -= 1
+        p, before_p = quotient * p + before_p, p
+        q, before_q = quotient * q + before_q, q
+        if p * q > most:
+            return None
+        if inside:
+            return Fraction(p, q)
+        low, low_unit, high, high_unit = (
+            high_unit,
+            high - quotient * high_unit,
+            low_unit,
+            low - quotient * low_unit,
+        )
+
+
+class Reading(StrEnum):
+    """Which numbers a verdict is about: the binary64 data, or the decimals and fractions they stand for."""
+
+    STORED = "stored"
+    WRITTEN = "written"
+
+
+#: The exact number that a double stands for, by reading.
+READERS: dict[Reading, Callable[[float], Fraction]] = {Reading.STORED: Fraction, Reading.WRITTEN: written}
+
+
+def as_reading(value: str) -> Reading:
+    """Return the reading of a name; raises ``OptionError`` if there is no such reading."""
+    if value not in set(Reading):
+        known = " or ".join(repr(str(reading)) for reading in Reading)
+        raise OptionError(f"reading must be {known}, got {value!r}")
+    return Reading(value)
+
+
+# ------------------------------------------------------------
+# Rational numbers (python-flint's ``fmpq``), arrays of them, linear systems and definiteness.
+
+
+def number(value: float | Fraction) -> Any:
+    """A number as an exact rational."""
+    import flint
+
+    return flint.fmpq(*value.as_integer_ratio())
+
+
+def to_rationals(array: FloatArray) -> np.ndarray:
+    """The same numbers as rationals."""
+    return np.vectorize(lambda v: number(float(v)), otypes=[object])(array)
+
+
+def rounded(array: FloatArray, denominator: int) -> np.ndarray:
+    """Nearest rationals with a denominator of at most ``denominator``."""
+
+    def one(value: float) -> Any:
+        return number(Fraction(float(value)).limit_denominator(denominator))
+
+    return np.vectorize(one, otypes=[object])(array)
+
+
+def zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """An array of zeros."""
+    return np.full(shape, number(0), dtype=object)
+
+
+def eye(n: int, value: float | Fraction = 1) -> np.ndarray:
+    """A multiple of the identity matrix."""
+    out = zeros((n, n))
+    out[np.diag_indices(n)] = number(value)
+    return out
+
+
+def _fraction(value: Any) -> Fraction:
+    return Fraction(int(value.p), int(value.q))
+
+
+def to_fractions(array: np.ndarray) -> np.ndarray:
+    """The same numbers as fractions of the standard library."""
+    return np.vectorize(_fraction, otypes=[object])(array)
+
+
+def to_float(value: Any) -> float:
+    """Nearest floating-point number; infinity where there is none."""
+    try:
+        return float(_fraction(value))
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def to_floats(array: np.ndarray) -> FloatArray:
+    """Nearest floating-point numbers."""
+    out = np.array([to_float(v) for v in array.reshape(-1)], dtype=np.float64)
+    return out.reshape(array.shape)
+
+
+def echelon(matrix: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """Rows of the reduced row echelon form that are not zero, and their pivot columns."""
+    import flint
+
+    rows, columns = matrix.shape
+    form, rank = flint.fmpq_mat(rows, columns, matrix.reshape(-1).tolist()).rref()
+    table = np.array([*form.entries(), None], dtype=object)[:-1].reshape(matrix.shape)[:rank]
+    return table, [int(np.argmax(row != 0)) for row in table]
+
+
+def solve_exact(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """Solve a square rational system; None if it is singular."""
+    import flint
+
+    n = right.size
+    try:
+        found = flint.fmpq_mat(n, n, matrix.reshape(-1).tolist()).solve(flint.fmpq_mat(n, 1, right.tolist()))
+    except ZeroDivisionError:
+        return None
+    return np.array(found.entries(), dtype=object)
+
+
+def semidefinite_exact(matrix: np.ndarray) -> bool:
+    """Decide whether a symmetric matrix of rationals is positive semidefinite.
+
+    All roots of its characteristic polynomial are real; none is negative if and only if the signs alternate.
+    """
+    import flint
+
+    n = matrix.shape[0]
+    whole, _ = flint.fmpq_mat(n, n, matrix.reshape(-1).tolist()).numer_denom()
+    signs = whole.charpoly()
+    return all((signs[k] if (n - k) % 2 == 0 else -signs[k]) >= 0 for k in range(n + 1))
