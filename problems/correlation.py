@@ -1,8 +1,8 @@
-"""Completing a correlation matrix: how far from singular can it be?
+"""Completion of a correlation matrix: maximise its smallest eigenvalue.
 
-Some entries of a correlation matrix are known (or known up to a tolerance), the others are free. Find a
-completion ``X`` with ``X >= delta·I``. Written ``X = Y + delta·I`` with ``Y`` positive semidefinite, the
-known entries do not move with ``delta`` and the diagonal asks for ``Y_ii <= 1 - delta``.
+Some entries of a correlation matrix are known, exactly or up to a tolerance, the others are free. Find a
+completion ``X`` with ``X - delta·I`` positive semidefinite. With ``X = Y + delta·I`` the known entries do not
+depend on ``delta``, and the diagonal gives ``Y_ii <= 1 - delta``.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from sdpfeas.dropin import ParametricFamily
 
 @dataclass(frozen=True)
 class CorrelationOptions:
-    """A correlation matrix, given with ``nan`` for what is not known, or drawn at random."""
+    """Parameters: a correlation matrix with NaN for unknown entries, or the size of a random one."""
 
     matrix: list | None = None  # type: ignore[type-arg]
     n: int = 8
@@ -33,9 +33,9 @@ class Correlation(ParametricFamily):
     Parameters
     ----------
     matrix : array_like
-        Symmetric, NaN where an entry is not known; the diagonal is not looked at.
+        Symmetric, NaN for unknown entries; the diagonal is ignored.
     tolerance : float
-        The known entries may be off by this much.
+        Largest deviation of the known entries.
     """
 
     name = "correlation"
@@ -63,14 +63,14 @@ class Correlation(ParametricFamily):
             np.concatenate([self._low, np.full(n, -np.inf)]),
             np.concatenate([self._high, np.ones(n)]),
             upper_slope=np.concatenate([zeros, -np.ones(n)]),
-            monotone="what is at least delta·I is at least every smaller multiple of I",
+            monotone="X - delta·I positive semidefinite implies the same for every smaller delta",
             bracket=(-np.inf, 1.0),
             block_names=["Y"],
         )
 
     @classmethod
     def build(cls, options: CorrelationOptions) -> "Correlation":
-        """Take the matrix as given, or draw one and forget some entries."""
+        """Take the matrix as given, or draw one and hide some of its entries."""
         if options.matrix is not None:
             return cls(options.matrix, options.tolerance)
         rng = np.random.default_rng(options.seed)
@@ -84,7 +84,7 @@ class Correlation(ParametricFamily):
 
     @classmethod
     def seeded(cls, options: CorrelationOptions) -> bool:
-        """Whether the matrix is drawn."""
+        """Return whether the matrix is random."""
         return options.matrix is None
 
     def completion(self, point: Any) -> np.ndarray:
@@ -95,17 +95,17 @@ class Correlation(ParametricFamily):
         return out
 
     def project_point(self, point: Any) -> Any:
-        """Put the known entries in their place; move along the identity until no eigenvalue is negative."""
+        """Set the known entries, then shift along the identity until the smallest eigenvalue is zero."""
         y = np.array(point[0])
         y[self._i, self._j] = np.clip(y[self._i, self._j], self._low, self._high)
         y[self._j, self._i] = y[self._i, self._j]
         return (y - np.linalg.eigvalsh(y)[0] * np.eye(len(y)),)
 
     def point_at(self, point: Any, delta: float) -> Any:
-        """Use the room below the diagonal bounds to get clear of the boundary."""
+        """Move into the interior along the identity, as far as the bounds of the diagonal allow."""
         y = np.array(point[0])
-        room = 1.0 - delta - float(np.max(np.diagonal(y)))
-        return (y + max(room, 0.0) * (1.0 - 1e-6) * np.eye(len(y)),)
+        slack = 1.0 - delta - float(np.max(np.diagonal(y)))
+        return (y + max(slack, 0.0) * (1.0 - 1e-6) * np.eye(len(y)),)
 
     def normalise_multipliers(self, y: np.ndarray) -> np.ndarray:
         """Lower the multipliers of the diagonal until ``A*y`` is negative definite."""
@@ -118,5 +118,5 @@ class Correlation(ParametricFamily):
         return y
 
     def initial_points(self) -> list[Any]:
-        """Return zeros for what is not known."""
+        """Return the zero matrix."""
         return [(np.zeros(self.sets[0].shape),)]

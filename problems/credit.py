@@ -1,8 +1,8 @@
-"""Fair PCA of the credit data, from covariance matrices of its groups.
+"""Fair PCA of the credit data, from the covariance matrices of its groups.
 
 The matrices of Tantipongpipat, Samadi, Singh, Morgenstern and Vempala ("Multi-criteria dimensionality
-reduction with applications to fairness", NeurIPS 2019) in ``fairpca/credit.npz`` of the folder that
-``SDPFEAS_DATA`` names: for 3, 4 or 6 groups, ``max min_i <B_i, Z>`` over the Fantope of trace r.
+reduction with applications to fairness", NeurIPS 2019) are read from ``fairpca/credit.npz`` in the folder
+that ``SDPFEAS_DATA`` names. For 3, 4 or 6 groups, maximise ``min_i <B_i, Z>`` over the Fantope of trace r.
 """
 
 from __future__ import annotations
@@ -16,15 +16,7 @@ from sdpfeas.dropin import Family, data_file, read_arrays
 
 @dataclass(frozen=True)
 class CreditOptions:
-    """Parameters.
-
-    Attributes
-    ----------
-    groups : {"k3", "k4", "k6"}
-        Which groups.
-    r : int
-        Number of directions, the trace of ``Z``.
-    """
+    """Parameters: the partition into groups, and the number of directions r, the trace of ``Z``."""
 
     groups: Literal["k3", "k4", "k6"] = "k6"
     r: int = 5

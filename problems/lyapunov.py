@@ -1,9 +1,10 @@
-"""Decay rates and joint spectral radii: one quadratic Lyapunov function for several systems.
+"""Common quadratic Lyapunov functions: decay rates of switched systems, and joint spectral radii.
 
-In continuous time ``delta`` is a decay rate: find ``P`` with ``A_i'P + P A_i + 2 delta P <= 0`` for every i;
-then all solutions of ``x' = A_i x``, with arbitrary switching between the i, decay like ``exp(-delta t)``.
-In discrete time find ``P`` with ``delta A_i'P A_i <= P``; then the joint spectral radius of the ``A_i`` is at
-most ``1 / sqrt(delta)``. To keep the set compact, the condition number of ``P`` is at most ``condition``.
+In continuous time ``delta`` is a decay rate: find ``P`` with ``A_i'P + P A_i + 2 delta P`` negative
+semidefinite for every i. Then all solutions of ``x' = A_i x``, with arbitrary switching between the i, decay
+like ``exp(-delta t)``. In discrete time find ``P`` with ``P - delta A_i'P A_i`` positive semidefinite. Then
+the joint spectral radius of the ``A_i`` is at most ``1 / sqrt(delta)``. A bound on the condition number of
+``P`` makes the set compact.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from sdpfeas.dropin import ParametricFamily
 
 @dataclass(frozen=True)
 class LyapunovOptions:
-    """Matrices, given or drawn at random, and what is asked about them."""
+    """Parameters: matrices, or the sizes of random ones, and the kind of system."""
 
     time: Literal["continuous", "discrete"] = "continuous"
     matrices: list | None = None  # type: ignore[type-arg]
@@ -34,10 +35,10 @@ class Lyapunov(ParametricFamily):
     Parameters
     ----------
     matrices : array_like
-        The systems, shape (count, n, n). Products of their entries are rounded in discrete time, and sums in
-        continuous: bounds are about the rows that are stored.
+        The systems, shape (count, n, n). Their products (discrete time) or sums (continuous time) are
+        rounded, and bounds refer to the rounded rows.
     time : {"continuous", "discrete"}
-        What ``delta`` means.
+        Meaning of ``delta``.
     condition : float
         Largest condition number of ``P``.
     """
@@ -53,7 +54,7 @@ class Lyapunov(ParametricFamily):
         count, n, _ = a.shape
         self._entries = np.triu_indices(n)
         fixed, slope = zip(*(self._forms(x) for x in a), strict=True)
-        # Q_i = (fixed - delta·slope)(P) must be positive semidefinite: n(n+1)/2 equality rows a system.
+        # Q_i = (fixed - delta·slope)(P) is positive semidefinite: n(n+1)/2 equality constraints per system.
         size = self._entries[0].size
         rows: list[Any] = [np.concatenate(fixed)]
         for i in range(count):
@@ -67,7 +68,7 @@ class Lyapunov(ParametricFamily):
             [np.concatenate(slope), *(None for _ in a)],
             np.zeros(count * size),
             np.zeros(count * size),
-            monotone="delta multiplies a positive semidefinite matrix that is taken away",
+            monotone="delta multiplies a positive semidefinite matrix that is subtracted",
             bracket=bracket,
             unit=float(max(np.linalg.norm(x, 2) for x in a)) if time == "continuous" else 1.0,
             block_names=["P", *(f"Q{i}" for i in range(count))],
@@ -86,11 +87,11 @@ class Lyapunov(ParametricFamily):
 
     @classmethod
     def seeded(cls, options: LyapunovOptions) -> bool:
-        """Whether the matrices are drawn."""
+        """Return whether the matrices are random."""
         return options.matrices is None
 
     def _units(self, n: int) -> np.ndarray:
-        """Symmetric matrices that read the entries of the upper triangle."""
+        """Return symmetric matrices whose inner products are the entries of the upper triangle."""
         s, t = self._entries
         out = np.zeros((s.size, n, n))
         k = np.arange(s.size)
@@ -99,7 +100,7 @@ class Lyapunov(ParametricFamily):
         return out
 
     def _forms(self, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the entries of both maps of P, as rows."""
+        """Return the entries of both linear maps of P as rows."""
         units = self._units(a.shape[0])
         if self.time == "discrete":
             moved = a @ units @ a.T
@@ -108,12 +109,12 @@ class Lyapunov(ParametricFamily):
         return -(moved + np.swapaxes(moved, 1, 2)), 2.0 * units
 
     def _parts(self, p: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Both maps at a matrix P, system by system."""
+        """Return both linear maps at a matrix P, one pair per system."""
         if self.time == "discrete":
             return [(p, a.T @ p @ a) for a in self.matrices]
         return [(-(a.T @ p + p @ a), 2.0 * p) for a in self.matrices]
 
-    # A point is as good as its P: the Q_i follow.
+    # A point is determined by P.
 
     def largest_delta(self, point: Any) -> float:
         """Return the smallest generalised eigenvalue over all systems."""
@@ -124,7 +125,7 @@ class Lyapunov(ParametricFamily):
         return float(min(scipy.linalg.eigvalsh(f, m)[0] for f, m in self._parts(p)))
 
     def point_at(self, point: Any, delta: float) -> Any:
-        """Choose the Q_i anew."""
+        """Compute the slack matrices Q_i from P."""
         p = point[0]
         return p, *((q + q.T) / 2.0 for q in (f - delta * m for f, m in self._parts(p)))
 
@@ -132,7 +133,7 @@ class Lyapunov(ParametricFamily):
         """Return the identity."""
         return [self.point_at((np.eye(self.matrices.shape[1]),), 0.0)]
 
-    # Multipliers are one positive semidefinite matrix a system.
+    # Multipliers form one positive semidefinite matrix per system.
 
     def _matrices_of(self, y: np.ndarray) -> np.ndarray:
         s, t = self._entries
@@ -146,13 +147,13 @@ class Lyapunov(ParametricFamily):
         return (np.where(s == t, 1.0, 2.0) * weights[:, s, t]).ravel()
 
     def normalise_multipliers(self, y: np.ndarray) -> np.ndarray:
-        """Make the weights positive definite, clear of rounding."""
+        """Project the matrices of multipliers onto positive definite ones, clear of rounding."""
         lam, vec = np.linalg.eigh(self._matrices_of(y))
         lam = np.maximum(lam, 0.0) / max(float(np.max(np.abs(lam))), 1e-300) + 1e-12
         return self._multipliers_of((vec * lam[:, None, :]) @ np.swapaxes(vec, 1, 2))
 
     def initial_multipliers(self) -> list[np.ndarray]:
-        """Return the slowest mode of each system: no function decays faster."""
+        """Return the rank-one multipliers of the slowest mode of each system."""
         out = []
         for i, a in enumerate(self.matrices):
             lam, vec = np.linalg.eig(a)

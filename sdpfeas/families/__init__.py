@@ -1,7 +1,7 @@
-"""Families: code that makes problems, most of them indexed by a scalar.
+"""Families: code that builds problems, most of them indexed by a scalar parameter.
 
-A family never asks a backend. It makes problems, and it turns anybody's points and multipliers into proven
-bounds; :func:`sdpfeas.drivers.bisection.bisect` brings the two together.
+A family never calls a backend. It builds problems, and turns points and multipliers into proven bounds of its
+threshold. :func:`sdpfeas.bisect` combines a family with a backend.
 """
 
 from sdpfeas.families.fantope import FantopeMaxMin

@@ -182,7 +182,7 @@ def test_sdpa_files(card, data_dir):
         ('family = "theta"\n[options]\nn = 5\n[data]\nn = 5', "given in"),
         ('family = "theta"\n[sweep]\nn = 5', "must be a list"),
         ('family = "theta"\n[sweep]\nn = []', "must be a list"),
-        ('family = "theta"\n[sweep]\nm = [5]', "no parameter of family 'theta'"),
+        ('family = "theta"\n[sweep]\nm = [5]', "not a parameter of family 'theta'"),
         ('family = "theta"\n[sweep]\nn = [5, 1]', "at least 3 vertices"),
         ('family = "theta"\n[sweep]\ndelta = ["x"]', "delta must be a number"),
         ('family = "theta"\ndelta = "x"', "delta must be a number"),
