@@ -8,10 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bisection import bisect
-from sdpfeas.estimators.projection import ProvenProjection, check_components, principal_axes
+from sdpfeas.estimators.projection import (
+    ProvenProjection,
+    check_components,
+    leading_directions,
+    principal_axes,
+)
 from sdpfeas.estimators.projection_refinement import MinVarianceObjective, refine_projection
 from sdpfeas.families.projection_problems import Aim, Centring, GroupCovariances
-from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.numerics.linalg import FloatArray
 
 #: Default number of new features.
 DEFAULT_COMPONENTS = 2
@@ -138,8 +143,7 @@ class FairPCA(ProvenProjection):
         objective = MinVarianceObjective(groups, offsets)
         A = objective.initial_projection(r)
         if found.point is not None:
-            _, vec = eigh(symmetrize(found.point[0]))
-            A = vec[:, ::-1][:, :r]
+            A = leading_directions(found.point[0], r)
         self.rounded_value_ = objective.value(A) * groups.unit
         if self.refine:
             A = refine_projection(objective, A, found.upper - 0.1 * self.tol * abs(found.upper))

@@ -8,10 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bisection import bisect
-from sdpfeas.estimators.projection import ProvenProjection, check_components, principal_axes
+from sdpfeas.estimators.projection import (
+    ProvenProjection,
+    check_components,
+    leading_directions,
+    principal_axes,
+)
 from sdpfeas.estimators.projection_refinement import RatioObjective, refine_projection
 from sdpfeas.families.projection_problems import WhitenedMeans
-from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
+from sdpfeas.numerics.linalg import FloatArray
 
 
 class MaxMinDistance(ProvenProjection):
@@ -120,7 +125,9 @@ class MaxMinDistance(ProvenProjection):
         found = bisect(white.family(r), self.solver, self.tol, time_limit=self.time_limit)
         self.take_bracket(found)
         objective = RatioObjective(white.scatter())
-        A: FloatArray = np.eye(white.k)[:, :r] if found.point is None else _leading(found.point[0], r)
+        A: FloatArray = (
+            np.eye(white.k)[:, :r] if found.point is None else leading_directions(found.point[0], r)
+        )
         # The scatter in the objective is the identity, so the ratio is the distance divided by r.
         self.rounded_value_ = r * objective.value(A)
         if self.refine:
@@ -134,8 +141,3 @@ class MaxMinDistance(ProvenProjection):
         turned = principal_axes(A, (samples - self.mean_) @ white.map)
         self.components_ = (white.map @ turned).T
         return self
-
-
-def _leading(z: FloatArray, r: int) -> FloatArray:
-    _, vec = eigh(symmetrize(z))
-    return np.asarray(vec[:, ::-1][:, :r])

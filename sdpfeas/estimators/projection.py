@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from sdpfeas.drivers.bracket import BisectionResult, Step
 from sdpfeas.extras import extra
-from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.numerics.linalg import FloatArray, eigh, symmetrize
 from sdpfeas.problem.validation import require_doubles
 
 with extra("wlda", "sdpfeas.estimators"):
@@ -141,6 +141,12 @@ def principal_axes(W: FloatArray, X: FloatArray) -> FloatArray:
     turned = W @ right.T
     largest = turned[np.argmax(np.abs(turned), axis=0), np.arange(turned.shape[1])]
     return np.asarray(turned * np.where(largest < 0.0, -1.0, 1.0))
+
+
+def leading_directions(Z: FloatArray, r: int) -> FloatArray:
+    """Return the r leading eigenvectors of a symmetric matrix, the largest eigenvalue first."""
+    _, vec = eigh(symmetrize(Z))
+    return np.asarray(vec[:, ::-1][:, :r])
 
 
 def check_components(n_components: Any, default: int, most: int) -> int:

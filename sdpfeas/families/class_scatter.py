@@ -533,8 +533,8 @@ class NullSpace:
             np.max(np.einsum("kij,ij->k", self.turned.dense()[:, : self.inside, : self.inside], z))
         )
         far = apart[apart > 0.0]
-        room = (r - 0.5) * float(np.min(far, initial=math.inf)) / max(2.0 * ratio * scatter, 1e-300)
-        share = min(0.5, room)
+        limit = (r - 0.5) * float(np.min(far, initial=math.inf)) / max(2.0 * ratio * scatter, 1e-300)
+        share = min(0.5, limit)
         whole = np.zeros((self.turned.k, self.turned.k))
         whole[: self.inside, : self.inside] = share * z
         rest = np.arange(self.inside, self.turned.k)

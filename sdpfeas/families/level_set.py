@@ -136,6 +136,11 @@ class GraphOptions:
         if not 0.0 <= self.p <= 1.0:
             raise ValueError(f"p must lie between 0 and 1, got {self.p}")
 
+    @property
+    def seeded(self) -> bool:
+        """Whether the graph is random."""
+        return self.graph == "random"
+
 
 def named_graph(options: GraphOptions) -> FloatArray:
     """Return the adjacency matrix of a graph."""
@@ -210,11 +215,6 @@ class Theta(LevelSet):
         """Build the family of a named graph."""
         return cls(named_graph(options))
 
-    @classmethod
-    def seeded(cls, options: GraphOptions) -> bool:
-        """Return whether the graph is random."""
-        return options.graph == "random"
-
 
 class MaxCut(LevelSet):
     """Semidefinite relaxation of the maximum cut: maximise ``<L/4, X>`` subject to ``X_ii = 1``.
@@ -262,11 +262,6 @@ class MaxCut(LevelSet):
     def build(cls, options: GraphOptions) -> MaxCut:
         """Build the family of a named graph."""
         return cls(named_graph(options))
-
-    @classmethod
-    def seeded(cls, options: GraphOptions) -> bool:
-        """Return whether the graph is random."""
-        return options.graph == "random"
 
     def initial_points(self) -> list[tuple[FloatArray, ...]]:
         """Return the identity, whose value is half of the total edge weight."""

@@ -97,8 +97,11 @@ class Family(ABC):
 
     @classmethod
     def seeded(cls, options: Any) -> bool:
-        """Return whether a different ``seed`` option gives a different member."""
-        return hasattr(options, "seed")
+        """Return whether a different ``seed`` option gives a different member.
+
+        Options decide by a property ``seeded``; without one, by whether they have a ``seed``.
+        """
+        return bool(getattr(options, "seeded", hasattr(options, "seed")))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle a drop-in class by the path of its file, since other processes cannot import its module."""

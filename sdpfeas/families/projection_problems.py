@@ -8,7 +8,7 @@ families ``fair-pca`` and ``max-min-distance`` build them on named data sets.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -19,9 +19,9 @@ from sdpfeas.errors import ProblemError
 from sdpfeas.families.class_scatter import RANK_TOLERANCE, ClassScatter
 from sdpfeas.families.fantope import FantopeMaxMin
 from sdpfeas.families.parametric_family import Family
-from sdpfeas.families.wlda import NamedData
-from sdpfeas.numerics.linalg import FloatArray, symmetrize
-from sdpfeas.problem.rows import Dense, LowRank, PairwiseDifference, Rows
+from sdpfeas.families.wlda import NamedData, distinct_names
+from sdpfeas.numerics.linalg import FloatArray
+from sdpfeas.problem.rows import PairwiseDifference, Rows
 from sdpfeas.problem.validation import finite_number
 
 #: Largest exponent of variances in the units of the data, so that neither their sums nor small shares leave
@@ -56,6 +56,7 @@ class GroupCovariances:
         if centring == "overall":
             factors = tuple(np.vstack([f, m]) for f, m in zip(factors, scatter.means, strict=True))
         self.factors = factors
+        self._scatter = replace(scatter, factors=factors)
 
     @property
     def k(self) -> int:
@@ -69,16 +70,13 @@ class GroupCovariances:
 
     def rows(self) -> Rows:
         """Return one row per group, in low-rank or dense storage, whichever is smaller."""
-        if sum(f.shape[0] for f in self.factors) < len(self.factors) * self.k:
-            return LowRank([f if f.shape[0] else np.zeros((1, self.k)) for f in self.factors])
-        return Dense(np.array([symmetrize(f.T @ f) for f in self.factors]))
+        return self._scatter.scatter_rows()
 
     def family(self, r: int, aim: Aim) -> FantopeMaxMin:
         """Return the family whose threshold is the max-min variance, or minus the min-max loss."""
         if aim not in ("variance", "loss"):
             raise ProblemError(f"aim must be 'variance' or 'loss', got {aim!r}")
-        names = [f"group {label}" for label in self.labels]
-        names = names if len(set(names)) == len(names) else [f"{name} ({i})" for i, name in enumerate(names)]
+        names = distinct_names([f"group {label}" for label in self.labels])
         return FantopeMaxMin(self.rows(), r, self.most(r) if aim == "loss" else None, names=names)
 
     def kept(self, A: FloatArray) -> FloatArray:
@@ -166,11 +164,6 @@ class FairPcaProblems(Family):
         groups = GroupCovariances(*options.samples(), options.centring)
         return groups.family(options.n_components, options.aim)
 
-    @classmethod
-    def seeded(cls, options: FairOptions) -> bool:
-        """Return whether samples are drawn at random."""
-        return options.train is not None
-
 
 class MaxMinDistanceProblems(Family):
     """Max-min distance analysis of a named data set; members are :class:`FantopeMaxMin` families."""
@@ -182,8 +175,3 @@ class MaxMinDistanceProblems(Family):
     def build(cls, options: DistanceOptions) -> FantopeMaxMin:
         """Build the family on a named data set."""
         return WhitenedMeans(*options.samples(), options.shrinkage).family(options.n_components)
-
-    @classmethod
-    def seeded(cls, options: DistanceOptions) -> bool:
-        """Return whether samples are drawn at random."""
-        return options.train is not None

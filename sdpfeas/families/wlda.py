@@ -74,6 +74,11 @@ class NamedData:
     standardize: bool = False
     pca: int | None = None
 
+    @property
+    def seeded(self) -> bool:
+        """Whether samples are drawn at random."""
+        return self.train is not None
+
     def samples(self) -> tuple[FloatArray, np.ndarray]:
         """Return samples and labels."""
         return prepared(
@@ -292,11 +297,6 @@ class WLDA(ParametricFamily):
             scatter=options.scatter,
             shrinkage=options.shrinkage,
         )
-
-    @classmethod
-    def seeded(cls, options: WldaOptions) -> bool:
-        """Return whether samples are drawn at random."""
-        return options.train is not None
 
     # --- degenerate data
 
@@ -534,7 +534,7 @@ def compact(
         "slopes": [None, column(0, pairs.m, m)],
         "lower": np.zeros(m),
         "upper": np.full(m, np.inf),
-        "row_names": _distinct(pair_names + scatter_names),
+        "row_names": distinct_names(pair_names + scatter_names),
         "block_names": ["Z", "t"],
     }
 
@@ -553,7 +553,7 @@ def paper(
         "slopes": [Combined(second, scatters)],
         "lower": np.zeros(every.size),
         "upper": np.full(every.size, np.inf),
-        "row_names": _distinct([f"{p} / {g}" for p in pair_names for g in scatter_names]),
+        "row_names": distinct_names([f"{p} / {g}" for p in pair_names for g in scatter_names]),
         "block_names": ["Z"],
     }
 
@@ -594,7 +594,7 @@ def level_weights(pairs: FloatArray, groups: FloatArray, delta: float) -> FloatA
     return np.concatenate([pairs, groups * (share * delta * float(pairs.sum()) / float(groups.sum()))])
 
 
-def _distinct(names: list[str]) -> list[str]:
+def distinct_names(names: list[str]) -> list[str]:
     """Append numbers if two names are equal."""
     if len(set(names)) == len(names):
         return names
