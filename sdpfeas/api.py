@@ -1,4 +1,4 @@
-"""What users call: the drivers, for problems and families and for models of cvxpy alike."""
+"""The public ``solve``, ``verify``, ``optimum`` and ``bisect``: they accept problems, families and models."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 P = ParamSpec("P")
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+Problem = TypeVar("Problem")
+Outcome = TypeVar("Outcome")
 
 
 def is_model(problem: object) -> bool:
-    """Whether this is a problem of cvxpy; that need not be imported to say no."""
-    # While another thread imports it, it is there in parts.
+    """Whether an object is a ``cvxpy.Problem``, without an import of cvxpy."""
+    # While another thread imports cvxpy, the module exists without the class.
     kind = getattr(sys.modules.get("cvxpy"), "Problem", None)
     return kind is not None and isinstance(problem, kind)
 
 
-def _taking_models(
-    driver: Callable[Concatenate[Asked, P], Answer], of_models: Callable[..., Answer]
-) -> Callable[Concatenate[Asked | cp.Problem, P], Answer]:
+def _or_model(
+    driver: Callable[Concatenate[Problem, P], Outcome], for_models: Callable[..., Outcome]
+) -> Callable[Concatenate[Problem | cp.Problem, P], Outcome]:
     @wraps(driver)
-    def asked(problem: Any, *arguments: P.args, **settings: P.kwargs) -> Answer:
-        ask = of_models if is_model(problem) else driver
-        return ask(problem, *arguments, **settings)
+    def call(problem: Any, *arguments: P.args, **settings: P.kwargs) -> Outcome:
+        run = for_models if is_model(problem) else driver
+        return run(problem, *arguments, **settings)
 
-    # The first argument may be named, which ParamSpec cannot say.
-    return cast("Callable[Concatenate[Asked | cp.Problem, P], Answer]", asked)
+    # The first argument may be passed by name, which ParamSpec cannot express.
+    return cast("Callable[Concatenate[Problem | cp.Problem, P], Outcome]", call)
 
 
-solve = _taking_models(solving.solve, solve_model)
-verify = _taking_models(verify_claim, verify_model)
+solve = _or_model(solving.solve, solve_model)
+verify = _or_model(verify_claim, verify_model)
 
 
 @wraps(optima.optimum)

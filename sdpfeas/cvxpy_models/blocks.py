@@ -1,8 +1,9 @@
-"""A canonical form cut into blocks: which variables make up which block, and what is left to be a row.
+"""Cut a canonical form ``b - A x`` in cones into blocks, rows and LMIs: :class:`Blocks`.
 
-A variable that is an entry of a cone and nothing else, or a non-negative number, becomes (an entry of) a
-block of its own; what remains is free, and variables no row asks for are left out and are zero on the way
-back. All of that is exact: no coefficient is rounded.
+A cone whose entries are single variables becomes a block of these variables; so do variables with a sign.
+Other cones become LMIs, or slack blocks with equality rows. The remaining variables are free. Variables that
+no row uses are removed, and are zero when values are mapped back. The conversion is exact: no coefficient is
+rounded.
 """
 
 from __future__ import annotations
@@ -20,22 +21,20 @@ from sdpfeas.cvxpy_models.canonical_form import CanonicalForm
 from sdpfeas.numerics.exact_arithmetic import sum_of
 from sdpfeas.numerics.linalg import FloatArray, triangle_map
 from sdpfeas.problem.lmi import LMI
+from sdpfeas.problem.objective import Objective, Sense
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, SecondOrder
-
-# ------------------------------------------------------------
-# Cones of a canonical form as sets of ours: which rows they are, there and back.
 
 
 @dataclass(frozen=True)
 class Cone:
     """Rows of a canonical form that are entries of a member ``X`` of a set.
 
-    ``first``: those that say it all; the others repeat them, maybe with the opposite sign. ``view,
-    spread``: ``view @ vec(X)`` are the first rows, and ``spread @`` these rows ``vec(X)``. ``copies``: how
-    a multiplier of a first row is shared among it and its repetitions; none if there are none. ``as_lmi``:
-    whether it is posed as an LMI where its rows are more than variables.
+    The rows ``first`` determine ``X``; the others repeat them, possibly with the opposite sign.
+    ``view @ vec(X)`` are the first rows, and ``spread`` maps these to ``vec(X)``. ``copies`` distributes the
+    multiplier of a first row over its repetitions; None without repetitions. ``as_lmi`` selects an LMI rather
+    than a slack block for a cone of affine expressions.
     """
 
     block: BlockSet
@@ -47,48 +46,40 @@ class Cone:
     as_lmi: bool = True
 
     def member(self, entries: FloatArray) -> FloatArray:
-        """What is seen as these entries of the first rows."""
+        """Return the member with these entries in the first rows."""
         return np.asarray((self.spread @ entries).reshape(self.block.shape))
 
     def shared(self, multipliers: FloatArray) -> FloatArray:
-        """Multipliers of all rows, from those of the first ones."""
+        """Distribute multipliers of the first rows over all rows."""
         return multipliers if self.copies is None else np.asarray(self.copies @ multipliers)
 
     def row_multipliers(self, multiplier: FloatArray) -> FloatArray:
-        """Multipliers of all rows, from that of the member."""
+        """Return multipliers of all rows, from that of the member."""
         return self.shared(self.spread.T @ multiplier)
 
     def multiplier(self, z: FloatArray) -> FloatArray:
-        """The multiplier of the member, from those of all rows."""
+        """Return the multiplier of the member, from those of all rows."""
         return np.asarray(self.view.T @ (z if self.copies is None else 2.0 * (self.copies.T @ z)))
 
 
 def second_order(rows: np.ndarray) -> Cone:
-    """A second-order cone.
-
-    ``rows``: the bound, then what it bounds the length of.
-    """
+    """Return a second-order cone; ``rows`` has the bound, then the vector."""
     same = sp.eye_array(rows.size, format="csr")
-    # As LMIs they are solved as fast, but where one defines the bound of the next (as in x**4) certificates
-    # stay unproved; with slacks they are proved.
+    # Solved as fast as LMIs, but if one defines the bound of the next (as in x**4), certificates are proved
+    # with slacks only.
     return Cone(SecondOrder(rows.size), rows, rows, same, same, as_lmi=False)
 
 
 def semidefinite(rows: np.ndarray) -> Cone:
-    """A semidefinite cone.
-
-    ``rows``: the lower triangle, column by column.
-    """
+    """Return a semidefinite cone; ``rows`` has the lower triangle by columns."""
     n = (math.isqrt(8 * rows.size + 1) - 1) // 2
     return Cone(PSD(n), rows, rows, triangle_map(n, 0.5).T, triangle_map(n, 1.0).tocsr())
 
 
 def hermitian(matrix: Any, b: FloatArray, rows: np.ndarray) -> Cone | None:
-    """A Hermitian semidefinite cone, if a semidefinite one is that: real and imaginary part, each twice.
+    """Return a Hermitian cone if the rows of a semidefinite one are ``[[Re, -Im], [Im, Re]]``.
 
-    ``rows``: the rows of the semidefinite cone ``[[Re, -Im], [Im, Re]]``.
-
-    Returns: none if its rows are other ones, or if a number of ``Re + Im`` would be rounded.
+    None if they are not, or if a number of ``Re + Im`` would be rounded.
     """
     side = (math.isqrt(8 * rows.size + 1) - 1) // 2
     if side % 2 or side == 0:
@@ -123,21 +114,21 @@ def hermitian(matrix: Any, b: FloatArray, rows: np.ndarray) -> Cone | None:
 
 
 def _stored(matrix: Any, rows: np.ndarray) -> np.ndarray:
-    """Where the numbers of some rows are stored, row after row."""
+    """Return the positions of the stored numbers of some rows, row by row."""
     begin, end = matrix.indptr[rows], matrix.indptr[rows + 1]
     sizes = end - begin
     return np.asarray(np.repeat(begin - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum()))
 
 
 def _below(n: int) -> np.ndarray:
-    """Mask of the entries below the diagonal in a lower triangle, column by column."""
+    """Return the mask of the entries below the diagonal in a lower triangle by columns."""
     j, i = np.triu_indices(n)
     return np.asarray(i != j)
 
 
 @lru_cache(maxsize=64)
 def _halves(n: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """Where the parts of a Hermitian matrix are in the triangle of the real one: twice each, and nothing."""
+    """Return the positions of ``Re`` and ``Im`` (two copies each) and of zeros in the real triangle."""
 
     def at(i: np.ndarray, j: np.ndarray) -> np.ndarray:
         return np.asarray(j * 2 * n - j * (j - 1) // 2 + (i - j))
@@ -151,7 +142,7 @@ def _halves(n: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np
 
 @lru_cache(maxsize=64)
 def _complex(n: int) -> tuple[Any, Any, Any]:
-    """View, spread and copies of a Hermitian cone; members are stored as ``Re + Im``."""
+    """Return view, spread and copies of a Hermitian cone; members are stored as ``Re + Im``."""
     j, i = np.triu_indices(n)
     below = i != j
     p, q = i[below], j[below]
@@ -186,14 +177,14 @@ def _complex(n: int) -> tuple[Any, Any, Any]:
     return view, spread, copies
 
 
-def _said_before(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int]:
-    """Equalities that repeat others, or say that zero is zero.
+def _redundant_equalities(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int]:
+    """Return equality rows that repeat others, or are ``0 = 0``.
 
-    Equations between symmetric matrices come with every entry off the diagonal twice, and invariance under
-    permutations (``S @ X @ S.T == X``) goes round in circles. Dependent rows are hard on proofs.
+    Equations between symmetric matrices have every off-diagonal entry twice, and invariance under
+    permutations (``S @ X @ S.T == X``) gives cycles of equations. Dependent rows make proofs harder.
     """
     seen: set[tuple[bytes, bytes, float]] = set()
-    ties = _Ties(matrix.shape[1])
+    ties = _TiedVariables(matrix.shape[1])
     again = []
     for row in equalities.tolist():
         own = slice(matrix.indptr[row], matrix.indptr[row + 1])
@@ -201,7 +192,7 @@ def _said_before(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int
         sign = np.sign(entries[0]) if entries.size else 1.0
         key = (columns.tobytes(), (sign * entries).tobytes(), float(sign * b[row]))
         known = key in seen or (not entries.size and b[row] == 0.0)
-        if not known and _ties_two(entries, b[row]):
+        if not known and _ties_two_variables(entries, b[row]):
             known = not ties.tie(int(columns[0]), int(columns[1]), bool(entries[0] == -entries[1]))
         if known:
             again.append(row)
@@ -209,20 +200,20 @@ def _said_before(matrix: Any, b: FloatArray, equalities: np.ndarray) -> list[int
     return again
 
 
-def _ties_two(entries: FloatArray, bound: float) -> bool:
-    """Whether an equation says that two variables are equal or opposite."""
+def _ties_two_variables(entries: FloatArray, bound: float) -> bool:
+    """Whether an equation makes two variables equal or opposite."""
     return entries.size == 2 and bound == 0.0 and abs(entries[0]) == abs(entries[1])
 
 
-class _Ties:
-    """Which variables are equal, opposite or zero, by equations that were seen."""
+class _TiedVariables:
+    """Union-find of variables that are equal, opposite or zero by the equations so far."""
 
     def __init__(self, size: int) -> None:
         self._leader = np.arange(size)
         self._same, self._zero = np.ones(size, dtype=bool), np.zeros(size, dtype=bool)
 
     def tie(self, first: int, second: int, same: bool) -> bool:
-        """Note an equation; False if it follows from those before."""
+        """Add an equation; False if it follows from the previous ones."""
         (one, kept), (two, held) = self._find(first), self._find(second)
         zero = bool(self._zero[one]), bool(self._zero[two])
         if all(zero) or (one == two and (kept == held) == same):
@@ -233,12 +224,12 @@ class _Ties:
         return True
 
     def _find(self, variable: int) -> tuple[int, bool]:
-        """The variable that stands for one and its equals, and whether it is the same or the opposite."""
+        """Return the representative of a variable, and whether it is equal rather than opposite."""
         path, same = [], True
         while self._leader[variable] != variable:
             path.append(variable)
             variable = int(self._leader[variable])
-        for step in reversed(path):  # shorten the way
+        for step in reversed(path):  # path compression
             same = bool(self._same[step]) == same
             self._leader[step], self._same[step] = variable, same
         return variable, same
@@ -247,9 +238,8 @@ class _Ties:
 class Blocks:
     """The blocks of a canonical form.
 
-    ``lmis``: whether semidefinite constraints on more than variables become LMIs; otherwise, like
-    second-order cones, blocks of slacks with equality rows. ``cost``: an objective, one number for every
-    variable: those it asks for are not left out.
+    With ``lmis``, semidefinite constraints on affine expressions become LMIs; otherwise, like second-order
+    cones, slack blocks with equality rows. Variables in the objective ``cost`` are not removed.
     """
 
     def __init__(self, form: CanonicalForm, *, lmis: bool = True, cost: FloatArray | None = None) -> None:
@@ -265,15 +255,15 @@ class Blocks:
         self._equal = np.zeros(b.size, dtype=bool)
         self._equal[form.zero] = True
         self._kept = np.ones(b.size, dtype=bool)
-        self._kept[_said_before(matrix, b, form.zero)] = False
+        self._kept[_redundant_equalities(matrix, b, form.zero)] = False
         single = np.diff(matrix.indptr) == 1
         self._only = np.full(b.size, -1)
         self._only[single] = matrix.indices[matrix.indptr[:-1][single]]
         self._factor = np.zeros(b.size)
         self._factor[single] = matrix.data[matrix.indptr[:-1][single]]
         cones = []
-        # Matrices of variables come first: they have the most to lose as slacks.
-        for cone in self._cones(form, hermitian_too=lmis):
+        # Matrices of variables come first: a slack block would be most expensive for them.
+        for cone in self._cones(form, with_hermitian=lmis):
             if self._is_variable(cone):
                 cones.append(cone)
             else:
@@ -287,7 +277,7 @@ class Blocks:
         used[matrix[self._asked].indices] = True
         if cost is not None:
             used[cost != 0.0] = True
-        if not used.any():  # nothing is asked of anything, but a problem needs a block
+        if not used.any():  # no row uses a variable, but a problem needs a block
             used[:] = True
         for cone in cones:
             columns = self._only[cone.first]
@@ -302,21 +292,21 @@ class Blocks:
             self._add(Free(rest.size), rest, np.ones(rest.size))
 
     @staticmethod
-    def _cones(form: CanonicalForm, *, hermitian_too: bool) -> Iterator[Cone]:
-        """The cones of a form, matrices first."""
+    def _cones(form: CanonicalForm, *, with_hermitian: bool) -> Iterator[Cone]:
+        """Yield the cones of a form, matrices first."""
         for rows in form.semidefinite:
-            found = hermitian(form.matrix, form.b, rows) if hermitian_too else None
+            found = hermitian(form.matrix, form.b, rows) if with_hermitian else None
             yield semidefinite(rows) if found is None else found
         yield from map(second_order, form.second_order)
 
     def _is_variable(self, cone: Cone) -> bool:
-        """Whether a cone is made of variables that are in no other block; they are taken then."""
+        """Whether the entries of a cone are single variables of no other block; claims them if so."""
         rows = cone.first
         columns, factors = self._only[rows], self._factor[rows]
         if np.any(columns < 0) or np.any(self._b[rows]) or not np.all(self._free[columns]):
             return False
         parts, exponents = np.frexp(np.abs(factors))
-        exact = (parts == 0.5) & (np.abs(exponents) < 16)  # to divide by
+        exact = (parts == 0.5) & (np.abs(exponents) < 16)  # powers of two, so division is exact
         if not np.all(exact) or np.unique(columns).size < columns.size:
             return False
         self._kept[cone.rows] = False
@@ -324,7 +314,7 @@ class Blocks:
         return True
 
     def _signed_variables(self, rows: np.ndarray) -> np.ndarray:
-        """Those of the rows that say no more than the sign of a variable; the variables are taken then."""
+        """Return the rows that are the sign of one variable each, and claim these variables."""
         taken = []
         for row in rows[(self._only[rows] >= 0) & (self._b[rows] == 0.0)]:
             column = self._only[row]
@@ -337,7 +327,7 @@ class Blocks:
     def _add(
         self, block: BlockSet, columns: np.ndarray, factors: FloatArray, cone: Cone | None = None
     ) -> None:
-        """Add a block some variables are made of: ``x[columns] = factors · view``."""
+        """Add a block with ``x[columns] = factors · view``."""
         view = None if cone is None else cone.view
         self._parts.append((cone, columns, factors))
         k = np.arange(columns.size)
@@ -347,7 +337,7 @@ class Blocks:
 
     @property
     def _asked(self) -> np.ndarray:
-        """Mask of the rows of the canonical form that are rows of the problem or in one of its LMIs."""
+        """Mask of the rows of the canonical form that are rows of the problem, or of one of its LMIs."""
         mask = np.array(self._kept)
         for cone in self._lmis:
             mask[cone.rows] = True
@@ -364,7 +354,7 @@ class Blocks:
         return np.flatnonzero(self._free)
 
     def problem(self) -> FeasibilityProblem:
-        """The feasibility problem."""
+        """Return the feasibility problem."""
         kept = self._kept
         matrix, b = self._matrix[kept], self._b[kept]
         rows = [
@@ -381,13 +371,13 @@ class Blocks:
         return FeasibilityProblem(sets, rows, lower, b, lmis=[self._lmi(cone) for cone in self._lmis])
 
     def _in_blocks(self, matrix: Any) -> list[Any]:
-        """Rows of the canonical form, on every block."""
+        """Return rows of the canonical form on every block."""
         if len(self._sets) == 1 and self._sets[0].free and self._sets[0].n == matrix.shape[1]:
             return [matrix]  # all variables as they are
         return [matrix @ back for back in self._back]
 
     def _lmi(self, cone: Cone) -> LMI:
-        """A cone of the canonical form as an LMI; its coefficients are entries of the form, not rounded."""
+        """Return a cone of the canonical form as an LMI, without rounding."""
         spread, first = cone.spread, cone.first
         follow = first[-1] - first[0] == first.size - 1 and cone.copies is None
         matrix = self._matrix[first[0] : first[-1] + 1] if follow else self._matrix[first]
@@ -399,17 +389,17 @@ class Blocks:
         return LMI(cone.block, constant, [*own, *(None for _ in self._slacks)])
 
     def back(self) -> tuple[Any, ...]:
-        """For every block, the matrix that turns it into its share of the variables."""
+        """Return for every block the matrix that maps it to the variables of the form."""
         width = self._matrix.shape[1]
         return (*self._back, *(sp.csr_array((width, cone.block.entries)) for cone in self._slacks))
 
     def columns(self, point: Point) -> FloatArray:
-        """The variables of the canonical form at a point."""
+        """Map a point to the variables of the canonical form."""
         parts = (back @ np.ravel(part) for back, part in zip(self.back(), point, strict=True))
         return sum(parts, np.zeros(self._matrix.shape[1]))
 
     def forth(self, x: FloatArray) -> Point:
-        """The point that variables of the canonical form make up."""
+        """Map variables of the canonical form to a point."""
         point = []
         for cone, columns, factors in self._parts:
             entries = x[columns] / factors
@@ -417,10 +407,16 @@ class Blocks:
         slack = self._b - self._matrix @ x
         return (*point, *(cone.member(slack[cone.rows]) for cone in self._slacks))
 
-    def row_multipliers(self, y: FloatArray) -> FloatArray:
-        """Multipliers of all rows of the canonical form, from those of the rows of the problem.
+    def objective(self, cost: FloatArray, sense: Sense) -> Objective:
+        """Return the objective ``cost' x`` of the canonical form, on the blocks."""
+        sets = self.problem().sets
+        terms = [(back.T @ cost).reshape(block.shape) for back, block in zip(self.back(), sets, strict=True)]
+        return Objective(tuple(terms), sense)
 
-        Rows that became sets have the multipliers that make the weighted rows cancel.
+    def row_multipliers(self, y: FloatArray) -> FloatArray:
+        """Map multipliers of the problem to all rows of the canonical form.
+
+        Rows that became sets get the multipliers for which the weighted rows cancel.
         """
         z = np.zeros(self._b.size)
         m = int(self._kept.sum())
@@ -435,6 +431,6 @@ class Blocks:
         return z
 
     def multipliers(self, z: FloatArray) -> FloatArray:
-        """Multipliers of the rows of the problem, from those of the canonical form."""
+        """Map multipliers of the canonical form to the problem."""
         own = [cone.multiplier(z[cone.rows]) for cone in self._lmis]
         return np.concatenate([-z[self._kept], *own])

@@ -1,4 +1,7 @@
-"""The canonical form of a cvxpy problem, ``b - A x`` in cones, every row and column accounted for."""
+"""Compile a cvxpy problem to ``b - A x`` in cones, with every row and column accounted for.
+
+The entry point is :func:`canonical_form`.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +18,23 @@ import scipy.sparse as sp
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 
-# ------------------------------------------------------------
-# A "solver" for cvxpy to compile for: it takes what a problem of ours can hold.
 
-
-def reader(
+def capturing_solver(
     answer: Callable[[dict[str, Any], Any, dict[str, Any]], Any] | None = None,
     admit: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Make such a solver.
+    """Make a cvxpy solver that captures the compiled data.
 
-    ``answer``: takes the data cvxpy compiled, what it needs for the way back, and the options of
-    ``Problem.solve``; returns a ``cvxpy.reductions.Solution``. Without it the solver solves nothing.
-    ``admit``: takes the problem before cvxpy compiles it, and raises an error if it is not to be solved.
+    It supports linear, second-order and semidefinite cones. ``answer`` maps the data, cvxpy's inverse data
+    and the options of ``Problem.solve`` to a ``cvxpy.reductions.Solution``; without it nothing is solved.
+    ``admit`` gets the problem before it is compiled, and raises an error to refuse it.
     """
     from cvxpy.constraints import SOC, NonNeg, SvecPSD, Zero
     from cvxpy.reductions.solvers.conic_solvers.conic_solver import ConicSolver
     from cvxpy.utilities.psd_utils import TriangleKind
 
     class Reader(ConicSolver):  # type: ignore[misc]
-        """Nothing but what it takes, and whom it asks."""
+        """Supported cones, and the functions called."""
 
         SUPPORTED_CONSTRAINTS = (Zero, NonNeg, SOC, SvecPSD)
         PSD_TRIANGLE_KIND = TriangleKind.LOWER
@@ -59,12 +59,12 @@ def reader(
             return ""
 
         def apply(self, problem: Any) -> Any:
-            """As cvxpy's own; where only constraints are asked for, without its general way to get there."""
+            """Return data and inverse data; faster than cvxpy's own if only constraints are needed."""
             bounds = (problem.lower_bounds, problem.upper_bounds, problem.lb_tensor, problem.ub_tensor)
             plain = problem.P is None and problem.A.shape[1] == 1 and all(bound is None for bound in bounds)
             if answer is not None or problem.total_param_size or not plain:
                 return super().apply(problem)
-            matrix, b = _stuffed(problem)
+            matrix, b = _cone_data(problem)
             return {"param_prob": problem, "A": matrix, "b": b}, {self.VAR_ID: problem.x.id}
 
         def solve_via_data(
@@ -80,11 +80,11 @@ def reader(
     return Reader()
 
 
-def _stuffed(program: Any) -> tuple[Any, FloatArray]:
-    """``A`` and ``b`` of a cone program without parameters, ``b - A x`` in its cones.
+def _cone_data(program: Any) -> tuple[Any, FloatArray]:
+    """Return ``A`` and ``b`` of a cone program without parameters, ``b - A x`` in its cones.
 
-    cvxpy keeps both in one column, entry by entry, the constants last: equations with the opposite sign, and
-    of second-order cones all bounds before what they bound.
+    cvxpy stores both in one column, entry by entry, constants last: equations with the opposite sign, and the
+    bounds of all second-order cones of a constraint before their vectors.
     """
     m, n = program.constr_size, program.x.size
     stored = sp.coo_array(program.A)
@@ -109,8 +109,8 @@ def _stuffed(program: Any) -> tuple[Any, FloatArray]:
     return sp.csr_array((data[own], (place[row[own]], column[own])), shape=(m, n)), b
 
 
-#: Steps on the way to the canonical form that keep what a problem says.
-_STEPS = {
+#: Reductions of cvxpy that give an exactly equivalent problem.
+_EXACT_REDUCTIONS = {
     "EvalParams",
     "Complex2Real",
     "Dcp2Cone",
@@ -118,9 +118,9 @@ _STEPS = {
     "ExactCone2Cone",
     "EliminateZeroSized",
 } | {"ConeMatrixStuffing", "Reader"}
-#: Coefficients are scaled by powers of two; above this none is rounded by it.
-_SMALLEST = 2.0**-1000
-#: Cones that become blocks and rows.
+#: Coefficients are scaled by powers of two, which is exact above this size.
+MIN_COEFFICIENT = 2.0**-1000
+#: Supported cones.
 _CONES = ("Zero", "NonNeg", "SOC", "SvecPSD")
 
 
@@ -128,10 +128,10 @@ _CONES = ("Zero", "NonNeg", "SOC", "SvecPSD")
 class CanonicalForm:
     """``b - matrix @ x`` in a product of cones, ``x`` free.
 
-    ``matrix, b``: the data; ``matrix`` holds every entry once, in order, and no zeros. ``zero, nonneg``:
-    the rows that are zero, and those that are not negative. ``second_order, semidefinite``: for every cone
-    its rows: the bound first, then what it bounds the length of; the lower triangle column by column.
-    ``pieces``: the rows of every constraint of the form, with the number cvxpy knows it by.
+    ``matrix`` is in canonical CSR format without zeros. ``zero`` and ``nonneg`` are the rows in these cones.
+    ``second_order`` and ``semidefinite`` have the rows of every cone: the bound, then the vector; the lower
+    triangle by columns. ``pieces`` are the rows of every constraint of the form, with the id that cvxpy gave
+    it.
     """
 
     matrix: Any
@@ -145,16 +145,16 @@ class CanonicalForm:
     _inverse: Any
 
     def steps(self) -> list[tuple[Any, Any]]:
-        """The reductions of cvxpy that led here, the last (which hands over to a solver) left out."""
+        """Return cvxpy's reductions with their inverse data, without the last, which calls the solver."""
         return list(zip(self._chain.reductions, self._inverse, strict=True))[:-1]
 
     def columns(self) -> dict[int, tuple[int, tuple[int, ...]]]:
-        """Where the variables of the last reduction begin among the columns, and their shapes."""
+        """Return the first column and the shape of every variable of the last reduction."""
         stuffing = self._inverse[-2]
         return {v: (at, stuffing.var_shapes[v]) for v, at in stuffing.var_offsets.items()}
 
     def selected(self, keep: np.ndarray) -> CanonicalForm:
-        """The form with some of its rows only; a mask that keeps or drops every cone as a whole."""
+        """Return the form with the rows of a mask, which keeps or drops every cone as a whole."""
         place = np.cumsum(keep) - 1
 
         def left(rows: np.ndarray) -> np.ndarray:
@@ -174,7 +174,7 @@ class CanonicalForm:
 
     @property
     def inner(self) -> np.ndarray:
-        """Rows in which a member of a cone grows as it moves along the axis of the cone, and inequalities."""
+        """Inequality rows, and the rows of every cone that its interior direction increases."""
         firsts = [cone[:1] for cone in self.second_order]
         for cone in self.semidefinite:
             j, i = np.triu_indices((math.isqrt(8 * cone.size + 1) - 1) // 2)
@@ -182,16 +182,16 @@ class CanonicalForm:
         return np.concatenate([self.nonneg, *firsts])
 
     def loosened(self, rows: np.ndarray) -> CanonicalForm:
-        """The form with some of its rows loosened by one number, a column of its own at the end.
+        """Return the form with some rows relaxed by one non-negative amount, a new last column.
 
-        An inequality may be missed by it, an equation on both sides, and a cone along its axis (the identity,
-        the bound of a length).
+        An inequality may be violated by the amount, an equation on both sides, and a cone along its axis (the
+        identity, or the bound of a norm).
         """
         m, n = self.matrix.shape
         equal = np.intersect1d(self.zero, rows)
         inner = np.concatenate([equal, self.inner])
         moved = inner[np.isin(inner, rows)]
-        # Below: the other side of the equations, and the number itself, which is not negative.
+        # Appended: the other side of the equations, and the sign of the amount.
         column = sp.csr_array((-np.ones(moved.size), (moved, np.zeros(moved.size, int))), shape=(m, 1))
         below = sp.csr_array(-np.ones((equal.size, 1)))
         last = sp.csr_array(([-1.0], ([0], [n])), shape=(1, n + 1))
@@ -208,10 +208,9 @@ class CanonicalForm:
         )
 
     def completing(self, x: FloatArray, open_columns: np.ndarray, slack: float) -> CanonicalForm | None:
-        """The form in some columns only, the others being given; None if no row asks for them.
+        """Return the form in the columns of a mask, with the others fixed at ``x``; None if no row has them.
 
-        ``open_columns``: mask of those to be found. ``slack``: by how much, relative to the numbers in a
-        row, inequalities and cones are loosened.
+        ``slack`` relaxes inequalities and cones, relative to the size of the row.
         """
         keep = np.zeros(self.b.size, dtype=bool)
         for _, rows in self.pieces:
@@ -228,18 +227,18 @@ class CanonicalForm:
         )
 
     def invert(self, x: FloatArray) -> dict[int, Any]:
-        """The values of cvxpy's variables, by their number, where the variables of the form are ``x``."""
+        """Map the variables ``x`` of the form to values of cvxpy's variables, by id."""
         from cvxpy.reductions.solution import Solution
 
         stuffed = self._inverse[-1][self._chain.solver.VAR_ID]
         found = Solution("optimal", 0.0, {stuffed: x}, {}, {})
         for reduction, inverse in reversed(self.steps()):
-            found.primal_vars = _Found(found.primal_vars)
+            found.primal_vars = _ZeroByDefault(found.primal_vars)
             found = reduction.invert(found, inverse)
         return dict(found.primal_vars)
 
     def duals(self, z: FloatArray) -> dict[int, Any]:
-        """Multipliers of the rows by the number of their constraint, as cvxpy expects them of a solver."""
+        """Return multipliers of the rows by the id of their constraint, in the convention of solvers."""
         halved = np.array(z)
         for rows in self.semidefinite:  # a row off the diagonal stands for two entries
             n = (math.isqrt(8 * rows.size + 1) - 1) // 2
@@ -248,14 +247,14 @@ class CanonicalForm:
         return {number: halved[rows] if rows.size != 1 else halved[rows][0] for number, rows in self.pieces}
 
     def invert_duals(self, z: FloatArray) -> dict[int, Any]:
-        """The dual values of cvxpy's constraints, by their number, where those of the rows are ``z``."""
+        """Map multipliers ``z`` of the rows to dual values of cvxpy's constraints, by id."""
         from cvxpy.reductions.solution import Solution
 
         duals = self.duals(z)
         found = Solution("optimal", 0.0, {}, duals, {})
         for reduction, inverse in reversed(self.steps()):
-            found.primal_vars = _Found()
-            found.dual_vars = _Found(found.dual_vars)
+            found.primal_vars = _ZeroByDefault()
+            found.dual_vars = _ZeroByDefault(found.dual_vars)
             if type(reduction).__name__ != "ConeMatrixStuffing":
                 found = reduction.invert(found, inverse)
                 continue
@@ -264,48 +263,50 @@ class CanonicalForm:
         return dict(found.dual_vars)
 
 
-class _Found(dict[int, Any]):
-    """Values of variables. The real or the imaginary part of one may be in no row: it is zero."""
+class _ZeroByDefault(dict[int, Any]):
+    """Values by id; zero for a real or imaginary part that no row has."""
 
     def __missing__(self, variable: int) -> float:
         return 0.0
 
 
 def _shaped(value: Any, constraint: Any) -> Any:
-    """Multipliers in the shape of a constraint; those of second-order cones stay one after the other."""
+    """Reshape multipliers to a constraint; those of second-order cones stay flat."""
     if constraint.shape == () or type(constraint).__name__ == "SOC":
         return value
     return np.reshape(value, constraint.shape, order="F")
 
 
 def canonical_form(problem: Any) -> CanonicalForm:
-    """Compile a problem."""
+    """Compile a problem with cvxpy; raise ``ProblemError`` if it has no exact conic form."""
     from cvxpy.error import DCPError, DPPError, ParameterError, SolverError
 
     try:
-        with warnings.catch_warnings(), _without_values(problem.variables()):
+        with warnings.catch_warnings(), _values_removed(problem.variables()):
             warnings.simplefilter("ignore")  # about how fast cvxpy compiles
-            data, chain, inverse = problem.get_problem_data(reader(), ignore_dpp=True)
+            data, chain, inverse = problem.get_problem_data(capturing_solver(), ignore_dpp=True)
     except SolverError:
-        raise ProblemError("cvxpy finds no linear, second-order and semidefinite form of this") from None
-    # Complex numbers, empty arrays and axes that cvxpy does not expect run into its assertions and worse.
+        raise ProblemError(
+            "cvxpy finds no linear, second-order or semidefinite form of the problem"
+        ) from None
+    # Unusual complex numbers, empty arrays and axes trip assertions inside cvxpy.
     except (
         *(DCPError, DPPError, ParameterError, NotImplementedError),
         *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError),
     ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ProblemError(f"cvxpy cannot bring this into semidefinite form: {reason}") from None
-    unknown = sorted({type(step).__name__ for step in chain.reductions} - _STEPS)
+        raise ProblemError(f"cvxpy cannot compile the problem to semidefinite form: {reason}") from None
+    unknown = sorted({type(step).__name__ for step in chain.reductions} - _EXACT_REDUCTIONS)
     if unknown:
         raise ProblemError(
-            f"this version of cvxpy takes steps that are not known to be exact: {', '.join(unknown)}"
+            f"this version of cvxpy uses reductions that are not known to be exact: {', '.join(unknown)}"
         )
-    return counted(data, chain, inverse)
+    return accounted_form(data, chain, inverse)
 
 
 @contextmanager
-def _without_values(variables: list[Any]) -> Iterator[None]:
-    """Take values away for a while: cvxpy computes with them as it compiles, and may fail."""
+def _values_removed(variables: list[Any]) -> Iterator[None]:
+    """Remove the values of variables for a while: cvxpy computes with them as it compiles, and may fail."""
     values = [(variable, variable._value) for variable in variables]
     try:
         for variable in variables:
@@ -316,10 +317,11 @@ def _without_values(variables: list[Any]) -> Iterator[None]:
             variable._value = value
 
 
-def counted(data: Any, chain: Any = None, inverse: Any = None) -> CanonicalForm:
-    """The form, with the cone of every row; refused if a row or a column is left over.
+def accounted_form(data: Any, chain: Any = None, inverse: Any = None) -> CanonicalForm:
+    """Return the form of the data that cvxpy passes to a solver, with the cone of every row.
 
-    ``data``: what cvxpy hands to a solver. ``chain, inverse``: the steps that led there, for the way back.
+    ``chain`` and ``inverse`` are cvxpy's reductions and inverse data. Raises an error unless every row and
+    column is accounted for.
     """
     if any(data.get(bound) is not None for bound in ("lower_bounds", "upper_bounds")):
         raise ProblemError("this version of cvxpy keeps the bounds of variables apart; state them as rows")
@@ -333,7 +335,7 @@ def counted(data: Any, chain: Any = None, inverse: Any = None) -> CanonicalForm:
     for constraint in program.constraints:
         kind = type(constraint).__name__
         if kind not in rows:
-            raise ProblemError(f"cvxpy's canonical form holds a cone that no problem of ours does: {kind}")
+            raise ProblemError(f"cvxpy's canonical form has an unsupported cone: {kind}")
         if kind == "SOC" and (constraint.axis != 0 or len(constraint.args[1].shape) > 2):
             raise ProblemError("cvxpy mixes up the entries of lengths along an axis of arrays like this one")
         sizes = [constraint.size] if kind in ("Zero", "NonNeg") else constraint.cone_sizes()
@@ -349,10 +351,10 @@ def counted(data: Any, chain: Any = None, inverse: Any = None) -> CanonicalForm:
             f"cvxpy's canonical form has shape {matrix.shape}, but its cones and variables account for "
             f"{(start, columns)}; please report this"
         )
-    if matrix.nnz and np.min(np.abs(matrix.data)) < _SMALLEST:
-        raise ProblemError(f"a coefficient is below {_SMALLEST:.0e}: halves of it may be rounded")
+    if matrix.nnz and np.min(np.abs(matrix.data)) < MIN_COEFFICIENT:
+        raise ProblemError(f"a coefficient is below {MIN_COEFFICIENT:.0e}: half of it may be rounded")
     if program.is_mixed_integer():
-        raise ProblemError("integer and boolean variables make no semidefinite problem")
+        raise ProblemError("integer and boolean variables are not supported")
     none = [np.zeros(0, dtype=int)]
     return CanonicalForm(
         matrix,

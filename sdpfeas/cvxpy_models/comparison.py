@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from sdpfeas.cvxpy_models.accepted_atoms import atoms, is_even_power
 from sdpfeas.cvxpy_models.canonical_form import CanonicalForm
-from sdpfeas.cvxpy_models.constraints import spoken, successors, tied
+from sdpfeas.cvxpy_models.constraints import describe_constraint, successors, tied
 from sdpfeas.errors import ProblemError
 from sdpfeas.numerics.linalg import FloatArray
 
@@ -29,61 +29,61 @@ if TYPE_CHECKING:
 
 #: Differences above these, relative to the numbers involved, are refused. Affine rows differ by rounding;
 #: Clarabel solves to 1e-8, and the epigraph of a square root or a product of roots loses half of the digits.
-AFFINE_DIFFERENCE, SOLVED_DIFFERENCE = 1e-9, 1e-4
+MAX_AFFINE_DIFFERENCE, MAX_SOLVED_DIFFERENCE = 1e-9, 1e-4
 
 #: A point that violates a constraint by more than this, relative to the numbers in it, is not FEASIBLE.
-LARGEST_VIOLATION = 1e-4
+MAX_VIOLATION = 1e-4
 
 #: Largest conic program solved for a comparison: rows, and side of a semidefinite block. Larger ones rely on
 #: the list of accepted functions and on the check of the point found. Chosen by judgement, not measured.
-LARGEST_ROWS, LARGEST_SIDE = 400, 12
+MAX_PROGRAM_ROWS, MAX_PROGRAM_SIDE = 400, 12
 
 #: Points drawn, and how many of them inside the domain of a constraint are compared.
-POINTS, COMPARED = 6, 2
+RANDOM_POINTS, COMPARED_POINTS = 6, 2
 
 #: Conic programs for constraints that differ in the signs of their coefficients only, per model.
-MOST_ALIKE = 4
+MAX_PROGRAMS_PER_STRUCTURE = 4
 
-#: Distance from the boundary of the domain of a function at which values are compared.
-INSIDE = 1e-3
+#: Least distance from the boundary of the domain of a constraint at which values are compared.
+DOMAIN_MARGIN = 1e-3
 
-#: Structures of constraints that were compared in this process; forgotten when there are too many.
+#: Structures of constraints that were compared in this process; cleared when there are too many.
 _same: set[tuple[Any, ...]] = set()
-MOST_REMEMBERED = 10_000
+MAX_CACHED_STRUCTURES = 10_000
 
 
-def require_same(form: CvxpyForm) -> None:
-    """Refuse a model whose canonical form differs from its constraints at random points."""
+def require_equivalent(form: CvxpyForm) -> None:
+    """Raise an error if the canonical form differs from the constraints of a model at random points."""
     pieces = dict(form.canonical.pieces)
     groups = _Groups(form)
     found: dict[tuple[Any, ...], _Compared] = {}
     for constraint in form.original.constraints:
-        made = [m for m, original in form.posed if original is constraint]
+        made = [m for m, original in form.compiled if original is constraint]
         rows = [_rows(m, form.canonical, pieces) for m in made]
         if sum(part.size for part in rows) or constraint.size:
             item = _Compared(constraint, rows[0], groups.extra(rows), form)
             alike = sum(key[0] == item.key[0] for key in found) if item.open.size else 0
-            if item.key not in _same and alike < MOST_ALIKE:
+            if item.key not in _same and alike < MAX_PROGRAMS_PER_STRUCTURE:
                 found.setdefault(item.key, item)
     todo = list(found.values())
     if not todo:
         return
     rng = np.random.default_rng(0)
     with _values_kept(form.original.variables()):
-        for k in range(POINTS):
+        for k in range(RANDOM_POINTS):
             x = _set_random(form, rng, k)
             equations, signs = groups.misses(x)
             if signs:
-                continue  # values outside of what attributes allow, which functions rely on
+                continue  # the values violate attributes, which atoms rely on
             if equations and all(_domain_gap(c) < 0.0 for c in form.original.constraints):
-                raise ProblemError("cvxpy adds equations that neither functions nor variables ask for")
+                raise ProblemError("cvxpy adds equations that follow from no function and no variable")
             todo = [item for item in todo if not item.compare(x, rng, not equations)]
             if not todo:
                 break
 
 
-def violated(form: CvxpyForm, point: Any) -> str:
-    """Say which constraint is violated at a point of the problem by more than rounding; empty if none is."""
+def describe_violation(form: CvxpyForm, point: Any) -> str:
+    """Describe a constraint that a point of the problem violates by more than rounding; empty without one."""
     values = form.values(point)
     size = 1.0 + max((float(np.max(np.abs(_dense(v)), initial=0.0)) for v in values.values()), default=0.0)
     with _values_kept(form.original.variables()):
@@ -91,7 +91,7 @@ def violated(form: CvxpyForm, point: Any) -> str:
             if variable in values:
                 variable.save_value(values[variable])
         for constraint in form.original.constraints:
-            tolerance = LARGEST_VIOLATION * max(size, _size(constraint))
+            tolerance = MAX_VIOLATION * max(size, _size(constraint))
             gaps = _gaps(constraint)
             if gaps is None or not np.all(np.isfinite(gaps)):
                 # Rounding may lead just outside of the domain, where there is no value.
@@ -101,15 +101,15 @@ def violated(form: CvxpyForm, point: Any) -> str:
                 worst = float(np.max(gaps, initial=0.0))
             if not worst <= tolerance:
                 return (
-                    f"cvxpy's canonical form is another problem than the model: it has a point, which "
-                    f"violates `{spoken(constraint)}` by {worst:.3g}"
+                    f"cvxpy's canonical form is not equivalent to the model: it has a feasible point that "
+                    f"violates `{describe_constraint(constraint)}` by {worst:.3g}"
                 )
     return ""
 
 
-def require_met(form: CvxpyForm, point: Any) -> None:
+def require_satisfied(form: CvxpyForm, point: Any) -> None:
     """Raise an error if a constraint is violated at a point of the problem by more than rounding."""
-    wrong = violated(form, point)
+    wrong = describe_violation(form, point)
     if wrong:
         raise ProblemError(wrong)
 
@@ -123,7 +123,7 @@ class _Groups:
         self._group = dict(
             zip((number for number, _ in form.canonical.pieces), tied(form.canonical, own), strict=True)
         )
-        owned = {n for made, _ in form.posed for n in successors(made.id, form.canonical)}
+        owned = {n for made, _ in form.compiled for n in successors(made.id, form.canonical)}
         self._auxiliary: dict[int, list[np.ndarray]] = {}
         self._other = [np.zeros(0, dtype=int)]
         mask = form.auxiliary
@@ -137,7 +137,7 @@ class _Groups:
             self._of_row[rows] = self._group[number]
 
     def misses(self, x: FloatArray) -> tuple[bool, bool]:
-        """Whether rows of no constraint are missed: equations (domains), others (attributes)."""
+        """Whether rows of no constraint are violated: equations (domains), others (attributes)."""
         rows, form = np.concatenate(self._other), self._canonical
         if not rows.size:
             return False, False
@@ -149,7 +149,7 @@ class _Groups:
         return missed[0], missed[1]
 
     def extra(self, rows: list[np.ndarray]) -> np.ndarray:
-        """Rows that must hold besides the first ones: implied constraints, and those of auxiliary columns."""
+        """Return the rows besides the first ones: implied constraints, and rows of auxiliary columns."""
         groups = np.unique(self._of_row[np.concatenate(rows)])
         found = [part for group in groups.tolist() for part in self._auxiliary.get(group, [])]
         return np.concatenate([np.zeros(0, dtype=int), *rows[1:], *found])
@@ -178,14 +178,14 @@ class _Compared:
         )
 
     def compare(self, x: FloatArray, rng: np.random.Generator, allowed: bool) -> bool:
-        """Compare at a point, which rows of no constraint allow or not; True if no other point is needed."""
+        """Compare at a point; True if no other point is needed. ``allowed``: no other row is violated."""
         affine = not self.open.size and not self.extra.size
         inside = True
         if not affine:
             if self._too_large():
                 return True
             domain = _domain_gap(self.constraint)
-            if not math.isfinite(domain) or abs(domain) < INSIDE:
+            if not math.isfinite(domain) or abs(domain) < DOMAIN_MARGIN:
                 return False
             inside = domain < 0.0
         gaps = self._converted(x, rng, affine)
@@ -198,10 +198,10 @@ class _Compared:
         given = _gaps(self.constraint)
         if given is None or not np.all(np.isfinite(given)):
             return False
-        self._require_equal(given, gaps, x, AFFINE_DIFFERENCE if affine else SOLVED_DIFFERENCE)
+        self._require_equal(given, gaps, x, MAX_AFFINE_DIFFERENCE if affine else MAX_SOLVED_DIFFERENCE)
         self._seen += 1
-        if affine or self._seen == COMPARED:
-            if len(_same) > MOST_REMEMBERED:
+        if affine or self._seen == COMPARED_POINTS:
+            if len(_same) > MAX_CACHED_STRUCTURES:
                 _same.clear()
             _same.add(self.key)
             return True
@@ -221,21 +221,21 @@ class _Compared:
 
     def _refuse(self, reason: str) -> None:
         raise ProblemError(
-            f"`{spoken(self.constraint)}`: the form that cvxpy brings this constraint into {reason}; state "
-            "it with other functions"
+            f"`{describe_constraint(self.constraint)}`: its canonical form {reason}; "
+            "state it with other functions"
         )
 
     def _too_large(self) -> bool:
         rows = np.concatenate([self.main, self.extra])
         inside = np.zeros(self._canonical.b.size, dtype=bool)
         inside[rows] = True
-        longest = LARGEST_SIDE * (LARGEST_SIDE + 1) // 2
-        return rows.size > LARGEST_ROWS or any(
+        longest = MAX_PROGRAM_SIDE * (MAX_PROGRAM_SIDE + 1) // 2
+        return rows.size > MAX_PROGRAM_ROWS or any(
             inside[cone[0]] and cone.size > longest for cone in self._canonical.semidefinite
         )
 
     def _converted(self, x: FloatArray, rng: np.random.Generator, affine: bool) -> FloatArray | None:
-        """Smallest slacks of the main rows; infinite if the others cannot hold, None if that is unknown."""
+        """Return the smallest slacks of the main rows; infinite if infeasible, None if unknown."""
         canonical = self._canonical
         given = np.where(self._auxiliary, 0.0, x)
         rest = canonical.b - canonical.matrix @ given
@@ -247,7 +247,7 @@ class _Compared:
 
 
 def _row_gaps(form: CanonicalForm, rows: np.ndarray, rest: FloatArray) -> FloatArray:
-    """How much the cones of some rows are missed where the rows are ``rest``: one number for each cone."""
+    """Return the violation of the cones of some rows with values ``rest``, one number per cone."""
     inside = np.zeros(rest.size, dtype=bool)
     inside[rows] = True
     parts = [np.abs(rest[form.zero[inside[form.zero]]]), -rest[form.nonneg[inside[form.nonneg]]]]
@@ -328,12 +328,12 @@ def _set_random(form: CvxpyForm, rng: np.random.Generator, k: int) -> FloatArray
             value = 2.0 ** (k - 2) * value
         values[variable] = _bounded(variable, _dense(variable.project(value)))
         variable.save_value(values[variable])
-    x, _ = form.value_way.forth({variable.id: value for variable, value in values.items()})
+    x, _ = form.value_map.forth({variable.id: value for variable, value in values.items()})
     return x
 
 
 def _bounded(variable: Any, value: np.ndarray) -> np.ndarray:
-    """A value within the bounds of a variable, which may be parameters."""
+    """Clip a value to the bounds of a variable, which may be parameters."""
     bounds = variable.attributes.get("bounds")
     if bounds is None or np.iscomplexobj(value):
         return value
@@ -359,7 +359,7 @@ def _dense(value: Any) -> np.ndarray:
 
 
 def _numbers(expression: Any) -> np.ndarray | None:
-    """The value of an expression; None where cvxpy has none or cannot compute it."""
+    """Return the value of an expression; None if cvxpy cannot compute it."""
     try:
         value = expression.value
     except (ValueError, ArithmeticError, np.linalg.LinAlgError):
@@ -368,14 +368,14 @@ def _numbers(expression: Any) -> np.ndarray | None:
 
 
 def _size(constraint: Any) -> float:
-    """The largest number among the values of the arguments of a constraint."""
+    """Return the largest absolute value of the arguments of a constraint."""
     values = [_numbers(argument) for argument in constraint.args]
     sizes = [float(np.max(np.abs(value), initial=0.0)) for value in values if value is not None]
     return max((size for size in sizes if math.isfinite(size)), default=0.0)
 
 
 def _gaps(constraint: Any) -> FloatArray | None:
-    """How much a constraint is missed, negative where it holds strictly: one number for each cone."""
+    """Return the violation of a constraint, one number per cone; negative in the interior."""
     values: list[Any] = [_numbers(argument) for argument in constraint.args]
     if any(value is None for value in values):
         return None
@@ -398,10 +398,10 @@ def _gaps(constraint: Any) -> FloatArray | None:
 
 
 def _domain_gap(constraint: Any) -> float:
-    """Distance of the values from the domain of the functions, negative inside; NaN if unknown."""
+    """Return the distance of the values from the domain of the atoms, negative inside; NaN if unknown."""
     worst = -math.inf
     for atom in atoms([constraint]):
-        # cvxpy asks for x >= 0 in x**2.0, not in x**2; both are defined everywhere.
+        # cvxpy requires x >= 0 for x**2.0 but not for x**2; both are defined everywhere.
         for condition in () if is_even_power(atom) else atom._domain():
             gaps = _gaps(condition)
             if gaps is None or not np.all(np.isfinite(gaps)):
@@ -414,7 +414,7 @@ def _domain_gap(constraint: Any) -> float:
 
 
 def _structure(node: Any) -> Any:
-    """The functions of a constraint with shapes and parameters, without values of constants."""
+    """Return the expression tree of a constraint: atoms, shapes and parameters, without constants."""
     data = getattr(node, "get_data", lambda: None)()
     said = () if not node.args else tuple(map(str, data or ())) if not hasattr(node, "dual_variables") else ()
     signs = (node.is_nonneg(), node.is_nonpos()) if hasattr(node, "is_nonneg") else ()

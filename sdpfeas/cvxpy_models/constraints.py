@@ -1,8 +1,8 @@
-"""Whose rows are these? The constraints as the user wrote them, in the rows of the canonical form.
+"""Trace the rows of a canonical form to the constraints of the user: :func:`trace_constraints`.
 
-cvxpy numbers constraints and says for each of its steps which number became which. Rows of auxiliary
-variables (of ``norm(x) <= 1``, say) belong to whatever they are tied to by those variables, and what is left
-over states attributes of variables, such as ``nonneg=True``.
+cvxpy's reductions map the ids of constraints. Rows of auxiliary variables (as in ``norm(x) <= 1``) belong to
+the constraints that share these variables; the remaining rows are attributes of variables, such as
+``nonneg=True``. :func:`describe_constraint` names a constraint by its label, or in the notation of the user.
 """
 
 from __future__ import annotations
@@ -18,38 +18,31 @@ import scipy.sparse as sp
 from sdpfeas.cvxpy_models.canonical_form import CanonicalForm
 from sdpfeas.escaping import visible
 
-# ------------------------------------------------------------
-# Constraints in the user's words: their labels, or the expressions as written.
-#
-# cvxpy names expressions by what it made of them. Its inner names are turned back into those of its
-# functions, and the sums of products that ``partial_trace`` and ``partial_transpose`` are expanded to into
-# calls of these.
+#: Longest name of a constraint without a label.
+MAX_NAME_LENGTH = 90
 
-#: Longest name of a constraint that has no label.
-LONGEST = 90
-
-#: A constant in brackets: numbers, dots where some are left out, and more of the same inside.
+#: Characters of a constant in brackets: numbers, ellipses and nested brackets.
 _NUMBERS = r"(?:[-+0-9.ej\[\]…]|\s(?![-+]\s))"
 
-#: Longest constant in brackets that is written out.
-LONGEST_CONSTANT = 24
+#: Shortest constant in brackets that is abbreviated.
+MAX_CONSTANT_LENGTH = 24
 
-#: What closes every bracket it opens, and a term: such a text without a sum outside of brackets.
+#: Text with balanced parentheses, and a term: such a text without a sum outside of parentheses.
 _CLOSED = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"
 _TERM = rf"(?:[^()+]|\({_CLOSED}\))*"
 
-#: Marks that cvxpy puts round an expression of which it knows more.
+#: Wrappers that cvxpy puts around an expression with known attributes.
 _WRAPS = ("hermitian_wrap", "psd_wrap", "symmetric_wrap")
 
-#: cvxpy's inner names, and what the user wrote instead.
-_WRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+#: cvxpy's internal names, and the notation of the user.
+_USER_NOTATION: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(rf"^Promote\(-?0\.0, \([^)]*\)\) \+ -({_TERM}) >> 0$"), r"\1 << 0"),
     (re.compile(r" \+ Promote\(-?0\.0, \([^)]*\)\)"), ""),
     (re.compile(r"Promote\(([^(),]+), \([^)]*\)\)"), r"\1"),
     (re.compile(r"PnormApprox\(([^()]*), 2\)"), r"norm(\1)"),
     (re.compile(r"(\w)Approx\("), r"\1("),
     (re.compile(r"np\.\w+\(([^()]*)\)"), r"\1"),
-    (re.compile(rf"\[{_NUMBERS}{{{LONGEST_CONSTANT},}}\]"), "[…]"),
+    (re.compile(rf"\[{_NUMBERS}{{{MAX_CONSTANT_LENGTH},}}\]"), "[…]"),
     (re.compile(rf"\b(?:{'|'.join(_WRAPS)})\("), "("),
     (re.compile(r", None, False\)"), ")"),
     (re.compile(r", (\d+), False\)"), r", axis=\1)"),
@@ -69,26 +62,26 @@ _WRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
 ]
 
 
-def spoken(constraint: Any) -> str:
-    """The label of a constraint, or the constraint as written, in one line."""
+def describe_constraint(constraint: Any) -> str:
+    """Return the label of a constraint, or the constraint as the user wrote it, in one line."""
     if constraint.label is not None:
         return visible(str(constraint.label))
-    constraint = _with_calls(constraint)
+    constraint = _with_partial_calls(constraint)
     if type(constraint).__name__ == "Inequality" and constraint.args[0].is_constant():
-        low, high = constraint.args  # cvxpy turns "x >= 1" round
+        low, high = constraint.args  # cvxpy stores "x >= 1" as "1 <= x"
         written = f"{high.name()} >= {low.name()}"
     elif hasattr(constraint, "name"):
         written = constraint.name()
     else:
         written = f"{type(constraint).__name__}({', '.join(each.name() for each in constraint.args)})"
     text = visible(" ".join(written.split()))
-    for inner, meant in _WRITTEN:
+    for inner, meant in _USER_NOTATION:
         text = inner.sub(meant, text)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= MAX_NAME_LENGTH else text[: MAX_NAME_LENGTH - 1] + "…"
 
 
-def _with_calls(node: Any) -> Any:
-    """A constraint or an expression with variables, called like the calls, for sums that cvxpy expanded."""
+def _with_partial_calls(node: Any) -> Any:
+    """Replace expanded ``partial_trace`` and ``partial_transpose`` by variables named like the calls."""
     total = node.args[0] if type(node).__name__ in _WRAPS else node
     call = _partial(total) if type(total).__name__ == "AddExpression" else None
     if call is not None:
@@ -96,17 +89,17 @@ def _with_calls(node: Any) -> Any:
 
         return Variable(node.shape, name=call, complex=node.is_complex())
     given = getattr(node, "args", ())
-    arguments = [_with_calls(argument) for argument in given]
+    arguments = [_with_partial_calls(argument) for argument in given]
     if all(new is old for new, old in zip(arguments, given, strict=True)):
         return node
     try:
         return node.copy(arguments)
-    except (TypeError, ValueError):  # it asks for more than a variable promises
+    except (TypeError, ValueError):  # it needs attributes that the variable lacks
         return node
 
 
 def _partial(total: Any) -> str | None:
-    """The ``partial_trace`` or ``partial_transpose`` a sum stands for, with neighbouring systems as one."""
+    """Return the ``partial_trace`` or ``partial_transpose`` that a sum expands; neighbours are joined."""
     lefts, rights, inner = [], [], None
     for term in total.args:
         if type(term).__name__ != "MulExpression" or type(term.args[0]).__name__ != "MulExpression":
@@ -120,29 +113,29 @@ def _partial(total: Any) -> str | None:
     if inner is None or len(lefts) < 2:
         return None
     size, kept = inner.shape[0], lefts[0].shape[0]
-    traced = kept < size
-    d = len(lefts) if traced else round(len(lefts) ** 0.5)
-    units = [(0, k) for k in range(d)] if traced else [(i, j) for i in range(d) for j in range(d)]
+    trace_constraints = kept < size
+    d = len(lefts) if trace_constraints else round(len(lefts) ** 0.5)
+    units = [(0, k) for k in range(d)] if trace_constraints else [(i, j) for i in range(d) for j in range(d)]
     if size % d or len(units) != len(lefts):
         return None
     for after in range(1, size // d + 1):
         before = size // d // after
         if before * d * after != size:
             continue
-        shape = (1 if traced else d, d)
+        shape = (1 if trace_constraints else d, d)
         made = (_unit(before, at, shape, after) for at in units)
         if all(
-            _same(left, unit) and _same(right, unit.T if traced else unit)
+            _same(left, unit) and _same(right, unit.T if trace_constraints else unit)
             for left, right, unit in zip(lefts, rights, made, strict=True)
         ):
             dims = [n for n, shown in ((before, before > 1), (d, True), (after, after > 1)) if shown]
-            name = "partial_trace" if traced else "partial_transpose"
-            return f"{name}({_with_calls(inner).name()}, {tuple(dims)}, axis={int(before > 1)})"
+            name = "partial_trace" if trace_constraints else "partial_transpose"
+            return f"{name}({_with_partial_calls(inner).name()}, {tuple(dims)}, axis={int(before > 1)})"
     return None
 
 
 def _unit(before: int, at: tuple[int, int], shape: tuple[int, int], after: int) -> Any:
-    """A matrix with a single one, as it acts on one of three systems."""
+    """Return a matrix with a single one, acting on the second of three systems."""
     single = sp.coo_array(([1.0], ([at[0]], [at[1]])), shape=shape)
     return sp.kron(sp.kron(sp.eye_array(before), single), sp.eye_array(after)).tocsr()
 
@@ -151,8 +144,8 @@ def _same(one: Any, other: Any) -> bool:
     return one.shape == other.shape and (one != other.tocsr()).nnz == 0
 
 
-#: Attributes in words; what is not here is named as it was given.
-_SAID = {
+#: Attributes in the notation of constraints.
+_ATTRIBUTE_TEXTS = {
     "nonneg": "{} >= 0",
     "nonpos": "{} <= 0",
     "PSD": "{} >> 0",
@@ -162,11 +155,10 @@ _SAID = {
 
 
 @dataclass(frozen=True)
-class Part:
+class ConstraintRows:
     """A constraint of the user, or the attributes of a variable, with its rows of the canonical form.
 
-    ``name``: its label, or the expression as written. ``main, extra``: the rows of the constraint itself,
-    and those that define functions in it.
+    ``main`` are the rows of the constraint itself, ``extra`` those that define atoms in it.
     """
 
     name: str
@@ -177,24 +169,24 @@ class Part:
 
     @property
     def rows(self) -> np.ndarray:
-        """All its rows."""
+        """All rows."""
         return np.concatenate([self.main, self.extra])
 
 
-def traced(
+def trace_constraints(
     form: CanonicalForm,
-    posed: Sequence[tuple[Any, Any]],
+    compiled: Sequence[tuple[Any, Any]],
     variables: Sequence[Any],
     own: dict[Any, np.ndarray],
-) -> list[Part]:
-    """The parts of a canonical form, constraints in their order, then attributes.
+) -> list[ConstraintRows]:
+    """Return the rows of every constraint in order, then of attributes.
 
-    ``posed``: constraints as cvxpy compiled them, each with the one of the user it stands for.
+    ``compiled`` has the constraints as cvxpy compiled them, each with the user's constraint.
     """
-    owner: dict[int, int] = {}  # of a piece, by its number: the index of a constraint of the user
+    owner: dict[int, int] = {}  # id of a compiled constraint -> index of the user's
     users: dict[int, int] = {}
     constraints: list[Any] = []
-    for made, original in posed:
+    for made, original in compiled:
         index = users.setdefault(id(original), len(users))
         if index == len(constraints):
             constraints.append(original)
@@ -215,7 +207,7 @@ def traced(
         if number in owner:
             main[owner[number]].append(rows)
         elif shared.get(groups[k]):
-            for index in shared[groups[k]]:  # a function that several constraints share is compiled once
+            for index in shared[groups[k]]:  # an atom that several constraints share is compiled once
                 extra[index].append(rows)
         else:
             touched = form.matrix[rows].indices
@@ -227,12 +219,12 @@ def traced(
             else:
                 attributes.setdefault((-1, "a constraint cvxpy added"), []).append(rows)
     parts = [
-        Part(spoken(c), c, None, _joined(own_rows), _joined(others))
+        ConstraintRows(describe_constraint(c), c, None, _joined(own_rows), _joined(others))
         for c, own_rows, others in zip(constraints, main, extra, strict=True)
     ]
     for (v, said), pieces in attributes.items():
         variable = None if v < 0 else variables[v]
-        parts.append(Part(said, None, variable, _joined(pieces), _joined([])))
+        parts.append(ConstraintRows(said, None, variable, _joined(pieces), _joined([])))
     return parts
 
 
@@ -241,13 +233,13 @@ def _joined(pieces: list[np.ndarray]) -> np.ndarray:
 
 
 def _attribute(variable: Any, semidefinite: bool) -> str:
-    """What an attribute says, as a constraint would be written."""
-    given = [name for name in _SAID if _given(variable, name)]
+    """Return an attribute in the notation of a constraint."""
+    given = [name for name in _ATTRIBUTE_TEXTS if _given(variable, name)]
     fitting = [name for name in given if (name in ("PSD", "NSD")) == semidefinite] or given
     name = visible(variable.name())
     if not fitting:
         return f"attributes of {name}"
-    return f"{_SAID[fitting[0]].format(name)} ({fitting[0]} of the variable)"
+    return f"{_ATTRIBUTE_TEXTS[fitting[0]].format(name)} ({fitting[0]} of the variable)"
 
 
 def _given(variable: Any, name: str) -> bool:
@@ -256,7 +248,7 @@ def _given(variable: Any, name: str) -> bool:
 
 
 def successors(number: int, form: CanonicalForm) -> set[int]:
-    """The numbers of the constraints that one became, step by step."""
+    """Return the ids of the constraints that one became after all reductions."""
     numbers = {number}
     for _, inverse in form.steps():
         imaginary = getattr(inverse, "real2imag", None)
@@ -274,7 +266,7 @@ def successors(number: int, form: CanonicalForm) -> set[int]:
 
 
 def tied(form: CanonicalForm, own: np.ndarray) -> list[int]:
-    """A number for every piece, the same for pieces that auxiliary columns tie together."""
+    """Return a group number for every piece, equal for pieces that share auxiliary columns (union-find)."""
     auxiliary = np.ones(form.matrix.shape[1], dtype=bool)
     auxiliary[own] = False
     leader = list(range(len(form.pieces)))

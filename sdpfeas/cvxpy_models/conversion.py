@@ -1,8 +1,9 @@
-"""Values of cvxpy's variables and constraints, entry by entry, as multiples of entries of the canonical form.
+"""Convert a cvxpy problem to a feasibility problem: :func:`from_cvxpy`, :func:`convert`.
 
-cvxpy maps solutions back and has no way forth. Both its maps are linear, and every number of the user is a
-multiple of one number of the form (or a pair of such, real and imaginary), so two questions, at all ones and
-at the positions, tell which.
+:class:`CvxpyForm` maps points to values of variables and multipliers to dual values, and back. cvxpy itself
+only maps solutions back. Its maps are linear, and every number of the user is a multiple of one entry of the
+canonical form (real and imaginary part separately). Two evaluations, at all ones and at the positions
+1, 2, ..., determine the entries and factors (:class:`EntryMap`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.cvxpy_models.accepted_atoms import left_out, require_accepted
+from sdpfeas.cvxpy_models.accepted_atoms import implied_constraints, require_accepted
 from sdpfeas.cvxpy_models.blocks import Blocks
 from sdpfeas.cvxpy_models.canonical_form import CanonicalForm, canonical_form
-from sdpfeas.cvxpy_models.comparison import require_same
-from sdpfeas.cvxpy_models.constraints import Part, traced
+from sdpfeas.cvxpy_models.comparison import require_equivalent
+from sdpfeas.cvxpy_models.constraints import ConstraintRows, trace_constraints
 from sdpfeas.errors import ProblemError
 from sdpfeas.extras import cvxpy
 from sdpfeas.numerics.linalg import FloatArray
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Way:
-    """For every name, which entries its numbers are multiples of: real parts, then imaginary ones.
+class EntryMap:
+    """Entries of the form and factors of every number, by id of a variable or constraint.
 
-    ``size``: how many entries the form has. ``places, factors``: for every name, entry by entry.
+    Real parts come first, then imaginary parts. ``size`` is the number of entries of the form.
     """
 
     size: int
@@ -42,7 +43,7 @@ class Way:
     factors: dict[int, FloatArray]
 
     def forth(self, values: dict[int, Any]) -> tuple[FloatArray, np.ndarray]:
-        """Entries of the form where the values are these, and which of them are known by that."""
+        """Map values to entries of the form; also return the mask of the entries they determine."""
         out, known = np.zeros(self.size), np.zeros(self.size, dtype=bool)
         for name, value in values.items():
             if name in self.places:
@@ -54,29 +55,29 @@ class Way:
 
 
 def _flat(value: Any) -> FloatArray:
-    """All numbers of a value, real parts first."""
+    """Return all numbers of a value, real parts first."""
     if isinstance(value, (list, tuple)):
         return np.concatenate([_flat(each) for each in value])
     array = np.ravel(value.toarray() if sp.issparse(value) else np.asarray(value), order="F")
     return np.concatenate([np.real(array), np.imag(array)]).astype(float)
 
 
-def _asked(size: int, back: Callable[[FloatArray], dict[int, Any]]) -> Way:
+def _asked(size: int, back: Callable[[FloatArray], dict[int, Any]]) -> EntryMap:
     ones, positions = back(np.ones(size)), back(np.arange(1.0, size + 1.0))
     places, factors = {}, {}
     for name, value in ones.items():
         factor, at = _flat(value), _flat(positions[name])
         place = np.divide(at, factor, out=np.ones(at.size), where=factor != 0.0)
         rounded = np.rint(place)
-        # Sums of several entries have no single place; nothing is read from them.
+        # A sum of several entries has no single position, and is skipped.
         single = (np.abs(place - rounded) <= 1e-9 * size) & (rounded >= 1) & (rounded <= size)
         factors[name] = np.where(single, factor, 0.0)
         places[name] = np.where(single, rounded, 1).astype(int) - 1
-    return Way(size, places, factors)
+    return EntryMap(size, places, factors)
 
 
-def value_way(form: CanonicalForm) -> Way:
-    """Values of variables, by their number."""
+def value_map(form: CanonicalForm) -> EntryMap:
+    """Return the map of values of variables."""
 
     def back(x: FloatArray) -> dict[int, Any]:
         found: dict[int, Any] = {}
@@ -90,41 +91,41 @@ def value_way(form: CanonicalForm) -> Way:
     return _asked(form.matrix.shape[1], back)
 
 
-def dual_way(form: CanonicalForm) -> Way:
-    """Dual values of constraints, by their number."""
+def dual_map(form: CanonicalForm) -> EntryMap:
+    """Return the map of dual values of constraints."""
     return _asked(form.b.size, form.invert_duals)
 
 
-# ------------------------------------------------------------
-# From a cvxpy problem to a feasibility problem, and back in cvxpy's terms: values and dual values.
-
-
 def from_cvxpy(problem: cp.Problem) -> FeasibilityProblem:
-    """The constraints of a cvxpy problem as a feasibility problem.
+    """Convert the constraints of a cvxpy problem to a feasibility problem.
 
-    The objective is ignored, its domain included: the question is whether the constraints can be met at all.
-    Functions mean what cvxpy's documentation says, domains included: ``x**3 <= 1`` asks for ``x >= 0``.
+    The objective and its domain are ignored. Atoms have the domains of cvxpy's documentation: ``x**3 <= 1``
+    implies ``x >= 0``.
 
-    What is proved is about the canonical form, whose coefficients cvxpy computes from the constants in double
+    Verdicts are about the canonical form. cvxpy computes its coefficients from the constants in double
     precision: ``0.1 * x + 0.2 * x`` becomes ``0.30000000000000004 * x``. An exponent is the simplest fraction
-    that rounds to it, as it was meant: ``x**(1/3)`` is the cube root.
+    that rounds to it: ``x**(1/3)`` is the cube root.
 
     Parameters
     ----------
     problem : cvxpy.Problem
-        A convex problem by cvxpy's rules, whose constraints need no cones but the non-negative, the
-        second-order and the semidefinite one. Parameters need values.
+        A DCP problem with linear, second-order and semidefinite constraints. Parameters need values.
+
+    Returns
+    -------
+    FeasibilityProblem
+        An equivalent problem.
 
     Raises
     ------
     ProblemError
-        If it is anything else, or if cvxpy would change it on the way (exponents that are no simple
-        fractions, attributes of complex variables and so on); the message says what.
+        If the problem is of another kind, or if its canonical form is not exactly equivalent (exponents that
+        are not simple fractions, attributes of complex variables, and so on).
 
     Warns
     -----
     RoundingWarning
-        If the matrix of a quadratic form is not exactly the product of the factors cvxpy finds for it.
+        If the matrix of a quadratic form is not exactly the product of the factors that cvxpy computes.
 
     Examples
     --------
@@ -141,34 +142,31 @@ def from_cvxpy(problem: cp.Problem) -> FeasibilityProblem:
 
 @dataclass(frozen=True)
 class CvxpyForm(Reduction):
-    """A cvxpy problem as a feasibility problem, with the ways between them.
+    """The reduction of a cvxpy problem to a feasibility problem.
 
-    A reduction whose original is a cvxpy problem: its points are values by variable, its multipliers dual
-    values by constraint.
+    Points of the original are values by variable, its multipliers dual values by constraint. ``compiled`` has
+    every constraint that cvxpy compiled, with the user's constraint.
     """
 
     original: Any
     problem: FeasibilityProblem
     canonical: CanonicalForm
     blocks: Blocks
-    posed: tuple[tuple[Any, Any], ...]
+    compiled: tuple[tuple[Any, Any], ...]
 
     def values(self, point: Point) -> dict[Any, Any]:
-        """The values of cvxpy's variables at a point."""
+        """Return the values of cvxpy's variables at a point."""
         found = self.canonical.invert(self.columns(point))
         return {v: _shaped(found[v.id], v.shape) for v in self._variables if v.id in found}
 
     def columns(self, point: Point) -> FloatArray:
-        """The variables of the canonical form at a point."""
+        """Return the variables of the canonical form at a point."""
         return self.blocks.columns(self.problem.point(point))
 
     def duals(self, y: FloatArray) -> dict[Any, Any]:
-        """The dual values of cvxpy's constraints where the rows have these multipliers.
-
-        ``y``: multipliers of the rows of ``problem``, such as a certificate.
-        """
+        """Return the dual values of cvxpy's constraints for multipliers of ``problem``."""
         found = self.canonical.invert_duals(self.blocks.row_multipliers(y))
-        return {c: found[made.id] for made, c in reversed(self.posed) if made.id in found}
+        return {c: found[made.id] for made, c in reversed(self.compiled) if made.id in found}
 
     def point(self, point: Point) -> Any:
         """Map a point back: values by variable."""
@@ -179,19 +177,19 @@ class CvxpyForm(Reduction):
         return self.duals(y)
 
     def start_point(self, point: Any) -> Point:
-        """Map values by variable forth; auxiliary variables, of functions, are zero."""
-        x, _ = self.value_way.forth({v.id: value for v, value in point.items()})
+        """Map values by variable to a point; auxiliary variables are zero."""
+        x, _ = self.value_map.forth({v.id: value for v, value in point.items()})
         return self.blocks.forth(x)
 
     def start_multipliers(self, y: Any) -> FloatArray:
-        """Map dual values by constraint forth.
+        """Map dual values by constraint to multipliers.
 
-        Rows that define functions have no dual value in cvxpy; theirs are chosen for the weighted rows to
-        cancel as well as they can.
+        Rows that define atoms have no dual value in cvxpy; theirs are the least-squares solution for which
+        the weighted rows cancel.
         """
-        numbers = {id(original): made.id for made, original in reversed(self.posed)}
+        numbers = {id(original): made.id for made, original in reversed(self.compiled)}
         values = {numbers[id(c)]: value for c, value in y.items() if id(c) in numbers}
-        z, known = self.dual_way.forth(values)
+        z, known = self.dual_map.forth(values)
         open_rows = np.flatnonzero(~known & self.blocks.asked)
         if open_rows.size:
             columns = self.blocks.free_columns
@@ -201,14 +199,11 @@ class CvxpyForm(Reduction):
         return self.blocks.multipliers(z)
 
     def number(self, constraint: Any) -> int | None:
-        """The number that cvxpy gave a constraint of the user when it compiled it."""
-        return next((made.id for made, original in self.posed if original is constraint), None)
+        """Return the id of the compiled constraint of a user's constraint."""
+        return next((made.id for made, original in self.compiled if original is constraint), None)
 
     def assign(self, point: Point) -> None:
-        """Set the values of cvxpy's variables from a point.
-
-        ``point``: a point of ``problem``, such as ``result.point``.
-        """
+        """Set the values of cvxpy's variables from a point of ``problem``."""
         for variable, value in self.values(point).items():
             variable.save_value(value)
 
@@ -218,64 +213,64 @@ class CvxpyForm(Reduction):
             constraint.save_dual_value(value)
 
     @cached_property
-    def value_way(self) -> Way:
-        """Where the values of variables are among the columns of the canonical form."""
-        return value_way(self.canonical)
+    def value_map(self) -> EntryMap:
+        """Map of values of variables to columns of the canonical form."""
+        return value_map(self.canonical)
 
     @cached_property
-    def dual_way(self) -> Way:
-        """Where dual values are among its rows."""
-        return dual_way(self.canonical)
+    def dual_map(self) -> EntryMap:
+        """Map of dual values to rows of the canonical form."""
+        return dual_map(self.canonical)
 
     @property
     def _variables(self) -> list[Any]:
         return [v for v in self.original.variables() if v.size]
 
     @cached_property
-    def parts(self) -> list[Part]:
-        """The constraints and attributes as the user knows them, with their rows of the canonical form."""
+    def parts(self) -> list[ConstraintRows]:
+        """The user's constraints and attributes, with their rows of the canonical form."""
         own = {v: self._columns_of(v) for v in self._variables}
-        return traced(self.canonical, self.posed, self._variables, own)
+        return trace_constraints(self.canonical, self.compiled, self._variables, own)
 
     @property
     def auxiliary(self) -> np.ndarray:
-        """Mask of the columns that are no values of the user's variables."""
+        """Mask of the auxiliary columns, which are not values of the user's variables."""
         mask = np.ones(self.canonical.matrix.shape[1], dtype=bool)
         for variable in self._variables:
             mask[self._columns_of(variable)] = False
         return mask
 
     def _columns_of(self, variable: Any) -> np.ndarray:
-        """The columns of the canonical form that hold a variable."""
-        way, number = self.value_way, variable.id
+        """Return the columns of the canonical form of a variable."""
+        way, number = self.value_map, variable.id
         if number not in way.places:
             return np.zeros(0, dtype=int)
         return np.unique(way.places[number][way.factors[number] != 0.0])
 
 
 def _shaped(value: Any, shape: tuple[int, ...]) -> Any:
-    """A value in the shape of its variable; a single number stands for all entries."""
+    """Broadcast a value to the shape of its variable."""
     return value if np.shape(value) == shape or sp.issparse(value) else np.full(shape, value)
 
 
 def convert(problem: cp.Problem) -> CvxpyForm:
-    """As :func:`from_cvxpy`, with the way back to cvxpy's variables and constraints."""
+    """Convert a cvxpy problem as :func:`from_cvxpy` does; return the reduction."""
     cp = cvxpy()
     if not isinstance(problem, cp.Problem):
         raise ProblemError(f"from_cvxpy takes a cvxpy.Problem, got {type(problem).__name__}")
     asked = cp.Problem(cp.Minimize(0), problem.constraints)
     require_accepted(asked)
-    posed = [(_with_constants(c), c) for c in asked.constraints]
-    posed += [(implied, c) for c in asked.constraints for implied in left_out(c)]
-    form = canonical_form(cp.Problem(cp.Minimize(0), [made for made, _ in posed]))
+    compiled = [(_with_constants(c), c) for c in asked.constraints]
+    compiled += [(implied, c) for c in asked.constraints for implied in implied_constraints(c)]
+    form = canonical_form(cp.Problem(cp.Minimize(0), [made for made, _ in compiled]))
     blocks = Blocks(form)
-    made = CvxpyForm(problem, blocks.problem(), form, blocks, tuple(posed))
-    require_same(made)
+    made = CvxpyForm(problem, blocks.problem(), form, blocks, tuple(compiled))
+    require_equivalent(made)
     return made
 
 
 def _with_constants(constraint: Any) -> Any:
-    """A constraint with values in place of parameters: cvxpy would forget which one it was."""
+    """Replace parameters by their values; cvxpy's own reduction would lose the id of the constraint."""
     from cvxpy.reductions.eval_params import replace_params_with_consts
 
     if not constraint.parameters():

@@ -1,4 +1,9 @@
-"""The least by which a constraint has to be loosened for a model to have a point."""
+"""Explain infeasible cvxpy models: constraints in conflict, and the least relaxation of each.
+
+:func:`constraint_weights` lists the constraints of a Farkas certificate, :func:`irreducible_conflict` reduces
+them to an irreducible infeasible subsystem by deletion, and :func:`bracket_loosenings` brackets the amount by
+which one constraint must be relaxed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from sdpfeas.backends.registry import find_solver
 from sdpfeas.claims import Claim, Verdict, claimed_verdict
 from sdpfeas.cvxpy_models import CvxpyForm
 from sdpfeas.cvxpy_models.blocks import Blocks
-from sdpfeas.cvxpy_models.constraints import Part
+from sdpfeas.cvxpy_models.constraints import ConstraintRows
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import LimitError
@@ -27,22 +32,15 @@ from sdpfeas.problem.rows import Sparse
 from sdpfeas.verifier import decide
 from sdpfeas.verifier.results import Check, Result
 
-# ------------------------------------------------------------
-# Conflicts of constraints that cannot be made smaller.
+#: Constraints with a smaller share of a certificate are rounding errors, and are not listed.
+MIN_WEIGHT = 1e-9
 
-#: A constraint with less than this share in a certificate is rounding, and is not listed.
-LEAST_SHARE = 1e-9
-
-
-#: How much more than the next a step of a chain is made to weigh when steps are added up.
-WEIGHTS = (1.0, 16.0, 256.0, 65536.0)
+#: Weights tried for each step of a facial reduction certificate relative to the next, when steps are added.
+STEP_WEIGHTS = (1.0, 16.0, 256.0, 65536.0)
 
 
-def shares(form: CvxpyForm, z: FloatArray) -> list[tuple[Part, float]]:
-    """Parts of a model with their share in multipliers of its canonical form, heaviest first.
-
-    ``z``: multipliers of all rows of its canonical form.
-    """
+def constraint_weights(form: CvxpyForm, z: FloatArray) -> list[tuple[ConstraintRows, float]]:
+    """Return constraints with their share of multipliers ``z`` of all rows, heaviest first."""
     matrix = form.canonical.matrix
     norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
     weights = np.abs(z) / (float(np.max(np.abs(z), initial=0.0)) or 1.0)
@@ -52,14 +50,14 @@ def shares(form: CvxpyForm, z: FloatArray) -> list[tuple[Part, float]]:
         owners[part.rows] += 1.0
     weights /= np.maximum(owners, 1.0)
     found = [(part, float(weights[part.rows].sum())) for part in form.parts]
-    # A function belongs to a constraint that has no multiplier itself only in name.
+    # Rows of an atom alone do not make its constraint part of the conflict.
     found = [(part, weight) for part, weight in found if np.any(z[part.main])]
     total = sum(weight for _, weight in found) or 1.0
-    found = [(part, weight / total) for part, weight in found if weight > LEAST_SHARE * total]
+    found = [(part, weight / total) for part, weight in found if weight > MIN_WEIGHT * total]
     return sorted(found, key=lambda each: -each[1])
 
 
-def evidence(blocks: Blocks, check: Check, whole: FloatArray | None) -> FloatArray | None:
+def infeasibility_multipliers(blocks: Blocks, check: Check, whole: FloatArray | None) -> FloatArray | None:
     """Return multipliers of a canonical form that prove it infeasible; None without such a proof.
 
     ``whole`` is the Farkas certificate of the problem (see :func:`farkas_certificate`). Without one, a facial
@@ -83,26 +81,25 @@ def farkas_certificate(check: Check) -> FloatArray | None:
     if check.certificate is not None or check.chain is None or check.verdict is not Verdict.INFEASIBLE:
         return check.certificate
     *before, last = (step.astype(float) for step in check.chain.steps)
-    for weight in WEIGHTS if before else WEIGHTS[:1]:
+    for weight in STEP_WEIGHTS if before else STEP_WEIGHTS[:1]:
         total = sum((step * weight ** (len(before) - k) for k, step in enumerate(before)), last)
         if decide(check.problem, Claim(certificate=total)).verdict is Verdict.INFEASIBLE:
             return np.asarray(total)
     return None
 
 
-def irreducible(
+def irreducible_conflict(
     form: CvxpyForm,
-    parts: Sequence[Part],
+    parts: Sequence[ConstraintRows],
     ask: Callable[[FeasibilityProblem], Result],
     z: FloatArray,
 ) -> FloatArray:
-    """Leave out constraints, lightest first, as long as what is left is proved infeasible.
+    """Delete constraints, lightest first, as long as the rest is proved infeasible.
 
-    ``z``: multipliers of the canonical form that prove it.
-
-    Returns: such multipliers of the constraints that are left, zero for all others.
+    ``z`` are multipliers that prove infeasibility. Returns such multipliers of the remaining constraints,
+    zero for the others.
     """
-    needed: list[Part] = []
+    needed: list[ConstraintRows] = []
     left = list(parts)
     while left:
         tried = left.pop()
@@ -111,17 +108,17 @@ def irreducible(
             needed.append(tried)
             continue
         z = found
-        # What has no part in the new contradiction goes with it.
-        active = {id(part) for part, _ in shares(form, z)}
+        # Constraints outside the new certificate are deleted too.
+        active = {id(part) for part, _ in constraint_weights(form, z)}
         left = [part for part in left if id(part) in active]
         needed = [part for part in needed if id(part) in active]
     return z
 
 
 def _multipliers(
-    form: CvxpyForm, parts: Sequence[Part], ask: Callable[[FeasibilityProblem], Result]
+    form: CvxpyForm, parts: Sequence[ConstraintRows], ask: Callable[[FeasibilityProblem], Result]
 ) -> FloatArray | None:
-    """Multipliers that prove some constraints infeasible all by themselves; None if none were found."""
+    """Return multipliers that prove some constraints infeasible without the others; None without a proof."""
     keep = np.zeros(form.canonical.b.size, dtype=bool)
     for part in parts:
         keep[part.rows] = True
@@ -129,7 +126,7 @@ def _multipliers(
         return None
     blocks = Blocks(form.canonical.selected(keep))
     check = ask(blocks.problem()).check
-    found = evidence(blocks, check, farkas_certificate(check))
+    found = infeasibility_multipliers(blocks, check, farkas_certificate(check))
     if found is None:
         return None
     z = np.zeros(keep.size)
@@ -139,9 +136,9 @@ def _multipliers(
 
 @dataclass(frozen=True)
 class Loosening:
-    """How much a constraint is in the way, all others as they are.
+    """The least relaxation of a constraint that makes a model feasible, with all others unchanged.
 
-    An inequality may be missed by the amount, an equation on both sides, a semidefinite constraint by that
+    An inequality is relaxed by the amount, an equation on both sides, a semidefinite constraint by that
     multiple of the identity.
 
     Attributes
@@ -149,10 +146,10 @@ class Loosening:
     name : str
         The constraint.
     lower, upper : float
-        A bracket of the least amount: with ``upper`` there is a point, with less than ``lower`` there is
-        none. Both are infinite where no amount is enough.
+        A bracket of the least amount: ``upper`` makes the model feasible, less than ``lower`` does not. Both
+        are infinite if no amount does.
     constraint, variable : optional
-        The constraint, or the variable whose attribute it is.
+        The constraint, or the variable with the attribute.
     """
 
     name: str
@@ -162,7 +159,7 @@ class Loosening:
     variable: Any = None
 
     def __str__(self) -> str:
-        """As advice."""
+        """Return the advice in one line."""
         if math.isfinite(self.upper):
             return f"loosen `{self.name}` by {self.upper:.4g}"
         if math.isinf(self.lower):
@@ -170,32 +167,22 @@ class Loosening:
         return f"loosening `{self.name}` by {self.lower:.4g} does not help; more was not proved to"
 
 
-def loosenings(form: CvxpyForm, parts: Sequence[Part], tol: float, deadline: Deadline) -> list[Loosening]:
-    """Bracket the least amount for some constraints, one by one.
-
-    Parameters
-    ----------
-    form : CvxpyForm
-        The model.
-    parts : sequence of Part
-        The constraints.
-    tol : float
-        Relative width of the brackets.
-    deadline : Deadline
-        Of everything.
-    """
+def bracket_loosenings(
+    form: CvxpyForm, parts: Sequence[ConstraintRows], tol: float, deadline: Deadline
+) -> list[Loosening]:
+    """Bracket the least relaxation of some constraints, one by one, to a relative width ``tol``."""
     found = []
     for k, part in enumerate(parts):
         if deadline.expired:
             break
         share = None if deadline.limit is None else deadline.left / (len(parts) - k)
-        found.append(_loosening(form, part, tol, deadline.within(share)))
+        found.append(_bracket_loosening(form, part, tol, deadline.within(share)))
     return found
 
 
-def _loosening(form: CvxpyForm, part: Part, tol: float, deadline: Deadline) -> Loosening:
-    """Guess the amount by one program, then prove a little more enough and a little less too little."""
-    blocks = Blocks(form.canonical.loosened(part.main), lmis=False)  # families have rows only
+def _bracket_loosening(form: CvxpyForm, part: ConstraintRows, tol: float, deadline: Deadline) -> Loosening:
+    """Estimate the amount by one program, then prove slightly more feasible and slightly less infeasible."""
+    blocks = Blocks(form.canonical.loosened(part.main), lmis=False)  # level sets have rows only
     problem = blocks.problem()
     goal = [-back[[-1]] for back in blocks.back()]
     family = LevelSet(
@@ -210,25 +197,25 @@ def _loosening(form: CvxpyForm, part: Part, tol: float, deadline: Deadline) -> L
         bracket=(-np.inf, 0.0),
     )
     lower, upper = 0.0, math.inf
-    guess = _guess(family, deadline)
+    guess = _estimate_amount(family, deadline)
     if guess is None:
-        # Where no amount is enough, neither is leaving the constraint out.
+        # If no amount suffices, the model without the constraint is infeasible as well.
         keep = np.ones(form.canonical.b.size, dtype=bool)
         keep[part.main] = False
         without = Blocks(form.canonical.selected(keep)).problem()
-        lower = math.inf if _is(without, Verdict.INFEASIBLE, deadline) else 0.0
+        lower = math.inf if _is_proved(without, Verdict.INFEASIBLE, deadline) else 0.0
     else:
         for width in (0.5 * tol, 10.0 * tol, 100.0 * tol):
             more, less = guess * (1.0 + width) + 1e-9, guess * (1.0 - width)
-            if math.isinf(upper) and _proved(family, more, Verdict.FEASIBLE, deadline):
+            if math.isinf(upper) and _is_proved_at(family, more, Verdict.FEASIBLE, deadline):
                 upper = more
-            if lower == 0.0 and less > 0.0 and _proved(family, less, Verdict.INFEASIBLE, deadline):
+            if lower == 0.0 and less > 0.0 and _is_proved_at(family, less, Verdict.INFEASIBLE, deadline):
                 lower = less
     return Loosening(part.name, lower, upper, part.constraint, part.variable)
 
 
-def _guess(family: LevelSet, deadline: Deadline) -> float | None:
-    """The least amount as a cone solver believes it; None if it finds none."""
+def _estimate_amount(family: LevelSet, deadline: Deadline) -> float | None:
+    """Estimate the least amount by a cone solver, without proof; None if it finds none."""
     program = family.conic_program()
     backend = find_solver("clarabel").make()
     if not backend.available()[0]:
@@ -244,13 +231,13 @@ def _guess(family: LevelSet, deadline: Deadline) -> float | None:
     return max(amount, 0.0) if math.isfinite(amount) else None
 
 
-def _proved(family: LevelSet, amount: float, verdict: Verdict, deadline: Deadline) -> bool:
-    """Whether a verdict is proved for an amount."""
+def _is_proved_at(family: LevelSet, amount: float, verdict: Verdict, deadline: Deadline) -> bool:
+    """Whether a verdict is proved for an amount within the deadline."""
     if deadline.expired:
         return False
-    return _is(family.at(-amount), verdict, deadline)
+    return _is_proved(family.at(-amount), verdict, deadline)
 
 
-def _is(problem: FeasibilityProblem, verdict: Verdict, deadline: Deadline) -> bool:
-    """Whether a verdict is proved of a problem, its numbers as they are stored."""
+def _is_proved(problem: FeasibilityProblem, verdict: Verdict, deadline: Deadline) -> bool:
+    """Whether a verdict is proved for the data of a problem as stored."""
     return solve(problem, time_limit=deadline.limit, rigorous=True).check.verdict is verdict

@@ -1,7 +1,8 @@
-"""Models of cvxpy: asked like problems, and answered in their own terms.
+"""Solve, verify, optimise and bisect cvxpy models, with results in terms of the model.
 
-Constraints are what a conflict is made of, by their label or as written; values and dual values are set on
-the variables and constraints. What is proved is proved of the problem the model was converted to.
+:func:`solve_model`, :func:`verify_model`, :func:`optimum_model` and :func:`bisect_model` are what the public
+functions call for a ``cvxpy.Problem``. Conflicts list constraints by label or as written, and values and dual
+values are set on variables and constraints. Verdicts are about the converted problem.
 """
 
 from __future__ import annotations
@@ -20,56 +21,56 @@ from sdpfeas.backends.registry import Solver
 from sdpfeas.claims import Claim, Verdict
 from sdpfeas.cvxpy_models import CvxpyForm, convert
 from sdpfeas.cvxpy_models.blocks import Blocks
-from sdpfeas.cvxpy_models.comparison import require_met, violated
-from sdpfeas.cvxpy_models.constraints import Part, spoken
+from sdpfeas.cvxpy_models.comparison import describe_violation, require_satisfied
+from sdpfeas.cvxpy_models.constraints import ConstraintRows, describe_constraint
 from sdpfeas.cvxpy_models.model_conflicts import (
     Loosening,
-    evidence,
+    bracket_loosenings,
+    constraint_weights,
     farkas_certificate,
-    irreducible,
-    loosenings,
-    shares,
+    infeasibility_multipliers,
+    irreducible_conflict,
 )
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bisection import BRACKET_SHARES, MAX_SOLVES
-from sdpfeas.drivers.bracket import BisectionResult, Step, relative_gap, require_tolerances
+from sdpfeas.drivers.bracket import CLOSED, BisectionResult, Step, relative_gap, require_tolerances
 from sdpfeas.drivers.optimum import Optimum, optimum
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import ClaimError, ProblemError, hint
 from sdpfeas.escaping import visible
 from sdpfeas.extras import cvxpy
 from sdpfeas.numerics.linalg import FloatArray
-from sdpfeas.problem.objective import Objective, Sense
+from sdpfeas.problem.objective import Sense
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier import verify
 from sdpfeas.verifier.conflicts import Conflict
 from sdpfeas.verifier.results import Check, Result
 
-#: How far values of functions (norms, largest eigenvalues) are looked for beyond what values allow.
-NEAR = 1e-7
+#: Relative slack of the constraints while values of auxiliary variables (norms, eigenvalues) are computed.
+COMPLETION_SLACK = 1e-7
 
-#: A repair that changes a value by more than this, relative to the largest, is spoken of.
-SMALL_MOVE = 1e-6
+#: A repair that changes a value by more than this, relative to the largest, is reported.
+REPORTED_CHANGE = 1e-6
 
-#: Asks a backend a problem.
+#: Solves a subproblem.
 Ask = Callable[[FeasibilityProblem], Result]
 
 
 @dataclass(frozen=True)
 class ConstraintConflict(Conflict):
-    """A constraint of a model, or what an attribute of a variable says, with its part in a contradiction.
+    """A constraint of a model, or an attribute of a variable, with its share of a Farkas certificate.
 
     Attributes
     ----------
     constraint, variable : optional
-        The constraint, or the variable whose attribute it is. ``multiplier`` is the dual value.
+        The constraint, or the variable with the attribute. ``multiplier`` is the dual value.
     """
 
     constraint: Any = None
     variable: Any = None
 
     def described(self, problem: FeasibilityProblem) -> str:
-        """Nothing more: the name says it."""
+        """Return nothing: the name is enough."""
         return ""
 
 
@@ -80,9 +81,9 @@ class ModelCheck(Check):
     Attributes
     ----------
     form : CvxpyForm
-        The model with the ways to its problem and back.
+        The reduction of the model to its problem.
     ask : callable
-        Answers parts of the problem, for conflicts that cannot be made smaller.
+        Solves parts of the problem, for irreducible conflicts.
     sets_duals : bool
         Whether a Farkas certificate is assigned to the dual values of the constraints.
     """
@@ -104,29 +105,29 @@ class ModelCheck(Check):
         return found
 
     def conflict(self, *, prune: bool = False, sets: bool = False) -> list[Conflict]:
-        """Constraints that contradict each other, heaviest first; empty unless infeasible.
+        """Return constraints that contradict each other, heaviest first; empty unless infeasible.
 
         Parameters
         ----------
         prune : bool
-            Leave out constraints as long as the rest is proved infeasible; each costs a solve. What remains
-            is irreducible: without any one of them there is a point, or none is proved missing.
+            Delete constraints as long as the rest is proved infeasible; each costs a solve. The remaining
+            subset is irreducible: without any one of them, infeasibility is not proved.
         sets : bool
-            Makes no difference: what attributes of variables say is always listed.
+            Ignored: attributes of variables are always listed.
         """
         assert self.form is not None
-        form, z = self.form, evidence(self.form.blocks, self, self.farkas_certificate)
+        form, z = self.form, infeasibility_multipliers(self.form.blocks, self, self.farkas_certificate)
         if z is None:
             return []
-        parts = shares(form, z)
+        parts = constraint_weights(form, z)
         if prune and self.ask is not None:
-            z = irreducible(form, [part for part, _ in parts], self.ask, z)
-            parts = shares(form, z)
+            z = irreducible_conflict(form, [part for part, _ in parts], self.ask, z)
+            parts = constraint_weights(form, z)
         # A weakly infeasible model has no dual values: each step of its chain has multipliers of its own.
         duals = {} if self.farkas_certificate is None else form.canonical.invert_duals(z)
         return [self._entry(part, share, duals) for part, share in parts]
 
-    def _entry(self, part: Part, share: float, duals: dict[int, Any]) -> ConstraintConflict:
+    def _entry(self, part: ConstraintRows, share: float, duals: dict[int, Any]) -> ConstraintConflict:
         assert self.form is not None
         number = self.form.number(part.constraint)
         dual = duals.get(-1 if number is None else number, np.nan)
@@ -143,33 +144,33 @@ class ModelCheck(Check):
     def loosen(
         self, *, limit: int = 5, tol: float = 1e-3, time_limit: float | None = None
     ) -> list[Loosening]:
-        """By how much each constraint of the conflict would have to be loosened, all others as they are.
+        """Bracket the least relaxation of each constraint of the conflict, with all others unchanged.
 
         Parameters
         ----------
         limit : int
-            How many constraints to try at most, heaviest first.
+            Most constraints to try, heaviest first.
         tol : float
             Relative width of the brackets.
         time_limit : float, optional
-            Seconds in all.
+            Seconds for everything.
         """
         assert self.form is not None
-        z = evidence(self.form.blocks, self, self.farkas_certificate)
+        z = infeasibility_multipliers(self.form.blocks, self, self.farkas_certificate)
         if z is None:
             return []
-        parts = shares(self.form, z)
-        return loosenings(self.form, [part for part, _ in parts[:limit]], tol, Deadline(time_limit))
+        parts = constraint_weights(self.form, z)
+        return bracket_loosenings(self.form, [part for part, _ in parts[:limit]], tol, Deadline(time_limit))
 
     def explain(self, *, prune: bool = False, limit: int = 10) -> str:
-        """Say in words what was proved; for an infeasible model with the constraints in conflict.
+        """Explain the verdict; for an infeasible model with the constraints in conflict.
 
         Parameters
         ----------
         prune : bool
             List an irreducible conflict.
         limit : int
-            How many constraints to list at most.
+            Most constraints to list.
         """
         lines = [f"{self.verdict.upper()}" + (f" ({self.proof} proof)" if self.proof else ""), self.reason]
         if self.margin is not None:
@@ -185,11 +186,11 @@ class ModelCheck(Check):
 
 @dataclass(frozen=True, repr=False)
 class ModelResult(Result):
-    """The answer to a cvxpy model. Values and dual values are set on its variables and constraints."""
+    """The result of a cvxpy model. Values and dual values are set on its variables and constraints."""
 
     @property
     def form(self) -> CvxpyForm:
-        """The model with the ways to its problem and back."""
+        """The reduction of the model to its problem."""
         assert isinstance(self.check, ModelCheck)
         assert self.check.form is not None
         return self.check.form
@@ -197,12 +198,12 @@ class ModelResult(Result):
     def loosen(
         self, *, limit: int = 5, tol: float = 1e-3, time_limit: float | None = None
     ) -> list[Loosening]:
-        """By how much each constraint of the conflict must be loosened; see :meth:`ModelCheck.loosen`."""
+        """Bracket the least relaxation of each constraint in conflict; see :meth:`ModelCheck.loosen`."""
         assert isinstance(self.check, ModelCheck)
         return self.check.loosen(limit=limit, tol=tol, time_limit=time_limit)
 
     def __getitem__(self, variable: Any) -> Any:
-        """The value of a variable at the point, by the variable or its name."""
+        """Return the value of a variable at the point, by the variable or its name."""
         if self.point is None:
             raise ClaimError(f"there is no point to take a value from: the verdict is {self.verdict}")
         values = self.form.values(self.point)
@@ -216,21 +217,23 @@ class ModelResult(Result):
         raise ClaimError(f"no variable of the model is {name!r}; {hint(name, named)}")
 
     def multiplier(self, row: Any) -> Any:
-        """The dual value of a constraint, by the constraint, its label, or as it is written."""
+        """Return the dual value of a constraint, by the constraint, its label, or as it is written."""
         assert isinstance(self.check, ModelCheck)
         whole = self.check.farkas_certificate
         if whole is None:
             raise ClaimError(f"there are no multipliers: the verdict is {self.verdict}, {self.reason}")
         duals = self.form.duals(whole)
         for constraint, dual in duals.items():
-            if constraint is row or (isinstance(row, str) and row in (constraint.label, spoken(constraint))):
+            if constraint is row or (
+                isinstance(row, str) and row in (constraint.label, describe_constraint(constraint))
+            ):
                 return dual
-        named = [spoken(constraint) for constraint in duals]
+        named = [describe_constraint(constraint) for constraint in duals]
         raise ClaimError(f"no constraint of the model is {str(row)!r}; {hint(str(row), named)}")
 
 
 def solve_model(model: Any, *arguments: Any, **settings: Any) -> ModelResult:
-    """Answer a cvxpy model; see :func:`sdpfeas.solve` for the settings."""
+    """Decide the constraints of a cvxpy model; the settings are those of :func:`sdpfeas.solve`."""
     form = convert(model)
     result = solve(form.problem, *arguments, **settings)
     again = {name: settings[name] for name in ("rigorous", "options") if name in settings}
@@ -251,19 +254,19 @@ def verify_model(
     time_limit: float | None = None,
     **settings: Any,
 ) -> ModelCheck:
-    """Verify the values and dual values that a cvxpy model has, from whatever solver, or a claim."""
+    """Verify a claim, or without one the current values and dual values of a cvxpy model."""
     form = convert(model)
     deadline = Deadline(time_limit)
     note = ""
     if claim is None:
-        claim, note = _claim_there(form, deadline)
+        claim, note = _claim_of_values(form, deadline)
     check = verify(form.problem, claim, time_limit=deadline.limit, **{**settings, "repair": False})
     if check.verdict is Verdict.UNDECIDED and settings.get("repair", True):
         check = verify(form.problem, claim, time_limit=deadline.limit, **settings)
         if claim.point is not None and check.verdict is Verdict.FEASIBLE and check.point is not None:
-            moved = _moved(form, claim.point, check.point)
-            if moved > SMALL_MOVE:
-                note += f"; it had to be moved: values there differ by up to {moved:.2g} from those given"
+            moved = _largest_change(form, claim.point, check.point)
+            if moved > REPORTED_CHANGE:
+                note += f"; the point was repaired: its values differ by up to {moved:.2g} from those given"
 
     def ask(problem: FeasibilityProblem) -> Result:
         return solve(problem, time_limit=time_limit)
@@ -275,10 +278,10 @@ def _model_check(check: Check, form: CvxpyForm, ask: Ask, note: str = "") -> Mod
     facts = {field.name: getattr(check, field.name) for field in fields(Check)}
     objective = form.original.objective
     if not objective.expr.is_constant():
-        note += "; the objective is no part of the question (sf.optimum brackets it)"
+        note += "; the objective is ignored (sf.optimum brackets it)"
     facts["reason"] += note
     if check.verdict is Verdict.FEASIBLE and check.point is not None:
-        wrong = violated(form, check.point)
+        wrong = describe_violation(form, check.point)
         if wrong:
             nothing = dict.fromkeys(("proof", "margin", "point", "certificate", "rational", "chain"))
             facts.update(nothing, verdict=Verdict.UNDECIDED, reason=wrong, repairs=())
@@ -286,7 +289,7 @@ def _model_check(check: Check, form: CvxpyForm, ask: Ask, note: str = "") -> Mod
 
 
 def _assign(check: ModelCheck, form: CvxpyForm) -> None:
-    """Set values and dual values, as cvxpy does when it is told a status."""
+    """Set values and dual values, as cvxpy does after a solve."""
     if check.verdict is Verdict.FEASIBLE and check.point is not None:
         form.assign(check.point)
     elif check.verdict is Verdict.INFEASIBLE:
@@ -298,8 +301,8 @@ def _assign(check: ModelCheck, form: CvxpyForm) -> None:
             _ = check.farkas_certificate
 
 
-def _claim_there(form: CvxpyForm, deadline: Deadline) -> tuple[Claim, str]:
-    """What the values and dual values of a model claim, and what is missing."""
+def _claim_of_values(form: CvxpyForm, deadline: Deadline) -> tuple[Claim, str]:
+    """Return the values and dual values of a model as a claim, and a note on what is missing."""
     values = {v: v.value for v in form.original.variables()}
     missing = [v.name() for v, value in values.items() if value is None]
     duals = {}
@@ -314,16 +317,14 @@ def _claim_there(form: CvxpyForm, deadline: Deadline) -> tuple[Claim, str]:
     if missing:
         note = f"; variables without a value: {', '.join(missing)}" if len(missing) < len(values) else ""
     else:
-        point = _completed(form, values, deadline)
+        point = _complete_point(form, values, deadline)
         if point is None:
-            note = (
-                "; no values of the functions in the constraints were found that fit those of the variables"
-            )
+            note = "; no values of the auxiliary variables were found that fit those of the variables"
     return Claim(point=point, certificate=form.start_multipliers(duals) if duals else None), note
 
 
-def _moved(form: CvxpyForm, given: Point, point: Point) -> float:
-    """The largest change of a value between two points, relative to the largest value."""
+def _largest_change(form: CvxpyForm, given: Point, point: Point) -> float:
+    """Return the largest change of a value between two points, relative to the largest value."""
     own = ~form.auxiliary
     before, after = form.columns(given)[own], form.columns(point)[own]
     return float(
@@ -331,10 +332,10 @@ def _moved(form: CvxpyForm, given: Point, point: Point) -> float:
     )
 
 
-def _completed(form: CvxpyForm, values: dict[Any, Any], deadline: Deadline) -> Point | None:
-    """The point at some values, auxiliary variables chosen to fit; None if none are found."""
-    x, _ = form.value_way.forth({v.id: value for v, value in values.items()})
-    left = form.canonical.completing(x, form.auxiliary, NEAR)
+def _complete_point(form: CvxpyForm, values: dict[Any, Any], deadline: Deadline) -> Point | None:
+    """Return the point at given values, with auxiliary variables that fit; None if none are found."""
+    x, _ = form.value_map.forth({v.id: value for v, value in values.items()})
+    left = form.canonical.completing(x, form.auxiliary, COMPLETION_SLACK)
     if left is None:
         return form.blocks.forth(x)
     blocks = Blocks(left)
@@ -345,46 +346,30 @@ def _completed(form: CvxpyForm, values: dict[Any, Any], deadline: Deadline) -> P
     return form.blocks.forth(x)
 
 
-# ------------------------------------------------------------
-# The optimal value of a cvxpy model, bracketed: its objective becomes a constraint with a bound.
-
-
 def optimum_model(model: Any, *arguments: Any, **settings: Any) -> Optimum:
-    """Bracket the optimal value of a cvxpy model; see :func:`sdpfeas.optimum` for the settings.
+    """Bracket the optimal value of a cvxpy model; the settings are those of :func:`sdpfeas.optimum`.
 
-    Any objective that cvxpy takes will do, as long as it is translated exactly: ``f(x) <= t`` is asked for
-    and ``t`` minimised. The variables get the values of the point that was found.
+    For a minimum, ``f(x) <= t`` becomes a constraint and ``t`` is minimised, so any objective with an exact
+    canonical form is accepted. The variables get the values of the point found.
     """
     cp = cvxpy()
     sense: Sense = "min" if isinstance(model.objective, cp.Minimize) else "max"
     goal = model.objective.expr
     if goal.is_constant():
-        raise ProblemError("the objective is constant; sf.solve answers whether the constraints can be met")
+        raise ProblemError("the objective is constant; sf.solve decides the constraints")
     bound = cp.Variable(name="the value of the objective")
     reached = (goal <= bound) if sense == "min" else (goal >= bound)
     form = convert(cp.Problem(cp.Minimize(0), [*model.constraints, reached.set_label("objective")]))
     column = np.zeros(form.canonical.matrix.shape[1])
-    column[form.value_way.places[bound.id]] = form.value_way.factors[bound.id] != 0.0
-    found = optimum(form.problem, column_objective(form.blocks, column, sense), *arguments, **settings)
+    column[form.value_map.places[bound.id]] = form.value_map.factors[bound.id] != 0.0
+    found = optimum(form.problem, form.blocks.objective(column, sense), *arguments, **settings)
     if found.point is not None:
-        require_met(form, found.point)
+        require_satisfied(form, found.point)
         form.assign(found.point)
     return found
 
 
-def column_objective(blocks: Blocks, cost: FloatArray, sense: Sense) -> Objective:
-    """The objective ``cost' x`` of a canonical form on the blocks it was cut into."""
-    backs = blocks.back()
-    sets = blocks.problem().sets
-    terms = [(back.T @ cost).reshape(block.shape) for back, block in zip(backs, sets, strict=True)]
-    return Objective(tuple(terms), sense)
-
-
-# ------------------------------------------------------------
-# A bracket of a cvxpy ``Parameter``: feasible at one end, infeasible at the other, both proved.
-#
-# That is what a quasiconvex problem asks for: fix the level, and every question is convex. cvxpy's own
-# bisection believes the statuses of solvers; this one moves on proofs only.
+# --- Bisection over a parameter, as for quasiconvex problems: feasible at one end, infeasible at the other.
 
 #: Most solves until one feasible and one infeasible value are found.
 MAX_EXPLORING_SOLVES = 40
@@ -392,13 +377,13 @@ MAX_EXPLORING_SOLVES = 40
 
 @dataclass(frozen=True, repr=False)
 class ParameterBracket(BisectionResult):
-    """A bracket of a parameter: the model has a point at one end and none at the other.
+    """A bracket of a parameter: the model is feasible at one end and infeasible at the other.
 
     Attributes
     ----------
     feasible : {"lower", "upper"}
-        At which end there is a point. The parameter and the variables have the values of that end now, and
-        the constraints the dual values of the other.
+        The feasible end. The parameter and the variables are set to its values, and the constraints to the
+        dual values of the other end.
     name : str
         The parameter.
     """
@@ -407,7 +392,7 @@ class ParameterBracket(BisectionResult):
     name: str = ""
 
     def __repr__(self) -> str:
-        """The bracket and how it came about, in one line."""
+        """Show the bracket, the number of solves and the stop reason in one line."""
         proven = "proven" if self.proven else "not proven"
         return (
             f"ParameterBracket: {self._title()} "
@@ -419,8 +404,8 @@ class ParameterBracket(BisectionResult):
         return f"{self.name} = {ends[0]:.8g} is feasible, {ends[1]:.8g} is not"
 
 
-class _Asking:
-    """A model asked at values of its parameter, and what was proved so far."""
+class _ParameterSearch:
+    """State of the bisection: the last feasible and infeasible value, each with its form and check."""
 
     def __init__(self, model: Any, parameter: Any, ask: Callable[[CvxpyForm, float | None], Check]) -> None:
         self.model, self.parameter, self._ask = model, parameter, ask
@@ -428,13 +413,13 @@ class _Asking:
         self.history: list[Step] = []
 
     def at(self, value: float, deadline: Deadline) -> Verdict:
-        """Ask at a value, and keep what is proved."""
+        """Solve at a value of the parameter, and keep a proved verdict."""
         begin = deadline.elapsed
         self.parameter.value = value
         form = convert(self.model)
         check = self._ask(form, deadline.limit)
         if check.verdict is Verdict.FEASIBLE and check.point is not None:
-            require_met(form, check.point)
+            require_satisfied(form, check.point)
         if check.verdict is not Verdict.UNDECIDED:
             self.ends[check.verdict] = (value, form, check)
         low, high = self.bracket
@@ -445,7 +430,7 @@ class _Asking:
 
     @property
     def bracket(self) -> tuple[float, float]:
-        """What is known, in order; infinite where nothing is."""
+        """Both values in order; infinite unless both verdicts were proved."""
         values = sorted(value for value, _, _ in self.ends.values())
         return (values[0], values[1]) if len(values) == 2 else (-math.inf, math.inf)
 
@@ -463,19 +448,10 @@ def bisect_model(
     absolute_tol: float = 1e-9,
     options: Mapping[str, Any] | None = None,
 ) -> ParameterBracket:
-    """Bracket the value of a parameter at which a cvxpy model stops being feasible.
+    """Bracket the value of a scalar parameter at which a cvxpy model stops being feasible.
 
-    Parameters
-    ----------
-    model : cvxpy.Problem
-        A model that is convex for every value of the parameter; its objective is no part of the question.
-    parameter : cvxpy.Parameter
-        A scalar. That feasibility is monotone in it is the user's word: what is proved is the verdict at
-        both ends.
-    solver, tol, time_limit, callback, absolute_tol, options
-        As for families.
-    lower, upper : float, optional
-        Look between these; both are asked first.
+    The verdicts at both ends are proved; that feasibility is monotone in the parameter is assumed. ``lower``
+    and ``upper`` are solved first. The other settings are those of :func:`sdpfeas.bisect`.
     """
     _require_parameter(model, parameter)
     require_tolerances(tol, absolute_tol)
@@ -485,14 +461,14 @@ def bisect_model(
         found = solve(form.problem, solver, time_limit=limit, rigorous=True, options=options)
         return found.check
 
-    asking, before = _Asking(model, parameter, ask), parameter.value
+    search, before = _ParameterSearch(model, parameter, ask), parameter.value
     try:
-        reason = _explored(asking, lower, upper, before, deadline, callback)
+        reason = _find_both_verdicts(search, lower, upper, before, deadline, callback)
         if not reason:
-            reason = _closed(asking, tol, absolute_tol, deadline, callback)
+            reason = _close_bracket(search, tol, absolute_tol, deadline, callback)
     finally:
         parameter.value = before
-    return _result(asking, reason, tol, absolute_tol, deadline)
+    return _result(search, reason, tol, absolute_tol, deadline)
 
 
 def _require_parameter(model: Any, parameter: Any) -> None:
@@ -506,37 +482,37 @@ def _require_parameter(model: Any, parameter: Any) -> None:
         raise ProblemError(f"the model has no such parameter; it has: {names}")
     if parameter.size != 1:
         raise ProblemError(
-            f"parameter {parameter.name()} has shape {parameter.shape}; a scalar can be bracketed"
+            f"parameter {parameter.name()} has shape {parameter.shape}; only a scalar can be bisected"
         )
 
 
-def _explored(
-    asking: _Asking,
+def _find_both_verdicts(
+    search: _ParameterSearch,
     lower: float | None,
     upper: float | None,
     start: Any,
     deadline: Deadline,
     callback: Callable[[Step], Any] | None,
 ) -> str:
-    """Ask until there are both kinds of ends; why not, else."""
-    for k, value in enumerate(_places(lower, upper, start)):
+    """Solve until a feasible and an infeasible value are found; return the stop reason, empty if found."""
+    for k, value in enumerate(_trial_values(lower, upper, start)):
         if deadline.expired:
             return "time limit"
         if k == MAX_EXPLORING_SOLVES:
             break
-        if not _allowed(asking.parameter, value):
+        if not _accepts_value(search.parameter, value):
             continue
-        asking.at(value, deadline)
-        if callback is not None and callback(asking.history[-1]):
+        search.at(value, deadline)
+        if callback is not None and callback(search.history[-1]):
             return "stopped by the callback"
-        if len(asking.ends) == 2:
+        if len(search.ends) == 2:
             return ""
-    only = next(iter(asking.ends), None)
-    return "nothing was decided" if only is None else f"{only} wherever it was asked"
+    only = next(iter(search.ends), None)
+    return "no value was decided" if only is None else f"{only} at every value tried"
 
 
-def _places(lower: float | None, upper: float | None, start: Any) -> Iterator[float]:
-    """Where to look for a feasible and an infeasible value."""
+def _trial_values(lower: float | None, upper: float | None, start: Any) -> Iterator[float]:
+    """Yield values to try: the given ends, the start, then values at growing distances."""
     yield from (float(end) for end in (lower, upper) if end is not None)
     if lower is not None and upper is not None:
         return
@@ -551,8 +527,8 @@ def _places(lower: float | None, upper: float | None, start: Any) -> Iterator[fl
         reach *= 4.0
 
 
-def _allowed(parameter: Any, value: float) -> bool:
-    """Whether the attributes of the parameter (a sign, say) admit a value."""
+def _accepts_value(parameter: Any, value: float) -> bool:
+    """Whether the attributes of the parameter, such as a sign, admit a value."""
     try:
         parameter.value = value
     except ValueError:
@@ -560,42 +536,42 @@ def _allowed(parameter: Any, value: float) -> bool:
     return True
 
 
-def _closed(
-    asking: _Asking,
+def _close_bracket(
+    search: _ParameterSearch,
     tol: float,
     absolute_tol: float,
     deadline: Deadline,
     callback: Callable[[Step], Any] | None,
 ) -> str:
-    """Halve the bracket until it is within the tolerance; why it ended."""
+    """Bisect until the bracket is within the tolerance; return the stop reason."""
     stuck = 0
     while True:
-        low, high = asking.bracket
+        low, high = search.bracket
         if relative_gap(low, high) <= tol or high - low <= absolute_tol:
-            return "the bracket is within the tolerance"
+            return CLOSED
         if deadline.expired:
             return "time limit"
         value = low + BRACKET_SHARES[stuck] * (high - low)
-        if not low < value < high or len(asking.history) >= MAX_SOLVES:
+        if not low < value < high or len(search.history) >= MAX_SOLVES:
             return "no further value fits into the bracket"
-        stuck = 0 if asking.at(value, deadline) is not Verdict.UNDECIDED else stuck + 1
-        if callback is not None and callback(asking.history[-1]):
+        stuck = 0 if search.at(value, deadline) is not Verdict.UNDECIDED else stuck + 1
+        if callback is not None and callback(search.history[-1]):
             return "stopped by the callback"
         if stuck == len(BRACKET_SHARES):
-            return f"undecided between {low:.8g} and {high:.8g} ({asking.history[-1].reason})"
+            return f"undecided between {low:.8g} and {high:.8g} ({search.history[-1].reason})"
 
 
 def _result(
-    asking: _Asking, reason: str, tol: float, absolute_tol: float, deadline: Deadline
+    search: _ParameterSearch, reason: str, tol: float, absolute_tol: float, deadline: Deadline
 ) -> ParameterBracket:
-    """The bracket, with values set on the model."""
-    feasible, infeasible = (asking.ends.get(v) for v in (Verdict.FEASIBLE, Verdict.INFEASIBLE))
+    """Set values and dual values on the model, and return the bracket."""
+    feasible, infeasible = (search.ends.get(v) for v in (Verdict.FEASIBLE, Verdict.INFEASIBLE))
     if infeasible is not None and infeasible[2].certificate is not None:
         infeasible[1].assign_duals(infeasible[2].certificate)
     if feasible is not None and feasible[2].point is not None:
-        asking.parameter.value = feasible[0]
+        search.parameter.value = feasible[0]
         feasible[1].assign(feasible[2].point)
-    low, high = asking.bracket
+    low, high = search.bracket
     below = feasible is not None and feasible[0] == low
     both = feasible is not None and infeasible is not None
     return ParameterBracket(
@@ -603,11 +579,11 @@ def _result(
         high,
         None if feasible is None else feasible[2].point,
         None if infeasible is None else infeasible[2].certificate,
-        tuple(asking.history),
+        tuple(search.history),
         proven=both,
         converged=both and (relative_gap(low, high) <= tol or high - low <= absolute_tol),
         reason=reason,
         time=deadline.elapsed,
         feasible="lower" if below or not both else "upper",
-        name=visible(asking.parameter.name()),
+        name=visible(search.parameter.name()),
     )

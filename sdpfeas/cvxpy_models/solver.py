@@ -1,4 +1,4 @@
-"""Any backend as a solver for cvxpy, with the verdict of the verifier in place of a status."""
+"""Use any backend as a cvxpy solver, with verified statuses: :func:`cvxpy_solver`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.claims import Verdict
 from sdpfeas.cvxpy_models import convert
 from sdpfeas.cvxpy_models.blocks import Blocks
-from sdpfeas.cvxpy_models.canonical_form import counted, reader
-from sdpfeas.cvxpy_models.constraints import spoken
+from sdpfeas.cvxpy_models.canonical_form import accounted_form, capturing_solver
+from sdpfeas.cvxpy_models.constraints import describe_constraint
 from sdpfeas.cvxpy_models.model_conflicts import farkas_certificate
-from sdpfeas.cvxpy_models.models import column_objective
 from sdpfeas.drivers.optimum import Optimum, optimum
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import OptionError, ProblemError
@@ -24,7 +23,7 @@ from sdpfeas.extras import cvxpy
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.verifier.results import Result
 
-#: What ``Problem.solve`` may set besides.
+#: Options of ``Problem.solve``.
 _SETTINGS = {"rigorous", "time_limit", "options"}
 
 
@@ -35,29 +34,29 @@ def cvxpy_solver(
     time_limit: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A solver for ``cvxpy.Problem.solve`` that answers feasibility with proof.
+    """Return a solver for ``cvxpy.Problem.solve`` with verified statuses.
 
-    FEASIBLE becomes the status ``optimal``, with values; INFEASIBLE becomes ``infeasible``, with the
-    certificate in the dual values (a facial chain has none). With an objective, ``optimal`` says that its
-    value is proved to lie within the tolerance of :func:`sdpfeas.optimum`; there are no dual values then.
-    Where nothing is proved cvxpy's ``SolverError`` says why. The verdict is about the canonical form cvxpy
-    hands over. Problems that it changes on the way there are refused, as by :func:`sdpfeas.solve`.
+    FEASIBLE becomes the status ``optimal``, with values; INFEASIBLE becomes ``infeasible``, with the Farkas
+    certificate as dual values (a weakly infeasible problem has none). With an objective, ``optimal`` means
+    that the value is proved within the tolerance of :func:`sdpfeas.optimum`; there are no dual values then.
+    Without a proof, cvxpy's ``SolverError`` is raised with the reason. The verdict is about cvxpy's canonical
+    form. Problems without an exactly equivalent form are refused, as by :func:`sdpfeas.solve`.
 
     Parameters
     ----------
     solver : str, Path, type or Solver
-        Which backend to ask.
+        The backend.
     rigorous : bool
         Refuse a numeric verdict.
     time_limit : float, optional
-        Seconds for everything, the proofs included.
+        Seconds for everything, proofs included.
     options : mapping, optional
         Options of the backend.
 
     Returns
     -------
     cvxpy solver
-        To be passed as ``problem.solve(solver=...)``.
+        An object for ``problem.solve(solver=...)``.
 
     Examples
     --------
@@ -79,21 +78,22 @@ def cvxpy_solver(
             raise OptionError(f"unknown options {', '.join(unknown)}; known: {', '.join(sorted(_SETTINGS))}")
         return _answer(data, inverse, chosen, {**given, **asked})
 
-    return reader(answer, _admit)
+    return capturing_solver(answer, _admit)
 
 
 def _admit(problem: Any) -> None:
-    """Refuse a problem whose canonical form differs from it, as :func:`sdpfeas.solve` does."""
+    """Raise an error unless the canonical form is exactly equivalent, as :func:`sdpfeas.solve` does."""
     cp = cvxpy()
     goal = problem.objective.expr
     bound = cp.Variable()
     reached = goal <= bound if isinstance(problem.objective, cp.Minimize) else goal >= bound
     objective = [] if goal.is_constant() else [reached.set_label("objective")]
     form = convert(cp.Problem(cp.Minimize(0), [*problem.constraints, *objective]))
-    lost = form.posed[len(form.original.constraints) :]
+    lost = form.compiled[len(form.original.constraints) :]
     if lost:
         raise ProblemError(
-            f"cvxpy hands over `{spoken(lost[0][1])}` without `{spoken(lost[0][0])}`, which it implies; "
+            f"cvxpy compiles `{describe_constraint(lost[0][1])}` without "
+            f"`{describe_constraint(lost[0][0])}`, which it implies; "
             "declare the variable nonneg=True, or pass the problem to sdpfeas.solve"
         )
 
@@ -102,7 +102,7 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
     from cvxpy.error import SolverError
     from cvxpy.reductions.solution import Solution, failure_solution
 
-    form = counted(data)
+    form = accounted_form(data)
     cost = np.asarray(data["c"], dtype=float)
     blocks = Blocks(form, cost=cost)
     if np.any(cost):
@@ -126,11 +126,11 @@ def _answer(data: dict[str, Any], inverse: Any, solver: Solver, settings: dict[s
 
 def _optimum(cost: FloatArray, blocks: Blocks, solver: Solver, settings: dict[str, Any]) -> Optimum:
     limits = {name: value for name, value in settings.items() if name != "rigorous"}
-    return optimum(blocks.problem(), column_objective(blocks, cost, "min"), solver=solver, **limits)
+    return optimum(blocks.problem(), blocks.objective(cost, "min"), solver=solver, **limits)
 
 
 def _optimal(cost: FloatArray, inverse: Any, blocks: Blocks, found: Optimum) -> Any:
-    """A point of the best value, if a bracket of that is proved within the tolerance."""
+    """Return the solution if the bracket of the optimal value is within the tolerance."""
     from cvxpy.error import SolverError
     from cvxpy.reductions.solution import Solution
 

@@ -13,7 +13,7 @@ from cvxpy_cases import CASES
 import sdpfeas as sf
 from sdpfeas.cvxpy_models import convert
 from sdpfeas.cvxpy_models.blocks import Cone, hermitian, second_order, semidefinite
-from sdpfeas.cvxpy_models.canonical_form import reader
+from sdpfeas.cvxpy_models.canonical_form import capturing_solver
 
 LEVEL = np.array([[0, 1j, 0], [-1j, 0, 0.5], [0, 0.5, 0]])
 
@@ -24,7 +24,7 @@ def asked(*constraints: Any) -> Any:
 
 @pytest.mark.parametrize("name", list(CASES)[::9])
 def test_the_data_are_those_that_cvxpy_would_hand_over(name: str) -> None:
-    problem, taking = asked(*CASES[name]()[0]), reader()
+    problem, taking = asked(*CASES[name]()[0]), capturing_solver()
     chain = problem._construct_chain(solver=taking, ignore_dpp=True)
     for reduction in chain.reductions[:-1]:
         problem, _ = reduction.apply(problem)

@@ -220,7 +220,7 @@ def test_the_comparison_needs_no_list(
 
 def test_a_point_that_violates_the_model_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accepted_atoms, "_require_exact", lambda atom: None)
-    monkeypatch.setattr(conversion, "require_same", lambda form: None)
+    monkeypatch.setattr(conversion, "require_equivalent", lambda form: None)
     point = np.array([1.0, 2.0, 3.0])
     problem = cp.Problem(cp.Minimize(0), [cp.sum_largest(X, 4) <= 5.0, point == X])
     result = sf.solve(problem)

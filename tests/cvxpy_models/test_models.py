@@ -11,7 +11,7 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.cvxpy_models import convert
-from sdpfeas.cvxpy_models.constraints import spoken
+from sdpfeas.cvxpy_models.constraints import describe_constraint
 
 
 def model(least: float) -> tuple[cp.Problem, dict[str, Any]]:
@@ -37,15 +37,15 @@ def test_a_feasible_model_has_its_values_set() -> None:
     assert max(float(np.max(c.violation())) for c in problem.constraints) <= 1e-8
     assert result["t"] == pytest.approx(parts["t"].value)
     assert np.array_equal(result[parts["X"]], parts["X"].value)
-    assert "objective is no part of the question" in result.explain()
+    assert "objective is ignored (sf.optimum brackets it)" in result.explain()
     with pytest.raises(sf.ClaimError, match="no variable of the model is 'T'"):
         result["T"]
     # Whoever set them, values are verified.
     assert sf.verify(problem, rigorous=True).verdict == "feasible"
-    assert "had to be moved" not in sf.verify(problem).reason
+    assert "the point was repaired" not in sf.verify(problem).reason
     parts["t"].value = 0.6  # beyond its bound; there is a point, but not this one
     check = sf.verify(problem)
-    assert check.verdict == "undecided" or "had to be moved" in check.reason
+    assert check.verdict == "undecided" or "the point was repaired" in check.reason
     assert sf.verify(problem, repair=False).verdict == "undecided"
     with pytest.raises(sf.ClaimError, match="nothing to verify"):
         sf.verify(model(1.0)[0])
@@ -152,7 +152,7 @@ def test_parameters_are_bracketed() -> None:
     assert low.lower <= 0.5 <= low.upper
     never = sf.bisect(cp.Problem(cp.Minimize(0), [x >= s, x <= s - 1]), s, lower=0.0, upper=1.0)
     assert not never.proven
-    assert "infeasible wherever it was asked" in never.reason
+    assert "infeasible at every value tried" in never.reason
 
 
 def test_bad_questions() -> None:
@@ -162,7 +162,10 @@ def test_bad_questions() -> None:
         (lambda: sf.bisect(problem), "give one of its parameters"),
         (lambda: sf.bisect(problem, cp.Parameter()), "no such parameter; it has: t"),
         (lambda: sf.bisect(problem, t), "has shape"),
-        (lambda: sf.solve(cp.Problem(cp.Minimize(0), [cp.exp(x) <= 1])), "exp needs another cone"),
+        (
+            lambda: sf.solve(cp.Problem(cp.Minimize(0), [cp.exp(x) <= 1])),
+            "exp needs an exponential or power cone",
+        ),
         (lambda: sf.solve(problem, "clarabel", options={"nonsense": 1}), "nonsense"),
         (lambda: sf.verify(sf.from_cvxpy(problem)), "besides the problem"),
     ):
@@ -211,7 +214,7 @@ def test_values_and_duals_go_forth_and_back(seed: int) -> None:
         assert np.allclose(found.toarray() if hasattr(found, "toarray") else found, value)
     y = form.problem.multipliers(rng.normal(size=form.problem.multiplier_count))
     z_rows = form.blocks.row_multipliers(y)
-    again, known = form.dual_way.forth({form.number(c): v for c, v in form.duals(y).items()})
+    again, known = form.dual_map.forth({form.number(c): v for c, v in form.duals(y).items()})
     assert np.allclose(again[known], z_rows[known])
     assert (
         known[np.concatenate([part.main for part in form.parts if part.constraint is not None])].mean() > 0.5
@@ -270,7 +273,7 @@ def test_constraints_are_named_as_written() -> None:
         cp.partial_trace(X, (2, 1), 1) == np.eye(2): "([[1.0 0.0] [0.0 1.0]] @ X @ [[1.0 0.0] [0.0 1.0]]) ==",
     }
     for constraint, words in spoken_of.items():
-        assert spoken(constraint).startswith(words), spoken(constraint)
+        assert describe_constraint(constraint).startswith(words), describe_constraint(constraint)
 
 
 def test_partial_traces_and_transposes_are_named_as_called() -> None:
@@ -298,15 +301,15 @@ def test_partial_traces_and_transposes_are_named_as_called() -> None:
         ),
     }
     for constraint, words in spoken_of.items():
-        assert spoken(constraint).startswith(words), spoken(constraint)
+        assert describe_constraint(constraint).startswith(words), describe_constraint(constraint)
 
 
 def test_refusals_name_what_is_refused() -> None:
     x, whole = cp.Variable(2, name="x"), cp.Variable(boolean=True, name="whole")
     for constraints, words in (
         ([x >= 0, cp.norm(x) >= 1], r": `norm\(x\) >= 1.0`"),
-        ([x[0] + whole >= 1], "semidefinite problem: whole"),
-        ([cp.sum(cp.exp(x)) <= 1], "exp needs another cone"),
+        ([x[0] + whole >= 1], "variables are not supported: whole"),
+        ([cp.sum(cp.exp(x)) <= 1], "exp needs an exponential or power cone"),
     ):
         with pytest.raises(sf.ProblemError, match=words):
             sf.solve(cp.Problem(cp.Minimize(0), constraints))
