@@ -537,7 +537,7 @@ def _disjoint(rows: Rows) -> bool:
 
 
 def ruiz_scaling(norms: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return weights of rows and scales of blocks that scale_variables ``norms`` (blocks × rows).
+    """Return weights of rows and scales of blocks that equilibrate ``norms`` (blocks × rows).
 
     The method is that of Ruiz (2001), rounded to powers of two.
     """

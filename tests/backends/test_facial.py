@@ -158,7 +158,7 @@ def test_the_multipliers_of_a_search_without_interior_expose_a_face(monkeypatch)
     def refuse(*_):
         raise AssertionError("a cone solver was asked for an exposing vector")
 
-    monkeypatch.setattr("sdpfeas.backends.facial.facial_search.deepest", refuse)
+    monkeypatch.setattr("sdpfeas.backends.facial.facial_search.solve_auxiliary_problem", refuse)
     problem = on_a_hidden_face(np.random.default_rng(1))
     result = sf.solve(problem, "auto", time_limit=60)
     assert (result.verdict, result.proof) == (sf.Verdict.FEASIBLE, sf.Proof.RIGOROUS)

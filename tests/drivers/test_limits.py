@@ -15,7 +15,11 @@ import sdpfeas as sf
 from sdpfeas.backends import inquiry as inquiries
 from sdpfeas.backends import scs as scs_backend
 from sdpfeas.backends.base import ALL_SETS
-from sdpfeas.backends.facial.exposing_vectors import Table, deepest, make_table
+from sdpfeas.backends.facial.exposing_vectors import (
+    AuxiliarySystem,
+    auxiliary_system,
+    solve_auxiliary_problem,
+)
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import LimitError
 from sdpfeas.families import planted
@@ -155,11 +159,11 @@ def test_clarabel_begins_where_few_entries_of_a_large_matrix_are_used() -> None:
 def test_rows_on_a_face_are_not_written_out_where_the_cone_solver_has_no_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Table, "near", property(lambda _: pytest.fail("written out")))
+    monkeypatch.setattr(AuxiliarySystem, "floats", property(lambda _: pytest.fail("written out")))
     rows = planted.feasible(np.random.default_rng(0), [sf.PSD(80)], rows=3).problem
-    table = make_table(Faces.whole(integral_rows(rows, "stored")))
+    system = auxiliary_system(Faces.whole(integral_rows(rows, "stored")))
     with pytest.raises(LimitError, match="an auxiliary problem"):
-        deepest(table, Deadline(None))
+        solve_auxiliary_problem(system, Deadline(None))
 
 
 def test_scs_takes_as_many_iterations_as_two_of_them_show_to_fit(monkeypatch: pytest.MonkeyPatch) -> None:

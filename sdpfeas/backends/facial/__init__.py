@@ -1,6 +1,5 @@
-"""The search for facial chains, in rising cost.
+"""Facial reduction: search for certificates in exact arithmetic.
 
-``table`` holds what multipliers make of the rows on a face, exactly and in floating point; ``sieve`` looks at
-single rows, ``lattice`` at short combinations of them, ``auxiliary`` asks a cone solver, and ``rounding``
-makes exact multipliers of its answer. ``search`` goes from face to face, ``backend`` answers what is left.
+``facial_search`` is the algorithm (:func:`~sdpfeas.backends.facial.facial_search.search_stages`),
+``exposing_vectors`` finds one step of it, and ``facial_backend`` solves what is left on the face.
 """

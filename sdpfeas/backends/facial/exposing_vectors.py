@@ -1,9 +1,15 @@
-"""What multipliers make of the rows on a face: one table of integers, and the same in floating point.
+"""Exposing vectors: the auxiliary problem of facial reduction, and four ways to solve it.
 
-A step of a chain asks for multipliers with ``-A*y`` in the cones, ``beta(y) >= 0`` and the right signs. All
-of this is a point of one cone, the *exposing vector*: matrices, and *rays*, which are the entries of Nonneg
-blocks, the signs of the inequality rows, and ``beta(y)``, in this order. Each row of the table is the vector
-that one multiplier makes. Free blocks and boxes ask for zeros in a second table.
+A step of facial reduction (Borwein and Wolkowicz 1981) needs multipliers with ``-A*y`` in the dual cone of
+the current face, ``beta(y) >= 0`` and the right signs. Together these are one cone membership: an *exposing
+vector* of PSD matrices, then non-negative entries, which are those of Nonneg blocks, the signs of the
+inequality rows, and ``beta(y)``, in this order. :class:`AuxiliarySystem` holds the linear map from
+multipliers to exposing vectors, in integers and in floating point.
+
+In order of cost: :func:`sieve` tests single rows (Zhu, Pataki and Tran-Dinh 2019, "Sieve-SDP");
+:func:`solve_auxiliary_problem` calls a conic solver, and :func:`round_multipliers` makes its solution exact;
+:func:`expose_coordinates` works with rounded data. :func:`start_coefficients` replaces the conic solver if
+approximate multipliers are known.
 """
 
 from __future__ import annotations
@@ -40,98 +46,96 @@ from sdpfeas.problem.reductions.faces import Faces, is_sparse
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.problem.sets import BlockSet
 
-#: Numbers written for every entry of a matrix of every row while rows become floating-point ones.
-NUMBERS = 10.0
+#: Numbers written per matrix entry and row when rows are converted to floating point.
+CONVERSION_NUMBERS_PER_ENTRY = 10.0
 
 
 @dataclass(frozen=True)
-class MatrixPart:
-    """The part of a table that belongs to one PSD block: its upper triangle, row by row.
-
-    ``block, side``: the block, and the side of S on its face.
-    """
+class PsdPart:
+    """Columns of one PSD block, ``S >= 0`` of the given side on its face: the upper triangle, row by row."""
 
     block: int
     side: int
-    place: slice
+    position: slice
 
     @property
     def diagonal(self) -> np.ndarray:
-        """The columns of the diagonal."""
+        """Columns of the diagonal."""
         i, j = np.triu_indices(self.side)
-        return self.place.start + np.flatnonzero(i == j)
+        return self.position.start + np.flatnonzero(i == j)
 
     @property
     def entries(self) -> np.ndarray:
-        """The column of every entry of the matrix, row by row."""
+        """Column of every entry of the matrix, row by row."""
         i, j = np.triu_indices(self.side)
         out = np.empty((self.side, self.side), dtype=np.intp)
-        out[i, j] = out[j, i] = self.place.start + np.arange(i.size)
+        out[i, j] = out[j, i] = self.position.start + np.arange(i.size)
         return out.reshape(-1)
 
-    def matrices(self, table: np.ndarray) -> np.ndarray:
-        """The rows of a table as symmetric matrices."""
-        return table[:, self.entries].reshape(len(table), self.side, self.side)
+    def matrices(self, vectors: np.ndarray) -> np.ndarray:
+        """Return this part of exposing vectors as symmetric matrices."""
+        return vectors[:, self.entries].reshape(len(vectors), self.side, self.side)
 
 
 @dataclass(frozen=True)
-class Table:
-    """Vectors that multipliers make, and how they are made.
+class AuxiliarySystem:
+    """Linear map from multipliers to exposing vectors on a face, in integers.
 
-    ``flat``: what of it has to vanish on Free blocks and boxes. ``rays``: the columns of the rays; the last
-    one is ``beta``. ``weights``: the multipliers, of the rows in integers, that make each vector.
+    Row k of ``matrix`` is the exposing vector of the multipliers ``weights[k]`` of the integer rows; row k of
+    ``vanishing`` is its image on Free blocks and boxes, which must be zero. ``parts`` are the columns of PSD
+    blocks, ``nonneg`` those of non-negative entries, of which the last is ``beta``.
     """
 
     faces: Faces
-    lines: Any
-    flat: np.ndarray
-    parts: tuple[MatrixPart, ...]
-    rays: slice
+    matrix: Any
+    vanishing: np.ndarray
+    parts: tuple[PsdPart, ...]
+    nonneg: slice
     weights: np.ndarray
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """The lines, written out."""
-        if not is_sparse(self.lines):
-            return np.asarray(self.lines)
-        cells = float(math.prod(self.lines.shape))
+        """``matrix`` as a dense array."""
+        if not is_sparse(self.matrix):
+            return np.asarray(self.matrix)
+        cells = float(math.prod(self.matrix.shape))
         need("the rows on a face", numbers=cells, memory=8.0 * cells)
-        return np.asarray(self.lines.toarray())
+        return np.asarray(self.matrix.toarray())
 
-    def columns(self, which: slice | np.ndarray) -> np.ndarray:
-        """Some columns, written out."""
-        found = self.lines[:, which]
+    def dense_columns(self, which: slice | np.ndarray) -> np.ndarray:
+        """Return some columns as a dense array."""
+        found = self.matrix[:, which]
         return np.asarray(found.toarray() if is_sparse(found) else found)
 
-    def line(self, k: int) -> np.ndarray:
-        """One exposing vector."""
-        found = self.lines[[k]]
+    def row(self, k: int) -> np.ndarray:
+        """Return one exposing vector as a dense array with one row."""
+        found = self.matrix[[k]]
         return np.asarray(found.toarray() if is_sparse(found) else found)
 
-    def shares(self, multipliers: FloatArray) -> FloatArray:
-        """How much of every vector of a table of all rows is made by multipliers of the rows as they are."""
+    def coefficients(self, multipliers: FloatArray) -> FloatArray:
+        """Convert multipliers of the original rows to coefficients of the rows of the system."""
         scaled = multipliers / np.array([float(scale) for scale in self.faces.rows.scales])
-        kinds = _variables(self.faces)
+        kinds = _signed_rows(self.faces)
         return np.array([max(sign * scaled[i], 0.0) * sign if sign else scaled[i] for i, sign in kinds])
 
-    def short(self) -> Table:
-        """A table of short vectors that span the same space, with nothing left to vanish."""
+    def lll_reduced(self) -> AuxiliarySystem:
+        """Return an LLL-reduced basis of all exposing vectors with zero image on Free blocks and boxes."""
         d, n = self.vectors.shape
-        if self.flat.shape[1]:
-            need_integers("multipliers that vanish on free blocks", float(d) ** 2 * self.flat.shape[1])
-            combine = kernel(self.flat.T).T
+        if self.vanishing.shape[1]:
+            need_integers("multipliers that vanish on free blocks", float(d) ** 2 * self.vanishing.shape[1])
+            combine = kernel(self.vanishing.T).T
         else:
             combine = identity(d)
         need_integers("short combinations of rows", 4.0 * len(combine) ** 3 * math.sqrt(n + 1.0))
         basis, weights, _ = saturated(product(combine, self.vectors))
         change = product(weights, combine)
         made = product(change, self.weights)
-        flat = np.zeros((len(basis), 0), dtype=object)
-        return Table(self.faces, basis, flat, self.parts, self.rays, made)
+        vanishing = np.zeros((len(basis), 0), dtype=object)
+        return AuxiliarySystem(self.faces, basis, vanishing, self.parts, self.nonneg, made)
 
     @cached_property
-    def frames(self) -> dict[int, tuple[FloatArray, FloatArray]]:
-        """For every part, an orthonormal basis Q of the face in the block, and C with ``V = Q C``."""
+    def orthonormal_bases(self) -> dict[int, tuple[FloatArray, FloatArray]]:
+        """Per block, the QR decomposition ``V = Q C`` of the basis of its face."""
         out = {}
         for part in self.parts:
             basis = self.faces.bases[part.block]
@@ -141,46 +145,51 @@ class Table:
         return out
 
     @property
-    def squares(self) -> int:
-        """Entries of all matrices."""
+    def matrix_entries(self) -> int:
+        """Number of entries of all matrices."""
         return sum(part.side**2 for part in self.parts)
 
     @property
-    def near_work(self) -> Work:
-        """What it takes to write the vectors out in floating point."""
-        count, cubes = float(self.lines.shape[0]), float(sum(part.side**3 for part in self.parts))
-        return Work(products=2.0 * count * cubes, numbers=NUMBERS * count * self.squares)
+    def floats_work(self) -> Work:
+        """Cost estimate of :attr:`floats`."""
+        count, cubes = float(self.matrix.shape[0]), float(sum(part.side**3 for part in self.parts))
+        return Work(
+            products=2.0 * count * cubes, numbers=CONVERSION_NUMBERS_PER_ENTRY * count * self.matrix_entries
+        )
 
     @cached_property
-    def near(self) -> tuple[FloatArray, FloatArray]:
-        """The vectors in floating point, matrices in orthonormal coordinates, and the flat part.
+    def floats(self) -> tuple[FloatArray, FloatArray]:
+        """``matrix`` in floating point, with matrices in orthonormal coordinates, and ``vanishing``.
 
-        The column of ``beta`` has the units of the bounds, the others those of the rows: it is scaled to
-        weigh as much as all of them.
+        The column of ``beta`` has the units of the bounds, so it is scaled to the norm of all other columns.
         """
-        need("the rows on a face", *self.near_work, memory=24.0 * self.lines.shape[0] * self.squares)
+        need(
+            "the rows on a face", *self.floats_work, memory=24.0 * self.matrix.shape[0] * self.matrix_entries
+        )
         vectors = as_floats(self.vectors)
-        out = np.zeros((len(vectors), sum(p.side**2 for p in self.parts) + self.rays.stop - self.rays.start))
+        out = np.zeros(
+            (len(vectors), sum(p.side**2 for p in self.parts) + self.nonneg.stop - self.nonneg.start)
+        )
         start = 0
         for part in self.parts:
-            frame = self.frames[part.block][1]
+            frame = self.orthonormal_bases[part.block][1]
             where, own = part.entries, slice(start, start + part.side**2)
             for row, vector in zip(out, vectors, strict=True):
-                np.take(vector, where, out=row[own], mode="clip")  # other modes take a copy first
-            if not np.array_equal(frame, np.eye(part.side)):  # as it is on the whole set
+                np.take(vector, where, out=row[own], mode="clip")  # other modes copy first
+            if not np.array_equal(frame, np.eye(part.side)):
                 inverse = np.linalg.inv(frame)
                 matrices = out[:, own].reshape(len(vectors), part.side, part.side)
                 out[:, own] = (inverse.T @ matrices @ inverse).reshape(len(vectors), part.side**2)
             start += part.side**2
-        out[:, start:] = vectors[:, self.rays]
+        out[:, start:] = vectors[:, self.nonneg]
         out[:, -1] = 0.0
         last, other = vectors[:, -1], np.linalg.norm(out)
         weight = np.linalg.norm(last)
         out[:, -1] = last * (other / weight if weight > 0.0 and other > 0.0 else 1.0)
-        return out, as_floats(self.flat)
+        return out, as_floats(self.vanishing)
 
     def split(self, vector: FloatArray) -> tuple[list[FloatArray], FloatArray]:
-        """Matrices, one a part, and rays of a vector in floating point."""
+        """Split a row of :attr:`floats` into matrices and non-negative entries."""
         out, start = [], 0
         for part in self.parts:
             out.append(vector[start : start + part.side**2].reshape(part.side, part.side))
@@ -188,49 +197,49 @@ class Table:
         return out, vector[start:]
 
 
-def make_table(faces: Faces) -> Table:
-    """Make the table of all rows on a face, an inequality with two bounds as two rows."""
-    variables = _variables(faces)
-    matrices, lines, flat = list[Any](), list[Any](), list[np.ndarray]()
-    parts, start = list[MatrixPart](), 0
-    which = [i for i, _ in variables]
+def auxiliary_system(faces: Faces) -> AuxiliarySystem:
+    """Return the system of all rows on a face; an inequality with two bounds is two rows."""
+    signed_rows = _signed_rows(faces)
+    matrices, vectors, vanishing = list[Any](), list[Any](), list[np.ndarray]()
+    parts, start = list[PsdPart](), 0
+    which = [i for i, _ in signed_rows]
     for b, (basis, size) in enumerate(zip(faces.bases, faces.sizes, strict=True)):
         if basis is not None and not size:
             continue
         rows = faces.table(b)[which]
         if basis is None:
             need("the rows on a face", memory=8.0 * math.prod(rows.shape))
-            flat.append(rows.toarray() if is_sparse(rows) else rows)
+            vanishing.append(rows.toarray() if is_sparse(rows) else rows)
         elif basis.ndim == 1:
-            lines.append(-rows)
+            vectors.append(-rows)
         else:
             i, j = np.triu_indices(size)
             matrices.append(-rows[:, i * size + j])
-            parts.append(MatrixPart(b, size, slice(start, start + i.size)))
+            parts.append(PsdPart(b, size, slice(start, start + i.size)))
             start += i.size
-    count = len(variables)
-    signed = [k for k, (_, sign) in enumerate(variables) if sign]
+    count = len(signed_rows)
+    signed = [k for k, (_, sign) in enumerate(signed_rows) if sign]
     signs = np.zeros((count, len(signed)), dtype=object)
-    signs[signed, np.arange(len(signed))] = [variables[k][1] for k in signed]
+    signs[signed, np.arange(len(signed))] = [signed_rows[k][1] for k in signed]
     betas = np.empty(count, dtype=object)
-    betas[:] = [faces.upper[i] if sign < 0 else faces.lower[i] for i, sign in variables]
+    betas[:] = [faces.upper[i] if sign < 0 else faces.lower[i] for i, sign in signed_rows]
     weights = np.zeros((count, faces.problem.m), dtype=object)
-    weights[np.arange(count), [i for i, _ in variables]] = 1
-    vectors = _beside([*matrices, *lines, signs, betas[:, None]])
-    vanishing = np.concatenate([np.zeros((count, 0), dtype=np.int64), *flat], axis=1)
-    return Table(faces, vectors, vanishing, tuple(parts), slice(start, vectors.shape[1]), weights)
+    weights[np.arange(count), [i for i, _ in signed_rows]] = 1
+    matrix = _hstack([*matrices, *vectors, signs, betas[:, None]])
+    zero = np.concatenate([np.zeros((count, 0), dtype=np.int64), *vanishing], axis=1)
+    return AuxiliarySystem(faces, matrix, zero, tuple(parts), slice(start, matrix.shape[1]), weights)
 
 
-def _beside(tables: list[Any]) -> Any:
-    """Tables side by side: sparse if all are, or can be."""
-    short = [table if is_sparse(table) else safe_text(table) for table in tables]
-    if all(table is not None for table in short) and any(map(is_sparse, short)):
+def _hstack(arrays: list[Any]) -> Any:
+    """Concatenate columns: sparse if one array is and all others fit into int64."""
+    short = [array if is_sparse(array) else safe_text(array) for array in arrays]
+    if all(array is not None for array in short) and any(map(is_sparse, short)):
         return sp.csr_array(sp.hstack(short, format="csr"))
-    return np.concatenate([table.toarray() if is_sparse(table) else table for table in tables], axis=1)
+    return np.concatenate([array.toarray() if is_sparse(array) else array for array in arrays], axis=1)
 
 
-def _variables(faces: Faces) -> list[tuple[int, int]]:
-    """Rows and the sign their multiplier must have; an inequality with two bounds comes twice."""
+def _signed_rows(faces: Faces) -> list[tuple[int, int]]:
+    """Return rows and the sign of their multiplier, 0 for either; two-sided inequalities occur twice."""
     out: list[tuple[int, int]] = []
     for i, (low, high) in enumerate(zip(faces.lower, faces.upper, strict=True)):
         if low is not None and low == high:
@@ -241,331 +250,331 @@ def _variables(faces: Faces) -> list[tuple[int, int]]:
     return out
 
 
-# ------------------------------------------------------------
-# Single rows that expose a face, or contradict all points: after Zhu, Pataki and Tran-Dinh.
+# --- Single rows
 
-#: Eigenvalues of a row above minus this, relative to the largest, may be those of a semidefinite one.
-SLIP = 1e-7
+#: Least eigenvalue, relative to the largest entry, of a row that is tested exactly for semidefiniteness.
+EIGENVALUE_TOLERANCE = 1e-7
 
-#: Numbers that a first look at a problem may write.
-FIRST_LOOK = 5e6
+#: Largest cost of :func:`has_exposing_row`, in numbers written.
+SCREEN_NUMBERS = 5e6
 
 
 def has_exposing_row(problem: FeasibilityProblem) -> bool:
-    """Whether single rows look as if they exposed a face: semidefinite ones with a zero bound."""
+    """Return whether some row seems to expose a face: semidefinite, with a zero bound."""
     zero = np.flatnonzero((problem.lower == 0.0) | (problem.upper == 0.0))
     entries = sum(block.entries for block in problem.sets)
-    if problem.lmis or not 0 < zero.size * entries <= FIRST_LOOK:
+    if problem.lmis or not 0 < zero.size * entries <= SCREEN_NUMBERS:
         return False
-    signs = _signs(problem)
+    signs = _possible_signs(problem)
     for sign, bounds in ((1.0, problem.lower), (-1.0, problem.upper)):
         for i in np.flatnonzero((bounds == 0.0) & signs[sign]):
             unit = np.zeros(problem.m)
             unit[i] = sign
-            if all(map(_exposes, problem.sets, problem.adjoint(unit))):
+            if all(map(_nonpositive, problem.sets, problem.adjoint(unit))):
                 return True
     return False
 
 
-def _signs(problem: FeasibilityProblem) -> dict[float, np.ndarray]:
-    """Rows that may be non-positive with a multiplier of a sign, as far as their diagonals tell."""
-    able = {sign: np.ones(problem.m, dtype=bool) for sign in (1.0, -1.0)}
+def _possible_signs(problem: FeasibilityProblem) -> dict[float, np.ndarray]:
+    """Return, per sign of the multiplier, the rows whose diagonals allow them to be non-positive."""
+    possible = {sign: np.ones(problem.m, dtype=bool) for sign in (1.0, -1.0)}
     for b, block, rows in problem.blocks():
         if not rows.empty and (block.free or not block.cone):
-            # Such a block has no face to expose: a row must leave it alone.
-            for fine in able.values():
+            # The block has no proper face: the row must vanish on it.
+            for fine in possible.values():
                 fine[problem.upper_norms[b] > 0.0] = False
-    if not any(fine.any() for fine in able.values()):
-        return able
+    if not any(fine.any() for fine in possible.values()):
+        return possible
     for _, block, rows in problem.blocks():
         if not isinstance(rows, Sparse) or not block.cone:
             continue
         coo = rows.array.tocoo()
         row, place = coo.coords
         line = (place % (block.n + 1) == 0) if block.matrix else np.ones(place.size, dtype=bool)
-        for sign, fine in able.items():
+        for sign, fine in possible.items():
             fine[row[line & (sign * coo.data > 0.0)]] = False
-        # Nothing but entries off the diagonal is indefinite.
+        # A matrix with zero diagonal and other entries is indefinite.
         counts = (np.bincount(row[which & (coo.data != 0.0)], minlength=problem.m) for which in (line, ~line))
         on, off = counts
-        for fine in able.values():
+        for fine in possible.values():
             fine[(off > 0) & (on == 0)] = False
-    return able
+    return possible
 
 
-def _exposes(block: BlockSet, part: FloatArray) -> bool:
-    """Whether a row with a positive multiplier is non-positive on a block."""
+def _nonpositive(block: BlockSet, part: FloatArray) -> bool:
+    """Return whether a row seems to be non-positive on a block."""
     if not part.any():
         return True
     size = float(np.max(np.abs(part)))
-    if not block.cone or np.max(np.diagonal(part) if part.ndim == 2 else part) > SLIP * size:
+    if not block.cone or np.max(np.diagonal(part) if part.ndim == 2 else part) > EIGENVALUE_TOLERANCE * size:
         return False
-    return part.ndim == 1 or bool(eigvalsh(part)[-1] <= SLIP * size)
+    return part.ndim == 1 or bool(eigvalsh(part)[-1] <= EIGENVALUE_TOLERANCE * size)
 
 
-def exposing(table: Table) -> list[np.ndarray]:
-    """Multipliers, of the rows in integers, of all vectors of a table that lie in the cone up to their sign.
+def sieve(system: AuxiliarySystem) -> list[np.ndarray]:
+    """Test every row of the system, with either sign, for membership in the cone.
 
-    They come added up, and one by one where some are no simple numbers, which may not be used everywhere. One
-    that has a positive ``beta`` contradicts all points, and is returned alone.
-
-    ``table``: its vectors are looked at one by one.
+    Returns integer multipliers of the rows that pass: their sum first, then, for data that are no simple
+    numbers, each one alone, since not all of them may be usable. A row with ``beta > 0`` proves
+    infeasibility and is returned alone.
     """
-    need("a sieve over rows", numbers=4.0 * (table.lines.nnz if is_sparse(table.lines) else table.lines.size))
-    found, betas = list[tuple[int, int]](), table.columns(slice(-1, None))[:, 0]
-    for k, sign in _able(table):
+    matrix = system.matrix
+    need("a sieve over rows", numbers=4.0 * (matrix.nnz if is_sparse(matrix) else matrix.size))
+    found, betas = list[tuple[int, int]](), system.dense_columns(slice(-1, None))[:, 0]
+    for k, sign in _candidates(system):
         beta = betas[k]
-        if sign * beta < 0 or not _in_cone(table, k, sign):
+        if sign * beta < 0 or not _is_psd(system, k, sign):
             continue
         if beta:
-            return [sign * table.weights[k]]
+            return [sign * system.weights[k]]
         found.append((k, sign))
-    single = [sign * table.weights[k] for k, sign in found]
+    single = [sign * system.weights[k] for k, sign in found]
     if len(single) < 2:
         return single
     total = [np.sum(single, axis=0)]
-    return total if table.faces.rows.simple else total + single
+    return total if system.faces.rows.simple else total + single
 
 
-def _able(table: Table) -> list[tuple[int, int]]:
-    """Vectors, with a sign, that may be in the cone as far as their rays and diagonals tell."""
-    rays = table.columns(table.rays)[:, :-1]
-    fine = _filled(table.lines) & ~np.any(table.flat != 0, axis=1)
-    able = {sign: fine & np.all(sign * rays >= 0, axis=1) for sign in (1, -1)}
-    for part in table.parts:
-        diagonal, own = table.columns(part.diagonal), table.lines[:, part.place]
-        # Nothing but entries off the diagonal is indefinite.
-        fine = ~_filled(own) | np.any(diagonal != 0, axis=1)
-        for sign in able:
-            able[sign] &= fine & np.all(sign * diagonal >= 0, axis=1)
-    return [(k, sign) for k in range(table.lines.shape[0]) for sign in able if able[sign][k]]
+def _candidates(system: AuxiliarySystem) -> list[tuple[int, int]]:
+    """Return rows and signs whose non-negative entries and diagonals allow membership in the cone."""
+    entries = system.dense_columns(system.nonneg)[:, :-1]
+    fine = _nonzero_rows(system.matrix) & ~np.any(system.vanishing != 0, axis=1)
+    possible = {sign: fine & np.all(sign * entries >= 0, axis=1) for sign in (1, -1)}
+    for part in system.parts:
+        diagonal, own = system.dense_columns(part.diagonal), system.matrix[:, part.position]
+        # A matrix with zero diagonal and other entries is indefinite.
+        fine = ~_nonzero_rows(own) | np.any(diagonal != 0, axis=1)
+        for sign in possible:
+            possible[sign] &= fine & np.all(sign * diagonal >= 0, axis=1)
+    return [(k, sign) for k in range(system.matrix.shape[0]) for sign in possible if possible[sign][k]]
 
 
-def _filled(table: Any) -> np.ndarray:
-    """Rows that are not zero."""
-    return np.diff(table.indptr) > 0 if is_sparse(table) else np.any(table != 0, axis=1)
+def _nonzero_rows(rows: Any) -> np.ndarray:
+    """Return a mask of the nonzero rows."""
+    return np.diff(rows.indptr) > 0 if is_sparse(rows) else np.any(rows != 0, axis=1)
 
 
-def _in_cone(table: Table, k: int, sign: int) -> bool:
-    """Whether the matrices of a vector look semidefinite; their diagonals are not negative."""
-    line = as_floats(table.line(k)) * sign
-    for part in table.parts:
+def _is_psd(system: AuxiliarySystem, k: int, sign: int) -> bool:
+    """Return whether the matrices of a row, whose diagonals are non-negative, seem to be PSD."""
+    line = as_floats(system.row(k)) * sign
+    for part in system.parts:
         matrix = part.matrices(line)[0]
-        # Thresholds are relative to the row.
         size = float(np.max(np.abs(matrix), initial=0.0))
         own = np.diagonal(matrix) > 0.0
         if np.any(matrix[~own]):
             return False
-        if own.any() and eigvalsh(matrix[np.ix_(own, own)])[0] < -SLIP * size:
+        if own.any() and eigvalsh(matrix[np.ix_(own, own)])[0] < -EIGENVALUE_TOLERANCE * size:
             return False
     return True
 
 
-# ------------------------------------------------------------
-# Faces that rows of any numbers expose: those along which the rows have no entries at all.
+# --- Coordinate faces, for rounded data
 #
-# Where the exposing vector of rounded numbers has small eigenvalues, zeros are a guess. But where no row
-# that it is made of has an entry, it is zero whatever the numbers are: a choice of coordinates is a face,
-# and what is left of the vector is definite by far, so that multipliers may be rounded.
+# Small eigenvalues of an exposing vector of rounded data need not stand for zeros. But where none of the rows
+# used has an entry, the vector is zero whatever the data are: a set of coordinates is a face. On the other
+# coordinates the vector is clearly definite, so its multipliers may be rounded.
 
-#: Entries on the diagonal of an exposing vector of trace one below this may stand for zeros.
-CLEARLY_POSITIVE = 1e-7
+#: Diagonal entries of an exposing vector of trace one below this may stand for zeros.
+POSITIVE_DIAGONAL = 1e-7
 
-#: Least eigenvalue, of a vector of trace one, of what counts as definite.
-DEFINITE = 1e-8
+#: Least eigenvalue, for a vector of trace one, of a definite matrix.
+DEFINITE_EIGENVALUE = 1e-8
 
-#: Bits of the multipliers.
-BITS = 40
+#: Bits of the rounded multipliers.
+MULTIPLIER_BITS = 40
 
 
-def apart(table: Table, found: FloatArray) -> np.ndarray | None:
-    """Multipliers of rows in integers that expose a choice of coordinates; None without any.
+def expose_coordinates(system: AuxiliarySystem, coefficients: FloatArray) -> np.ndarray | None:
+    """Return integer multipliers that expose a set of coordinates near an approximate exposing vector.
 
-    ``table``: the table of all rows on a face. ``found``: how much of every row of ``table.near`` an
-    approximate exposing vector of trace one is made of.
+    ``coefficients`` of ``system.floats`` give the vector, of trace one. Returns None if there is no such set.
     """
-    lines = as_floats(table.vectors)
-    seen = lines != 0.0
-    rays = slice(table.rays.start, table.rays.stop - 1)
-    used = ~seen[:, -1] & ~np.any(table.flat != 0, axis=1)
+    vectors = as_floats(system.vectors)
+    nonzero = vectors != 0.0
+    entries = slice(system.nonneg.start, system.nonneg.stop - 1)
+    used = ~nonzero[:, -1] & ~np.any(system.vanishing != 0, axis=1)
     while True:
-        vector = np.where(used, found, 0.0) @ lines
-        inside = np.zeros(lines.shape[1], dtype=bool)
-        inside[rays] = vector[rays] > CLEARLY_POSITIVE
-        for part in table.parts:
-            positive = vector[part.diagonal] > CLEARLY_POSITIVE
+        vector = np.where(used, coefficients, 0.0) @ vectors
+        inside = np.zeros(vectors.shape[1], dtype=bool)
+        inside[entries] = vector[entries] > POSITIVE_DIAGONAL
+        for part in system.parts:
+            positive = vector[part.diagonal] > POSITIVE_DIAGONAL
             i, j = np.triu_indices(part.side)
-            inside[part.place] = positive[i] & positive[j]
-        fewer = used & ~np.any(seen & ~inside, axis=1)
-        if np.array_equal(fewer, used):
+            inside[part.position] = positive[i] & positive[j]
+        still_used = used & ~np.any(nonzero & ~inside, axis=1)
+        if np.array_equal(still_used, used):
             break
-        used = fewer
+        used = still_used
     if not inside.any():
         return None
-    for part in table.parts:
+    for part in system.parts:
         matrix = part.matrices(vector[None])[0]
-        own = np.flatnonzero(np.diagonal(matrix) > CLEARLY_POSITIVE)
-        if own.size and not smallest(matrix[np.ix_(own, own)]) > DEFINITE:
+        own = np.flatnonzero(np.diagonal(matrix) > POSITIVE_DIAGONAL)
+        if own.size and not smallest(matrix[np.ix_(own, own)]) > DEFINITE_EIGENVALUE:
             return None
-    sizes = np.linalg.norm(lines[used], axis=1)
-    unit = 2.0**-BITS / float(np.max(sizes))
-    whole = np.zeros(len(found), dtype=object)
-    whole[used] = [int(v) for v in np.rint(found[used] / unit).tolist()]
-    return np.asarray(whole.dot(table.weights))
+    sizes = np.linalg.norm(vectors[used], axis=1)
+    unit = 2.0**-MULTIPLIER_BITS / float(np.max(sizes))
+    whole = np.zeros(len(coefficients), dtype=object)
+    whole[used] = [int(v) for v in np.rint(coefficients[used] / unit).tolist()]
+    return np.asarray(whole.dot(system.weights))
 
 
-# ------------------------------------------------------------
-# The full auxiliary problem: the exposing vector that is deepest in its cone, by a cone solver.
+# --- The auxiliary problem, by a conic solver
 #
-# Of all vectors that multipliers make, with trace one, the largest ``lambda`` such that the vector less
-# ``lambda`` times the identity is still in the cone. Both this problem and its dual have interior points,
-# whatever the problem has. A negative value says that the face is the smallest; zero, that the optimal
-# vectors expose a smaller one, and an interior-point method finds those of largest rank.
+# Maximise lambda such that an exposing vector of trace one, minus lambda times the identity, is in the cone.
+# This problem and its dual have strictly feasible points, whatever the original problem is (Cheung, Schurr
+# and Wolkowicz 2013). A negative optimum proves, numerically, that the face is minimal. At optimum zero every
+# optimal vector exposes a smaller face, and interior-point methods converge to one of maximal rank.
 
-#: Accuracy asked for; what the solver reaches is taken.
-TOLERANCE = 1e-12
+#: Tolerance of the conic solver. It stops earlier if it stalls.
+SOLVER_TOLERANCE = 1e-12
 
-#: Depth, relative to the trace, below which no vector is in the cone.
-NOTHING = -1e-5
+#: Optimum, relative to the trace, below which the face counts as minimal.
+MINIMAL_FACE_DEPTH = -1e-5
 
-#: Parts of an exposing vector smaller than this, relative to what it is made of, are rounding.
-ROUNDING = 1e-7
+#: Rounding error of an exposing vector, relative to its terms.
+ROUNDING_SHARE = 1e-7
 
-#: Directions smaller than this, relative to the largest, are none.
-RANK = 1e-10
+#: Pivots below this, relative to the largest, count as zero.
+RANK_TOLERANCE = 1e-10
 
 
-def deepest(table: Table, deadline: Deadline) -> tuple[FloatArray, float] | None:
-    """Find the deepest exposing vector: shares of the rows of ``table.near``, and its depth; None if none."""
-    # What comes after the rows are written out takes the longer, and without it they are of no use.
-    memory = 32.0 * sum(float(triangle_size(part.side)) ** 2 for part in table.parts)
-    width = table.squares + table.rays.stop - table.rays.start
-    work = table.near_work.plus(_orthonormal_work(table.lines.shape[0], width))
+def solve_auxiliary_problem(system: AuxiliarySystem, deadline: Deadline) -> tuple[FloatArray, float] | None:
+    """Return coefficients of ``system.floats`` of the deepest exposing vector, and its depth."""
+    # The solve costs more than the conversion to floating point, so both are checked first.
+    memory = 32.0 * sum(float(triangle_size(part.side)) ** 2 for part in system.parts)
+    width = system.matrix_entries + system.nonneg.stop - system.nonneg.start
+    work = system.floats_work.plus(_orthonormal_work(system.matrix.shape[0], width))
     need("an auxiliary problem", *work, memory=memory)
-    vectors, flat = table.near
-    basis, shares = _orthonormal(vectors, flat)
+    vectors, vanishing = system.floats
+    basis, coefficients = _orthonormal(vectors, vanishing)
     if not len(basis):
         return None
-    form = _form(table, basis)
-    answer = Clarabel(tolerance=TOLERANCE, max_iterations=100).solve_standard_form(form, deadline)
+    form = _auxiliary_program(system, basis)
+    answer = Clarabel(tolerance=SOLVER_TOLERANCE, max_iterations=100).solve_standard_form(form, deadline)
     if answer.x is None or not np.isfinite(answer.x).all():
         return None
     y = answer.x[:-1]
     if not np.linalg.norm(y) > 1e-3:
         return None
-    return y @ shares, float(answer.x[-1])
+    return y @ coefficients, float(answer.x[-1])
 
 
-def likely(table: Table, multipliers: FloatArray) -> FloatArray | None:
-    """Shares of the rows of ``table.near`` that are an exposing vector of trace one, as far as doubles tell.
+def start_coefficients(system: AuxiliarySystem, multipliers: FloatArray) -> FloatArray | None:
+    """Convert multipliers to coefficients of an exposing vector of trace one.
 
-    ``table``: the table of all rows on a face. ``multipliers``: multipliers of the rows of the problem that
-    may make the vector; None is returned if they do not.
+    Returns None if, in floating point, they give no exposing vector.
     """
-    shares = table.shares(multipliers)
-    vectors, flat = table.near
-    matrices, rays = table.split(shares @ vectors)
-    trace = float(sum(map(np.trace, matrices)) + rays.sum())
-    slip = ROUNDING * float(np.abs(shares) @ np.linalg.norm(np.concatenate([vectors, flat], axis=1), axis=1))
-    if not (math.isfinite(trace) and trace > slip and np.linalg.norm(shares @ flat) <= slip):
+    coefficients = system.coefficients(multipliers)
+    vectors, vanishing = system.floats
+    matrices, entries = system.split(coefficients @ vectors)
+    trace = float(sum(map(np.trace, matrices)) + entries.sum())
+    slip = ROUNDING_SHARE * float(
+        np.abs(coefficients) @ np.linalg.norm(np.concatenate([vectors, vanishing], axis=1), axis=1)
+    )
+    if not (math.isfinite(trace) and trace > slip and np.linalg.norm(coefficients @ vanishing) <= slip):
         return None
     depth = min((float(eigvalsh(matrix)[0]) for matrix in matrices), default=np.inf)
-    return shares / trace if min(depth, rays.min()) > NOTHING * trace else None
+    return coefficients / trace if min(depth, entries.min()) > MINIMAL_FACE_DEPTH * trace else None
 
 
 def _orthonormal_work(count: int, width: int) -> Work:
-    # Pivoting goes through all columns at every step, at the speed of the memory.
+    # Pivoting updates all columns at every step, which is bound by memory bandwidth.
     return Work(products=12.0 * count * width * min(count, width) + 4.0 * count**3)
 
 
-def _orthonormal(vectors: FloatArray, flat: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Orthonormal vectors that span those that vanish where they must, and how they are made."""
+def _orthonormal(vectors: FloatArray, vanishing: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return an orthonormal basis of the exposing vectors with ``vanishing`` zero, and its coefficients."""
     need("an auxiliary problem", *_orthonormal_work(*vectors.shape))
-    sizes = np.linalg.norm(np.concatenate([vectors, flat], axis=1), axis=1)
+    sizes = np.linalg.norm(np.concatenate([vectors, vanishing], axis=1), axis=1)
     sizes[sizes == 0.0] = 1.0
-    shares = np.diag(1.0 / sizes)
-    if flat.shape[1]:
-        shares = scipy.linalg.null_space((flat / sizes[:, None]).T, rcond=RANK).T / sizes
-    made = shares @ vectors
+    coefficients = np.diag(1.0 / sizes)
+    if vanishing.shape[1]:
+        coefficients = scipy.linalg.null_space((vanishing / sizes[:, None]).T, rcond=RANK_TOLERANCE).T / sizes
+    made = coefficients @ vectors
     if not made.size:
-        return made, shares
+        return made, coefficients
     q, r, order = scipy.linalg.qr(made.T, mode="economic", pivoting=True)
     diagonal = np.abs(np.diagonal(r))
-    rank = int(np.sum(diagonal > RANK * np.max(diagonal, initial=0.0)))
+    rank = int(np.sum(diagonal > RANK_TOLERANCE * np.max(diagonal, initial=0.0)))
     inverse = scipy.linalg.solve_triangular(r[:rank, :rank], np.eye(rank))
-    return q[:, :rank].T, inverse.T @ shares[order[:rank]]
+    return q[:, :rank].T, inverse.T @ coefficients[order[:rank]]
 
 
-def _form(table: Table, basis: FloatArray) -> StandardForm:
-    """Cone program: maximise the depth."""
+def _auxiliary_program(system: AuxiliarySystem, basis: FloatArray) -> StandardForm:
+    """Return the auxiliary problem in standard form."""
     count = len(basis)
     trace = np.zeros(count)
-    cone_rows, middles, sides, start = [], [], [], 0
-    for part in table.parts:
+    cone_rows, identities, sides, start = [], [], [], 0
+    for part in system.parts:
         own = basis[:, start : start + part.side**2]
         start += part.side**2
         eye = np.eye(part.side).reshape(-1)
         trace += own @ eye
         pack = svec_map(part.side, "upper").T
         cone_rows.append(np.asarray(pack @ own.T))
-        middles.append(np.asarray(pack @ eye))
+        identities.append(np.asarray(pack @ eye))
         sides.append(part.side)
-    rays = basis[:, start:].T
-    trace += rays.sum(axis=0)
-    body = np.concatenate([rays, *cone_rows])
-    middle = np.concatenate([np.ones(len(rays)), *middles])
-    matrix = sp.csc_array(np.block([[trace[None, :], np.zeros((1, 1))], [-body, middle[:, None]]]))
+    nonneg = basis[:, start:].T
+    trace += nonneg.sum(axis=0)
+    cone_block = np.concatenate([nonneg, *cone_rows])
+    identity_column = np.concatenate([np.ones(len(nonneg)), *identities])
+    matrix = sp.csc_array(
+        np.block([[trace[None, :], np.zeros((1, 1))], [-cone_block, identity_column[:, None]]])
+    )
     rhs = np.zeros(matrix.shape[0])
     rhs[0] = 1.0
     cost = np.append(np.zeros(count), -1.0)
-    cones = Cones(free=1, nonneg=len(rays), psd=tuple(sides))
+    cones = Cones(free=1, nonneg=len(nonneg), psd=tuple(sides))
     return StandardForm(cost, matrix, rhs, cones, np.arange(matrix.shape[0]))
 
 
-# ------------------------------------------------------------
-# Exact multipliers next to those that a cone solver found.
+# --- Rounding to exact multipliers
 #
-# The solver's exposing vector has small eigenvalues where an exact one has zeros. What is rounded is its
-# kernel, a subspace, by integer relations between its coordinates (LLL): in the coordinates of the block
-# these are small. The kernel leaves linear equations for the multipliers, which are solved exactly; what is
-# still free is taken near what the solver found.
+# Where an exact exposing vector has zero eigenvalues, that of the solver has small ones. Its kernel is
+# rounded by integer relations between the coordinates (LLL; Lenstra, Lenstra and Lovasz 1982), which are
+# small for problems with simple data. The kernel gives linear equations for the multipliers, which are solved
+# exactly. Remaining freedom is rounded near the solution of the solver.
 
 #: Eigenvalues of an exposing vector of trace one below this may stand for zeros.
 SMALL_EIGENVALUE = 1e-4
-#: An eigenvalue this many times larger than the next marks the end of the kernel.
-GAP = 20.0
-#: How many guesses of the kernel of a block are tried.
-GUESSES = 3
-#: Digits of the kernel that relations are looked for in.
-DIGITS = (4, 6, 8, 10)
-#: Relative errors to round what is free with.
-ERRORS = (1e-1, 1e-2, 1e-4, 1e-7, 1e-10)
+
+#: Ratio of consecutive eigenvalues that marks the end of the kernel.
+KERNEL_GAP = 20.0
+
+#: Number of kernel dimensions that are tried per block.
+KERNEL_GUESSES = 3
+
+#: Decimal digits of the kernel from which integer relations are computed.
+KERNEL_DIGITS = (4, 6, 8, 10)
+
+#: Relative errors with which the remaining freedom is rounded.
+ROUNDING_ERRORS = (1e-1, 1e-2, 1e-4, 1e-7, 1e-10)
 
 
-def exact_multipliers(table: Table, found: FloatArray) -> Iterator[np.ndarray]:
-    """Multipliers of the rows in integers near approximate ones.
+def round_multipliers(system: AuxiliarySystem, coefficients: FloatArray) -> Iterator[np.ndarray]:
+    """Yield integer multipliers near an approximate exposing vector of trace about one.
 
-    ``found``: how much of every row of ``table.near`` an approximate exposing vector is made of; its trace
-    is about one.
+    ``coefficients`` of ``system.floats`` give the vector.
     """
-    vectors, _ = table.near
-    matrices, rays = table.split(found @ vectors)
+    vectors, _ = system.floats
+    matrices, entries = system.split(coefficients @ vectors)
     spectra = [eigh(m) for m in matrices]
-    zeros = [k for k, v in enumerate(rays) if v < SMALL_EIGENVALUE]
-    for guess in _guesses([lam for lam, _ in spectra]):
-        for digits in DIGITS if any(guess) else DIGITS[:1]:
+    zeros = [k for k, v in enumerate(entries) if v < SMALL_EIGENVALUE]
+    for guess in _kernel_dimensions([lam for lam, _ in spectra]):
+        for digits in KERNEL_DIGITS if any(guess) else KERNEL_DIGITS[:1]:
             bases = [
-                _kernel(table, part, frame[:, :k], digits)
-                for part, (_, frame), k in zip(table.parts, spectra, guess, strict=True)
+                _integer_kernel(system, part, frame[:, :k], digits)
+                for part, (_, frame), k in zip(system.parts, spectra, guess, strict=True)
             ]
             if any(basis is None for basis in bases):
                 continue
-            free = _solutions(table, [b for b in bases if b is not None], zeros)
-            yield from _near(table, free, found)
+            free = _combinations(system, [b for b in bases if b is not None], zeros)
+            yield from _round_combination(system, free, coefficients)
 
 
-def _guesses(spectra: list[FloatArray]) -> list[tuple[int, ...]]:
-    """Dimensions of the kernels, the most plausible first."""
+def _kernel_dimensions(spectra: list[FloatArray]) -> list[tuple[int, ...]]:
+    """Return plausible dimensions of the kernels, those with the largest gaps first."""
     choices: list[list[tuple[float, int]]] = []
     for lam in spectra:
         floor = 1e-13
@@ -577,12 +586,12 @@ def _guesses(spectra: list[FloatArray]) -> list[tuple[int, ...]]:
             below = values[k - 1] if k else floor
             above = values[k] if k < lam.size else SMALL_EIGENVALUE
             ratio = above / (below if k else 1e-7)
-            if ratio >= GAP or k == lam.size or k == 0:
+            if ratio >= KERNEL_GAP or k == lam.size or k == 0:
                 plausible.append((ratio, k))
-        choices.append(sorted(plausible, reverse=True)[:GUESSES])
+        choices.append(sorted(plausible, reverse=True)[:KERNEL_GUESSES])
     if not choices:
         return [()]
-    # One block after the other away from its best guess.
+    # Vary one block at a time.
     best = tuple(c[0][1] for c in choices)
     out = [best]
     for b, choice in enumerate(choices):
@@ -590,19 +599,21 @@ def _guesses(spectra: list[FloatArray]) -> list[tuple[int, ...]]:
     return out
 
 
-def _kernel(table: Table, part: MatrixPart, frame: FloatArray, digits: int) -> np.ndarray | None:
-    """Integer basis, in the coordinates of the face, of a subspace near that which a frame spans."""
+def _integer_kernel(
+    system: AuxiliarySystem, part: PsdPart, frame: FloatArray, digits: int
+) -> np.ndarray | None:
+    """Return an integer basis, in the coordinates of the face, of a subspace near the span of ``frame``."""
     k = frame.shape[1]
     if k == 0:
         return np.zeros((part.side, 0), dtype=object)
     if k == part.side:
         return identity(part.side)
-    basis = table.faces.bases[part.block]
+    basis = system.faces.bases[part.block]
     assert basis is not None
-    q, _ = table.frames[part.block]
+    q, _ = system.orthonormal_bases[part.block]
     n = len(basis)
     need_integers("integer relations of a kernel", 4.0 * n**3 * math.sqrt(n))
-    relations = _relations(q @ frame, digits)[: n - k]
+    relations = _integer_relations(q @ frame, digits)[: n - k]
     found = kernel(relations)
     if found.shape[1] != k:
         return None
@@ -610,33 +621,35 @@ def _kernel(table: Table, part: MatrixPart, frame: FloatArray, digits: int) -> n
     return None if inside is None else np.stack([integral(column)[0] for column in inside.T], axis=1)
 
 
-def _relations(span: FloatArray, digits: int) -> np.ndarray:
-    """Short integer vectors nearly orthogonal to the columns of a matrix, the shortest first."""
+def _integer_relations(span: FloatArray, digits: int) -> np.ndarray:
+    """Return short integer vectors nearly orthogonal to the columns of ``span``, the shortest first."""
     n = len(span)
     scaled = np.empty(span.shape, dtype=object)
     scaled[...] = np.rint(10.0**digits * span).astype(np.int64).tolist()
     return short_rows(np.concatenate([identity(n), scaled], axis=1))[:, :n]
 
 
-def _solutions(table: Table, kernels: list[np.ndarray], zeros: list[int]) -> np.ndarray:
-    """All combinations of the rows of a table whose vectors have given kernels and zeros, as columns."""
-    count = len(table.vectors)
-    equations = [table.flat, table.vectors[:, table.rays][:, zeros]]
-    for part, basis in zip(table.parts, kernels, strict=True):
-        matrices = part.matrices(table.vectors)
+def _combinations(system: AuxiliarySystem, kernels: list[np.ndarray], zeros: list[int]) -> np.ndarray:
+    """Return a basis, as columns, of the combinations of rows with the given kernels and zeros."""
+    count = len(system.vectors)
+    equations = [system.vanishing, system.vectors[:, system.nonneg][:, zeros]]
+    for part, basis in zip(system.parts, kernels, strict=True):
+        matrices = part.matrices(system.vectors)
         stacked = product(matrices.reshape(count * part.side, part.side), basis)
         equations.append(stacked.reshape(count, -1))
     whole = np.concatenate(equations, axis=1)
-    # Measured: equations that are independent, once these are found modulo a prime, are solved quickly.
+    # The factor was measured: independent equations are found modulo a prime and then solved exactly.
     need_integers("multipliers with a given kernel", 0.1 * float(count) ** 3 + 4.0 * whole.size)
     return kernel(whole.T)
 
 
-def _near(table: Table, free: np.ndarray, found: FloatArray) -> Iterator[np.ndarray]:
-    """Members of a space of combinations, as multipliers, near approximate ones; the roundest first."""
+def _round_combination(
+    system: AuxiliarySystem, free: np.ndarray, coefficients: FloatArray
+) -> Iterator[np.ndarray]:
+    """Yield multipliers in the span of ``free`` near ``coefficients``, the coarsest rounding first."""
     if not free.shape[1]:
         return
-    vectors = table.near[0]
+    vectors = system.floats[0]
     sizes = np.linalg.norm(vectors, axis=1)
     try:
         spanned = free.astype(np.float64)
@@ -648,18 +661,18 @@ def _near(table: Table, free: np.ndarray, found: FloatArray) -> Iterator[np.ndar
         return
     lengths = np.linalg.norm(images, axis=1)
     lengths[lengths == 0.0] = 1.0
-    target = found @ vectors
-    shares, *_ = np.linalg.lstsq((images / lengths[:, None]).T, target, rcond=None)
-    whole = float(np.linalg.norm(shares @ (images / lengths[:, None])))
+    target = coefficients @ vectors
+    amounts, *_ = np.linalg.lstsq((images / lengths[:, None]).T, target, rcond=None)
+    whole = float(np.linalg.norm(amounts @ (images / lengths[:, None])))
     if not (math.isfinite(whole) and whole > 0.0 and sizes.any()):
         return
-    for error in ERRORS if free.shape[1] > 1 else (None,):
+    for error in ROUNDING_ERRORS if free.shape[1] > 1 else (None,):
         if error is None:
-            rounded = np.array([1 if shares[0] > 0.0 else -1], dtype=object)
+            rounded = np.array([1 if amounts[0] > 0.0 else -1], dtype=object)
         else:
-            steps = shares / lengths * (float(np.sum(lengths)) / (error * whole))
+            steps = amounts / lengths * (float(np.sum(lengths)) / (error * whole))
             if not np.all(np.abs(steps) < 2.0**62):
                 continue
             rounded = np.empty(len(steps), dtype=object)
             rounded[:] = np.rint(steps).astype(np.int64).tolist()
-        yield product(product(free, rounded[:, None]).T, table.weights)[0]
+        yield product(product(free, rounded[:, None]).T, system.weights)[0]

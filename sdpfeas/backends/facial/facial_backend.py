@@ -1,7 +1,9 @@
-"""``facial``: looks for the smallest face that holds all points, and asks another backend what is there.
+"""``facial``: facial reduction, then another backend on the smaller face.
 
-Where a chain of multipliers leads to a contradiction, that is the answer. Multipliers to start from may come
-close to exposing a face. No callback.
+If the search ends in a contradiction, the facial reduction certificate proves infeasibility, also of weakly
+infeasible problems. Otherwise the problem on the face is smaller and may have a strictly feasible point.
+Starting multipliers may be close to an exposing vector. Callbacks are not supported. Entry points:
+:class:`Facial` and, for the reduction alone, :func:`reduce`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sdpfeas.backends.base import ALL_SETS, FeasibilityBackend
 from sdpfeas.backends.dispatch import dispatch
-from sdpfeas.backends.facial.facial_search import Found, search, stages
+from sdpfeas.backends.facial.facial_search import SearchState, search, search_stages
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.claims import Chain, Claim, Stop, Verdict
@@ -26,17 +28,17 @@ from sdpfeas.problem.reductions.integer_rows import integral_rows
 from sdpfeas.problem.reductions.rows_only import RowsOnly, has_faces, rows_only
 from sdpfeas.verifier.facial_reduction import describe_chain
 
-#: Numbers in the rows beyond which they are not written out in integers.
-LARGEST = 2_000_000
+#: Largest number of coefficients for which rows are converted to integers.
+INTEGER_COEFFICIENTS = 2_000_000
 
 
 @dataclass(frozen=True)
 class FacialOptions:
     """Options of ``facial``.
 
-    ``sieve``: look at single rows only, which is quick. ``whole``: ask these backends about the problem
-    itself where no smaller face is found. ``ask``: backends to ask about the problem on the face, in this
-    order, separated by commas.
+    ``sieve`` restricts the search to single rows, which is fast. ``whole`` calls the backends on the original
+    problem if no smaller face is found. ``ask`` lists the backends for the problem on the face, in order,
+    separated by commas.
     """
 
     sieve: bool = False
@@ -45,7 +47,7 @@ class FacialOptions:
 
 
 class Facial(FeasibilityBackend):
-    """Facial reduction: proves weak infeasibility, and feasibility on a face, by chains of multipliers."""
+    """Facial reduction: proves weak infeasibility, and feasibility of points on a face."""
 
     name = "facial"
     sets = ALL_SETS
@@ -54,46 +56,46 @@ class Facial(FeasibilityBackend):
     Options = FacialOptions
 
     def accepts(self, problem: FeasibilityProblem) -> tuple[bool, str]:
-        """Whether the problem is small enough to be written out in integers."""
+        """Return whether the problem is small enough for integer arithmetic, and if not, the reason."""
         fine, why = super().accepts(problem)
         if fine and not self.supports(problem):
-            return False, "too many numbers to look for faces of, or factors that would have to be rounded"
+            return False, "too many coefficients, or factored rows that facial reduction would have rounded"
         return fine, why
 
     @staticmethod
     def supports(problem: FeasibilityProblem) -> bool:
-        """Whether chains are about such a problem, and it is small enough to be written out in integers."""
+        """Return whether the problem has faces to reduce to, and few enough coefficients."""
         parts = [*problem.rows, *(rows for lmi in problem.lmis for rows in lmi.coefficients)]
-        # In rows alone an LMI has a row for every entry, on a slack and on all blocks.
+        # An LMI becomes one row per entry, on a slack block and on all other blocks.
         slacks = sum((lmi.set.entries + lmi.set.n) ** 2 // 4 for lmi in problem.lmis)
         cones = sum(block.n**2 for block in problem.sets if block.psd_side is not None)
-        numbers = sum(rows.entries for rows in parts) + slacks + problem.m * cones
-        return numbers <= LARGEST and has_faces(problem)
+        coefficients = sum(rows.entries for rows in parts) + slacks + problem.m * cones
+        return coefficients <= INTEGER_COEFFICIENTS and has_faces(problem)
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        """Look for a chain, then for a point where it leads; see :class:`FeasibilityBackend`."""
+        """Search for a facial reduction certificate, then for a point on its last face."""
         reading = inquiry.reading
         if not has_faces(problem, reading):
-            status = f"facial reduction is not about the numbers as {reading} of such a problem"
+            status = f"facial reduction is not defined for the data as {reading} of this problem"
             return Claim(raw_status=status, stop=Stop.UNSUPPORTED)
         claim = Claim(raw_status="no smaller face found", stop=Stop.STALLED)
-        posed = rows_only(problem)
-        rows = integral_rows(posed.problem, reading)
-        start, deep = inquiry.through(posed).start.certificate, not self.options.sieve
-        asked: Faces | None = None
-        for found in stages(rows, inquiry.deadline, deep=deep, start=start):
-            chain = Chain(tuple(map(posed.back, found.chain.steps)), reading)
-            names = self._names(found, asked)
-            if found.faces is asked and not (names or found.contradiction):
+        in_rows = rows_only(problem)
+        rows = integral_rows(in_rows.problem, reading)
+        start, deep = inquiry.through(in_rows).start.certificate, not self.options.sieve
+        solved: Faces | None = None
+        for state in search_stages(rows, inquiry.deadline, deep=deep, start=start):
+            chain = Chain(tuple(map(in_rows.back, state.chain.steps)), reading)
+            names = self._backends(state, solved)
+            if state.faces is solved and not (names or state.contradiction):
                 continue
-            claim = self._after(posed, found, chain, inquiry, names)
+            claim = self._solve_on_face(in_rows, state, chain, inquiry, names)
             if inquiry.finished:
                 return claim
-            asked = found.faces
-        return self._with_hint(problem, claim, inquiry)
+            solved = state.faces
+        return self._with_decimal_verdict(problem, claim, inquiry)
 
-    def _with_hint(self, problem: FeasibilityProblem, claim: Claim, inquiry: Inquiry) -> Claim:
-        """Add to the status what the decimal data come to, where they differ and are decided."""
+    def _with_decimal_verdict(self, problem: FeasibilityProblem, claim: Claim, inquiry: Inquiry) -> Claim:
+        """Add to the status the verdict about the decimal data, if they differ from the binary64 data."""
         if inquiry.reading is not Reading.STORED or inquiry.deadline.expired or inquiry.reduced:
             return claim
         if not has_faces(problem, Reading.WRITTEN):
@@ -108,78 +110,89 @@ class Facial(FeasibilityBackend):
         hint = f"as decimals: {verdict.upper()}; pass reading='written'"
         return replace(claim, raw_status=f"{claim.raw_status}; {hint}")
 
-    def _names(self, found: Found, asked: Faces | None) -> list[str]:
-        """Backends to ask what is on a face: the first while more may be found, and only once."""
+    def _backends(self, state: SearchState, solved: Faces | None) -> list[str]:
+        """Return the backends to call on a face: the first one during the search, the others at its end."""
         names = [name.strip() for name in self.options.ask.split(",") if name.strip()]
-        return names[: None if found.ended else 1][1 if found.faces is asked else 0 :]
+        return names[: None if state.ended else 1][1 if state.faces is solved else 0 :]
 
-    def _after(
-        self, posed: RowsOnly, found: Found, chain: Chain, inquiry: Inquiry, names: list[str]
+    def _solve_on_face(
+        self, in_rows: RowsOnly, state: SearchState, chain: Chain, inquiry: Inquiry, names: list[str]
     ) -> Claim:
-        """Answer the question that a chain leaves."""
-        if found.contradiction:
+        """Turn the state of the search into a claim, by calling backends on the face."""
+        if state.contradiction:
             inquiry.offer(chain=chain)
-            return Claim(chain=chain, raw_status=f"infeasible: {found.told}")
+            return Claim(chain=chain, raw_status=f"infeasible: {state.description}")
         if not len(chain):
             if not self.options.whole:
-                return Claim(raw_status=found.told, stop=Stop.STALLED)
-            return self._whole(posed.original, found, inquiry, names)
+                return Claim(raw_status=state.description, stop=Stop.STALLED)
+            return self._solve_whole(in_rows.original, state, inquiry, names)
         try:
-            reduction = found.faces.reduction
+            reduction = state.faces.reduction
         except NotReduced as error:
-            return Claim(chain=chain, raw_status=f"{found.told}, but {error}", stop=Stop.NUMERICAL)
+            return Claim(chain=chain, raw_status=f"{state.description}, but {error}", stop=Stop.NUMERICAL)
         if reduction is None:
-            zero = posed.point(found.faces.point(()))
+            zero = in_rows.point(state.faces.point(()))
             inquiry.offer(zero, chain=chain)
-            return Claim(point=zero, chain=chain, raw_status=f"only zero is left: {found.told}")
-        whole = posed.then(reduction)
-        claim = Claim(chain=chain, raw_status=found.told, stop=Stop.STALLED)
-        for said, stop, point in self._on_face(reduction, inquiry, names):
+            status = f"zero is the only candidate: {state.description}"
+            return Claim(point=zero, chain=chain, raw_status=status)
+        whole = in_rows.then(reduction)
+        claim = Claim(chain=chain, raw_status=state.description, stop=Stop.STALLED)
+        for answer, stop, point in self._points_on_face(reduction, inquiry, names):
             back = None if point is None else whole.point(point)
-            claim = Claim(point=back, chain=chain, raw_status=f"{found.told}; there {said}", stop=stop)
+            status = f"{state.description}; on the face {answer}"
+            claim = Claim(point=back, chain=chain, raw_status=status, stop=stop)
             if back is not None and inquiry.offer(back, chain=chain):
                 break
         return claim
 
-    def _whole(self, problem: FeasibilityProblem, found: Found, inquiry: Inquiry, names: list[str]) -> Claim:
-        claim = Claim(raw_status=found.told, stop=Stop.STALLED)
+    def _solve_whole(
+        self, problem: FeasibilityProblem, state: SearchState, inquiry: Inquiry, names: list[str]
+    ) -> Claim:
+        """Call the backends on the original problem."""
+        claim = Claim(raw_status=state.description, stop=Stop.STALLED)
         for name in names:
             claim = dispatch(find_solver(name).make(), problem, inquiry)
             if inquiry.offer(claim.point, claim.certificate):
                 break
         return claim
 
-    def _on_face(
+    def _points_on_face(
         self, reduction: FaceReduction, inquiry: Inquiry, names: list[str]
     ) -> Iterator[tuple[str, Stop, Point | None]]:
-        """What backends say about the problem on the face, why they stopped, and the points they have."""
+        """Yield the status, the stop reason and the point of each backend on the face."""
         smaller = reduction.problem
         for name in names:
-            # An inquiry of its own: only a point on the face is evidence about the problem.
+            # A separate inquiry: only a point on the face is evidence about the original problem.
             inner = Inquiry(smaller, deadline=inquiry.deadline, rigorous=True)
             answer = dispatch(find_solver(name).make(), smaller, inner)
             check = inner.final_check(answer)
             point = answer.point if check.verdict is not Verdict.FEASIBLE else check.point
-            said = f"{name}: {answer.raw_status or answer.stop}"
-            yield said, answer.stop, None if point is None else smaller.point(point)
+            status = f"{name}: {answer.raw_status or answer.stop}"
+            yield status, answer.stop, None if point is None else smaller.point(point)
             if inquiry.deadline.expired:
                 break
 
 
-# ------------------------------------------------------------
-# ``reduce``: the faces of its sets that hold all points of a problem, for users who want only that.
-
-
 @dataclass(frozen=True)
-class Reduced:
-    """What facial reduction makes of a problem.
+class FacialReduction:
+    """Result of :func:`reduce`.
 
-    ``chain``: the multipliers that prove it, step by step. ``faces``: the face of every set: matrices ``V``
-    with ``X = V S V'``, or the entries that may be positive. None if the time was up before the search
-    began. ``infeasible``: whether the chain ends in a contradiction. ``smallest``: whether no smaller face
-    was found by a cone solver either: there is an interior point on the face, or the problem is strongly
-    infeasible. This is numerical, unlike the rest. ``stopped``: why the search did not begin, if it did
-    not.
+    Attributes
+    ----------
+    original : FeasibilityProblem
+        The problem.
+    chain : Chain
+        Facial reduction certificate: the multipliers of every step.
+    faces : Faces or None
+        Face of every set: matrices ``V`` with ``X = V S V'``, or the entries that may be positive. None if
+        the time limit expired before the search.
+    infeasible : bool
+        Whether the certificate ends in a contradiction.
+    smallest : bool
+        Whether the faces are minimal according to a conic solver: then the face has a relative interior
+        point, or the problem is strongly infeasible. Unlike the rest, this is numerical.
+    stopped : str
+        Why the search did not start, if so.
     """
 
     original: FeasibilityProblem
@@ -191,74 +204,85 @@ class Reduced:
 
     @property
     def sizes(self) -> tuple[tuple[int, int], ...]:
-        """Size of every block before and after, then of the values of the LMIs.
+        """Size of every block before and after, then of every LMI.
 
-        Second-order and Hermitian cones count as the semidefinite matrices that they are shadows of.
+        Second-order and Hermitian cones count as the PSD blocks that they are reduced to.
         """
         if self.faces is None:
-            return tuple((block.n, block.n) for block in self._posed.problem.sets)
+            return tuple((block.n, block.n) for block in self._in_rows.problem.sets)
         return tuple(zip((block.n for block in self.faces.problem.sets), self.faces.sizes, strict=True))
 
     @property
     def regular(self) -> bool:
-        """Whether the problem needs no reduction: no smaller face, as far as the search could see."""
+        """Whether the problem needs no reduction: the cones themselves are minimal, numerically."""
         return not len(self.chain) and self.smallest
 
     @property
     def reduction(self) -> Reduction | None:
-        """The smaller problem with the ways back; None if none is left or found, or no double can hold it."""
+        """Reduction to the smaller problem; None without one, or if binary64 cannot represent it."""
         try:
             found = None if self.infeasible or self.faces is None else self.faces.reduction
         except NotReduced:
             return None
-        return found if found is None or found.original is self.original else self._posed.then(found)
+        return found if found is None or found.original is self.original else self._in_rows.then(found)
 
     @property
-    def _posed(self) -> RowsOnly:
+    def _in_rows(self) -> RowsOnly:
         return rows_only(self.original)
 
     def explain(self) -> str:
-        """Say in words what was found."""
+        """Return a description of the steps."""
         if not len(self.chain):
-            found = "exists, by a cone solver's word" if self.smallest else "was found"
+            found = "exists, according to a conic solver" if self.smallest else "was found"
             return f"no smaller face {found}" + (f": {self.stopped}" if self.stopped else "")
         sizes = ", ".join(f"{before} to {after}" for before, after in self.sizes)
-        end = "no point is left" if self.infeasible else f"sizes of the blocks: {sizes}"
+        end = "no feasible point is left" if self.infeasible else f"sizes of the blocks: {sizes}"
         return "\n".join([*describe_chain(self.original, self.chain), end])
 
 
-def reduce(problem: FeasibilityProblem, *, time_limit: float | None = None) -> Reduced:
-    """Find the smallest faces of its sets that hold all points of a problem, with proof.
+def reduce(problem: FeasibilityProblem, *, time_limit: float | None = None) -> FacialReduction:
+    """Reduce every cone to the smallest face found that contains all feasible points, with proof.
 
     Parameters
     ----------
     problem : FeasibilityProblem
-        Any problem whose numbers can be posed in rows alone; Free blocks and boxes stay whole.
+        Any problem with dense or sparse coefficients. Free blocks and boxes are not reduced.
     time_limit : float, optional
         Seconds.
 
     Returns
     -------
-    Reduced
-        The faces, the chain that proves them, and the problem that is left.
+    FacialReduction
+        The faces, the certificate that proves them, and the reduced problem.
 
     Raises
     ------
     ProblemError
         If rows on cones or coefficients of LMIs are stored as factors.
+
+    Examples
+    --------
+    A zero on the diagonal of a PSD matrix leaves a face of one dimension less.
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> rows = np.array([np.diag([1.0, 0.0]), np.eye(2)])
+    >>> found = sf.reduce(sf.FeasibilityProblem([sf.PSD(2)], [rows], [0.0, 1.0], [0.0, 1.0]))
+    >>> found.sizes, found.reduction.problem.sets
+    (((2, 1),), (PSD(n=1),))
     """
     if not isinstance(problem, FeasibilityProblem):
         raise ProblemError(f"reduce needs a FeasibilityProblem, got {type(problem).__name__}")
     if not has_faces(problem):
         raise ProblemError(
-            "reduce takes LMIs and cones with dense or sparse coefficients only: factors would be rounded"
+            "reduce needs dense or sparse coefficients on cones and LMIs: factored rows would be rounded"
         )
     deadline = Deadline(time_limit)
     try:
         with limited(deadline):
-            posed = rows_only(problem)
-            found = search(integral_rows(posed.problem, Reading.STORED), deadline)
+            in_rows = rows_only(problem)
+            found = search(integral_rows(in_rows.problem, Reading.STORED), deadline)
     except LimitError as error:
-        return Reduced(problem, Chain(()), None, False, False, str(error))
-    chain = Chain(tuple(map(posed.back, found.chain.steps)))
-    return Reduced(problem, chain, found.faces, found.contradiction, found.smallest)
+        return FacialReduction(problem, Chain(()), None, False, False, str(error))
+    chain = Chain(tuple(map(in_rows.back, found.chain.steps)))
+    return FacialReduction(problem, chain, found.faces, found.contradiction, found.minimal)

@@ -1,4 +1,9 @@
-"""From face to face: what is cheap first, and again after every step."""
+"""Search for a facial reduction certificate: a chain of faces, each exposed by exact multipliers.
+
+Facial reduction (Borwein and Wolkowicz 1981) replaces the cone by the smallest face that contains all
+feasible points, one exposing vector at a time. Each step tries cheap ways to find one first. Entry points:
+:func:`search_stages`, which is the algorithm, and :func:`search`.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sdpfeas.backends.facial.exposing_vectors import (
-    NOTHING,
-    Table,
-    apart,
-    deepest,
-    exact_multipliers,
-    exposing,
-    likely,
-    make_table,
+    MINIMAL_FACE_DEPTH,
+    AuxiliarySystem,
+    auxiliary_system,
+    expose_coordinates,
+    round_multipliers,
+    sieve,
+    solve_auxiliary_problem,
+    start_coefficients,
 )
 from sdpfeas.claims import Chain
 from sdpfeas.deadline import Deadline
@@ -25,115 +30,120 @@ from sdpfeas.problem.reductions.faces import Faces
 from sdpfeas.problem.reductions.integer_rows import IntegralRows
 from sdpfeas.verifier.facial_reduction import FacialStep, Refused, expose_face
 
-#: Multipliers beyond which short combinations are not looked for: a cone solver is quicker then.
-LARGEST_LATTICE = 60
+#: Largest number of multipliers for which LLL reduction is tried. With more, the conic solver is faster.
+LATTICE_ROWS = 60
 
-#: How a step was found, where single rows show it.
-ROWS = "rows"
+#: Name of the sieve over single rows.
+SIEVE = "single rows"
 
 
 @dataclass
-class Found:
-    """What a search has come to.
+class SearchState:
+    """State of a search for a facial reduction certificate.
 
-    ``chain``: the steps, all of them proved. ``contradiction``: whether the last one rules out all points.
-    ``smallest``: whether the cone solver found no smaller face. ``hint``: what it found that could not be
-    proved. ``ended``: whether nothing more is looked for.
+    ``chain`` holds the multipliers so far, all of them verified, and ``faces`` the faces they expose.
+    ``methods`` names how each step was found. ``contradiction`` means that the last step proves
+    infeasibility, ``minimal`` that the conic solver found no smaller face, ``ended`` that the search is over.
+    ``note`` describes a numerical finding that could not be made exact, or why the search stopped.
     """
 
     chain: Chain
     faces: Faces
     contradiction: bool = False
-    said: list[str] = field(default_factory=list)
-    smallest: bool = False
-    hint: str = ""
+    methods: list[str] = field(default_factory=list)
+    minimal: bool = False
+    note: str = ""
     ended: bool = False
 
     @property
-    def told(self) -> str:
-        """What was found, in words."""
+    def description(self) -> str:
+        """One line for the raw status."""
         steps = len(self.chain)
         if not steps:
-            return self.hint or "no smaller face" + (" exists" if self.smallest else " found")
-        counts = {how: self.said.count(how) for how in dict.fromkeys(self.said)}
-        made = ", ".join(how if count == 1 else f"{count} × {how}" for how, count in counts.items())
+            return self.note or "no smaller face" + (" exists" if self.minimal else " found")
+        counts = {name: self.methods.count(name) for name in dict.fromkeys(self.methods)}
+        made = ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
         sizes = ", ".join(map(str, self.faces.sizes))
         end = "a contradiction" if self.contradiction else f"a face of size {sizes}"
-        tail = f"; {self.hint}" if self.hint else ""
-        return f"chain of {steps} step{'s' * (steps > 1)} ({made}) to {end}{tail}"
+        tail = f"; {self.note}" if self.note else ""
+        return f"facial reduction in {steps} step{'s' * (steps > 1)} ({made}) to {end}{tail}"
 
 
-def search(rows: IntegralRows, deadline: Deadline) -> Found:
-    """Look for a chain, as :func:`stages` does, to the end."""
-    *_, found = stages(rows, deadline)
-    return found
+def search(rows: IntegralRows, deadline: Deadline) -> SearchState:
+    """Search for a facial reduction certificate to the end."""
+    *_, state = search_stages(rows, deadline)
+    return state
 
 
-def stages(
+def search_stages(
     rows: IntegralRows, deadline: Deadline, *, deep: bool = True, start: FloatArray | None = None
-) -> Iterator[Found]:
-    """Look for a chain, and yield it when all is done, and before what is dear is done to make it longer.
+) -> Iterator[SearchState]:
+    """Search for a facial reduction certificate.
 
-    ``rows``: the rows of the problem, in the reading that the chain is to be about. ``start``: multipliers
-    that may come close to exposing a face.
+    Yields the state at the end and, on problems with many rows, before and after each expensive step. Without
+    ``deep`` only the sieve is used. ``start`` are multipliers that may be close to an exposing vector.
     """
-    found = Found(Chain((), rows.reading), Faces.whole(rows))
-    dear = rows.problem.m > LARGEST_LATTICE
-    while not found.contradiction and not deadline.expired:
+    state = SearchState(Chain((), rows.reading), Faces.whole(rows))
+    expensive = rows.problem.m > LATTICE_ROWS
+    while not state.contradiction and not deadline.expired:
         try:
-            table = make_table(found.faces)
-            step = _first(found, ((ROWS, weights) for weights in exposing(table)))
-            if step is None and deep and any(found.faces.sizes):
-                if dear and found.said[-1:] == [ROWS]:
-                    yield found
-                step = _first(found, _deep(table, found, deadline, start))
+            system = auxiliary_system(state.faces)
+            step = _first_step(state, ((SIEVE, weights) for weights in sieve(system)))
+            if step is None and deep and any(state.faces.sizes):
+                if expensive and state.methods[-1:] == [SIEVE]:
+                    yield state
+                step = _first_step(state, _expensive_candidates(system, state, deadline, start))
         except (LimitError, OverflowError, np.linalg.LinAlgError) as error:
-            found.hint = f"stopped: {error}" + (f"; {found.hint}" if found.hint else "")
+            state.note = f"stopped: {error}" + (f"; {state.note}" if state.note else "")
             break
         if step is None:
             break
-        found.chain = found.chain.then(rows.multipliers(step.weights))
-        found.faces, found.contradiction = step.after, step.gap > 0
-        if dear and found.said[-1] != ROWS and not found.contradiction:
-            yield found
-    found.ended = True
-    yield found
+        state.chain = state.chain.then(rows.multipliers(step.weights))
+        state.faces, state.contradiction = step.after, step.gap > 0
+        if expensive and state.methods[-1] != SIEVE and not state.contradiction:
+            yield state
+    state.ended = True
+    yield state
 
 
-def _first(found: Found, candidates: Iterator[tuple[str, np.ndarray]]) -> FacialStep | None:
-    for how, weights in candidates:
+def _first_step(state: SearchState, candidates: Iterator[tuple[str, np.ndarray]]) -> FacialStep | None:
+    """Return the step of the first candidate that the verifier accepts."""
+    for method, weights in candidates:
         if not np.any(weights != 0):
             continue
         try:
-            step = expose_face(found.faces, weights)
+            step = expose_face(state.faces, weights)
         except Refused:
             continue
-        found.said.append(how)
-        found.hint = ""
+        state.methods.append(method)
+        state.note = ""
         return step
     return None
 
 
-def _deep(
-    table: Table, found: Found, deadline: Deadline, start: FloatArray | None
+def _expensive_candidates(
+    system: AuxiliarySystem, state: SearchState, deadline: Deadline, start: FloatArray | None
 ) -> Iterator[tuple[str, np.ndarray]]:
-    # Of numbers that were rounded no combination is short, and what it proves hangs on their last digits.
-    simple = found.faces.rows.simple
-    if simple and table.lines.shape[0] <= LARGEST_LATTICE:
-        table = table.short()
-        yield from (("short combinations of rows", weights) for weights in exposing(table))
-    elif simple and start is not None and (near := likely(table, start)) is not None:
-        yield from (("an interior-point method", weights) for weights in exact_multipliers(table, near))
-    answer = deepest(table, deadline)
-    if answer is None:
+    """Yield multipliers by lattice reduction, from the start, or from the auxiliary problem."""
+    # Rounded data have no short combinations, and a proof would depend on their last digits.
+    simple = state.faces.rows.simple
+    if simple and system.matrix.shape[0] <= LATTICE_ROWS:
+        system = system.lll_reduced()
+        yield from (("short combinations of rows", weights) for weights in sieve(system))
+    elif simple and start is not None and (near := start_coefficients(system, start)) is not None:
+        yield from (("an interior-point method", weights) for weights in round_multipliers(system, near))
+    solution = solve_auxiliary_problem(system, deadline)
+    if solution is None:
         return
-    shares, depth = answer
-    found.smallest = depth < NOTHING
-    if not found.smallest:
-        found.hint = "a cone solver sees a smaller face, but no exact multipliers near its own expose one"
-        if not simple:
-            found.hint = "numerically on a smaller face; of numbers that were rounded that proves nothing"
-            if (weights := apart(table, shares)) is not None:
-                yield "rows that leave entries alone", weights
-            return
-        yield from (("an auxiliary problem", weights) for weights in exact_multipliers(table, shares))
+    coefficients, depth = solution
+    state.minimal = depth < MINIMAL_FACE_DEPTH
+    if state.minimal:
+        return
+    if simple:
+        state.note = "a smaller face exists numerically, but no exact exposing vector was found"
+        candidates = round_multipliers(system, coefficients)
+        yield from (("an auxiliary problem", weights) for weights in candidates)
+        return
+    state.note = "numerically on a smaller face; with rounded data that proves nothing"
+    if (weights := expose_coordinates(system, coefficients)) is not None:
+        yield "rows that vanish on some coordinates", weights
