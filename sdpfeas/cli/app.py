@@ -1,4 +1,4 @@
-"""The application: commands, the version, and errors in one line."""
+"""The command line application: its commands, ``--version``, and errors as one line with an exit code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from typing import Annotated
 import typer
 
 from sdpfeas import __version__
-from sdpfeas.cli.audit import register as add_audits
 from sdpfeas.cli.board import register as add_board
 from sdpfeas.cli.console import err
-from sdpfeas.cli.data import register as add_data
 from sdpfeas.cli.discover import register as add_discover
 from sdpfeas.cli.new import register as add_new
 from sdpfeas.cli.solve import register as add_answers
@@ -42,7 +40,7 @@ Examples:
 
   sdpfeas report study.db -o report.html
 
-Exit codes: 0 it ran, 2 it could not; with --exit-code 10 feasible, 20 infeasible, 30 undecided.
+Exit codes: 0 success, 2 error; with --exit-code 10 feasible, 20 infeasible, 30 undecided.
 """
 
 app = typer.Typer(
@@ -57,11 +55,9 @@ app = typer.Typer(
 COMMANDS = (
     add_discover,
     add_answers,
-    add_audits,
     add_studies,
     add_wlda,
     add_new,
-    add_data,
     add_board,
 )
 for add in COMMANDS:
@@ -69,7 +65,7 @@ for add in COMMANDS:
 
 
 def _lay_out(group: typer.Typer) -> None:
-    """Let help wrap where the terminal ends and not where docstrings do, with a line for every example."""
+    """Reflow help texts to the width of the terminal, with one line per example."""
     for command in group.registered_commands:
         text = inspect.cleandoc(command.help or getattr(command.callback, "__doc__", None) or "")
         command.help = "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
@@ -93,9 +89,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say more; show the traceback of an error.")
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
@@ -105,19 +99,16 @@ def options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit.
-
-    ``arguments``: the arguments; those of the process if not given.
-    """
-    _use_any_name()
+    """Run the command line with the given arguments (default: those of the process) and exit."""
+    _escape_unencodable()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Wherever it stands: "sdpfeas solve x -v" is what people type.
+    # Accepted in any position, also as in "sdpfeas solve x -v".
     verbose = any(word in ("-v", "--verbose") for word in given)
     given = [word for word in given if word not in ("-v", "--verbose")]
     try:
         app(given, prog_name="sdpfeas")
     except BrokenPipeError:
-        # The reader went away (| head): nothing is wrong, and nothing more can be written.
+        # The reader closed the pipe, as "| head" does. This is not an error.
         _drop_output()
         sys.exit(0)
     except (SdpfeasError, OSError, MemoryError) as error:
@@ -125,24 +116,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
             err().print_exception()
         if isinstance(error, OSError):
             _drop_output()
-        _fail(_in_words(error), 2)
+        _fail(_message(error), 2)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
-    except Exception as error:  # noqa: BLE001 - a bug of ours; still one line unless asked for more
+    except Exception as error:  # noqa: BLE001 - a bug; reported in one line too
         if verbose:
             err().print_exception()
-        _fail(f"{type(error).__name__}: {error} (a bug in sdpfeas; -v shows where)", 70)
+        _fail(f"{type(error).__name__}: {error} (a bug in sdpfeas; -v shows the traceback)", 70)
 
 
-def _use_any_name() -> None:
-    """Write what the terminal has no characters for as escapes, instead of failing at it."""
+def _escape_unencodable() -> None:
+    """Write characters that the encoding of the terminal lacks as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:
-    """Forget what is left to write: at the end it would fail once more."""
+    """Discard buffered output, which would raise again when the process exits."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         return
@@ -150,9 +141,9 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _in_words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return f"there is not enough memory for this {error}".strip()
+        return f"not enough memory {error}".strip()
     if isinstance(error, OSError) and error.strerror is not None:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return str(error)

@@ -1,4 +1,4 @@
-"""What every command prints with: tables for people, JSON for programs, errors in one line."""
+"""What all commands share: consoles that escape control characters, tables, JSON, options and completion."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import enum
 import json
 import math
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,24 +17,12 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from sdpfeas.cards.finder import PROBLEMS, SOLVERS
 from sdpfeas.cards.toml import parse_toml
 from sdpfeas.errors import OptionError
 from sdpfeas.escaping import escape_terminal, visible
 
-__all__ = [
-    "EXIT_CODES",
-    "AsJson",
-    "ExitCode",
-    "OptionPairs",
-    "busy",
-    "err",
-    "out",
-    "parse_pairs",
-    "print_json",
-    "table",
-]
-
-#: Exit codes with ``--exit-code``, as SAT solvers have them.
+#: Exit codes with ``--exit-code``, as in the SAT competition.
 EXIT_CODES = {"feasible": 10, "infeasible": 20, "undecided": 30}
 
 STYLES = {"feasible": "green", "infeasible": "red", "undecided": "yellow"}
@@ -57,24 +46,24 @@ class _EscapingConsole(Console):
 
 
 def out() -> Console:
-    """Console for what was asked for."""
+    """The console for results: standard output."""
     return _EscapingConsole(highlight=False, soft_wrap=True, emoji=False)
 
 
 def err() -> Console:
-    """Console for everything else."""
+    """The console for progress, warnings and errors: standard error."""
     return _EscapingConsole(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
-def busy(words: str) -> Status:
-    """Say what goes on, as long as it does."""
+def spinner(text: str) -> Status:
+    """Show a text with a spinner on a terminal while the block runs."""
     console = err()
     plain = not console.encoding.lower().startswith("utf")
-    return console.status(escape_terminal(words), spinner="line" if plain else "dots")
+    return console.status(escape_terminal(text), spinner="line" if plain else "dots")
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """A plain table."""
+    """A table without borders."""
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(column)
@@ -82,7 +71,7 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 
 def verdict_text(verdict: str) -> str:
-    """A verdict in capitals and colour."""
+    """Format a verdict in capitals and colour."""
     style = STYLES.get(verdict, "")
     return f"[{style}]{verdict.upper()}[/{style}]" if style else escape_terminal(verdict)
 
@@ -90,7 +79,7 @@ def verdict_text(verdict: str) -> str:
 def print_json(value: Any) -> None:
     """Write one JSON document to standard output."""
     sys.stdout.write(json.dumps(_plain(value), indent=2) + "\n")
-    sys.stdout.flush()  # where that fails, now is the time to say so
+    sys.stdout.flush()  # raise a write error here, where it is reported
 
 
 def _plain(value: Any) -> Any:
@@ -102,7 +91,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # arrays and numbers of NumPy, which need not be there to say no
+    if hasattr(value, "tolist"):  # NumPy arrays and scalars, without importing NumPy
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no infinity
@@ -114,7 +103,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_pairs(pairs: list[str] | None) -> dict[str, Any]:
-    """Turn ``NAME=VALUE`` pairs into options; values are read as TOML, else taken as text."""
+    """Parse ``NAME=VALUE`` pairs; a value that is not TOML is taken as a string."""
     options: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
@@ -125,3 +114,41 @@ def parse_pairs(pairs: list[str] | None) -> dict[str, Any]:
         except ValueError:
             options[name.strip()] = value
     return options
+
+
+# --- shell completion
+
+
+def _begun(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _last(incomplete: str, names: Iterable[str]) -> list[str]:
+    """Complete the last name of a comma-separated list."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in _begun(last, names)]
+
+
+def complete_solvers(incomplete: str) -> list[str]:
+    """Complete a backend or a solver card."""
+    return _begun(incomplete, SOLVERS.names())
+
+
+def complete_problems(incomplete: str) -> list[str]:
+    """Complete a problem card or a family."""
+    return _begun(incomplete, PROBLEMS.names())
+
+
+def complete_names(incomplete: str) -> list[str]:
+    """Complete a solver or a problem."""
+    return _begun(incomplete, sorted({*SOLVERS.names(), *PROBLEMS.names()}))
+
+
+def complete_listed_solvers(incomplete: str) -> list[str]:
+    """Complete a list of solvers."""
+    return _last(incomplete, ["all", *SOLVERS.names()])
+
+
+def complete_listed_problems(incomplete: str) -> list[str]:
+    """Complete a list of problems."""
+    return _last(incomplete, PROBLEMS.names())

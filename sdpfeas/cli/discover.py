@@ -1,4 +1,4 @@
-"""``backends``, ``show`` and ``check-backend``: what there is, and whether it keeps the contract."""
+"""Commands that list and show backends, problems and families, and ``check-backend``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sdpfeas.cli import completion
 from sdpfeas.cli import library as lib
-from sdpfeas.cli.console import AsJson, busy, out, print_json, table
+from sdpfeas.cli.console import AsJson, complete_names, complete_solvers, out, print_json, spinner, table
+from sdpfeas.cli.inputs import is_problem_file, load_member, named_problem, named_solver
 from sdpfeas.errors import CardError, SdpfeasError
 from sdpfeas.escaping import escape_terminal
 
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_backends(as_json: AsJson = False) -> None:
-    """List the backends: whether each can run here, and what it takes."""
+    """List the backends with their availability and the sets they support."""
     known = lib.backends()
     if as_json:
         print_json(known)
@@ -56,7 +56,7 @@ def list_backends(as_json: AsJson = False) -> None:
 
 
 def _sets(native: Collection[str], every: Collection[str]) -> str:
-    """Sets of a backend, in few words where it takes nearly all."""
+    """List the supported sets, abbreviated if at most one is missing."""
     lacks = sorted(set(every) - set(native))
     if len(lacks) > 1 or not native:
         return ", ".join(native)
@@ -64,7 +64,7 @@ def _sets(native: Collection[str], every: Collection[str]) -> str:
 
 
 def list_problems(as_json: AsJson = False) -> None:
-    """List the problem cards that can be asked for by name: those that ship, and those in ./problems."""
+    """List the problem cards that ship with the library and those in ./problems."""
     cards = [lib.find_problem(name) for name in lib.problem_names()]
     if as_json:
         print_json({card.name: {"family": _family(card), "about": card.description} for card in cards})
@@ -83,7 +83,7 @@ def _family(card: lib.ProblemCard) -> str | None:
 
 
 def list_families(as_json: AsJson = False) -> None:
-    """List the families that make problems, with their parameters."""
+    """List the families of problems with their parameters."""
     found = {name: lib.find_family(name) for name in lib.family_names()}
     options = {name: lib.describe_options(kind.Options) for name, kind in found.items()}
     if as_json:
@@ -100,21 +100,19 @@ def list_families(as_json: AsJson = False) -> None:
 def show(
     what: Annotated[
         str,
-        typer.Argument(
-            help="A problem file, a card, a solver or a backend.", autocompletion=completion.things
-        ),
+        typer.Argument(help="A problem file, a card, a solver or a backend.", autocompletion=complete_names),
     ],
     as_json: AsJson = False,
 ) -> None:
     """Show a problem, a card or a solver."""
-    if lib.is_problem_file(what):
+    if is_problem_file(what):
         _show_problem(what, as_json)
         return
     try:
-        solver = lib.named_solver(what)
+        solver = named_solver(what)
     except SdpfeasError as no_solver:
         try:
-            card = lib.named_problem(what)
+            card = named_problem(what)
         except SdpfeasError as no_problem:
             if not Path(what).is_file():
                 raise CardError(f"{no_solver}; {no_problem}") from None
@@ -130,13 +128,28 @@ def _is_problem_card(path: Path) -> bool:
 
 
 def _show_problem(what: str, as_json: bool) -> None:
-    problem = lib.load_problem(what).problem
+    problem, _ = load_member(what)
     if as_json:
-        print_json({"problem": what, **lib.describe_problem(problem)})
+        print_json({"problem": what, **_describe_problem(problem)})
         return
     out().print(f"[bold]{escape_terminal(what)}[/]")
     out().print(escape_terminal(repr(problem), lines=True))
     out().print(f"content hash: {problem.content_hash}")
+
+
+def _describe_problem(problem: lib.FeasibilityProblem) -> dict[str, Any]:
+    """Summarise a problem as plain data."""
+    equal = int(problem.equality.sum())
+    return {
+        "blocks": [
+            {"name": problem.block_name(b), **block.spec(), "rows": None if rows.empty else rows.kind}
+            for b, block, rows in problem.blocks()
+        ],
+        "rows": problem.m,
+        "equality_rows": equal,
+        "inequality_rows": problem.m - equal,
+        "content_hash": problem.content_hash,
+    }
 
 
 def _show_card(card: lib.ProblemCard, as_json: bool) -> None:
@@ -189,15 +202,15 @@ def check_backend(
         typer.Argument(
             metavar="NAME|FILE",
             help="A backend, a card or a drop-in file.",
-            autocompletion=completion.solvers,
+            autocompletion=complete_solvers,
         ),
     ],
     seed: Annotated[int, typer.Option(help="Seed of the planted problems.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Run the conformance suite on a backend; exit code 1 if it does not conform."""
-    solver = lib.named_solver(name)
-    with busy(f"checking {solver.name} …"):
+    """Run the conformance suite on a backend; exit with 1 if a check fails."""
+    solver = named_solver(name)
+    with spinner(f"checking {solver.name} …"):
         findings: list[Any] = lib.check_backend(solver, seed=seed)
     passed = all(finding.passed for finding in findings)
     if as_json:

@@ -1,4 +1,4 @@
-"""Names of the library for commands, imported when they are first used: help and completion stay quick.
+"""Import names of the library on first use, so that ``--help`` and shell completion start quickly.
 
 A command writes ``lib.solve``. The stub ``library.pyi`` lists the names. `lazy_loader` cannot read it because
 they come from other packages.

@@ -1,26 +1,19 @@
 """The names of the library that commands use and where each is defined; imported when it is first used."""
 
 from sdpfeas.auditor.audit import audit as audit
-from sdpfeas.backends.registry import Solver as Solver, backends as backends, describe as describe
+from sdpfeas.backends.registry import (
+    Solver as Solver,
+    backends as backends,
+    describe as describe,
+    find_solver as find_solver,
+)
 from sdpfeas.cards.options import describe_options as describe_options
-from sdpfeas.cli.fitting import (
-    check_outputs as check_outputs,
-    fitted as fitted,
-    standardized as standardized,
-    write_fit as write_fit,
-)
-from sdpfeas.cli.inputs import (
-    bracket_value as bracket_value,
-    describe_problem as describe_problem,
-    is_problem_file as is_problem_file,
-    load_member as load_member,
-    load_problem as load_problem,
-    named_problem as named_problem,
-    named_solver as named_solver,
-)
 from sdpfeas.cli.progress import run_with_progress as run_with_progress
 from sdpfeas.drivers.bisection import bisect as bisect
+from sdpfeas.drivers.optimum import optimum as optimum
 from sdpfeas.drivers.solve import solve as solve
+from sdpfeas.estimators import WorstCaseLDA as WorstCaseLDA
+from sdpfeas.estimators.worst_case_lda import new_figure as new_figure
 from sdpfeas.families.parametric_family import (
     ParametricFamily as ParametricFamily,
     family_names as family_names,
@@ -37,13 +30,14 @@ from sdpfeas.families.problem_cards import (
     find_problem as find_problem,
     problem_names as problem_names,
 )
+from sdpfeas.io import PROBLEM_FILES as PROBLEM_FILES, read_problem as read_problem
 from sdpfeas.io.result_files import (
     SavedResult as SavedResult,
     load_result as load_result,
     save_result as save_result,
     unpack_result as unpack_result,
 )
-from sdpfeas.io.tables import read_samples as read_samples
+from sdpfeas.io.tables import Samples as Samples, csv_table as csv_table, read_samples as read_samples
 from sdpfeas.problem.problem import FeasibilityProblem as FeasibilityProblem
 from sdpfeas.study.board.audits import audit_rounds as audit_rounds
 from sdpfeas.study.board.board_data import BoardData as BoardData

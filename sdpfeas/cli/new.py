@@ -1,4 +1,4 @@
-"""``new``: a backend or a family to begin with, in a file that conforms as it is."""
+"""Command ``new``: write a template of a backend or a family that works unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sdpfeas.files import writing
 
 __all__ = ["register"]
 
-BACKEND = '''"""{title}: a backend in one file. It asks Clarabel; put your own solver in its place."""
+BACKEND = '''"""{title}: a backend in one file. It calls Clarabel; replace the call by your own solver."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from sdpfeas.dropin import ALL_SETS
 
 @dataclass(frozen=True)
 class {kind}Options:
-    """Options of the backend; names and types are checked before it sees them."""
+    """Options of the backend. Names and types are checked before a backend is made."""
 
     tolerance: float = 1e-8
 
 
 class {kind}(FeasibilityBackend):
-    """One line that says what it is: it is shown in lists."""
+    """One sentence about the backend, shown in lists."""
 
     name = "{name}"
     sets = ALL_SETS
@@ -46,7 +46,7 @@ class {kind}(FeasibilityBackend):
     Options = {kind}Options
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        """Find a point or a certificate. What is claimed here is verified elsewhere."""
+        """Find a point or a Farkas certificate. The verifier checks the claim."""
         import clarabel
 
         # A x + s = b; s is zero, non-negative, in second-order and in semidefinite cones, in this order.
@@ -91,14 +91,14 @@ class {kind}Options:
 
 
 class {kind}(Family):
-    """Correlation matrices with some entries drawn at random; put your own problems in their place."""
+    """Correlation matrices with one random entry; replace them by your own problems."""
 
     name = "{name}"
     Options = {kind}Options
 
     @classmethod
     def build(cls, options: Any) -> FeasibilityProblem:
-        """Make the problem that some parameters stand for."""
+        """Build the problem with the given parameters."""
         rng = np.random.default_rng(options.seed)
         n = options.n
         rows = np.zeros((n + 1, n, n))
@@ -110,32 +110,32 @@ class {kind}(Family):
         return FeasibilityProblem([PSD(n)], [rows], bounds, bounds, row_names=names)
 '''
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name: letters, digits and dashes.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name: lower-case letters, digits and dashes.")]
 Folder = Annotated[
-    Path | None, typer.Option("--folder", help="Where to write it: ./solvers or ./problems unless given.")
+    Path | None, typer.Option("--folder", help="Folder to write to; default: ./solvers or ./problems.")
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Write a file to begin with: a backend or a family.", no_args_is_help=True)
+    group = typer.Typer(help="Write a template of a backend or a family.", no_args_is_help=True)
     group.command("backend", epilog="Example: sdpfeas new backend my-solver")(new_backend)
     group.command("family", epilog="Example: sdpfeas new family my-problems")(new_family)
     app.add_typer(group, name="new")
 
 
 def new_backend(name: Name, folder: Folder = None) -> None:
-    """Write a backend that conforms as it is; then put your solver in place of the one it asks."""
+    """Write a backend that passes check-backend and calls Clarabel; replace the call by your solver."""
     path = _write(BACKEND, name, folder or Path("solvers"))
     out().print(f"written to {escape_terminal(path)}; next: sdpfeas check-backend {escape_terminal(path)}")
 
 
 def new_family(name: Name, folder: Folder = None) -> None:
-    """Write a family of problems; then put your problems in place of those it makes."""
+    """Write a family of problems and a card; replace its problems by yours."""
     path = _write(FAMILY, name, folder or Path("problems"))
     card = path.with_suffix(".toml")
     if card.exists():
-        raise OptionError(f"{card} is there already; choose another name")
+        raise OptionError(f"{card} exists already; choose another name")
     with writing(card):
         card.write_text(f'family = "{path.name}"\n[options]\nn = 4\n', encoding="utf-8")
     out().print(
@@ -145,12 +145,14 @@ def new_family(name: Name, folder: Folder = None) -> None:
 
 
 def _write(template: str, name: str, folder: Path) -> Path:
-    """Fill in a template and write it, over nothing that is there."""
+    """Fill in a template and write it to a new file."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(name):
-        raise OptionError(f"{name!r} is no name: use lower-case letters, digits and dashes, as in my-solver")
+        raise OptionError(
+            f"{name!r} is not a valid name: use lower-case letters, digits and dashes, as in my-solver"
+        )
     path = folder / f"{name.replace('-', '_')}.py"
     if path.exists():
-        raise OptionError(f"{path} is there already; choose another name")
+        raise OptionError(f"{path} exists already; choose another name")
     kind = "".join(word.capitalize() for word in name.split("-"))
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

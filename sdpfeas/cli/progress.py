@@ -1,4 +1,4 @@
-"""Live progress of a study: solvers × state, and when it will be done."""
+"""Run a study with a live display: counts of verdicts per solver, running cells and the time left."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def run_with_progress(
     keep_evidence: bool = False,
     command: str | None = None,
 ) -> int:
-    """Run the missing cells of a study and show progress; returns how many were computed.
+    """Run the missing cells of a study and show progress; return how many were computed.
 
-    ``keep_evidence``: whether to store points and certificates. ``command``: command line to store with the
-    run; default: that of ``sdpfeas``.
+    ``keep_evidence`` stores points and certificates. ``command`` is the command line recorded with the run
+    (default: that of this process).
     """
     if again := len(store.crashed() & {cell.key for cell in plan.cells}):
-        err().print(f"{again} {'cell' if again == 1 else 'cells'} whose worker died: tried once more")
+        err().print(f"{again} {'cell' if again == 1 else 'cells'} whose worker died: running again")
     progress = StudyProgress(plan, store.kept(retry), err())
     runner = Runner(store, plan, engine, keep_evidence=keep_evidence, listener=progress)
     try:
@@ -50,15 +50,15 @@ def run_with_progress(
             return runner.run(command=command or shlex.join(["sdpfeas", *sys.argv[1:]]), retry=retry)
     except KeyboardInterrupt:
         where = escape_terminal(store.path)
-        err().print(f"[yellow]stopped[/]; finished cells are in {where}. Run the same command to go on.")
+        err().print(f"[yellow]stopped[/]; finished cells are in {where}. Run the same command to continue.")
         raise
 
 
 class StudyProgress:
-    """Shows how a study is getting on; used as a listener of the runner, and as a context.
+    """The display of a running study: a listener of the runner and a context manager.
 
-    ``done``: keys of the cells that need not be computed. ``console``: where to show it; on something that
-    is no terminal only milestones are printed.
+    ``done`` holds the keys of cells that will not be computed. Unless the console is a terminal, only every
+    tenth of the progress is printed.
     """
 
     def __init__(self, plan: Plan[Any], done: Collection[str], console: Console) -> None:
@@ -84,19 +84,19 @@ class StudyProgress:
         self._live: Live | None = None
 
     def __enter__(self) -> StudyProgress:
-        """Start showing."""
+        """Start the live display."""
         if self._console.is_terminal:
             self._live = Live(self, console=self._console, refresh_per_second=4)
             self._live.__enter__()
         return self
 
     def __exit__(self, *details: object) -> None:
-        """Stop showing."""
+        """Stop the live display."""
         if self._live is not None:
             self._live.__exit__(None, None, None)
 
     def __call__(self, cell: Cell[Any, Any], record: Record | None) -> None:
-        """Take note of a cell that starts or ends."""
+        """Count a cell that starts (no record) or ends."""
         with self._lock:
             if record is None:
                 self._running[cell.key] = (cell, time.monotonic())
@@ -121,7 +121,7 @@ class StudyProgress:
         return f"{hours}:{minutes:02}:{seconds:02} to go"
 
     def __rich__(self) -> RenderableType:
-        """The table as it is now."""
+        """Render the current state."""
         with self._lock:
             shown = Table(box=None, pad_edge=False, header_style="bold")
             for column in (

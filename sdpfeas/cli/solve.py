@@ -1,27 +1,31 @@
-"""``solve`` and ``verify``: get an answer, and check one."""
+"""Commands ``solve``, ``verify`` and ``audit``: answer a problem, and check stored answers."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from sdpfeas.cli import completion
 from sdpfeas.cli import library as lib
 from sdpfeas.cli.console import (
     EXIT_CODES,
     AsJson,
     ExitCode,
     OptionPairs,
-    busy,
+    complete_problems,
+    complete_solvers,
     out,
     parse_pairs,
     print_json,
+    spinner,
     table,
     verdict_text,
 )
+from sdpfeas.cli.inputs import is_problem_file, load_member, named_solver
 from sdpfeas.errors import ClaimError, OptionError
 from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import writing
@@ -30,33 +34,49 @@ Problem = Annotated[
     str,
     typer.Argument(
         metavar="FILE|CARD",
-        help="A problem: .npz, .dat-s(.gz), .mat(.gz), .cbf(.gz), a card, or a card's name.",
-        autocompletion=completion.problems,
+        help="A problem: .npz, .dat-s(.gz), .mat(.gz), .cbf(.gz), a card or its name.",
+        autocompletion=complete_problems,
     ),
 ]
 Side = Annotated[str, typer.Option(help="Side of an SDPA or SeDuMi file to read: primal or lmi.")]
-Seed = Annotated[int, typer.Option(help="Seed, for problems drawn at random.")]
+Seed = Annotated[int, typer.Option(help="Seed of random problems.")]
 Delta = Annotated[float | None, typer.Option(help="Value of delta, for a family indexed by one.")]
 Reading = Annotated[
     str,
     typer.Option(
-        help="Which numbers are asked about: the binary64 data (stored), or the decimals and fractions they "
-        "were rounded from (written)."
+        help="Data of the verdict: the binary64 numbers (stored), or the decimals and fractions they were "
+        "rounded from (written)."
     ),
 ]
 Member = Annotated[
     list[str] | None,
     typer.Option(
-        "--member", metavar="NAME=VALUE", help="Pick one problem of a card with a sweep; repeatable."
+        "--member", metavar="NAME=VALUE", help="Select one problem of a card with a sweep; repeatable."
     ),
 ]
 
 
-#: What ``--set`` means to the search, where the problem is a family; the rest is the backend's.
+#: Options of ``--set`` that go to the bisection if the problem is a family; the others go to the backend.
 SEARCH_OPTIONS = ("tol", "absolute_tol", "lower", "upper", "mode", "refine")
 
-#: By so much, relatively, a bracket may be proved wider than it is stored: machines round differently.
-ROUNDING = 1e-9
+#: Relative widening of a stored bracket that still counts as confirmed: machines round differently.
+BRACKET_ROUNDING = 1e-9
+
+
+#: Options of ``--set`` that ``--objective`` passes to the search; the others go to the backend.
+OBJECTIVE_OPTIONS = ("tol", "absolute_tol")
+
+#: Exit code and colour of each finding of an audit; with several findings the largest code is returned.
+FINDING_EXIT_CODES = {"confirmed": 0, "numeric": 1, "not confirmed": 1, "refuted": 3}
+FINDING_STYLES = {
+    "confirmed": "green",
+    "numeric": "yellow",
+    "not confirmed": "yellow",
+    "refuted": "bold red",
+}
+
+#: A stored answer: its label, the problem it is about, and its content.
+Stored: TypeAlias = "tuple[str, lib.FeasibilityProblem, lib.SavedResult]"
 
 
 def register(app: typer.Typer) -> None:
@@ -67,6 +87,11 @@ def register(app: typer.Typer) -> None:
         "--exit-code · sdpfeas solve p.npz --solver dual-lbfgs --set form=lifted -o answer.npz",
     )(solve)
     app.command("verify", epilog="Example: sdpfeas verify p.npz answer.npz --rigorous")(verify)
+    app.command(
+        "audit",
+        epilog="Exit codes: 0 confirmed, 1 not confirmed (or only numeric), 2 the audit could not run, "
+        "3 refuted.\n\nExample: sdpfeas audit p.npz answer.npz",
+    )(audit)
 
 
 def solve(
@@ -74,7 +99,7 @@ def solve(
     solver: Annotated[
         str,
         typer.Option(
-            "--solver", "-b", help="A backend, a card or a drop-in file.", autocompletion=completion.solvers
+            "--solver", "-b", help="A backend, a card or a drop-in file.", autocompletion=complete_solvers
         ),
     ] = "auto",
     time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds.")] = None,
@@ -82,11 +107,15 @@ def solve(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the answer to this file.")
     ] = None,
-    rigorous: Annotated[bool, typer.Option("--rigorous", help="Accept no numeric verdict.")] = False,
+    rigorous: Annotated[
+        bool, typer.Option("--rigorous", help="Reject numeric verdicts: proofs only.")
+    ] = False,
     reading: Reading = "stored",
     isolate: Annotated[
         bool,
-        typer.Option("--isolate", help="Run the backend in a child process; the time limit is hard then."),
+        typer.Option(
+            "--isolate", help="Run the backend in a child process, which is killed at the time limit."
+        ),
     ] = False,
     memory_limit: Annotated[
         str | None, typer.Option("--memory-limit", help="With --isolate, memory of the child, such as 4G.")
@@ -105,22 +134,22 @@ def solve(
     as_json: AsJson = False,
     exit_code: ExitCode = False,
 ) -> None:
-    """Answer a problem: feasible with a point, infeasible with a certificate, or undecided.
+    """Decide a problem: feasible with a point, infeasible with a certificate, or undecided.
 
-    For a family indexed by delta the answer is a bracket of the largest feasible delta: by one program where
-    the solver is auto and the family has one, else by bisection.
+    For a family with a parameter delta, bracket the largest feasible delta: with one conic program if the
+    solver is auto and the family has one, else by bisection.
     """
     if memory_limit is not None and not isolate:
-        raise OptionError("--memory-limit goes with --isolate: only a child process can be held to it")
+        raise OptionError("--memory-limit needs --isolate: it limits the child process")
     if time_limit is not None and not time_limit > 0:
         raise OptionError(f"--time-limit must be positive, got {time_limit:g}")
-    chosen = lib.named_solver(solver)
+    chosen = named_solver(solver)
     if objective:
         undecided = EXIT_CODES[lib.Verdict.UNDECIDED] if exit_code else None
         settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
-        lib.bracket_value(problem, side, chosen, settings, time_limit, as_json, undecided, reading)
+        _bracket_objective(problem, side, chosen, settings, time_limit, as_json, undecided, reading)
         return
-    built, label = lib.load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    built, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
     if not isinstance(built, lib.FeasibilityProblem):
         if delta is None:
             settings = parse_pairs(options) | ({} if tol is None else {"tol": tol})
@@ -128,8 +157,8 @@ def solve(
             return
         built = built.at(delta)
     if tol is not None:
-        raise OptionError("--tol is the width of a bracket: it goes with a family, or with --objective")
-    with busy(f"{chosen.name} on {label} …"):
+        raise OptionError("--tol is the width of a bracket: it needs a family or --objective")
+    with spinner(f"{chosen.name} on {label} …"):
         result = lib.solve(
             built,
             chosen,
@@ -143,7 +172,7 @@ def solve(
     if output is not None:
         lib.save_result(result, output)
     if as_json:
-        print_json({"problem": label, **describe_result(result)})
+        print_json({"problem": label, **_describe_result(result)})
     else:
         _print_explained(result)
         if output is not None:
@@ -162,7 +191,7 @@ def _bisect(
     as_json: bool,
     exit_code: bool,
 ) -> None:
-    with busy(f"{solver.name} on {label} …"):
+    with spinner(f"{solver.name} on {label} …"):
         search = {name: options.pop(name) for name in SEARCH_OPTIONS if name in options}
         bracket = lib.bisect(family, solver, time_limit=time_limit, options=options, **search)
     if output is not None:
@@ -178,12 +207,55 @@ def _bisect(
         out().print(
             f"[bold]{escape_terminal(label)}[/]: {bracket.lower:.8g} <= delta* <= {bracket.upper:.8g}"
         )
-        asked = f"{steps} answers from {escape_terminal(solver.name)}" if steps else "no solver asked"
+        asked = f"{steps} solves by {escape_terminal(solver.name)}" if steps else "no solver called"
         out().print(f"{asked}: {escape_terminal(bracket.reason)}")
         if output is not None:
             out().print(f"written to {escape_terminal(output)}")
     if exit_code and not bracket.converged:
         raise typer.Exit(EXIT_CODES[lib.Verdict.UNDECIDED])
+
+
+def _bracket_objective(
+    spec: str,
+    side: Any,
+    solver: lib.Solver,
+    options: dict[str, Any],
+    time_limit: float | None,
+    as_json: bool,
+    undecided: int | None,
+    reading: str = "stored",
+) -> None:
+    """Print the proven bracket of the optimal value; exit with ``undecided`` if it is too wide."""
+    if not is_problem_file(spec):
+        raise OptionError("--objective needs a file with an objective, such as p.dat-s or p.mat")
+    problem, objective = lib.read_problem(Path(spec), side)
+    if objective is None:
+        raise OptionError(f"{spec} holds no objective; .dat-s and .mat files do")
+    search = {name: options.pop(name) for name in OBJECTIVE_OPTIONS if name in options}
+    with spinner(f"{solver.name} on {Path(spec).name} …"):
+        found = lib.optimum(
+            problem,
+            objective,
+            solver=solver,
+            time_limit=time_limit,
+            reading=reading,
+            options=options,
+            **search,
+        )
+    if as_json:
+        facts: dict[str, Any] = {"lower": found.lower, "upper": found.upper, "converged": found.converged}
+        facts["reading"] = str(found.reading)
+        facts["infeasible"] = found.infeasible is not None
+        print_json({"problem": spec, "sense": found.sense, **facts, "reason": found.reason})
+    elif found.infeasible is not None:
+        out().print(f"[bold]{escape_terminal(Path(spec).name)}[/]: {escape_terminal(found.reason)}")
+    else:
+        ends = f"{found.lower:.10g} <= {found.sense} <= {found.upper:.10g}"
+        ends += "" if found.reading == "stored" else f", numbers as {found.reading}"
+        out().print(f"[bold]{escape_terminal(Path(spec).name)}[/]: {ends}")
+        out().print(f"{found.proved_ends}; {escape_terminal(found.reason)}")
+    if undecided is not None and not found.converged:
+        raise typer.Exit(undecided)
 
 
 def verify(
@@ -195,7 +267,9 @@ def verify(
             help="A file written by solve -o, or a study written by compare --keep-evidence.",
         ),
     ],
-    rigorous: Annotated[bool, typer.Option("--rigorous", help="Accept no numeric verdict.")] = False,
+    rigorous: Annotated[
+        bool, typer.Option("--rigorous", help="Reject numeric verdicts: proofs only.")
+    ] = False,
     reading: Reading = "stored",
     exact: Annotated[
         bool, typer.Option("--exact", help="Accept only a proof in rational arithmetic.")
@@ -207,12 +281,12 @@ def verify(
     as_json: AsJson = False,
     exit_code: ExitCode = False,
 ) -> None:
-    """Check a stored answer against the problem, from its evidence alone.
+    """Verify a stored answer from its evidence.
 
-    With a study, everything it holds about the problem is checked; exit code 1 if a verdict does not hold. Of
-    a family without --delta, brackets are checked: both ends, rigorously.
+    With a study, verify all its evidence about the problem; exit with 1 if a verdict does not hold. For a
+    family without --delta, prove both ends of the brackets.
     """
-    asked, label = lib.load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
     if not isinstance(asked, lib.FeasibilityProblem):
         if delta is None:
             _verify_brackets(asked, label, result, as_json)
@@ -230,7 +304,7 @@ def verify(
         check = lib.decide(asked, saved.claim, rigorous=rigorous, reading=reading)
     if as_json:
         print_json(
-            {"problem": problem, "written_as": saved.verdict, "by": saved.backend, **describe_check(check)}
+            {"problem": problem, "written_as": saved.verdict, "by": saved.backend, **_describe_check(check)}
         )
     else:
         _print_explained(check)
@@ -239,14 +313,14 @@ def verify(
                 "" if saved.reading == reading else f" about the numbers as {escape_terminal(saved.reading)}"
             )
             out().print(
-                f"[yellow]the file says {escape_terminal(saved.verdict)}{about}; that did not hold[/]"
+                f"[yellow]the file stores {escape_terminal(saved.verdict)}{about}; that did not hold[/]"
             )
     if exit_code:
         raise typer.Exit(EXIT_CODES[check.verdict])
 
 
-def kept_evidence(asked: lib.FeasibilityProblem | lib.ParametricFamily, path: Path) -> list[dict[str, Any]]:
-    """All that a study holds about a problem."""
+def _kept_evidence(asked: lib.FeasibilityProblem | lib.ParametricFamily, path: Path) -> list[dict[str, Any]]:
+    """The evidence that a study holds about a problem."""
     with lib.Store(path, readonly=True) as study:
         rows = study.evidence_about(lib.problem_key(asked))
     if not rows:
@@ -258,7 +332,7 @@ def _verify_study(
     asked: lib.FeasibilityProblem, path: Path, rigorous: bool, reading: str, as_json: bool
 ) -> None:
     found = []
-    for row in kept_evidence(asked, path):
+    for row in _kept_evidence(asked, path):
         check = lib.decide(asked, lib.unpack_result(row["data"]).claim, rigorous=rigorous, reading=reading)
         found.append(
             {
@@ -286,7 +360,7 @@ def _verify_study(
 def _verify_brackets(family: lib.ParametricFamily, label: str, path: Path, as_json: bool) -> None:
     found = []
     if path.suffix == ".db":
-        for row in kept_evidence(family, path):
+        for row in _kept_evidence(family, path):
             stored = (row["lower"], row["upper"])
             low, high = lib.unpack_bracket(row["data"]).verified(family)
             found.append({"solver": row["solver"], "seed": row["seed"], **_ends(stored, (low, high))})
@@ -313,15 +387,113 @@ def _verify_brackets(family: lib.ParametricFamily, label: str, path: Path, as_js
 
 def _ends(stored: tuple[float, float], proved: tuple[float, float]) -> dict[str, Any]:
     if all(math.isfinite(end) for end in (*stored, *proved)):
-        room = ROUNDING * max(abs(stored[0]), abs(stored[1]))
-        holds = proved[0] >= stored[0] - room and proved[1] <= stored[1] + room
+        slack = BRACKET_ROUNDING * max(abs(stored[0]), abs(stored[1]))
+        holds = proved[0] >= stored[0] - slack and proved[1] <= stored[1] + slack
     else:
         holds = proved[0] >= stored[0] and proved[1] <= stored[1]
     return {"stored": stored, "lower": proved[0], "upper": proved[1], "holds": holds}
 
 
-def describe_check(check: lib.Check) -> dict[str, Any]:
-    """A check in plain data, without its evidence."""
+def audit(
+    problem: Problem,
+    answer: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ANSWER",
+            help="A file written by solve -o, or a study written by compare --keep-evidence.",
+        ),
+    ],
+    side: Side = "primal",
+    seed: Seed = 0,
+    delta: Delta = None,
+    member: Member = None,
+    reading: Reading = "stored",
+    as_json: AsJson = False,
+) -> None:
+    """Prove a stored answer again in rational arithmetic, with code independent of the verifier.
+
+    CONFIRMED: the verdict is proved. REFUTED: its opposite is proved. NOT CONFIRMED: neither. NUMERIC: the
+    answer claims no proof; the reason tells whether the auditor found one. For a family without --delta,
+    audit both ends of the bracket.
+    """
+    asked, label = load_member(problem, side=side, seed=seed, member=parse_pairs(member))
+    if not isinstance(asked, lib.FeasibilityProblem) and delta is not None:
+        asked = asked.at(delta)
+    found = [_finding(*entry, reading) for entry in _stored_answers(asked, label, answer)]
+    if not found:
+        raise ClaimError(f"{answer} claims nothing about {label} that could be audited")
+    if as_json:
+        print_json(found)
+    for entry in [] if as_json else found:
+        style = FINDING_STYLES[entry["finding"]]
+        claimed = f"{entry['verdict'].upper()} ({entry['proof'] or 'no'} proof)"
+        out().print(
+            f"[{style}]{entry['finding'].upper()}[/] {escape_terminal(entry['about'])}: "
+            f"{escape_terminal(claimed)}, numbers as {reading}"
+        )
+        out().print(escape_terminal(_explain_finding(entry)))
+    raise typer.Exit(max(FINDING_EXIT_CODES[entry["finding"]] for entry in found))
+
+
+def _stored_answers(
+    asked: lib.FeasibilityProblem | lib.ParametricFamily, label: str, path: Path
+) -> Iterator[Stored]:
+    if path.suffix == ".db":
+        for row in _kept_evidence(asked, path):
+            name = f"{label}, {row['solver']}, seed {row['seed']}"
+            if not isinstance(asked, lib.FeasibilityProblem):
+                bracket = lib.unpack_bracket(row["data"])
+                for end, stored in ((bracket.lower, row["lower"]), (bracket.upper, row["upper"])):
+                    if end is not None and end.delta != stored:
+                        raise ClaimError(f"{name}: the study stores {stored:g}, its evidence {end.delta:g}")
+                yield from _audited_ends(asked, name, bracket)
+            elif row["verdict"] != lib.Verdict.UNDECIDED:
+                yield name, asked, replace(lib.unpack_result(row["data"]), verdict=row["verdict"])
+    elif isinstance(asked, lib.FeasibilityProblem):
+        saved = lib.load_result(path)
+        if saved.problem_hash != asked.content_hash:
+            raise ClaimError(f"{path} answers another problem: its content hash differs from that of {label}")
+        yield label, asked, saved
+    else:
+        yield from _audited_ends(asked, label, lib.load_bracket(path))
+
+
+def _audited_ends(family: lib.ParametricFamily, label: str, bracket: lib.SavedBracket) -> Iterator[Stored]:
+    ends = (("lower", bracket.lower, "feasible", 1), ("upper", bracket.upper, "infeasible", -1))
+    for name, end, verdict, inward in ends:
+        if end is None:
+            continue
+        if not end.is_about(family):
+            raise ClaimError(f"the {name} end of the bracket is about another problem than {label}")
+        # A bracket claims a fixed verdict at each end. The level is rounded against the claim.
+        claimed = replace(end.result, verdict=verdict)
+        yield f"{label}, {name} end {end.delta:.9g}", family.rounded_at(end.delta, inward), claimed
+
+
+def _explain_finding(entry: dict[str, Any]) -> str:
+    if entry["finding"] != "numeric":
+        return str(entry["reason"])
+    own = "has one" if entry["proved"] else "has none"
+    return f"the answer claims no proof, and the auditor {own}: {entry['reason']}"
+
+
+def _finding(
+    label: str, problem: lib.FeasibilityProblem, saved: lib.SavedResult, reading: str
+) -> dict[str, Any]:
+    found = lib.audit(problem, saved, reading)
+    return {
+        "about": label,
+        "verdict": saved.verdict,
+        "proof": saved.proof,
+        "finding": found.finding,
+        "proved": found.proved,
+        "reason": found.reason,
+        "reading": found.reading,
+    }
+
+
+def _describe_check(check: lib.Check) -> dict[str, Any]:
+    """Summarise a check as plain data, without its evidence."""
     return {
         "verdict": check.verdict,
         "proof": check.proof,
@@ -332,10 +504,10 @@ def describe_check(check: lib.Check) -> dict[str, Any]:
     }
 
 
-def describe_result(result: lib.Result) -> dict[str, Any]:
-    """A result in plain data, without its evidence."""
+def _describe_result(result: lib.Result) -> dict[str, Any]:
+    """Summarise a result as plain data, without its evidence."""
     return {
-        **describe_check(result.check),
+        **_describe_check(result.check),
         "reason": result.reason,
         "raw_status": result.raw_status,
         "stop": result.stop,
@@ -351,7 +523,7 @@ def describe_result(result: lib.Result) -> dict[str, Any]:
 
 
 def _print_explained(found: lib.Result | lib.Check) -> None:
-    """Print an explanation with its verdict in colour."""
+    """Print the explanation of a verdict, the verdict in colour."""
     heading, _, rest = found.explain().partition("\n")
     proof = escape_terminal(heading.removeprefix(found.verdict.upper()))
     out().print(f"[bold]{verdict_text(found.verdict)}[/]{proof}")

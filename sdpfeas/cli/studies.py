@@ -1,17 +1,26 @@
-"""``compare``, ``report`` and ``export``: run a study, and look at it."""
+"""Commands ``compare``, ``report`` and ``export``: run a study, report on it, and export its data."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
-from sdpfeas.cli import completion
 from sdpfeas.cli import library as lib
-from sdpfeas.cli.console import AsJson, err, out, print_json, table
+from sdpfeas.cli.console import (
+    AsJson,
+    complete_listed_problems,
+    complete_listed_solvers,
+    err,
+    out,
+    print_json,
+    table,
+)
 from sdpfeas.errors import FileFormatError, OptionError
 from sdpfeas.escaping import escape_terminal
 from sdpfeas.files import parse_size, writing
@@ -21,7 +30,7 @@ __all__ = ["register"]
 
 
 class Where(StrEnum):
-    """Engines."""
+    """Engines that run the cells of a study."""
 
     local = "local"
     dask = "dask"
@@ -43,7 +52,7 @@ MARKS = {
     "undecided": ("?", "?", "yellow"),
 }
 
-#: Up to so many problems are shown one by one.
+#: Above so many problems the table of verdicts is left out.
 MOST_PROBLEMS_SHOWN = 40
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.db", help="A study written by compare.")]
@@ -69,33 +78,33 @@ def compare(
         list[str],
         typer.Option(
             "--solvers",
-            help="Names, cards, patterns; comma-separated or repeated; 'all' for every backend.",
-            autocompletion=completion.listed_solvers,
+            help="Names, cards or patterns; comma-separated or repeated; 'all' for every backend.",
+            autocompletion=complete_listed_solvers,
         ),
     ],
     problems: Annotated[
         list[str],
         typer.Option(
             "--problems",
-            help="Files, cards, patterns; comma-separated or repeated.",
-            autocompletion=completion.listed_problems,
+            help="Files, cards or patterns; comma-separated or repeated.",
+            autocompletion=complete_listed_problems,
         ),
     ],
-    seeds: Annotated[int, typer.Option(help="How many seeds.")] = 1,
-    time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds a cell.")] = 60.0,
-    memory_limit: Annotated[str, typer.Option("--memory-limit", help="Memory a cell, such as 4G.")] = "4G",
-    threads: Annotated[int, typer.Option(help="Threads a cell.")] = 1,
-    rigorous: Annotated[bool, typer.Option("--rigorous", help="Accept no numeric verdict.")] = False,
+    seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.")] = 1,
+    time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds per cell.")] = 60.0,
+    memory_limit: Annotated[str, typer.Option("--memory-limit", help="Memory per cell, such as 4G.")] = "4G",
+    threads: Annotated[int, typer.Option(help="Threads per cell.")] = 1,
+    rigorous: Annotated[
+        bool, typer.Option("--rigorous", help="Reject numeric verdicts: proofs only.")
+    ] = False,
     tol: Annotated[float, typer.Option(help="Relative width of the bracket of a family.")] = 1e-3,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Cells at a time.")] = None,
-    output: Annotated[Path, typer.Option("--out", "-o", help="The database of the study.")] = Path(
-        "study.db"
-    ),
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Cells run in parallel.")] = None,
+    output: Annotated[Path, typer.Option("--out", "-o", help="Database of the study.")] = Path("study.db"),
     retry: Annotated[Retry | None, typer.Option(help="Compute these finished cells again.")] = None,
     keep_evidence: Annotated[
         bool, typer.Option("--keep-evidence", help="Store points and certificates too.")
     ] = False,
-    engine: Annotated[Where, typer.Option(help="Where cells run.")] = Where.local,
+    engine: Annotated[Where, typer.Option(help="Engine that runs the cells.")] = Where.local,
     scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None,
     joblib_backend: Annotated[
         str, typer.Option("--joblib-backend", help="The joblib backend, with --engine joblib.")
@@ -103,7 +112,7 @@ def compare(
     report_to: Annotated[Path | None, typer.Option("--report", help="Write an HTML report here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare solvers on problems. Run it again to continue: only what is missing is computed."""
+    """Compare solvers on problems. Run the same command again to continue: finished cells are kept."""
     settings = Settings(time_limit, parse_size(memory_limit, "--memory-limit"), threads, rigorous, tol)
     if (engine is Where.dask) != (scheduler is not None):
         raise OptionError("--engine dask and --scheduler ADDRESS go together")
@@ -136,7 +145,7 @@ def compare(
     for line in lib.headlines(data, escape_terminal):
         out().print(line)
     reused = len(plan.cells) - computed
-    out().print(f"{computed} cells computed, {reused} already there: {escape_terminal(output)}")
+    out().print(f"{computed} cells computed, {reused} reused: {escape_terminal(output)}")
     if report_to is not None:
         out().print(f"report: {escape_terminal(report_to)}")
 
@@ -152,19 +161,23 @@ def _summary(store: lib.Store, plan: Any) -> dict[str, dict[str, int]]:
 
 
 def _print_verdicts(data: lib.StudyData, plan: Any) -> None:
-    """Print every verdict with its time, problems by solvers; only the summary if there are many problems."""
+    """Print a table of verdicts and times, one row per problem and one column per solver."""
     solvers = list(dict.fromkeys(cell.solver.name for cell in plan.cells))
     problems = list(dict.fromkeys(cell.problem.label for cell in plan.cells))
     if len(problems) > MOST_PROBLEMS_SHOWN:
         return
     console = out()
     utf = console.encoding.lower().startswith("utf")
-    shown = table("problem")
-    for solver in solvers:
-        shown.add_column(escape_terminal(solver), justify="right", no_wrap=True)
-    for problem in problems:
-        cells = [data.matrix.get(problem, {}).get(solver) for solver in solvers]
-        shown.add_row(escape_terminal(problem), *("" if cell is None else _mark(cell, utf) for cell in cells))
+    prefix = _common_prefix(problems)
+    rows = [[_mark(data.matrix.get(p, {}).get(solver), utf) for solver in solvers] for p in problems]
+    # Long names are folded: cut off at the end, rows and columns could not be told apart.
+    shown = table()
+    shown.add_column(escape_terminal(f"problem {prefix}…" if prefix else "problem"), overflow="fold")
+    for solver, column in zip(solvers, zip(*rows, strict=True), strict=True):
+        width = max(Text.from_markup(mark).cell_len for mark in column)
+        shown.add_column(escape_terminal(solver), justify="right", overflow="fold", min_width=width)
+    for problem, row in zip(problems, rows, strict=True):
+        shown.add_row(escape_terminal(problem.removeprefix(prefix)), *row)
     words = ", ".join(f"{mark if utf else plain} {word}" for word, (mark, plain, _) in MARKS.items())
     shown.caption = f"milliseconds; verified verdicts: {words}, ! failed"
     shown.caption_justify = "left"
@@ -172,7 +185,16 @@ def _print_verdicts(data: lib.StudyData, plan: Any) -> None:
     console.print()
 
 
-def _mark(cell: lib.MatrixCell, utf: bool) -> str:
+def _common_prefix(names: list[str]) -> str:
+    """The common beginning of several names, up to a separator."""
+    shared = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071 - of names, not paths
+    return shared[: 1 + max(map(shared.rfind, "-_/"))]
+
+
+def _mark(cell: lib.MatrixCell | None, utf: bool) -> str:
+    """The verdict and the median time of a solver on a problem, as Rich markup."""
+    if cell is None:
+        return ""
     mark, plain, style = MARKS.get(next(iter(cell.verdicts)), ("!", "!", "red"))
     wrong = "[red]wrong status[/] " if cell.lies else ""
     return f"{wrong}[{style}]{mark if utf else plain}[/] {1e3 * (cell.time or 0.0):.0f}"
@@ -192,16 +214,16 @@ def _print_summary(summary: dict[str, dict[str, int]]) -> None:
 def report(
     study: Study,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; - for the standard output.")
+        Path | None, typer.Option("--output", "-o", help="File to write; - for standard output.")
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="html or md.")] = Format.html,
     figures: Annotated[
         Path | None, typer.Option(help="Write the charts as PNG and SVG into this folder too.")
     ] = None,
-    clock: Annotated[Clock, typer.Option(help="Which time counts.")] = Clock.wall,
+    clock: Annotated[Clock, typer.Option(help="Time that is compared.")] = Clock.wall,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report about a study: one file that works offline."""
+    """Write a report on a study: one file that works offline."""
     with lib.Store(study, readonly=True) as store:
         if not store.cells(texts=False):
             raise FileFormatError(f"{study}: the study has no cells")

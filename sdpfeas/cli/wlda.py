@@ -1,17 +1,22 @@
-"""``wlda``: worst-case linear discriminant analysis of a table, with a proven bracket."""
+"""Command ``wlda``: fit worst-case linear discriminant analysis to a table, with a proven bracket."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdpfeas.cli import completion
 from sdpfeas.cli import library as lib
-from sdpfeas.cli.console import AsJson, busy, out, print_json
-from sdpfeas.errors import OptionError
+from sdpfeas.cli.console import AsJson, complete_solvers, out, print_json, spinner
+from sdpfeas.errors import OptionError, ProblemError, SdpfeasError
 from sdpfeas.escaping import escape_terminal
+from sdpfeas.extras import extra
+from sdpfeas.files import writing
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["register"]
 
@@ -28,13 +33,15 @@ def register(app: typer.Typer) -> None:
 def wlda(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A .csv, .npz (X and y) or .parquet file.")],
     label: Annotated[
-        str | None, typer.Option(help="Column of the labels: name or number; the last one.")
+        str | None, typer.Option(help="Column of the class labels, by name or number; default: the last.")
     ] = None,
-    components: Annotated[int | None, typer.Option("--components", "-r", help="Final dimension.")] = None,
+    components: Annotated[
+        int | None, typer.Option("--components", "-r", help="Dimension of the projection.")
+    ] = None,
     solver: Annotated[
         str,
         typer.Option(
-            "--solver", "-b", help="A backend, a card or a drop-in file.", autocompletion=completion.solvers
+            "--solver", "-b", help="A backend, a card or a drop-in file.", autocompletion=complete_solvers
         ),
     ] = "auto",
     tol: Annotated[float, typer.Option(help="Relative width of the bracket.")] = 1e-3,
@@ -43,24 +50,25 @@ def wlda(
         bool, typer.Option("--standardize", help="Scale every feature to unit variance.")
     ] = False,
     shrinkage: Annotated[
-        str | None, typer.Option(help="Shrink the class scatters: a share, or auto.")
+        str | None,
+        typer.Option(help="Shrinkage of the class scatter matrices: a number from 0 to 1, or auto."),
     ] = None,
     refine: Annotated[
-        bool, typer.Option("--refine", help="Improve the projection itself after rounding.")
+        bool, typer.Option("--refine", help="Improve the projection locally after rounding.")
     ] = False,
     write: Annotated[
         Path | None, typer.Option(help="Write the projection W (features × components) as .npz or .csv.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture of the projected samples.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a plot of the projected samples.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the projection that separates the two closest classes best, and prove how good it is."""
-    lib.check_outputs(write, plot)
+    """Find the projection that maximises the worst-case class separation, and prove bounds on the optimum."""
+    _check_outputs(write, plot)
     samples = lib.read_samples(data, label)
-    X = lib.standardized(samples.X) if standardize else samples.X
+    X = _standardize(samples.X) if standardize else samples.X
     options = {"solver": solver, "tol": tol, "shrinkage": _share(shrinkage), "time_limit": time_limit}
-    with busy("searching …"):
-        found, notes = lib.fitted(X, samples.y, n_components=components, refine=refine, **options)
+    with spinner("searching …"):
+        found, notes = _fit(X, samples.y, n_components=components, refine=refine, **options)
     lower, upper = found.delta_bounds_
     report = {
         "samples": int(X.shape[0]),
@@ -78,7 +86,7 @@ def wlda(
         "worst_pair": [str(name) for name in found.worst_pair_],
         "worst_class": str(found.worst_class_),
         "notes": notes,
-        "written": lib.write_fit(found, samples, X, write, plot),
+        "written": _write_fit(found, samples, X, write, plot),
     }
     if as_json:
         print_json(report)
@@ -110,4 +118,64 @@ def _share(text: str | None) -> float | str | None:
     try:
         return float(text)
     except ValueError:
-        raise OptionError(f"--shrinkage is a share between 0 and 1, or auto; got {text!r}") from None
+        raise OptionError(f"--shrinkage must be a number between 0 and 1, or auto; got {text!r}") from None
+
+
+def _fit(X: np.ndarray, y: np.ndarray, **options: Any) -> tuple[Any, list[str]]:
+    """Fit the estimator; return it with its warnings."""
+    with extra("wlda", "sdpfeas wlda"):
+        estimator = lib.WorstCaseLDA(**options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            found = estimator.fit(X, y)
+        except SdpfeasError:
+            raise
+        except ValueError as error:  # scikit-learn's, about the data
+            raise ProblemError(str(error).splitlines()[0]) from None
+    return found, [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+
+
+def _standardize(X: np.ndarray) -> np.ndarray:
+    """Scale every feature to mean zero and unit variance."""
+    import numpy as np
+
+    deviation = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+
+
+def _check_outputs(write: Path | None, plot: Path | None) -> None:
+    """Check the extensions of the output files before anything is computed."""
+    if write is not None and write.suffix not in (".npz", ".csv"):
+        raise OptionError(f"{write}: the projection is written as .npz or .csv")
+    if plot is None:
+        return
+    kinds = sorted(lib.new_figure().canvas.get_supported_filetypes())
+    if plot.suffix.removeprefix(".").lower() not in kinds:
+        raise OptionError(f"{plot}: a plot is written as one of .{', .'.join(kinds)}")
+
+
+def _write_fit(
+    found: Any, samples: lib.Samples, X: np.ndarray, write: Path | None, plot: Path | None
+) -> list[str]:
+    """Write the projection and the plot; return the paths."""
+    import numpy as np
+
+    weights, written = found.components_.T, []
+    if write is not None:
+        if write.suffix == ".csv":
+            columns = ["feature", *(f"w{k + 1}" for k in range(weights.shape[1]))]
+            rows = zip(samples.features, *weights.T.tolist(), strict=True)
+            text = lib.csv_table(columns, (dict(zip(columns, row, strict=True)) for row in rows))
+            with writing(write):
+                write.write_text(text, encoding="utf-8")
+        else:
+            with writing(write), write.open("wb") as file:
+                np.savez_compressed(file, W=weights, features=np.array(samples.features))
+        written.append(str(write))
+    if plot is not None:
+        figure = found.plot(X, samples.y)
+        with writing(plot):
+            figure.savefig(plot, dpi=160)
+        written.append(str(plot))
+    return written

@@ -7,6 +7,7 @@ import re
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ import pytest
 from study_tools import run, trace_problem, write_backend
 
 import sdpfeas as sf
-from sdpfeas.cli import main
+from sdpfeas.cli import main, studies
 from sdpfeas.errors import FileFormatError
 from sdpfeas.families.bracket_file import SavedBracket, pack_bracket, unpack_bracket
 from sdpfeas.families.problem_cards import find_problem
 from sdpfeas.io.result_files import load_result, save_result, unpack_result
+from sdpfeas.study.report.study_data import MatrixCell
 
 
 @pytest.fixture
@@ -260,7 +262,7 @@ def test_compare_report_and_export(files: Path, call: Any) -> None:
     assert "<svg" in (files / "first.html").read_text()
     code, out, _ = call(*asked)
     assert code == 0
-    assert "0 cells computed, 4 already there" in out
+    assert "0 cells computed, 4 reused" in out
     code, out, _ = call("verify", files / "no.npz", study, "--json")
     assert (code, [entry["verdict"] for entry in json.loads(out)]) == (0, ["infeasible", "undecided"])
     assert call("report", study, "--format", "md", "-o", files / "r.md")[0] == 0
@@ -285,6 +287,28 @@ def test_parquet(files: Path, call: Any) -> None:
     call("compare", "--solvers", files / "honest.py", "--problems", files / "yes.npz", "--out", study)
     assert call("export", study, "-o", files / "t.parquet")[0] == 0
     assert parquet.read_table(files / "t.parquet").column("verdict").to_pylist() == ["feasible"]
+
+
+def test_the_names_in_a_comparison_are_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    problems = [f"a-rather-long-common-prefix-and-{word}" for word in ("one", "two", "twelve")]
+    solvers = [f"solver-with-a-long-name-{k}" for k in range(5)]
+    answer = MatrixCell({"feasible": 1}, 1.234, 0, 0, False, 0, ("key",))
+    data = SimpleNamespace(matrix={problem: dict.fromkeys(solvers, answer) for problem in problems})
+    cells = [
+        SimpleNamespace(problem=SimpleNamespace(label=problem), solver=SimpleNamespace(name=solver))
+        for problem in problems
+        for solver in solvers
+    ]
+    studies._print_verdicts(data, SimpleNamespace(cells=cells))
+    lines = capsys.readouterr().out.partition("milliseconds")[0].splitlines()
+    assert max(map(len, lines)) <= 80
+    for word in ("one", "two", "twelve"):
+        assert any(re.fullmatch(rf"{word}(\s+\S 1234){{5}}\s*", line) for line in lines), lines
+    heading = " ".join(lines[:-3])
+    assert all(str(k) in heading for k in range(5))
 
 
 def test_families_are_bisected(tmp_path: Path, call: Any) -> None:
@@ -316,7 +340,7 @@ def test_families_are_bisected(tmp_path: Path, call: Any) -> None:
         db.execute("UPDATE cells SET lower = upper")
     db.close()
     assert call("verify", card, study)[0] == 1
-    assert "the study says" in call("audit", card, study)[2]
+    assert "the study stores" in call("audit", card, study)[2]
     answer = tmp_path / "bracket.npz"
     code, out, _ = call("solve", card, "-b", "spectral-ipm", "--json", "--exit-code", "-o", answer)
     assert code == 0

@@ -31,7 +31,7 @@ def test_a_new_backend_answers(folder: Path) -> None:
     path = folder / "solvers/my_solver.py"
     problem = sf.FeasibilityProblem([sf.PSD(2)], [[[[1.0, 0.0], [0.0, 1.0]]]], [1.0], [1.0])
     assert sf.solve(problem, path, rigorous=True).verdict == "feasible"
-    with pytest.raises(sf.OptionError, match="is there already"):
+    with pytest.raises(sf.OptionError, match="exists already"):
         CliRunner().invoke(app, ["new", "backend", "my-solver"], catch_exceptions=False)
     for name in ("My", "2", "a_b", "../x", ""):
         with pytest.raises(sf.OptionError, match="is no name"):

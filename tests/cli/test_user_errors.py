@@ -406,7 +406,7 @@ def test_a_directory_is_no_card(tmp_path: Path) -> None:
 
 def test_limits_are_named_as_the_user_typed_them(tmp_path: Path, yes: Path, refuses: Any) -> None:
     refuses("--time-limit must be positive, got -1", "solve", yes, "--time-limit", "-1")
-    refuses("--memory-limit goes with --isolate", "solve", yes, "--memory-limit", "4G")
+    refuses("--memory-limit needs --isolate", "solve", yes, "--memory-limit", "4G")
 
 
 @pytest.mark.parametrize("limit", ["--time-limit", "--audit-limit"])

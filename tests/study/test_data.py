@@ -19,7 +19,7 @@ def one_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     hashes = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("a.mat", "b.mat", "c.mat")}
     known = {"made": DataSet("made", "Made", "made up", hashes)}
     monkeypatch.setattr(data_sets, "known_sets", lambda: known)
-    monkeypatch.setattr("sdpfeas.cli.data.known_sets", lambda: known)
+    monkeypatch.setattr("sdpfeas.cli.board.known_sets", lambda: known)
     monkeypatch.setenv("SDPFEAS_DATA", str(tmp_path))
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "a.mat").write_text("a.mat")
@@ -36,7 +36,7 @@ def test_the_command_says_what_is_missing_and_where_it_goes(one_set: Path) -> No
     result = CliRunner().invoke(app, ["data"], env={"COLUMNS": "200"})
     assert result.exit_code == 1
     assert "missing: c.mat" in result.output
-    assert "another content than the one known: b.mat" in result.output
+    assert "content differs from the known file: b.mat" in result.output
     assert str(one_set / "made") in result.output
     files = json.loads(CliRunner().invoke(app, ["data", "--json"]).stdout)["files"]
     assert [entry["state"] for entry in files] == ["right", "other", "missing"]

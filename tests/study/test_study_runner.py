@@ -422,7 +422,7 @@ def test_a_hanging_worker_dies_with_its_runner(tmp_path: Path, how: signal.Signa
     _, err = process.communicate(timeout=60)
     if how is signal.SIGINT:
         assert process.returncode == 130
-        assert "Run the same command to go on" in err
+        assert "Run the same command to continue" in err
     deadline = time.monotonic() + 20
     while (left := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
