@@ -1,4 +1,4 @@
-"""Time limits that add up over the stages of a solve."""
+"""Time limits shared by the stages of a solve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Deadline"]
 
 
 class Deadline:
-    """A point in time after which work should stop.
+    """A time limit, counted from now.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Exceptions of the library.
+"""Exceptions of the library, and helpers that format error messages.
 
-Every error a user can cause is an :class:`SdpfeasError`; it says what was wrong, where, and what to do.
+Every error that a user can cause is an :class:`SdpfeasError`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class SdpfeasError(Exception):
-    """Base class of every exception raised on purpose by sdpfeas."""
+    """Base class of the exceptions of sdpfeas."""
 
 
 class ProblemError(SdpfeasError, ValueError):
@@ -20,19 +20,19 @@ class ProblemError(SdpfeasError, ValueError):
 
 
 class ClaimError(SdpfeasError, ValueError):
-    """A claim does not have the form its problem asks for (not: is wrong)."""
+    """A claim does not fit the shapes of its problem. A claim that is merely wrong raises no error."""
 
 
 class TruthError(SdpfeasError, TypeError):
-    """Something that is neither true nor false was asked which it is."""
+    """An object without a truth value was used as a condition."""
 
 
 class FileFormatError(SdpfeasError, ValueError):
-    """A file is not in the format it should be in."""
+    """A file cannot be parsed in its format."""
 
 
 class FileWriteError(SdpfeasError, OSError):
-    """A file cannot be written: the disk is full, or the folder is not ours."""
+    """A file cannot be written: the disk is full, or permission is denied."""
 
 
 class OptionError(SdpfeasError, ValueError):
@@ -40,7 +40,7 @@ class OptionError(SdpfeasError, ValueError):
 
 
 class MissingExtraError(OptionError, ImportError):
-    """What was asked for needs a package that is not installed."""
+    """An optional package is needed and not installed."""
 
 
 class BackendError(SdpfeasError):
@@ -48,21 +48,21 @@ class BackendError(SdpfeasError):
 
 
 class CardError(SdpfeasError, ValueError):
-    """A card is missing, malformed, or names what does not exist."""
+    """A card is missing or malformed, or refers to something that does not exist."""
 
 
 class StudyError(SdpfeasError):
-    """A study could not be carried to its end."""
+    """A study could not be completed."""
 
 
 class LimitError(SdpfeasError):
-    """Work was not begun, because it does not fit into a limit."""
+    """Work was not started because it does not fit into a limit."""
 
 
 class OutOfTime(LimitError):
-    """Work does not fit into the time that is left.
+    """Work does not fit into the remaining time.
 
-    ``needed, left``: seconds; None if the time is up.
+    ``needed`` and ``left`` are in seconds; None if the time is up.
     """
 
     def __init__(self, what: str, needed: float | None = None, left: float | None = None) -> None:
@@ -71,7 +71,7 @@ class OutOfTime(LimitError):
 
 
 class OutOfMemory(LimitError):
-    """Work does not fit into the memory that is left."""
+    """Work does not fit into the available memory."""
 
     def __init__(self, what: str, needed: float, left: float) -> None:
         sizes = f"about {needed / 2**30:.2g} GiB needed, {left / 2**30:.2g} GiB left"
@@ -79,42 +79,36 @@ class OutOfMemory(LimitError):
 
 
 class FloatingPointStateError(LimitError):
-    """The arithmetic of this thread is not that of IEEE 754, and cannot be made so: nothing can be proved."""
+    """The floating-point environment of this thread violates IEEE 754, so nothing can be proved."""
 
 
 class RoundingWarning(UserWarning):
-    """What will be proved is about data that differ from what was given, in the last digits."""
+    """Input data were rounded: verdicts are about the rounded data."""
 
 
 def safe_text(value: object, limit: int = 2000) -> str:
-    """Text of anything, an exception included: cut to a length, fit to be stored, and never an error itself.
-
-    ``value``: whatever a stranger's code handed over or raised.
-    """
+    """Convert any value or exception of foreign code to text of at most ``limit`` characters."""
     kind = type(value).__name__
     try:
         text = f"{kind}: {value}" if isinstance(value, BaseException) else str(value)
-    except Exception:  # noqa: BLE001 - how it shows itself is a stranger's code, too
+    except Exception:  # noqa: BLE001 - __str__ is foreign code, too
         text = f"<{kind}>"
     return storable(text[:limit])
 
 
 def storable(text: str) -> str:
-    """Text that files and databases can hold: UTF-8 has no lone surrogates, which odd file names bring."""
+    """Escape lone surrogates, which occur in file names and cannot be encoded as UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def traceback_summary(error: BaseException) -> str:
-    """Where an exception was raised: the three innermost places, the innermost first, in one line."""
+    """The three innermost stack frames of an exception in one line, the innermost first."""
     places = traceback.extract_tb(error.__traceback__)[::-1][:3]
     return ", called from ".join(f"{Path(p.filename).name}, line {p.lineno} ({p.name})" for p in places)
 
 
 def hint(name: str, known: Iterable[str], otherwise: str = "known:") -> str:
-    """What to say when a name is not known: the nearest one that is, or all there are.
-
-    ``otherwise``: what goes before the list of all.
-    """
+    """Suggest the closest known name, or list all of them after ``otherwise``."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"{otherwise} {', '.join(names) or 'none'}"

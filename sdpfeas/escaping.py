@@ -1,8 +1,8 @@
-r"""Names come from files, so anything may stand in them: every medium shows them, and none obeys them.
+r"""Escape untrusted text for terminals, Markdown, HTML, CSV and figures.
 
-One function a medium, here and nowhere else: terminals (escape sequences, markup of Rich), Markdown (links,
-images, tables), HTML, tables for spreadsheets (formulas), figures (formulas of Matplotlib). In all of them
-control characters, and those that turn the direction of text, are shown as escapes such as ``\x1b``.
+Names come from files and may contain anything: escape sequences of terminals, markup of Rich, links and
+images of Markdown, HTML, formulas of spreadsheets and of Matplotlib. There is one function per medium. Each
+writes control characters, and characters that change the direction of text, as escapes such as ``\x1b``.
 """
 
 from __future__ import annotations
@@ -11,51 +11,45 @@ import html
 import re
 from typing import Any
 
-#: Controls, marks that change the direction of text or break lines, invisible tags, lone surrogates.
-UNSEEN = re.compile(
+#: Control characters, bidirectional marks, line separators, invisible tags and lone surrogates.
+INVISIBLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
-#: What begins a link, an image, emphasis, code, a cell, a mention or a formula in some kind of Markdown.
-MARKED = re.compile(r"[\\`*_\[\]<>|~$#@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+#: Characters that begin a link, an image, emphasis, code, a cell, a mention or a formula in Markdown.
+MARKDOWN_SYNTAX = re.compile(r"[\\`*_\[\]<>|~$#@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 
-#: What makes a spreadsheet compute, or look at the next character.
+#: The beginning of a cell that a spreadsheet evaluates as a formula.
 FORMULA = re.compile(r"\s*[=+\-@|%]")
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    r"""Text in one line, in which nothing hides.
-
-    ``lines``: keep line breaks and tabs: for text of several lines that was put together of harmless parts.
-    """
+    r"""Replace invisible characters by escapes; ``lines`` keeps line breaks and tabs."""
     kept = "\n\t" if lines else ""
-    return UNSEEN.sub(
+    return INVISIBLE.sub(
         lambda found: found[0] if found[0] in kept else found[0].encode("unicode_escape").decode(), text
     )
 
 
 def escape_terminal(text: object, *, lines: bool = False) -> str:
-    """Text between the markup of Rich.
-
-    ``text``: any text, or something that stands for one, such as a path.
-    """
+    """Escape text for use within Rich markup."""
     from rich.markup import escape
 
     return escape(visible(str(text), lines=lines))
 
 
 def escape_markdown(text: str) -> str:
-    """Text in a line of Markdown, or in a cell of a table."""
-    return MARKED.sub(r"\\\g<0>", visible(text)).replace("&", "&amp;")
+    """Escape text for a line or a table cell of Markdown."""
+    return MARKDOWN_SYNTAX.sub(r"\\\g<0>", visible(text)).replace("&", "&amp;")
 
 
 def escape_html(text: str, *, lines: bool = False) -> str:
-    """Text in an element of HTML or SVG, or in an attribute between quotes."""
+    """Escape text for an element or a quoted attribute of HTML or SVG."""
     return html.escape(visible(text, lines=lines))
 
 
 def escape_csv(value: Any) -> Any:
-    """A value in a table that a spreadsheet may open; only text changes."""
+    """Escape text in a CSV cell, so that a spreadsheet evaluates no formula; other values are unchanged."""
     if not isinstance(value, str):
         return value
     shown = visible(value, lines=True)
@@ -63,7 +57,7 @@ def escape_csv(value: Any) -> Any:
 
 
 def escape_figure(text: str) -> str:
-    """Text in a figure of Matplotlib."""
+    """Escape text for a figure of Matplotlib."""
     return visible(text).replace("$", r"\$")
 
 

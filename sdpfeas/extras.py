@@ -1,7 +1,4 @@
-"""Optional and slow packages, imported when they are needed.
-
-Where an optional package is missing, the error names the extra that installs it.
-"""
+"""Import optional packages on demand; the error for a missing one names the extra that installs it."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from sdpfeas.errors import MissingExtraError
 
 __all__ = ["cvxpy", "extra", "installed_version"]
 
-#: The extras of the package that something cannot do without, and what they bring.
+#: Extras of the package and the packages that they install.
 EXTRAS = {
     "wlda": "scikit-learn 1.6 or later",
     "plot": "matplotlib",
@@ -25,17 +22,15 @@ EXTRAS = {
     "joblib": "joblib",
     "solvers": "CVXOPT or SDPA",
 }
-#: Modules that backends ask for by name, with the extra that brings them.
+#: Modules that backends require, with the extra that installs them.
 BROUGHT_BY = {"cvxopt": "solvers", "sdpap": "solvers"}
 
 
 @contextmanager
 def extra(name: str, what: str) -> Iterator[None]:
-    """Import optional packages inside.
+    """Turn an ImportError in the block into a :class:`MissingExtraError`.
 
-    ``what``: what needs them, as the beginning of a sentence.
-
-    Raises ``MissingExtraError``: if they cannot be imported.
+    ``what`` is the feature that needs the package, as the beginning of a sentence.
     """
     try:
         yield
@@ -46,25 +41,25 @@ def extra(name: str, what: str) -> Iterator[None]:
         raise MissingExtraError(f"{needs} ({error})") from error
 
 
-_one_at_a_time = threading.Lock()
+_import_lock = threading.Lock()
 
 
 def cvxpy() -> Any:
-    """All of cvxpy, which is typed in parts only.
+    """Import cvxpy under a lock.
 
-    Its modules import each other in circles, so two threads that import different ones at once see half of
-    them. Ask for it here before taking anything from one of its modules.
+    Its modules have import cycles, so two threads that import different ones at the same time may see
+    partially initialised modules. Call this before importing from a module of cvxpy.
     """
-    with _one_at_a_time:
+    with _import_lock:
         return import_module("cvxpy")
 
 
 @cache
 def installed_version(name: str) -> str | None:
-    """Version of an installed package, read once (of this one: of the running code), or None."""
-    from importlib.metadata import PackageNotFoundError, version  # slow, and most commands need none
+    """Version of an installed package, or None if it is not installed; cached."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import, and rarely needed
 
-    if name == "sdpfeas":  # what an editable installation wrote down once may be old
+    if name == "sdpfeas":  # the metadata of an editable installation may be outdated
         return str(import_module(name).__version__)
     try:
         return version(name)

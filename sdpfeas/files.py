@@ -1,9 +1,9 @@
-"""Files: how much one may ask for, reading within that limit, and writing whole files or none.
+"""Read files within a memory limit, and write files without leaving partial ones.
 
-A small file can stand for something huge: compressed zeros, a header that promises a matrix of side 10⁹. So
-whatever reads a file first adds up what its content will take, and refuses what counts for more than the
-*reading limit* before any memory is taken. The limit is 1 GiB; the environment variable
-``SDPFEAS_READ_LIMIT`` sets another, such as ``8G``.
+A small file can expand to a huge problem: compressed zeros, or a header that announces a matrix of order 10⁹.
+So readers estimate the memory of a file's content and refuse estimates above the *reading limit* before
+allocating. The limit is 1 GiB unless the environment variable ``SDPFEAS_READ_LIMIT`` sets another, such as
+``8G``.
 """
 
 from __future__ import annotations
@@ -33,54 +33,44 @@ __all__ = [
 #: The environment variable that sets the reading limit.
 LIMIT_VARIABLE = "SDPFEAS_READ_LIMIT"
 
-#: The reading limit without it, in bytes.
+#: The default reading limit in bytes.
 READ_LIMIT = 2**30
 
-#: Bytes asked for at a time: a stream sets memory aside for as much as it is asked for.
-CHUNK = 2**24
+#: Bytes per read: a stream allocates as much as is requested.
+CHUNK_BYTES = 2**24
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def parse_size(text: str, what: str) -> int:
-    """Bytes from ``"4G"``, ``"512M"`` or a plain number.
-
-    ``what``: what it is the size of, for the message.
-
-    Raises ``OptionError``: if it is not such a size.
-    """
+    """Parse a size in bytes such as ``"4G"``, ``"512M"`` or ``"1000"``; ``what`` names it in the error."""
     match = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
     if match is None:
-        raise OptionError(f"{what} is a size such as 4G or 512M, got {text!r}")
+        raise OptionError(f"{what} must be a size such as 4G or 512M, got {text!r}")
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def format_size(count: int) -> str:
-    """Bytes for people."""
+    """Format a number of bytes with a unit."""
     for unit, name in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if count >= unit:
-            # In whole numbers: the count may be beyond any float.
+            # Integer arithmetic: the count may exceed the range of floats.
             whole, rest = divmod(10 * count // unit, 10)
             return f"{whole:,}{f'.{rest}' if rest and whole < 100 else ''} {name}"
     return f"{count} bytes"
 
 
 def read_limit() -> int:
-    """The reading limit in bytes, as the environment has it now.
-
-    Raises ``OptionError``: if the environment names something that is no size.
-    """
+    """The reading limit in bytes. Raises OptionError if the environment variable is not a size."""
     text = os.environ.get(LIMIT_VARIABLE, "")
     return parse_size(text, LIMIT_VARIABLE) if text.strip() else READ_LIMIT
 
 
 def require_within_limit(count: int, what: str, *, each: int = 1) -> None:
-    """Refuse what counts for more than the reading limit.
+    """Raise FileFormatError if ``count`` items of ``each`` bytes exceed the reading limit.
 
-    ``what``: what they are, in the plural. ``each``: bytes that one of them counts for: what it will take
-    in memory, or what takes as long to handle.
-
-    Raises ``FileFormatError``: if that is too much.
+    ``what`` names the items in the plural. ``each`` is the memory of an item, or the bytes that take equally
+    long to process.
     """
     limit = read_limit()
     if count * each > limit:
@@ -93,15 +83,12 @@ def require_within_limit(count: int, what: str, *, each: int = 1) -> None:
 
 
 def read_within(stream: BufferedIOBase, each: int = 1) -> bytes:
-    """All that a stream holds, if that is within the reading limit.
+    """Read a stream to its end, or raise FileFormatError above the reading limit.
 
-    ``stream``: an open file, maybe unpacked on the way; never more than the limit is taken from it.
-    ``each``: bytes that one of its bytes counts for.
-
-    Raises ``FileFormatError``: if it holds more.
+    The stream may decompress. ``each`` is the weight of one byte.
     """
     parts, count, most = [], 0, read_limit() // each
-    while part := stream.read(min(CHUNK, most + 1 - count)):
+    while part := stream.read(min(CHUNK_BYTES, most + 1 - count)):
         parts.append(part)
         count += len(part)
         require_within_limit(count, "bytes or more", each=each)
@@ -109,24 +96,16 @@ def read_within(stream: BufferedIOBase, each: int = 1) -> bytes:
 
 
 def read_file(path: str | PathLike[str], each: int = 1) -> bytes:
-    """The content of a file, if that is within the reading limit.
-
-    ``each``: bytes that one of its bytes counts for.
-
-    Raises ``FileFormatError``: if it holds more. Raises ``OSError``: if it cannot be read.
-    """
+    """Read a file, or raise FileFormatError above the reading limit; ``each`` is the weight of one byte."""
     with Path(path).open("rb") as file:
         require_within_limit(os.fstat(file.fileno()).st_size, "bytes", each=each)
         return read_within(file, each)
 
 
 def require_writable(path: Path) -> None:
-    """Refuse a place where no file can be written.
-
-    ``path``: the file that will be written.
-    """
+    """Raise FileWriteError if a file cannot be written to this path."""
     if path.is_dir():
-        raise FileWriteError(f"{path}: cannot be written: it is a folder; name a file in it")
+        raise FileWriteError(f"{path}: cannot be written: it is a folder")
     folder = path.parent
     if not folder.is_dir():
         raise FileWriteError(f"{path}: cannot be written: there is no folder {folder}")
@@ -136,11 +115,7 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def writing(path: str | PathLike[str]) -> Iterator[None]:
-    """Write a file inside; where that fails no half of it is left, and the error names it.
-
-    Raises ``FileWriteError``: if the disk is full, the folder is missing or not ours to write to, and the
-    like.
-    """
+    """Turn an OSError of the block that writes this file into FileWriteError; remove a partial file."""
     target = Path(path)
     before = _stamp(target)
     try:
@@ -155,7 +130,7 @@ def writing(path: str | PathLike[str]) -> Iterator[None]:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """What tells whether a file was written to."""
+    """Modification time and size of a file, which change when it is written; None if there is none."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""How results look in a notebook: small HTML cards that need nothing from outside."""
+"""HTML representations for notebooks: a :class:`Card` with a badge, facts and a small inline SVG chart."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 from sdpfeas.escaping import escape_html
 
-# ------------------------------------------------------------
-# A card: a badge, a few facts, and perhaps a picture.
-
-#: Colours of the badge: white on these can be read, in a light notebook and in a dark one.
+#: Background colours of the badge, with enough contrast to white text.
 TONES = {"feasible": "#1a7f37", "infeasible": "#b3261e", "undecided": "#8a6100", "plain": "#44546a"}
 
 _FRAME = (
@@ -23,7 +20,7 @@ _BADGE = "display:inline-block;border-radius:4px;padding:1px 8px;color:#fff;font
 
 @dataclass(frozen=True)
 class Card:
-    """What a notebook shows of one object. All text is escaped here; pictures come from ``pictures``."""
+    """The HTML representation of an object. All text is escaped; ``picture`` is SVG made by this module."""
 
     badge: str
     tone: str
@@ -33,7 +30,7 @@ class Card:
     note: str = ""
 
     def html(self) -> str:
-        """The card as one element."""
+        """Render the card as one HTML element."""
         rows = "".join(
             f'<tr><td style="padding:0 14px 0 0;text-align:left;opacity:.7">{escape_html(name)}</td>'
             f'<td style="padding:0;text-align:left">{escape_html(value)}</td></tr>'
@@ -46,25 +43,25 @@ class Card:
         return f'<div style="{_FRAME}">{badge} {escape_html(self.title)}{table}{picture}{note}</div>'
 
 
-# ------------------------------------------------------------
-# Small pictures for cards, as SVG that takes its ink from the text around it.
+# --- charts: inline SVG in the text colour of the notebook
 
 WIDTH = 420
-#: Height of the line above a picture.
-CAPTION = 20
-#: Sticks in a spectrum and steps of a bracket that are drawn at most.
-MOST = 80
+#: Height of the caption above a chart, in pixels.
+CAPTION_PIXELS = 20
+#: At most so many eigenvalues or steps are drawn.
+MAX_BARS = 80
 _FILL = "#4a78b5"
 _BAD = "#b3261e"
 
 
-def _svg(height: float, body: str, says: str) -> str:
-    """A picture below a line that says what it shows."""
-    tall = height + CAPTION
+def _svg(height: float, body: str, caption: str) -> str:
+    """An SVG element with a caption above the chart."""
+    tall = height + CAPTION_PIXELS
     return (
         f'<svg width="{WIDTH}" height="{tall:g}" viewBox="0 0 {WIDTH} {tall:g}" role="img" '
-        f'style="max-width:100%" xmlns="http://www.w3.org/2000/svg"><title>{escape_html(says)}</title>'
-        f'<g opacity="0.8">{_text(2, 12, says)}</g><g transform="translate(0 {CAPTION})">{body}</g></svg>'
+        f'style="max-width:100%" xmlns="http://www.w3.org/2000/svg"><title>{escape_html(caption)}</title>'
+        f'<g opacity="0.8">{_text(2, 12, caption)}</g>'
+        f'<g transform="translate(0 {CAPTION_PIXELS})">{body}</g></svg>'
     )
 
 
@@ -80,10 +77,7 @@ def _short(text: str, most: int) -> str:
 
 
 def bars(shares: Sequence[tuple[str, float]]) -> str:
-    """Horizontal bars with their names: shares of a whole.
-
-    ``shares``: names and shares between 0 and 1.
-    """
+    """Draw named shares between 0 and 1 as horizontal bars."""
     if not shares:
         return ""
     left, line = 190.0, 18.0
@@ -99,10 +93,7 @@ def bars(shares: Sequence[tuple[str, float]]) -> str:
 
 
 def spectrum(blocks: Sequence[tuple[str, Sequence[float]]]) -> str:
-    """For every block its eigenvalues, the largest first, as sticks above (or below) zero.
-
-    ``blocks``: names and eigenvalues (of a vector: entries).
-    """
+    """Draw the eigenvalues of named blocks (entries of vectors) in decreasing order, as bars from zero."""
     left, line = 110.0, 40.0
     body, k = "", 0
     for name, values in blocks:
@@ -111,8 +102,8 @@ def spectrum(blocks: Sequence[tuple[str, Sequence[float]]]) -> str:
             continue
         high, low = max(shown[0], 0.0), min(shown[-1], 0.0)
         scale = (line - 10) / ((high - low) or 1.0)
-        top, step = k * line + 5, max(len(shown) / MOST, 1.0)
-        picked = [shown[int(i * step)] for i in range(min(len(shown), MOST))]
+        top, step = k * line + 5, max(len(shown) / MAX_BARS, 1.0)
+        picked = [shown[int(i * step)] for i in range(min(len(shown), MAX_BARS))]
         picked[-1] = shown[-1]
         zero = top + high * scale
         wide = min((WIDTH - left - 100) / len(picked), 12.0)
@@ -130,20 +121,17 @@ def spectrum(blocks: Sequence[tuple[str, Sequence[float]]]) -> str:
     return _svg(k * line + 2, body, "eigenvalues of the point, block by block") if k else ""
 
 
-def closing(brackets: Sequence[tuple[float, float]]) -> str:
-    """A bracket that closes, from left to right.
-
-    ``brackets``: lower and upper ends, the first bracket first.
-    """
+def bracket_history(brackets: Sequence[tuple[float, float]]) -> str:
+    """Draw the brackets after each step from left to right."""
     ends = [value for bracket in brackets for value in bracket if math.isfinite(value)]
-    if not ends or len(brackets) < 2:  # one bracket alone closes nothing
+    if not ends or len(brackets) < 2:  # a single bracket has no history
         return ""
-    shown = list(brackets[-MOST:])
+    shown = list(brackets[-MAX_BARS:])
     tall, low, high = 84.0, min(ends), max(ends)
     span = (high - low) or 1.0
 
     def at(value: float) -> float:
-        inside = min(max(value, low), high)  # infinite ends lie on the border
+        inside = min(max(value, low), high)  # infinite ends are drawn at the border
         return 6 + (tall - 12) * (1 - (inside - low) / span)
 
     right = WIDTH - 110.0
@@ -157,7 +145,9 @@ def closing(brackets: Sequence[tuple[float, float]]) -> str:
         )
     lower, upper = shown[-1]
     apart = max(at(lower), at(upper) + 14)
-    digits = next((k for k in (6, 9, 12) if f"{upper:.{k}g}" != f"{lower:.{k}g}"), 6)  # as many as tell
+    digits = next(
+        (k for k in (6, 9, 12) if f"{upper:.{k}g}" != f"{lower:.{k}g}"), 6
+    )  # enough digits to tell the ends apart
     body += _text(right + 6, at(upper) + 4, f"{upper:.{digits}g}")
     body += _text(right + 6, apart + 4, f"{lower:.{digits}g}")
     return _svg(tall + 14, body, "the bracket after every step, from left to right")

@@ -1,7 +1,8 @@
-"""One ``.npz`` file with a JSON header and plain arrays, never pickle: what all our own files are.
+"""Read and write ``.npz`` files with a JSON header and numeric arrays, without pickle.
 
-What an archive unpacks to is added up from its directory, and held against the reading limit
-(:mod:`sdpfeas.files`), before anything is unpacked; no array may claim to be larger than what is stored.
+All files of the library have this format; :class:`Format` describes one kind. The uncompressed size of an
+archive is compared with the reading limit (:mod:`sdpfeas.files`) before anything is decompressed. An array
+whose header announces more data than are stored is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["UNREADABLE", "Format", "load", "unpack_arrays"]
 
 Content = TypeVar("Content")
 
-#: What reading a file that is damaged, or no archive at all, may raise.
+#: Exceptions that reading a damaged file, or a file that is no archive, may raise.
 UNREADABLE = (
     OSError,
     ValueError,
@@ -38,33 +39,30 @@ UNREADABLE = (
     IndexError,
     MemoryError,
     OverflowError,
-    RuntimeError,  # an encrypted archive, a compression unknown here, a header nested too deeply
+    RuntimeError,  # encrypted archives, unknown compression, deeply nested headers
     TypeError,
     AttributeError,
     SyntaxError,
-    UserWarning,  # these four from NumPy's own headers
+    UserWarning,  # this and the three above: malformed headers of NumPy
     struct.error,
     tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )
 
-#: What NumPy writes. The others of the zip format cannot be unpacked a bit at a time.
+#: Compressions that NumPy writes. Others cannot be decompressed in bounded memory.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
-#: Bytes at the beginning of an array among which NumPy's own header ends.
-HEAD = 2**14
+#: Upper bound for the length of NumPy's header of an array.
+HEADER_BYTES = 2**14
 
-#: Bytes in memory for one byte of JSON, at the most.
+#: Upper bound for the bytes of memory per byte of JSON.
 JSON_MEMORY_FACTOR = 32
 
 
 @dataclass(frozen=True)
 class Format:
-    """One kind of file.
-
-    ``noun``: what it holds, in one word. ``version``: the version that is written, and read.
-    """
+    """A kind of file: what it holds, the version that is written, and older versions that are read."""
 
     noun: str
     version: int
@@ -74,7 +72,7 @@ class Format:
 
     @property
     def name(self) -> str:
-        """What the header calls it."""
+        """The name of the format in the header."""
         return f"sdpfeas-{self.noun}"
 
     def pack(
@@ -83,11 +81,7 @@ class Format:
         arrays: Mapping[str, np.ndarray],
         default: Callable[[Any], Any] | None = None,
     ) -> bytes:
-        """The bytes of a file.
-
-        ``arrays``: the arrays by name, none of them ``header``. ``default``: makes of what JSON cannot hold
-        something that it can; as in :func:`json.dumps`.
-        """
+        """Serialise a header and named arrays; ``default`` converts other values as in :func:`json.dumps`."""
         full = {"format": self.name, self.version_key: self.version, **header}
         text = np.frombuffer(json.dumps(full, default=default).encode(), dtype=np.uint8)
         buffer = io.BytesIO()
@@ -98,9 +92,10 @@ class Format:
 
     @contextmanager
     def unpack(self, data: bytes) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
-        """Header and arrays of a file; whatever is found missing or wrong while they are used is damage.
+        """Parse the bytes of a file into header and arrays.
 
-        Raises ``FileFormatError``: if the bytes are not such a file, of another version, or damaged.
+        Exceptions in the block, such as a missing key, are reported as damage. Raises FileFormatError if the
+        bytes are not of this format, of another version, or damaged.
         """
         content = self._open(data)
         try:
@@ -133,11 +128,9 @@ class Format:
 
 
 def unpack_arrays(data: bytes, wanted: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """The arrays of an ``.npz`` archive by name; raises one of ``UNREADABLE`` if it is none, or damaged.
+    """Read the arrays of an ``.npz`` archive by name, or only those in ``wanted``.
 
-    ``wanted``: names of the arrays to read; all of them if not given.
-
-    Raises ``FileFormatError``: if the arrays are too large.
+    Raises one of `UNREADABLE` if the archive is damaged, FileFormatError above the reading limit.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {
@@ -151,17 +144,17 @@ def unpack_arrays(data: bytes, wanted: Collection[str] | None = None) -> dict[st
 
 def _unpack_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     if member.compress_type not in COMPRESSIONS:
-        raise ValueError(f"{member.filename} is compressed in a way that NumPy does not write")
+        raise ValueError(f"{member.filename} uses a compression that NumPy does not write")
     with archive.open(member) as stream:
-        # Without a number all there is would be unpacked, whatever the directory says. Arrays of bytes could
-        # not be written to.
+        # Without a size everything would be decompressed, whatever the directory announces. A bytearray makes
+        # the arrays writable.
         content = bytearray(stream.read(member.file_size))
     if len(content) != member.file_size:
         raise EOFError(f"{member.filename} is cut short")
-    head = io.BytesIO(content[:HEAD])
+    head = io.BytesIO(content[:HEADER_BYTES])
     version = np.lib.format.read_magic(head)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # headers as Python 2 wrote them: none of ours was
+        warnings.simplefilter("error")  # headers of Python 2, which this library never wrote
         if version == (1, 0):
             shape, by_columns, kind = np.lib.format.read_array_header_1_0(head)
         elif version == (2, 0):
@@ -171,18 +164,13 @@ def _unpack_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarr
     if kind.hasobject or kind.itemsize == 0:
         raise ValueError(f"{member.filename} holds {kind}, not numbers")
     if min(shape, default=0) < 0 or math.prod(shape) * kind.itemsize != len(content) - head.tell():
-        raise ValueError(f"{member.filename} does not hold as much as its shape {shape} says")
+        raise ValueError(f"{member.filename} does not match its shape {shape}")
     flat = np.frombuffer(content, dtype=kind, offset=head.tell())
     return flat.reshape(shape, order="F" if by_columns else "C")
 
 
 def load(path: str | PathLike[str], unpack: Callable[[bytes], Content]) -> Content:
-    """Read a file, and let every complaint name it.
-
-    ``unpack``: makes of its bytes what is asked for.
-
-    Raises ``FileFormatError``: if the file cannot be read, or is refused by ``unpack``.
-    """
+    """Read a file and parse its bytes with ``unpack``; errors are FileFormatErrors that name the file."""
     try:
         return unpack(read_file(path))
     except OSError as error:

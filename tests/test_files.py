@@ -15,7 +15,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "G", "4X", "-1G", "much", "٤G", "9" * 400])
 def test_bad_sizes(text: str) -> None:
-    with pytest.raises(OptionError, match="it is a size such as 4G"):
+    with pytest.raises(OptionError, match="it must be a size such as 4G"):
         parse_size(text, "it")
 
 

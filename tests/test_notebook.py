@@ -13,7 +13,7 @@ import pytest
 
 import sdpfeas as sf
 from sdpfeas.errors import TruthError
-from sdpfeas.notebook import bars, closing, spectrum
+from sdpfeas.notebook import bars, bracket_history, spectrum
 from sdpfeas.study.store import Store
 
 STORED = Path(__file__).parent / "study" / "stored"
@@ -183,13 +183,13 @@ def test_names_are_shown_and_not_obeyed() -> None:
 
 
 def test_pictures_take_anything() -> None:
-    assert bars([]) == spectrum([]) == closing([]) == ""
+    assert bars([]) == spectrum([]) == bracket_history([]) == ""
     assert spectrum([("x", [math.nan])]) == ""
-    assert closing([(-math.inf, math.inf)]) == ""
+    assert bracket_history([(-math.inf, math.inf)]) == ""
     for picture in (
         bars([("a" * 500, 0.0)]),
         spectrum([("x", [0.0] * 1000), ("y", [-1e300, 1e300])]),
-        closing([(-math.inf, math.inf), (0.0, math.inf), (0.0, 0.0)]),
+        bracket_history([(-math.inf, math.inf), (0.0, math.inf), (0.0, 0.0)]),
     ):
         assert "nan" not in picture
         assert "inf" not in picture.replace("conflict", "")
@@ -197,7 +197,7 @@ def test_pictures_take_anything() -> None:
 
 
 def test_pictures_say_what_they_show() -> None:
-    shown = [bars([("a", 0.5)]), spectrum([("X", [1.0, 2.0])]), closing([(0.0, 2.0), (0.0, 1.0)])]
+    shown = [bars([("a", 0.5)]), spectrum([("X", [1.0, 2.0])]), bracket_history([(0.0, 2.0), (0.0, 1.0)])]
     for picture in shown:
         root = ET.fromstring(picture)
         space = "{http://www.w3.org/2000/svg}"
@@ -207,7 +207,7 @@ def test_pictures_say_what_they_show() -> None:
 
 
 def test_a_bracket_that_took_no_step_has_no_picture() -> None:
-    assert closing([(1.0, 2.0)]) == ""
-    close = closing([(9.0, 10.0), (9.6254203, 9.6254208)])
+    assert bracket_history([(1.0, 2.0)]) == ""
+    close = bracket_history([(9.0, 10.0), (9.6254203, 9.6254208)])
     assert ">9.6254203<" in close
     assert ">9.6254208<" in close

@@ -27,7 +27,7 @@ from sdpfeas.drivers.isolation import make_available
 from sdpfeas.errors import ClaimError, LimitError, OptionError, ProblemError
 from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.families.subspace_restriction import SubspaceRestriction
-from sdpfeas.notebook import Card, closing
+from sdpfeas.notebook import Card, bracket_history
 from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.threads import few_threads
@@ -169,7 +169,9 @@ class BisectionResult:
             ("time", f"{self.time:.3g} s"),
         ]
         badge, tone = ("PROVEN", "feasible") if self.proven else ("NOT PROVEN", "undecided")
-        return Card(badge, tone, self._title(), facts, picture=closing(steps), note=self.reason).html()
+        return Card(
+            badge, tone, self._title(), facts, picture=bracket_history(steps), note=self.reason
+        ).html()
 
 
 @dataclass

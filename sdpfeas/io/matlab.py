@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import FileFormatError
-from sdpfeas.files import CHUNK, read_limit, require_within_limit
+from sdpfeas.files import CHUNK_BYTES, read_limit, require_within_limit
 from sdpfeas.io.problem_files import BYTES_PER_BYTE, read_decompressed, write_compressed
 
 __all__ = ["read_matlab", "write_matlab"]
@@ -123,7 +123,7 @@ def _decompress(data: memoryview, taken: int) -> bytes:
     stream, parts, most = zlib.decompressobj(), [], read_limit() // BYTES_PER_BYTE
     rest: bytes | memoryview = data
     while rest and not stream.eof:
-        part = stream.decompress(rest, min(CHUNK, most + 1 - taken))
+        part = stream.decompress(rest, min(CHUNK_BYTES, most + 1 - taken))
         parts.append(part)
         taken += len(part)
         require_within_limit(taken, "decompressed bytes, or more", each=BYTES_PER_BYTE)

@@ -1,5 +1,5 @@
-"""Trials: functions run in a process of their own, under limits of time and memory that hold.
+"""Trials: functions run in worker processes under enforced limits of time and memory.
 
-A study cell, an experiment of the paper, a benchmark and an isolated solve are all trials. This room knows
-none of them: what a trial runs is named, and imported in the worker.
+A study cell, an audit, a benchmark and an isolated solve are trials. :mod:`~sdpfeas.trials.trial` describes
+one, :mod:`~sdpfeas.trials.workers` runs it. A trial names its function, which is imported in the worker.
 """

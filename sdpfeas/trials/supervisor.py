@@ -1,10 +1,10 @@
-"""The process between a runner and its worker: when either ends, nothing that the worker started is left.
+"""The supervisor of a worker process: ``python supervisor.py CONTROL FD,FD COMMAND...``.
 
-A worker that hangs in native code notices nothing, and what it started may leave its process group, or lose
-its parent. So the worker's parent is a small process that adopts such orphans, as far as the system knows of
-adoption (Linux). It is run as a program, with the standard library alone:
-``python reaper.py CONTROL KEEP,KEEP COMMAND...``. It ends the worker when the pipe CONTROL breaks or its
-own parent is gone, and ends as the worker ended.
+It starts COMMAND as the worker and kills it with all its descendants when the pipe CONTROL closes, when the
+runner dies, or when the worker ends. A worker that hangs in native code cannot do this itself, and its
+descendants may leave its process group or lose their parent. On Linux the supervisor is a child subreaper
+(``prctl(2)``), so orphans become its children. It exits with the status of the worker. The standard library
+suffices.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-#: Seconds between two looks at whether the parent is still there, should a copy of it hold the pipe open.
-PATIENCE = 1.0
+#: Seconds between checks that the runner is alive: a fork of the runner may keep the pipe CONTROL open.
+RUNNER_POLL_SECONDS = 1.0
 
 SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36
 
-#: Whether the system knows of adoption; elsewhere a process group is all that can be killed.
-ADOPTS = sys.platform == "linux"
+#: Whether the system has child subreapers; elsewhere only the process group of the worker is killed.
+HAS_SUBREAPER = sys.platform == "linux"
 
 
-def ask_kernel(option: int, value: int) -> None:
-    """Call ``prctl``, where there is one."""
-    if ADOPTS:
+def prctl(option: int, value: int) -> None:
+    """Call ``prctl(2)`` on Linux."""
+    if HAS_SUBREAPER:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def children() -> list[int]:
-    """Processes whose parent this is, orphans it adopted included."""
+    """Child processes, including adopted orphans."""
     found, own = [], os.getpid()
-    for entry in Path("/proc").iterdir() if ADOPTS else ():
+    for entry in Path("/proc").iterdir() if HAS_SUBREAPER else ():
         with suppress(OSError, ValueError, IndexError):
-            # The name of a program stands in brackets and may hold anything.
+            # The program name in parentheses may contain any character.
             if (
                 entry.name.isdigit()
                 and int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1]) == own
@@ -46,9 +46,9 @@ def children() -> list[int]:
     return found
 
 
-def bury(worker: int) -> None:
-    """Kill all descendants: those of a dead child become children of this process, until there are none."""
-    if not ADOPTS:
+def kill_descendants(worker: int) -> None:
+    """Kill all children until none is left: the children of a killed child become children of this one."""
+    if not HAS_SUBREAPER:
         with suppress(OSError):
             os.killpg(worker, signal.SIGKILL)
     while True:
@@ -62,7 +62,7 @@ def bury(worker: int) -> None:
 
 
 def reap(worker: int) -> int | None:
-    """Bury the children that have ended; how the worker ended, if it has."""
+    """Collect the children that have ended; return the exit code of the worker, or None while it runs."""
     ended = None
     with suppress(ChildProcessError):
         while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
@@ -72,9 +72,9 @@ def reap(worker: int) -> int | None:
 
 
 def main(control: int, keep: list[int], command: list[str]) -> None:
-    """Start the worker and watch over it."""
+    """Start the worker and supervise it."""
     runner = os.getppid()
-    ask_kernel(SET_CHILD_SUBREAPER, 1)
+    prctl(SET_CHILD_SUBREAPER, 1)
     news, bell = os.pipe()
     for end in (news, bell):
         os.set_blocking(end, False)
@@ -83,11 +83,11 @@ def main(control: int, keep: list[int], command: list[str]) -> None:
     worker = os.fork()
     if worker == 0:
         os.setpgid(0, 0)
-        ask_kernel(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.close(control)
         os.execv(command[0], command)
-    # The runner learns of the worker's end from its pipes, so nobody else may hold them.
+    # The runner detects the end of the worker by its pipes, so no other process may keep them open.
     nowhere = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(nowhere, fd)
@@ -95,13 +95,13 @@ def main(control: int, keep: list[int], command: list[str]) -> None:
         os.close(fd)
     ended = None
     while ended is None and os.getppid() == runner:
-        ready = select.select([control, news], [], [], PATIENCE)[0]
+        ready = select.select([control, news], [], [], RUNNER_POLL_SECONDS)[0]
         if control in ready:
             break
         with suppress(BlockingIOError):
             os.read(news, 4096)
         ended = reap(worker)
-    bury(worker)
+    kill_descendants(worker)
     if ended is not None and ended < 0:
         if -ended != signal.SIGKILL:
             signal.signal(-ended, signal.SIG_DFL)

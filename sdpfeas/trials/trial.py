@@ -1,4 +1,4 @@
-"""What is run, under which limits, and what became of it."""
+"""Trials, their limits, and the runs they become."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["End", "Interrupted", "Limits", "Run", "Trial", "thread_environment"]
 
-#: What the common numerical libraries read to learn how many threads they may start.
+#: Environment variables that set the number of threads of common numerical libraries.
 THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -31,17 +31,16 @@ class End(StrEnum):
 
 
 class Interrupted(Exception):
-    """A run was told to stop before it was over."""
+    """A run was stopped before it ended."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a trial may use.
+    """Limits of a trial; a process that exceeds one is killed.
 
-    ``time``: seconds from when the clock starts; then it is killed. ``memory``: bytes that its process and
-    all it started may hold together; then it is killed. ``threads``: threads of the numerical libraries; as
-    the environment says if not given. ``setup``: seconds until the clock starts: for the process to start,
-    to import, and to take the payload.
+    ``time``: seconds after the clock starts. ``memory``: bytes of resident memory of the worker and its
+    descendants together. ``threads``: threads of the numerical libraries; None leaves the environment as it
+    is. ``setup``: seconds before the clock starts, for process start, imports and the payload.
     """
 
     time: float | None = None
@@ -52,13 +51,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Trial:
-    """Something to run in a worker.
+    """A function to run in a worker process.
 
-    ``target``: ``"module:function"``, found again in the worker. The function is called with the payload
-    and with ``start``, which it calls when it is set up: the clock runs from there on, and anew each time
-    it is called. ``start(limit, **facts)`` may set another limit and report facts. What the function
-    returns must be made of numbers, words, containers and arrays: nothing else is read from a worker.
-    ``label``: one worker runs trials of one target, label and number of threads, one after the other.
+    ``target`` is ``"module:function"``, imported in the worker. The function is called with the unpickled
+    payload and with ``start``, which starts the clock when the setup is over, and restarts it when called
+    again; ``start(limit, **facts)`` may set another time limit and report facts. The function returns
+    numbers, strings, containers and arrays: nothing else is unpickled from a worker. A worker is reused for
+    trials with the same target, ``label`` and number of threads.
     """
 
     target: str
@@ -69,11 +68,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Run:
-    """What became of a trial.
+    """The outcome of a trial.
 
-    ``detail``: in words, where it did not end well. ``facts``: what the function said when it started the
-    clock; None if it did not get so far. ``wall_time``: seconds it ran; seen from outside where it did not
-    end well. ``log``: what it printed since the clock started; the middle of a long log is left out.
+    ``detail`` explains an ``end`` other than DONE. ``facts`` are those reported by ``start``; None if the
+    clock was never started. ``wall_time`` is in seconds, measured by the parent if the trial did not end
+    normally. ``log`` is the output since the clock started; the middle of a long log is left out.
     """
 
     end: End
@@ -87,5 +86,5 @@ class Run:
 
 
 def thread_environment(threads: int | None) -> dict[str, str]:
-    """Environment variables that pin the numerical libraries to so many threads, if any are asked for."""
+    """Environment variables that limit the numerical libraries to so many threads; none without a limit."""
     return {} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads))

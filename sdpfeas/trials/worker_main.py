@@ -1,8 +1,8 @@
-"""The process that runs trials, one after the other: ``python worker.py JOBS REPLIES MARK PATH``.
+"""The program of a worker process, which runs trials: ``python worker_main.py JOBS REPLIES MARK PATH``.
 
-It reads jobs and writes replies on two pipes of its own; standard output and standard error belong to the
-trial and are collected by the parent. A mark in that output says where a trial's own begins. The worker
-knows nothing of limits, which are enforced from outside, and imports nothing but what a trial asks for.
+It reads trials from the pipe JOBS and writes results to the pipe REPLIES. The parent collects standard
+output and standard error; MARK in the output separates a trial from the one before. The parent enforces the
+limits. Only the standard library is imported here, so a worker starts quickly.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-#: Bytes in front of a message that say how long it is.
+#: Bytes of the length field in front of a message.
 LENGTH_BYTES = 8
 
 
-class _Plain(pickle.Pickler):
-    """Arrays of numbers are spelled out: whoever reads a message looks up no names, and so runs no code."""
+class _PlainPickler(pickle.Pickler):
+    """Write arrays as dtype, shape and bytes, so that the reader can refuse every class."""
 
     def persistent_id(self, obj: Any) -> Any:
         if type(obj).__module__ == "numpy" and hasattr(obj, "dtype") and obj.dtype.kind in "biufc":
@@ -35,21 +35,21 @@ class _Plain(pickle.Pickler):
 
 
 def encode_message(message: object) -> bytes:
-    """A message with its length in front."""
+    """Pickle a message, with its length in front."""
     stream = io.BytesIO()
-    _Plain(stream, protocol=pickle.HIGHEST_PROTOCOL).dump(message)
+    _PlainPickler(stream, protocol=pickle.HIGHEST_PROTOCOL).dump(message)
     data = stream.getvalue()
     return len(data).to_bytes(LENGTH_BYTES, "little") + data
 
 
 def _processor_time() -> float:
-    """Processor seconds of this process and of those it started and waited for: a solver may be a program."""
+    """Processor seconds of this process and of the child processes it has waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
 class _Clock:
-    """What a trial calls when it is set up."""
+    """The function ``start`` of a trial: starts the clock and reports this to the parent."""
 
     def __init__(self, replies: BinaryIO, mark: bytes) -> None:
         self._replies, self._mark = replies, mark
@@ -58,19 +58,19 @@ class _Clock:
     def __call__(self, limit: float | None = None, **facts: Any) -> None:
         _flush()
         reset_peak_memory()
-        with suppress(OSError):  # a stranger's code may have closed it
+        with suppress(OSError):  # foreign code may have closed it
             os.write(1, self._mark)
         self._replies.write(encode_message(("start", limit, facts)))
         self._replies.flush()
         self._wall, self._cpu = time.perf_counter(), _processor_time()
 
     def spent(self) -> tuple[float, float, int]:
-        """Seconds, processor seconds and peak memory since the start."""
+        """Wall seconds, processor seconds and peak memory since the clock started."""
         return time.perf_counter() - self._wall, _processor_time() - self._cpu, peak_memory()
 
 
 def main(jobs: BinaryIO, replies: BinaryIO, mark: bytes) -> None:
-    """Run trials until the pipe is closed."""
+    """Run trials until the pipe JOBS is closed."""
     replies.write(encode_message(("up", os.getpid())))
     replies.flush()
     while head := jobs.read(LENGTH_BYTES):
@@ -81,8 +81,8 @@ def main(jobs: BinaryIO, replies: BinaryIO, mark: bytes) -> None:
             function = getattr(importlib.import_module(module), name)
             value = function(pickle.loads(payload), clock)
             reply = encode_message(("done", value, *clock.spent()))
-        except Exception as error:  # noqa: BLE001 - whatever ails a trial is its result
-            errors = importlib.import_module("sdpfeas.errors")  # found only now that the path is set
+        except Exception as error:  # noqa: BLE001 - any exception is the result of the trial
+            errors = importlib.import_module("sdpfeas.errors")  # sys.path is set only at run time
             reply = encode_message(("error", errors.safe_text(error), *clock.spent()))
         _flush()
         replies.write(reply)
@@ -92,13 +92,13 @@ def main(jobs: BinaryIO, replies: BinaryIO, mark: bytes) -> None:
 
 
 def reset_peak_memory() -> None:
-    """Forget how much memory this process once had."""
+    """Reset the peak of resident memory (Linux)."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_memory() -> int:
-    """Most bytes resident, as far as the system tells."""
+    """Peak of resident memory in bytes."""
     with suppress(OSError, StopIteration, ValueError):
         status = Path("/proc/self/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
@@ -113,12 +113,12 @@ def _flush() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     with suppress(Exception):
-        ctypes.CDLL(None).fflush(None)  # what native solvers printed
+        ctypes.CDLL(None).fflush(None)  # buffered output of native solvers
 
 
 if __name__ == "__main__":
     pipes = [int(fd) for fd in sys.argv[1:3]]
-    for pipe in pipes:  # children of a trial must not hold the pipes open once this process is gone
+    for pipe in pipes:  # child processes must not keep the pipes open after this one ended
         os.set_inheritable(pipe, False)
     sys.path[:] = json.loads(sys.argv[4])
     main(os.fdopen(pipes[0], "rb"), os.fdopen(pipes[1], "wb"), sys.argv[3].encode())

@@ -1,8 +1,12 @@
-"""Places where trials run: each with a warm worker, some of them kept for whoever comes next.
+"""Run trials in worker processes, with enforced limits of time and memory.
 
-The shared slots serve threads that come and go: isolated solves of this process, and cells that somebody
-else's scheduler (Dask, joblib) runs in it. They stay warm between trials, and end soon after the last one:
-nobody tells when that is.
+:class:`WorkerSlot` runs one trial at a time and keeps its :class:`Worker` for similar trials.
+:func:`run_once` uses a new process. :func:`run_shared` uses the slots of this process, which isolated solves
+and the cells of a scheduler (Dask, joblib) share. Idle shared workers end after a while, because nothing
+signals the last trial.
+
+A worker is a child of a supervisor (:mod:`~sdpfeas.trials.supervisor`), which leaves no process behind.
+Messages from a worker are unpickled without classes, so foreign code in a worker cannot run code here.
 """
 
 from __future__ import annotations
@@ -28,21 +32,15 @@ from sdpfeas.trials import supervisor, worker_main
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial, thread_environment
 from sdpfeas.trials.worker_main import LENGTH_BYTES, encode_message
 
-# ------------------------------------------------------------
-# A worker process seen from outside: time and memory are watched, and enforced.
-
-# ------------------------------------------------------------
-# What a trial prints, kept in bounded memory.
-
-#: Bytes of a log that are kept, from its beginning and from its end.
+#: Bytes of a log that are kept at its beginning and at its end.
 LOG_HEAD, LOG_TAIL = 48_000, 16_000
 
 
 class Log:
-    """Collects output: the beginning, the end, and how much was left out between.
+    """The output of a trial in bounded memory: its beginning, its end, and the size of the part between.
 
-    ``mark``: when this comes by, what came before is forgotten: it was not the trial's own. Where it never
-    comes, what the worker said while it started is all there is, and it is kept.
+    ``mark`` in the output discards all output before it, which belongs to an earlier trial or to the setup.
+    Without a mark everything is kept, such as the messages of a worker that failed to start.
     """
 
     def __init__(self, mark: bytes = b"") -> None:
@@ -53,7 +51,7 @@ class Log:
         self._recent = b""
 
     def feed(self, data: bytes) -> None:
-        """Take some output."""
+        """Append output."""
         if self._mark:
             seen = self._recent + data
             _, found, rest = seen.rpartition(self._mark)
@@ -63,15 +61,15 @@ class Log:
                 self.dropped = 0
                 seen = data = rest
             self._recent = seen[1 - len(self._mark) :]
-        room = LOG_HEAD - len(self.head)
-        self.head += data[:room]
-        self.tail += data[room:]
+        free = LOG_HEAD - len(self.head)
+        self.head += data[:free]
+        self.tail += data[free:]
         if len(self.tail) > 2 * LOG_TAIL:
             self.dropped += len(self.tail) - LOG_TAIL
             del self.tail[:-LOG_TAIL]
 
     def text(self) -> str:
-        """What was kept."""
+        """The kept output as text."""
         text = self.head.decode("utf-8", "replace")
         if self.dropped or len(self.tail) > LOG_TAIL:
             cut = self.dropped + max(len(self.tail) - LOG_TAIL, 0)
@@ -79,20 +77,20 @@ class Log:
         return text + self.tail[-LOG_TAIL:].decode("utf-8", "replace")
 
 
-#: Seconds between two looks at the memory of a worker, and of the worker with all it started.
+#: Seconds between measurements of the memory of a worker, and of the worker with its descendants.
 MEMORY_POLL_SECONDS, TREE_POLL_SECONDS = 0.025, 0.25
 
-#: A worker is replaced after so many trials.
+#: A worker is replaced after so many trials, which bounds the effect of memory leaks.
 TRIALS_PER_WORKER = 500
 
-#: How programs in Rust, such as Clarabel, end when the system refuses memory.
+#: Message of Rust programs, such as Clarabel, whose allocation failed.
 ALLOCATION_FAILED = re.compile(r"memory allocation of (\d+) bytes failed")
 
 
 class Worker:
-    """A process that runs trials one after the other; it dies with this one.
+    """A worker process that runs trials one after the other and ends with this process.
 
-    ``threads``: threads its numerical libraries may use.
+    ``threads`` limits its numerical libraries.
     """
 
     def __init__(self, threads: int | None) -> None:
@@ -131,23 +129,23 @@ class Worker:
         return self._control >= 0 and self._process.poll() is None and self._served < TRIALS_PER_WORKER
 
     def run(self, trial: Trial, stop: threading.Event | None = None) -> Run:
-        """Run a trial under its limits; whatever goes wrong costs this worker, and this run, only.
+        """Run a trial under its limits. Failures end this worker and are reported in the run.
 
-        Raises ``Interrupted``: if ``stop`` is set before the trial is over.
+        Raises :class:`Interrupted` if ``stop`` is set before the trial ends.
         """
         self._served += 1
-        watch = _Watch(self, trial, stop or threading.Event())
+        watch = _Monitor(self, trial, stop or threading.Event())
         try:
             return watch.follow()
-        except _Gone as gone:
+        except _WorkerLost as lost:
             self.kill()
-            return watch.ended(gone.end, gone.detail)
+            return watch.ended(lost.end, lost.detail)
         except BaseException:
             self.kill()
             raise
 
     def kill(self) -> None:
-        """Kill the worker and everything it started; safe to call twice."""
+        """Kill the worker and its descendants; may be called again."""
         if self._control < 0:
             return
         os.close(self._control)
@@ -158,7 +156,7 @@ class Worker:
             os.close(fd)
 
     def exit_description(self) -> str:
-        """In words, how the process ended."""
+        """Describe how the process ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(2.0)
         code = self._process.returncode
@@ -167,13 +165,13 @@ class Worker:
                 return f"the process died of {signal.Signals(-code).name}"
         return "the process closed its pipe" if code is None else f"the process ended with exit code {code}"
 
-    def memory(self, *, around: bool) -> int:
-        """Bytes resident now; ``around`` the worker is everything that it started."""
-        import psutil  # not paid for by those who only import solve
+    def memory(self, *, tree: bool) -> int:
+        """Resident memory in bytes of the worker, or of the whole process tree."""
+        import psutil  # not needed to import solve
 
         total = 0
         with suppress(psutil.Error):
-            if around:
+            if tree:
                 found = psutil.Process(self._process.pid).children(recursive=True)
             else:
                 found = [] if self._pid is None else [psutil.Process(self._pid)]
@@ -184,30 +182,30 @@ class Worker:
 
 
 def _path() -> list[str]:
-    """Where the worker looks for modules: as this process does, but in the current folder last.
+    """The module search path of the worker: that of this process, with the current folder last.
 
-    What is found there by accident must not take the place of a library.
+    A file in the current folder must not shadow a library, unless PYTHONPATH names the folder.
     """
     try:
         here = Path.cwd()
     except FileNotFoundError:  # it was removed
         return [folder for folder in sys.path if folder]
-    meant = [here / folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    explicit = [here / folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     folders = dict.fromkeys(here / folder for folder in sys.path)
-    return [str(f) for f in sorted(folders, key=lambda folder: folder == here and folder not in meant)]
+    return [str(f) for f in sorted(folders, key=lambda folder: folder == here and folder not in explicit)]
 
 
 class _PlainReader(pickle.Unpickler):
-    """Reads numbers, words, containers and arrays; a message that names anything else is garbage.
+    """Unpickle numbers, strings, containers and arrays, and refuse all classes and functions.
 
-    A pickle that may name functions runs any code. What runs in a worker must not run here.
+    A pickle that may name functions can run any code, and foreign code may run in a worker.
     """
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"only plain data may come back from a worker, not {module}.{name}")
 
     def persistent_load(self, pid: Any) -> Any:
-        import numpy as np  # not paid for by those who only import solve
+        import numpy as np  # not needed to import solve
 
         kind, shape, data = pid
         dtype = np.dtype(str(kind))
@@ -216,15 +214,15 @@ class _PlainReader(pickle.Unpickler):
         return np.frombuffer(bytes(data), dtype=dtype).reshape(tuple(shape)).copy()[()]
 
 
-class _Gone(Exception):
+class _WorkerLost(Exception):
     def __init__(self, end: End, detail: str) -> None:
         super().__init__(detail)
         self.end = end
         self.detail = detail
 
 
-class _Watch:
-    """The watch over one run: messages, log, clock, memory."""
+class _Monitor:
+    """Monitors one run: messages, log, time and memory."""
 
     def __init__(self, worker_main: Worker, trial: Trial, stop: threading.Event) -> None:
         self._worker = worker_main
@@ -235,12 +233,12 @@ class _Watch:
         self._facts: dict[str, Any] | None = None
         self._begin = time.monotonic()
         self._limit: float | None = trial.limits.setup
-        self._looked = self._looked_around = self._begin
+        self._measured = self._tree_measured = self._begin
         worker_main._outgoing = encode_message((trial.target, trial.payload))
         worker_main._selector.register(worker_main._jobs, selectors.EVENT_WRITE)
 
     def follow(self) -> Run:
-        """Follow the run to its end."""
+        """Handle messages until the run ends."""
         while True:
             match self._next():
                 case ("up", int() as pid):
@@ -255,20 +253,20 @@ class _Watch:
                         return self.ended(End.ERROR, safe_text(value))
                     return self.ended(End.DONE, "", value=value, wall_time=wall, cpu_time=cpu)
                 case _:
-                    raise _Gone(End.CRASH, "the worker sent garbage")
+                    raise _WorkerLost(End.CRASH, "the worker sent garbage")
 
     def ended(self, end: End, detail: str, **more: Any) -> Run:
-        """Sum up."""
+        """Make the run from what was observed."""
         log = self._log.text()
         refused = ALLOCATION_FAILED.search(log)
         if end is End.CRASH and refused is not None and int(refused[1]) > (self._limits.memory or 2**63):
-            # Who asks the system for more than the limit at once is out of memory without ever holding it.
+            # One allocation above the limit failed, so memory use stayed low.
             end, detail = End.MEMORY, f"{detail}: {refused[0]}"
         seen = {"wall_time": time.monotonic() - self._begin, "peak_memory": self._peak, "log": log}
         return Run(end, detail, facts=self._facts, **{**seen, **more})
 
     def _next(self) -> Any:
-        """The next message, with an eye on everything else meanwhile."""
+        """Wait for the next message while enforcing the limits."""
         worker_main = self._worker
         while True:
             message = self._take()
@@ -278,20 +276,20 @@ class _Watch:
                 raise Interrupted
             if self._limit is not None and time.monotonic() > self._begin + self._limit:
                 if self._facts is None:
-                    raise _Gone(End.ERROR, f"the process took more than {self._limit:g} s to set up")
-                raise _Gone(End.TIMEOUT, f"killed after {self._limit:.4g} s")
-            self._look_at_memory()
+                    raise _WorkerLost(End.ERROR, f"the process took more than {self._limit:g} s to set up")
+                raise _WorkerLost(End.TIMEOUT, f"killed after {self._limit:.4g} s")
+            self._check_memory()
             for key, _ in worker_main._selector.select(MEMORY_POLL_SECONDS):
                 if key.fd == worker_main._log:
                     self._read_log()
                 elif key.fd == worker_main._jobs:
                     self._write()
                 elif self._read():
-                    message = self._take()  # whole messages may have come in with the end
+                    message = self._take()  # the last messages may arrive together with the end of the stream
                     if message is None:
                         why = worker_main.exit_description()
                         self._read_log()
-                        raise _Gone(End.CRASH, why)
+                        raise _WorkerLost(End.CRASH, why)
                     return message
 
     def _write(self) -> None:
@@ -300,14 +298,14 @@ class _Watch:
             sent = os.write(worker_main._jobs, worker_main._outgoing[: 1 << 20])
         except BlockingIOError:
             return
-        except OSError:  # it is gone, as the other pipes will tell
+        except OSError:  # the worker has ended; the other pipes report it
             sent = len(worker_main._outgoing)
         worker_main._outgoing = worker_main._outgoing[sent:]
         if not worker_main._outgoing:
             worker_main._selector.unregister(worker_main._jobs)
 
     def _read(self) -> bool:
-        """Read what there is; True at the end of the stream."""
+        """Read the available replies; return True at the end of the stream."""
         try:
             data = os.read(self._worker._replies, 1 << 20)
         except BlockingIOError:
@@ -324,53 +322,53 @@ class _Watch:
         del buffer[:size]
         try:
             return _PlainReader(io.BytesIO(data)).load()
-        except Exception as error:  # noqa: BLE001 - what a stranger's code sends may not load here
-            raise _Gone(End.CRASH, f"the worker sent garbage: {safe_text(error)}") from None
+        except Exception as error:  # noqa: BLE001 - foreign code may send anything
+            raise _WorkerLost(End.CRASH, f"the worker sent garbage: {safe_text(error)}") from None
 
     def _read_log(self) -> None:
-        """Read what there is."""
+        """Read the available output."""
         data = b"?"
         with suppress(BlockingIOError):
             while data:
                 data = os.read(self._worker._log, 1 << 16)
                 self._log.feed(data)
-            with suppress(KeyError):  # the end of the stream is no news
+            with suppress(KeyError):  # unregistered before
                 self._worker._selector.unregister(self._worker._log)
 
-    def _look_at_memory(self) -> None:
+    def _check_memory(self) -> None:
         now = time.monotonic()
-        if now - self._looked < MEMORY_POLL_SECONDS:
+        if now - self._measured < MEMORY_POLL_SECONDS:
             return
-        self._looked = now
-        around = now - self._looked_around > TREE_POLL_SECONDS
-        if around:
-            self._looked_around = now
-        used = self._worker.memory(around=around)
+        self._measured = now
+        tree = now - self._tree_measured > TREE_POLL_SECONDS
+        if tree:
+            self._tree_measured = now
+        used = self._worker.memory(tree=tree)
         self._peak = max(self._peak, used)
         limit = self._limits.memory
         if limit is not None and used > limit:
             sizes = f"{used / 2**20:,.0f} MiB in use; the limit is {limit / 2**20:,.0f} MiB"
-            raise _Gone(End.MEMORY, f"killed with {sizes}")
+            raise _WorkerLost(End.MEMORY, f"killed with {sizes}")
 
 
-#: Seconds a shared slot stays warm without a trial.
+#: Seconds after which an idle shared worker ends.
 IDLE_SECONDS = 20.0
 
 
 class WorkerSlot:
-    """A place where one trial runs at a time, with a warm worker for trials like the last one."""
+    """Runs one trial at a time and keeps the worker for trials of the same kind."""
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
         self._serves: tuple[object, ...] = ()
 
     def serves(self, trial: Trial) -> bool:
-        """Whether a warm worker for such a trial sits here."""
+        """Whether the current worker can run this trial."""
         return self._worker is not None and self._worker.fit and self._serves == _kind(trial)
 
     def run(self, trial: Trial, stop: threading.Event | None = None) -> Run:
         """Run a trial; see :meth:`Worker.run`."""
-        # A worker serves one kind of trial: what a stranger's code does to its process is its own affair.
+        # A worker serves one kind of trial, so foreign code cannot affect the trials of others.
         if self._worker is None or not self.serves(trial):
             self.close()
             self._worker = Worker(trial.limits.threads)
@@ -389,12 +387,12 @@ def _kind(trial: Trial) -> tuple[object, ...]:
 
 
 class _Shared:
-    """The slots of this process that are free."""
+    """The pool of idle slots of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._free: list[tuple[float, WorkerSlot]] = []
-        self._tidier: threading.Timer | None = None
+        self._timer: threading.Timer | None = None
 
     def take(self, trial: Trial) -> WorkerSlot:
         with self._lock:
@@ -404,41 +402,41 @@ class _Shared:
     def give_back(self, slot: WorkerSlot) -> None:
         with self._lock:
             self._free.append((time.monotonic(), slot))
-            self._wake(IDLE_SECONDS)
+            self._schedule(IDLE_SECONDS)
 
     def tidy(self) -> None:
-        """End the slots that have been free for long."""
+        """End the workers that have been idle for too long."""
         with self._lock:
-            self._tidier = None
+            self._timer = None
             now = time.monotonic()
             for since, slot in self._free:
                 if now - since >= IDLE_SECONDS:
                     slot.close()
             self._free = [entry for entry in self._free if now - entry[0] < IDLE_SECONDS]
             if self._free:
-                self._wake(self._free[0][0] + IDLE_SECONDS - now)
+                self._schedule(self._free[0][0] + IDLE_SECONDS - now)
 
-    def _wake(self, seconds: float) -> None:
-        if self._tidier is None:
-            self._tidier = threading.Timer(seconds + 0.1, self.tidy)
-            self._tidier.daemon = True
-            self._tidier.start()
+    def _schedule(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(seconds + 0.1, self.tidy)
+            self._timer.daemon = True
+            self._timer.start()
 
     def close(self) -> None:
         with self._lock:
             for _, slot in self._free:
                 slot.close()
             self._free.clear()
-            if self._tidier is not None:
-                self._tidier.cancel()
-                self._tidier = None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
 
 _shared = _Shared()
 
 
 def run_once(trial: Trial) -> Run:
-    """Run a trial in a process of its own."""
+    """Run a trial in a new process."""
     slot = WorkerSlot()
     try:
         return slot.run(trial)
@@ -447,7 +445,7 @@ def run_once(trial: Trial) -> Run:
 
 
 def run_shared(trial: Trial) -> Run:
-    """Run a trial in a shared slot of this process."""
+    """Run a trial in a shared worker of this process."""
     slot = _shared.take(trial)
     try:
         return slot.run(trial)
@@ -456,15 +454,15 @@ def run_shared(trial: Trial) -> Run:
 
 
 def close_shared_workers() -> None:
-    """End the shared slots of this process at once."""
+    """End the shared workers of this process."""
     _shared.close()
 
 
-def _forget() -> None:
-    """In a copy of this process: the workers are the original's."""
-    global _shared  # noqa: PLW0603 - a lock may have been held when the copy was made
+def _reset_after_fork() -> None:
+    """Start with an empty pool in a forked process: the workers belong to its parent."""
+    global _shared  # noqa: PLW0603 - its lock may have been held when the copy was made
     _shared = _Shared()
 
 
-if hasattr(os, "register_at_fork"):  # not where processes cannot be copied
-    os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -148,7 +148,7 @@ def test_help_breaks_lines_where_the_terminal_ends(call: Any, monkeypatch: pytes
     monkeypatch.setenv("NO_COLOR", "1")
     lines = [line.rstrip() for line in call("board", "--help")[1].splitlines()]
     assert "sdpfeas board --quick" in map(str.strip, lines)  # an example has a line of its own
-    at = next(k for k, line in enumerate(lines) if line.startswith(" Run it again to continue"))
+    at = next(k for k, line in enumerate(lines) if line.startswith(" Run the same command again"))
     assert len(lines[at + 1]) > 60
     assert "liu-pataki" in "".join(lines)  # which sets there are
 

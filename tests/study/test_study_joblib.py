@@ -74,7 +74,7 @@ def test_a_registered_backend(tmp_path: Path) -> None:
         ("honest", "done", "infeasible"),
         ("sleeper", "timeout", "undecided"),
     }
-    # The engine gave back its workers; the reaper watches on for the next study of this process.
+    # The engine gave back its workers; the supervisor is kept for the next study of this process.
     assert not workers()
 
 
@@ -165,7 +165,7 @@ def test_workers_of_joblib_end_with_a_killed_runner(tmp_path: Path, backend: str
         [*asked, "-o", tmp_path / "s.db", "--engine", "joblib", "--joblib-backend", backend], mark
     )
     deadline = time.monotonic() + 60
-    while sum(worker_main.__file__ in child.cmdline() for child in marked(mark)) < 2:  # with its reaper
+    while sum(worker_main.__file__ in child.cmdline() for child in marked(mark)) < 2:  # with its supervisor
         assert time.monotonic() < deadline
         time.sleep(0.1)
     time.sleep(2.0)

@@ -414,7 +414,7 @@ def test_a_hanging_worker_dies_with_its_runner(tmp_path: Path, how: signal.Signa
         ["compare", "--solvers", backend, "--problems", tmp_path / "p/*.npz", "-o", tmp_path / "s.db"], mark
     )
     deadline = time.monotonic() + 60
-    # The runner, its reaper, the worker, and what the backend started.
+    # The runner, its supervisor, the worker, and what the backend started.
     while len(marked(mark)) < 4 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(marked(mark)) >= 4

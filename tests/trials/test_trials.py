@@ -178,18 +178,18 @@ def test_no_descendant_outlives_its_runner(tmp_path: Path, how: signal.Signals) 
     assert eventually(lambda: path.exists() and len(path.read_text().split()) == 2, 60)
     everybody = [child.pid for child in psutil.Process(runner.pid).children(recursive=True)]
     everybody += [int(word) for word in path.read_text().split()]
-    assert len(set(everybody)) >= 4  # reaper, worker, and two orphans
+    assert len(set(everybody)) >= 4  # supervisor, worker, and two orphans
     runner.send_signal(how)
     runner.wait()
     assert eventually(lambda: not alive(everybody))
 
 
-def test_a_killed_reaper_takes_the_worker_along(slot: WorkerSlot) -> None:
+def test_a_killed_supervisor_takes_the_worker_along(slot: WorkerSlot) -> None:
     worker = slot.run(trial("whoami")).value
-    (reaper,) = (
+    (supervisor,) = (
         child for child in psutil.Process().children() if worker in [c.pid for c in child.children()]
     )
-    reaper.kill()
+    supervisor.kill()
     assert eventually(lambda: not alive([worker]))
     assert slot.run(trial("echo", 1)).value == 1
 
