@@ -1,4 +1,4 @@
-"""How long solvers take on problems, one benchmark for every pair of cards.
+"""Time solvers on problems: one benchmark per pair of cards.
 
 What is timed is the backend alone, as in a study: a solve, or for a family the whole search for a bracket.
 The answer is verified outside the timing. ``extra_info`` holds the verdict and the hashes of solver and

@@ -1,4 +1,4 @@
-"""What cvxpy's compile costs beside posing the cone program directly, what the form costs, and a conversion.
+"""Measure the overhead of compiling with cvxpy, of the problem form, and of conversions.
 
 Every line of the table compares two things measured in the same run, in processor time and with one thread,
 so the ratios hardly depend on the machine or on what else it does. The compile of a problem is everything up

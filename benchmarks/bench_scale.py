@@ -1,4 +1,4 @@
-"""The ends of the range: many classes, many dimensions, fair PCA beside multiplicative weights.
+"""Time large WLDA problems (many classes, high dimension), and fair PCA against multiplicative weights.
 
 The unit is one ``scipy.linalg.eigh`` of the same dimension in the same process, with one thread; all times
 are processor times. ``pytest benchmarks/bench_scale.py -s --benchmark-only`` runs the short ones, ``--full``

@@ -1,4 +1,4 @@
-"""How times grow with the dimension and with the number of classes, and what they are made of.
+"""Measure how times grow with the dimension and the number of classes, and their components.
 
 The problems are synthetic. A peer's series ends with its first cell that uses up a limit.
 """

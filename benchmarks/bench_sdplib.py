@@ -1,4 +1,4 @@
-"""Both sides of the SDPLIB files under SDPFEAS_DATA, and what ``auto`` takes for them beside CSDP.
+"""Time ``auto`` and CSDP on both sides of the SDPLIB files in SDPFEAS_DATA.
 
 Processor time, one thread, verification included, reading the file not. CSDP (Debian's ``coinor-csdp``) is
 given the same question, the side without its objective; both are asked alternately, and the least of three

@@ -1,4 +1,4 @@
-"""What verifying costs, in dense eigendecompositions.
+"""Measure the cost of verification in units of one dense eigendecomposition.
 
 The claim is of the size of the largest problem in the paper: 100 dimensions, 40 classes, 820 rows. The unit
 is one ``scipy.linalg.eigh`` of that dimension on the same machine, in the same run, with one thread; both are

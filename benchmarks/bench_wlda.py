@@ -1,4 +1,4 @@
-"""Accuracy for accuracy on WLDA: ours, certified to 1e-6, against everybody else.
+"""Compare WLDA solvers at equal accuracy: ours, certified to 1e-6, against the competitors.
 
 Every cell is a trial in a process of its own, under limits enforced from outside; see ``trial.py``.
 ``--full`` runs all problems with all contestants; the short set leaves out what is slow and decides nothing.

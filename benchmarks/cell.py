@@ -1,4 +1,4 @@
-"""Measure one cell of the contests by itself: for sizes that take an hour.
+"""Measure one cell of the contests, for sizes that take an hour.
 
 ``python benchmarks/cell.py synthetic-10-10000 ours-1e-3 --results FOLDER`` keeps it in the folder's file with
 all others, where tables and plots find it.

@@ -1,4 +1,4 @@
-"""Options of the benchmarks: which cards to time, and the ``cell`` fixture that hands them out one by one.
+"""Options of the benchmarks, and the fixture ``cell`` with the cards to time.
 
 ``pytest benchmarks --solver X --problem Y`` takes the names, cards, files and patterns that
 ``sdpfeas compare`` takes, and then runs nothing but the benchmarks that are about cards. The contests on WLDA

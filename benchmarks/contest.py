@@ -1,4 +1,4 @@
-"""What the contests have in common: one test a cell, and a table at the end."""
+"""Shared parts of the contests: one test per cell, and a table at the end."""
 
 from __future__ import annotations
 

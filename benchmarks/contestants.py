@@ -1,4 +1,4 @@
-"""Who takes part: every contestant as one function from labelled samples to an answer with its times."""
+"""The contestants: functions from labelled samples to an answer with its times."""
 
 from __future__ import annotations
 

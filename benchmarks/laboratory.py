@@ -1,4 +1,4 @@
-"""Measures cells: each once a session, each in a process of its own, all of them kept on disk."""
+"""Measure cells, once per session and each in its own process, and store them on disk."""
 
 from __future__ import annotations
 

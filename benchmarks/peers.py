@@ -1,4 +1,4 @@
-"""What a user of cvxpy would write: the one-shot program of WLDA, handed to Clarabel or SCS.
+"""The one-shot WLDA program as a user of cvxpy would write it, solved by Clarabel or SCS.
 
 ``max t`` subject to ``<S_ij, Z> >= t``, ``<S_k, Z> <= 1``, ``0 <= Z <= tau·I`` and ``tr Z = r·tau``. Rows are
 stacked into two matrices, which is what cvxpy compiles fastest, and all of them are divided by one number so

@@ -1,4 +1,4 @@
-"""Which cells the full run measures, and in which order: what the page needs most comes first."""
+"""The cells of the full run and their order: those that the documentation needs come first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws measured cells: time against dimension and classes, ratios, SDPLIB files; all on logarithmic axes."""
+"""Plot measured cells on logarithmic axes: times by dimension and classes, ratios, SDPLIB files."""
 
 from __future__ import annotations
 

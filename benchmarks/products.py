@@ -1,4 +1,4 @@
-"""Where a run's time goes: eigendecompositions, matrix products, and everything else.
+"""Profile a run: eigendecompositions, matrix products, and the rest.
 
 A product written ``a @ b`` is no call, so a profiler cannot see it. While :func:`install` is in force the
 modules of sdpfeas are compiled with every ``a @ b`` turned into a call that is timed; NumPy's ``matmul`` and

@@ -1,4 +1,4 @@
-"""What was measured, on disk: JSON files, replaced as a whole after every cell or line."""
+"""Store measurements in JSON files, which are replaced atomically after every cell."""
 
 from __future__ import annotations
 

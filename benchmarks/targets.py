@@ -1,4 +1,4 @@
-"""What is wanted of the library's speed, held against what was measured."""
+"""Compare measured speed with the targets of the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trial of one contest: load the data, rehearse, measure the unit, run the contestant, report.
+"""The trial of a contest: load the data, warm up, measure the unit, run the contestant, report.
 
 It runs in a process of its own and knows nothing of limits: those are enforced from outside.
 """

@@ -1,4 +1,4 @@
-"""The WLDA problems of the benchmarks, by name: data sets of the paper, and Gaussian classes of any size."""
+"""The WLDA problems of the benchmarks by name: data sets of the paper, and Gaussian classes of any size."""
 
 from __future__ import annotations
 

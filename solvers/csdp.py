@@ -1,11 +1,10 @@
-"""CSDP through its command line (Debian's ``coinor-csdp``): a backend in one file.
+"""CSDP as a backend in one file, through its command line (Debian's ``coinor-csdp``).
 
-The problem is written to an SDPA file without an objective, ``csdp`` runs on it in a temporary folder until
-it ends or its time is up, and its solution file and exit code are read back. A linear matrix inequality is
-handed over as one; every other problem gets slack variables, and its Free blocks are split in two.
+The problem is written to an SDPA file without an objective. ``csdp`` runs in a temporary folder until it ends
+or is killed at the time limit; its solution file and exit code are read. An LMI is passed unchanged, other
+problems get slack variables, and Free blocks are split into differences of nonnegative ones.
 
-No warm start, no callback, and nothing to show when it had to be killed. Its processor time counts in a study
-as if it ran in the process that asks it.
+No warm start, no callback, and no claim after a kill. Its processor time counts in a study.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ class Csdp(FeasibilityBackend):
         y = None if code == 0 else pair.multipliers(answer)
         info = {"form": pair.side}
         if code in INFEASIBLE.values():
-            # Infeasible on the other side says that this one is unbounded, if it is feasible at all.
+            # If the other program is infeasible, this one is unbounded or infeasible.
             info["claimed"] = "infeasible" if code == INFEASIBLE[pair.side] else "undecided"
         return Claim(point, y, raw, stop, max(output.count("Iter:") - 1, 0), info)
 
@@ -158,10 +157,10 @@ class Csdp(FeasibilityBackend):
 
 
 def _run(folder: Path, deadline: Deadline) -> tuple[int | None, str]:
-    """Exit code and output of CSDP; no code if it had to be killed."""
+    """Exit code and output of CSDP; None as the code if it was killed."""
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     command = ["csdp", "problem.dat-s", "solution"]
-    # Whatever ends this (an interrupt too), `run` kills the child first.
+    # `run` kills the child on any exception, including an interrupt.
     try:
         done = subprocess.run(
             command,
@@ -181,7 +180,7 @@ def _run(folder: Path, deadline: Deadline) -> tuple[int | None, str]:
 
 
 def _read(path: Path, sets: list[BlockSet]) -> SdpaSolution:
-    """What CSDP writes: ``y`` on one line, then entries ``matrix block i j value`` of Z (1) and X (2)."""
+    """Parse a solution: ``y`` on one line, then entries ``matrix block i j value`` of Z (1) and X (2)."""
     head, _, body = path.read_text().partition("\n")
     table = np.array(body.split(), dtype=np.float64).reshape(-1, 5)
     X: list[FloatArray] = []

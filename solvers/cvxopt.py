@@ -1,6 +1,6 @@
-"""CVXOPT's cone solver, wrapped in one file through the standard form ``A x + s = b``, ``s`` in cones.
+"""CVXOPT's cone solver as a backend in one file, for the form ``A x + s = b``, ``s`` in a product of cones.
 
-No warm start, no callback. CVXOPT returns rays of infeasible problems, which is all a certificate needs.
+No warm start, no callback. CVXOPT returns rays for infeasible problems, which are Farkas certificates.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ class Cvxopt(FeasibilityBackend):
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
         import cvxopt
 
-        # It stores the normal equations densely: refuse those that cannot fit before anything is converted.
+        # The normal equations are stored densely: refuse problems that do not fit before the conversion.
         unknowns = float(sum(block.dimension for block in problem.sets))
         require_resources("CVXOPT", products=USUAL_ITERATIONS * unknowns**3 / 3.0, memory=16.0 * unknowns**2)
         form = problem.to_conic()
         m, n = form.matrix.shape
-        # Every step scales all columns, multiplies them with each other, and factors the product.
+        # Every iteration scales all columns, forms their Gram matrix, and factorises it.
         whole_rows = form.nonneg + sum(form.second_order) + sum(side * side for side in form.semidefinite)
         scaled = 2.0 * n * sum(side**3 for side in form.semidefinite)
         step = scaled + n * n * whole_rows / 2.0 + n**3 / 3.0
         memory = 16.0 * (n * n + whole_rows * n + m * n)
         require_resources("CVXOPT", products=USUAL_ITERATIONS * step, memory=memory)
-        # It wants whole matrices, column by column, in place of triangles.
+        # CVXOPT takes full matrices in column-major order, not triangles.
         heads = [sp.eye_array(form.nonneg + sum(form.second_order))]
         whole = sp.block_diag(
             [*heads, *(svec_map(side, "lower") for side in form.semidefinite)], format="csc"
         )
         matrix, rhs = form.matrix[form.zero :], form.rhs[form.zero :]
-        # Dependent equations stop it; their span is what counts.
+        # CVXOPT fails on linearly dependent equations: keep a basis of their span.
         equations, right, back = _independent(form.matrix[: form.zero].toarray(), form.rhs[: form.zero])
         options = {"show_progress": False, "maxiters": self.options.max_iterations}
         options |= dict.fromkeys(("abstol", "reltol", "feastol"), self.options.tolerance)
@@ -93,7 +93,7 @@ class Cvxopt(FeasibilityBackend):
 
 
 def _independent(matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As many equations as are independent, and the way back for their multipliers."""
+    """A basis of the equations, and the map back for their multipliers."""
     if not matrix.size:
         return np.zeros((0, matrix.shape[1])), np.zeros(0), np.zeros((matrix.shape[0], 0))
     left, values, _ = np.linalg.svd(matrix, full_matrices=False)
@@ -102,7 +102,7 @@ def _independent(matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _symmetric(form: Any, z: np.ndarray) -> np.ndarray:
-    """Whole matrices from the lower triangles that are all CVXOPT promises of its answer."""
+    """Full matrices from lower triangles: CVXOPT leaves the upper triangles undefined."""
     out, start = np.array(z), form.nonneg + sum(form.second_order)
     for side in form.semidefinite:
         block = out[start : start + side * side].reshape(side, side, order="F")

@@ -1,14 +1,13 @@
-"""DSDP 5.8, as CVXOPT carries it (``pip install cvxopt``): a backend in one file.
+"""DSDP 5.8 as a backend in one file, through CVXOPT (``pip install cvxopt``).
 
-DSDP's program ``dsdp5`` prints why it stopped but not what it makes of the problem; its library does, and
-CVXOPT's interface to it hands that word on. DSDP minimises over ``y`` in ``h - G y`` positive semidefinite,
-with bounds on ``y`` and on the trace of the multipliers, and its word is about the problem with these bounds.
-Where an answer lies at the bound that makes up for what is missing, we take the word for none.
+CVXOPT's interface reports the status of DSDP; the program ``dsdp5`` prints only why it stopped. DSDP
+minimises over ``y`` with ``h - G y`` positive semidefinite, bounds on ``y`` and on the trace of the dual
+variables; its status is about the program with these bounds. If a feasible status comes with a
+solution at one of these bounds, it is not used as a claim.
 
-Problems of PSD and Nonneg blocks with rows are the other side of that program: ``y`` are their multipliers.
-With Free blocks or LMIs, ``y`` is the point itself, moved so that equality rows hold by themselves, since
-DSDP wants an interior. No warm start and no callback. DSDP cannot be stopped once it runs: what would take
-longer than the time left is refused beforehand, roughly.
+For PSD and Nonneg blocks with rows, ``y`` are the dual multipliers of the problem. With Free blocks or LMIs,
+``y`` is the point, after elimination of the equality rows, since DSDP needs an interior. No warm start and no
+callback. DSDP cannot be interrupted, so a run that is estimated to exceed the remaining time is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ WORDS: dict[str, tuple[str | None, str | None]] = {
     "DSDP_UNKNOWN": (None, None),
 }
 
-#: Share of a bound beyond which an answer lies at it.
+#: A value above this share of its bound counts as lying at the bound.
 AT_BOUND = 0.9
 
 #: Iterations that a solve takes at most, for the guess of its time.
@@ -112,12 +111,12 @@ class Dsdp(FeasibilityBackend):
         claim = self._ask(program, self.options.tolerance)
         if claim.stop is Stop.FINISHED or inquiry.offer(claim.point, claim.certificate):
             return claim
-        # A ray is easier to prove from inside its cone, and a wide gap is what keeps it there.
+        # A wide duality gap keeps a ray in the interior of its cone, where it is easier to prove.
         inner = self._ask(program, math.sqrt(self.options.tolerance))
         return claim if inner.stop is Stop.NUMERICAL else inner
 
     def _ask(self, program: _Program, tolerance: float) -> Claim:
-        """Ask for a gap."""
+        """Call DSDP with a tolerance for the duality gap."""
         k, rows = program.G.shape[1], program.G.shape[0]
         cubes = float(sum(side**3 for side in program.semidefinite))
         entries = program.G.nnz
@@ -132,7 +131,7 @@ class Dsdp(FeasibilityBackend):
         size, bound, name = program.slack(y, x, self.options.largest, self.options.trace)
         claimed, raw = WORDS.get(status, (None, None))[program.column], status
         if claimed == "feasible" and size >= AT_BOUND * bound:
-            # The bound gives way for what the other side lacks: a ray, if a short one.
+            # The multiplier of an active bound hides infeasibility: the other program has a ray.
             claimed, raw = None, f"{status}, with {name} at its bound"
         return Claim(
             None if claimed == "infeasible" else program.point(y, x),
@@ -144,7 +143,7 @@ class Dsdp(FeasibilityBackend):
         )
 
     def _run(self, program: _Program, tolerance: float) -> tuple[str, FloatArray, FloatArray]:
-        """Its word, ``y``, and the multipliers, whole matrices last."""
+        """The status, ``y``, and the dual variables, full matrices last."""
         import cvxopt
         from cvxopt import dsdp
 
@@ -180,7 +179,7 @@ def _sparse(cvxopt: Any, matrix: Any) -> Any:
 
 
 class _Program(ABC):
-    """Minimise ``costs' y`` over ``h - G y`` in cones: numbers first, then whole matrices."""
+    """Minimise ``costs' y`` over ``h - G y`` in cones: nonnegative entries first, then full matrices."""
 
     name: str
     #: Which of the two sides of DSDP's words the problem is on.
@@ -193,19 +192,19 @@ class _Program(ABC):
 
     @abstractmethod
     def slack(self, y: FloatArray, x: FloatArray, largest: float, trace: float) -> tuple[float, float, str]:
-        """What makes up for a lack of points, its bound, and its name."""
+        """The quantity that grows if there is no feasible point, its bound, and its name."""
 
     @abstractmethod
     def point(self, y: FloatArray, x: FloatArray) -> Point:
-        """The point in an answer."""
+        """The point of a solution."""
 
     @abstractmethod
     def certificate(self, y: FloatArray, x: FloatArray) -> FloatArray:
-        """The certificate in an answer."""
+        """The Farkas certificate of a solution."""
 
 
 class _AsMultipliers(_Program):
-    """The problem is the side of the multipliers."""
+    """``y`` are the dual multipliers of the problem."""
 
     name, column = "multipliers", 0
 
@@ -229,7 +228,7 @@ class _AsMultipliers(_Program):
 
 
 class _AsPoint(_Program):
-    """The point is ``y``, in coordinates of the solutions of the equations."""
+    """``y`` is the point, in coordinates of the solution set of the equality rows."""
 
     name, column = "point", 1
 

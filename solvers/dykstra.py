@@ -1,15 +1,15 @@
-"""Dykstra's alternating projections: a complete backend in one file, to read and to copy.
+"""Dykstra's alternating projections: a complete backend in one file, as an example.
 
 A problem asks for a member of ``C = K × [lower, upper]`` on the subspace ``S = {(X, A(X))}``. Dykstra's
-method projects onto the one and the other in turn, and carries along what the projection onto ``C`` cut off,
-so that it ends at the common member nearest to the start. If there is none, the two projections stay apart
-by a constant vector ``(V, v)``, the shortest from ``S`` to ``C``. It is orthogonal to ``S``, so ``V = -A*v``,
-and it separates the two, so ``v`` is a certificate.
+method projects onto both sets in turn and adds back the correction of the last projection onto ``C``, so it
+converges to the common member nearest to the start. If there is none, the difference of the two projections
+converges to a constant ``(V, v)``, the shortest vector from ``S`` to ``C`` (Bauschke and Borwein 1994). It is
+orthogonal to ``S``, so ``V = -A*v``, and separates the two sets, so ``v`` is a Farkas certificate.
 
-What it finds lies on a boundary, where little can be proved. So it runs twice, side by side: *inside*, with
-cones and bounds a little smaller, for a point; and *outside*, with cones a little larger, for a certificate.
+The limit lies on the boundary, where little can be proved. So two runs alternate: *inside*, with slightly
+smaller cones and bounds, for a point; and *outside*, with slightly larger cones, for a certificate.
 
-No warm start; reports and offers at every look.
+No warm start; calls back and offers evidence at regular intervals.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sdpfeas.dropin import ALL_SETS, BlockSet, FloatArray, Point, require_resour
 
 @dataclass(frozen=True)
 class DykstraOptions:
-    """Options of the backend; they are checked by name and type before it sees them.
+    """Options of the backend, validated by name and type.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class _Run:
         self.lower, self.upper = problem.lower + room, problem.upper - room
 
     def step(self) -> None:
-        """Project onto the subspace, then, with what was cut off last time added, onto sets and bounds."""
+        """Project onto the subspace; then add the last correction and project onto sets and bounds."""
         x, z = self.onto_subspace()
         ahead = tuple(a + b for a, b in zip(x, self.cut_x, strict=True))
         self.x = tuple(block.project(a) for block, a in zip(self.problem.sets, ahead, strict=True))
@@ -152,8 +152,8 @@ class _Run:
         return self._bend(self.x)
 
     def certificate(self) -> FloatArray:
-        """Second part of the vector from the subspace to the sets and bounds."""
+        """The second part ``v`` of the vector from the subspace to the sets and bounds."""
         v = self.z - self.onto_subspace()[1]
-        # A row with one bound allows one sign only; rounding may give the other.
+        # The multiplier of a one-sided row has a known sign, which rounding may violate.
         v = np.where(np.isneginf(self.problem.lower), np.minimum(v, 0.0), v)
         return np.where(np.isposinf(self.problem.upper), np.maximum(v, 0.0), v)

@@ -1,11 +1,11 @@
-"""SDPA through its Python package (``pip install sdpa-python``): a backend in one file.
+"""SDPA as a backend in one file, through its Python package (``pip install sdpa-python``).
 
-A linear matrix inequality is handed over as one; every other problem gets slack variables, and its Free
-blocks are split in two. There is no objective. SDPA says by its phase which side it found feasible, and
-hands back its last iterate in any case: where it calls a side infeasible, the other half of it is a ray.
+An LMI is passed unchanged; other problems get slack variables, and Free blocks are split in two. There is no
+objective. SDPA's phase tells which of the two programs it found feasible. It always returns its last iterate;
+if it reports one program infeasible, the iterate of the other is a ray.
 
-No warm start and no callback, and SDPA cannot be stopped once it runs. Under a time limit it is refused if
-few iterations are estimated to fit; otherwise one iteration is timed, and it may take as many as fit.
+No warm start and no callback, and SDPA cannot be interrupted. Under a time limit it is refused if few
+iterations are estimated to fit; otherwise one iteration is timed, and the iteration limit is set accordingly.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PHASES: dict[str, tuple[str, str | None, str | None]] = {
     "dFEAS": ("the equality side feasible", "feasible", None),
     "pINF_dFEAS": ("the equality side infeasible, the LMI side feasible", "infeasible", "feasible"),
     "pFEAS_dINF": ("the equality side feasible, the LMI side infeasible", "feasible", "infeasible"),
-    # At least one of the two: which, it does not say.
+    # At least one of the two programs is infeasible; SDPA does not report which.
     "pdINF": ("one side or both infeasible", None, None),
     "pUNBD": ("the equality side unbounded", "feasible", "infeasible"),
     "dUNBD": ("the LMI side unbounded", "infeasible", "feasible"),

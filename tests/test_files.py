@@ -39,7 +39,7 @@ def test_the_limit_is_named_and_can_be_raised(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("SDPFEAS_READ_LIMIT", "3G")
     require_within_limit(3 << 27, "numbers", each=8)
     monkeypatch.setenv("SDPFEAS_READ_LIMIT", "a lot")
-    with pytest.raises(OptionError, match="SDPFEAS_READ_LIMIT is a size"):
+    with pytest.raises(OptionError, match="SDPFEAS_READ_LIMIT must be a size"):
         read_limit()
 
 

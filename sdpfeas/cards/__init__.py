@@ -1,1 +1,1 @@
-"""Cards (TOML files), their typed options, and how solvers, problems and families are found and loaded."""
+"""Cards: TOML files that configure solvers and problems; finding them, parsing them, and typed options."""

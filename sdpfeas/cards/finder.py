@@ -1,9 +1,12 @@
-"""Finding solvers, problems and families by name.
+"""Find solvers, problems and families by name, and load their code.
 
-A name is looked up as: what ships with the library; then what is registered under an entry-point group; then
-the card ``./solvers/NAME.toml`` or ``./problems/NAME.toml``. Code from a folder (``.py``) is run only when
-its path is given, by the user or by a card that the user named by its path. So no file that happens to lie in
-the current folder takes the place of what ships, and none is run for its name.
+A name is looked up among the built-in names, the files that ship with the library, the entry points of
+installed packages, and the cards ``./solvers/NAME.toml`` or ``./problems/NAME.toml``, in this order. Code in
+a folder (``.py``) runs only if the user gives its path, or the path of a card that names it. So a file in the
+current folder neither shadows a name of the library nor runs because of its name.
+
+:class:`Finder` resolves names, :func:`load_class` imports the class. Within :func:`own_code_only` it refuses
+code outside this package, since processes that grant verdicts run no foreign code.
 """
 
 from __future__ import annotations
@@ -22,15 +25,12 @@ from typing import TypeVar
 
 from sdpfeas.errors import BackendError, CardError, hint
 
-#: Where the library is installed.
+#: The folder of the package.
 PACKAGE = Path(__file__).parent.parent
 
 
 def is_path(spec: str | Path, endings: tuple[str, ...]) -> bool:
-    """Whether something is asked for by its path rather than by its name.
-
-    ``endings``: endings of files that it could be.
-    """
+    """Whether ``spec`` is a path rather than a name; ``endings`` are the file extensions of paths."""
     return isinstance(spec, Path) or spec.endswith(endings) or "/" in spec
 
 
@@ -45,8 +45,8 @@ def shipped_cards(folder: str) -> Path:
 class Finder:
     """Finds solvers, or problems and families, by name.
 
-    ``folder``: the folder with cards and drop-in files: ``solvers`` or ``problems``. ``built_in``: targets,
-    as entry points have them, of what ships inside the package; imported when asked for.
+    ``folder`` is the folder of cards and drop-in files, ``group`` the entry-point group of other packages,
+    and ``built_in`` maps names to entry-point targets in this package.
     """
 
     folder: str
@@ -54,25 +54,25 @@ class Finder:
     built_in: Mapping[str, str]
 
     def registered(self) -> dict[str, EntryPoint]:
-        """What can be loaded by name; nothing installed beside the library takes the place of what ships."""
+        """Entry points by name; built-in names take precedence over installed packages."""
         from importlib.metadata import entry_points
 
         ours = {name: self._entry(name) for name in self.built_in}
         return {point.name: point for point in entry_points(group=self.group)} | ours
 
     def _entry(self, name: str) -> EntryPoint:
-        """The entry point of what ships."""
-        from importlib.metadata import EntryPoint  # slow, and help and completion need none
+        """The entry point of a built-in name."""
+        from importlib.metadata import EntryPoint  # slow to import, and not needed for help and completion
 
         return EntryPoint(name, self.built_in[name], self.group)
 
     def find(self, name: str, card: Path | None = None, *, cards: bool = True) -> EntryPoint | Path | None:
-        """What a name stands for: an entry point to load, the path of a card or of code, or None.
+        """Resolve a name to an entry point, the path of a card or of code, or None.
 
-        ``card``: a card that was named by its path: code beside it is found, too. ``cards``: whether a card
-        will do, or only code.
+        With ``card``, a card that the user gave by its path, code in its folder is found, too.
+        ``cards=False`` leaves out cards.
         """
-        if name in self.built_in:  # without reading what else is installed, which takes a while
+        if name in self.built_in:  # without the slow search for installed packages
             return self._entry(name)
         endings = (".toml", ".py") if cards else (".py",)
         places = [shipped_cards(self.folder) / (name + ending) for ending in endings]
@@ -85,34 +85,29 @@ class Finder:
         return next((path for path in own if path.is_file()), None)
 
     def code(self, named: str, card: Path, *, by_path: bool) -> Path:
-        """The path of the code that a card gives by its path, if the card may.
-
-        ``by_path``: whether the user named the card by its path.
-
-        Raises ``CardError``: if the card was found by its name.
-        """
+        """The path of the code that a card names; CardError unless the user gave the card by its path."""
         if not by_path:
             raise CardError(f"{card}: {self.why_not(card)}")
         beside = card.parent / named
         return beside if beside.is_file() else Path(named)
 
     def why_not(self, card: Path) -> str:
-        """Why code that a card names is not run, and what to do."""
-        return f"code is run only for a card that is named by its path: say ./{card} if you trust it"
+        """The message for a card that may not run code."""
+        return f"code runs only for a card given by its path: use ./{card} if you trust it"
 
     def is_shipped(self, path: Path) -> bool:
         """Whether a file ships with the library."""
         return path.parent == shipped_cards(self.folder)
 
     def hint(self, name: str, *, cards: bool = True) -> str:
-        """What to say when nothing is found."""
+        """The message for an unknown name."""
         code = Path(self.folder) / f"{name}.py"
         if code.is_file():
-            return f"code is run only when its path is given: say ./{code} if you trust it"
+            return f"code runs only if its path is given: use ./{code} if you trust it"
         return hint(name, self.names(cards=cards))
 
     def names(self, *, cards: bool = True) -> list[str]:
-        """Names that can be found from here."""
+        """All names that can be found."""
         shipped = shipped_cards(self.folder)
         names = {*self.registered(), *(path.stem for path in shipped.glob("*.py"))}
         if cards:
@@ -153,21 +148,16 @@ PROBLEMS = Finder(
 )
 
 
-# ------------------------------------------------------------
-# Loading of code that is found by name: drop-in files and entry points.
-#
-# :func:`load_class` imports either and returns the class in it. Within :func:`own_code_only` it imports
-# code of this package only, and raises :class:`ForeignCode` for any other: processes that grant verdicts
-# run no code of strangers.
+# --- loading
 
 Base = TypeVar("Base")
 
-#: Names of the modules that drop-in files become begin with this.
+#: Prefix of the module names of drop-in files.
 PREFIX = "_sdpfeas_dropin_"
 
 
 class ForeignCode(Exception):
-    """Code outside this package was about to be imported where that is not allowed."""
+    """Raised instead of importing code outside this package within :func:`own_code_only`."""
 
 
 _OWN_CODE_ONLY: ContextVar[bool] = ContextVar("sdpfeas_own_code_only", default=False)
@@ -175,7 +165,7 @@ _OWN_CODE_ONLY: ContextVar[bool] = ContextVar("sdpfeas_own_code_only", default=F
 
 @contextmanager
 def own_code_only() -> Iterator[None]:
-    """Raise ForeignCode instead of importing a drop-in file or an entry point of another package."""
+    """Refuse to import drop-in files and entry points of other packages: raise ForeignCode."""
     token = _OWN_CODE_ONLY.set(True)
     try:
         yield
@@ -221,7 +211,7 @@ def _load_from_file(
         and item.__module__ == module.__name__
         and not getattr(item, "__abstractmethods__", None)
     ]
-    # Helper classes without a name of their own do not count, unless there is nothing else.
+    # Base classes without a name are ignored unless there are no others.
     classes = [kind for kind in classes if vars(kind).get("name")] or classes
     if len(classes) != 1:
         names = ", ".join(kind.__name__ for kind in classes) or "none"
@@ -233,9 +223,9 @@ def _load_from_file(
 
 
 def load_module(path: Path, error: type[BackendError | CardError] = BackendError) -> ModuleType:
-    """Import a Python file by its absolute path; a file that was edited since is imported again."""
+    """Import a Python file by its absolute path; a changed file is imported again."""
     _require_allowed(str(path))
-    # The content is part of the module's name, so that an edited file is another module.
+    # The module name contains a hash of the file, so a changed file is a new module.
     digest = hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:12]
     name = f"{PREFIX}{path.stem}_{digest}"
     if name in sys.modules:

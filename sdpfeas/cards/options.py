@@ -1,4 +1,4 @@
-"""Typed options: a dataclass per backend, checked by name and type."""
+"""Typed options of backends and families: a dataclass each, validated by name and type."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class NoOptions:
-    """No options."""
+    """Options of a backend that has none."""
 
 
 def parse_options(kind: type[T], values: Mapping[str, Any], owner: str) -> T:
-    """Build an options dataclass from plain values.
+    """Build an options dataclass from plain values by name.
 
-    ``kind``: a dataclass whose fields are annotated with bool, int, float, str, ``Literal`` or an optional
-    of these. Its ``__post_init__`` may raise ValueError for values out of range. ``values``: option values
-    by name, as given by a caller or a card. ``owner``: whose options they are, for messages.
-
-    Raises ``OptionError``: for an unknown name (with a suggestion), a wrong type, or a value out of range.
+    The fields of ``kind`` are annotated with bool, int, float, str, ``Literal`` or an optional of these; its
+    ``__post_init__`` raises ValueError for values out of range. ``owner`` appears in messages. Raises
+    OptionError for an unknown name (with a suggestion), a wrong type, or a value out of range.
     """
     hints = get_type_hints(kind) if values else {}
     names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
@@ -49,7 +47,7 @@ def parse_options(kind: type[T], values: Mapping[str, Any], owner: str) -> T:
 
 
 def describe_options(kind: type) -> dict[str, tuple[str, Any]]:
-    """Names of all options with their type in words and their default."""
+    """Names of all options with a description of their type and their default."""
     hints = get_type_hints(kind)
     return {field.name: (_spell(hints[field.name]), field.default) for field in dataclasses.fields(kind)}
 
@@ -70,9 +68,9 @@ def _fit(value: Any, hint: Any) -> tuple[bool, Any]:
         fits = isinstance(value, (int, float)) and not isinstance(value, bool)
         try:
             number = float(value) if fits else math.nan
-        except OverflowError:  # an integer beyond all floats
+        except OverflowError:  # integer overflow
             number = math.nan
-        # What is not a number would pass every check of a range.
+        # NaN would pass every range check.
         return not math.isnan(number), number
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool), value

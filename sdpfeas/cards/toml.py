@@ -1,4 +1,4 @@
-"""Reading cards, which are small TOML files, and errors in them with file and line."""
+"""Read cards, which are small TOML files, and locate errors in them by file and line."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from typing import Any
 from sdpfeas.errors import CardError
 from sdpfeas.files import read_file
 
-#: Bytes that count for one byte of a card: it takes as long to read as so many of an array.
+#: Weight of one byte of a card against the reading limit: parsing it takes as long as reading so many bytes.
 CARD_COST_FACTOR = 2**15
 
-#: Tables and lists may be nested this deep.
+#: Maximum nesting depth of tables and lists.
 MAX_DEPTH = 32
 
 __all__ = ["locate_error", "parse_toml", "raise_all", "read_card"]
 
 
 def read_card(path: Path) -> tuple[dict[str, Any], str]:
-    """Read a card: what it holds, and its text.
-
-    Raises ``CardError``: if it cannot be read, is too large for a card, or is not TOML.
-    """
+    """Read a card; return its content and its text. Raises CardError if it is unreadable or not TOML."""
     try:
         text = read_file(path, CARD_COST_FACTOR).decode()
         return parse_toml(text), text
@@ -36,11 +33,7 @@ def read_card(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """What TOML text holds.
-
-    Raises ``ValueError``: if it is not TOML, or nothing that a card could hold: nested too deeply, or with
-    integers of more than 64 bits.
-    """
+    """Parse TOML. Raises ValueError for malformed text, deep nesting and integers beyond int64."""
     too_deep = f"nested more than {MAX_DEPTH} deep"
     try:
         found = tomllib.loads(text)
@@ -57,7 +50,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     return found
 
 
-# ---------------------------------------------------------------- errors with file and line
+# --- errors with file and line
 
 LINE_IN_MESSAGE = re.compile(r"\bline (\d+)\b")
 ALREADY_LOCATED = re.compile(r"^\S+:\d+")
@@ -66,9 +59,9 @@ QUOTED = re.compile(r"'([^']+)'")
 
 
 def locate_error(error: Exception, spec: str) -> str:
-    """The message of an error with file and line in front, as far as the line can be told.
+    """Put file and line in front of an error message, if ``spec`` is the path of a card.
 
-    ``spec``: the path or name that was asked for.
+    The line is guessed from the names in the message.
     """
     message = str(error)
     if ALREADY_LOCATED.match(message):
@@ -81,17 +74,12 @@ def locate_error(error: Exception, spec: str) -> str:
 
 
 def raise_all(errors: list[str]) -> None:
-    """Raise one error for all of them, if there are any.
-
-    Raises ``CardError``: with one line per error.
-    """
+    """Raise a CardError with one line per error, if there are any."""
     if not errors:
         return
     if len(errors) == 1:
         raise CardError(errors[0])
-    raise CardError(
-        f"{len(errors)} things are wrong; nothing was run\n" + "\n".join(f"  {e}" for e in errors)
-    )
+    raise CardError(f"{len(errors)} errors; nothing was run\n" + "\n".join(f"  {e}" for e in errors))
 
 
 def _named_file(message: str) -> Path | None:
@@ -106,7 +94,7 @@ def _line(path: Path, message: str) -> int:
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     names = [*DOTTED.findall(message), *QUOTED.findall(message)]
     keys = [rf"""^\s*(\[.*\b)?["']?{re.escape(name)}["']?\s*[=\].]""" for name in names]
-    # As a key anywhere, before as a value anywhere.
+    # Prefer a line with the name as a key to one with the name as a value.
     for pattern in (*keys, *map(re.escape, names)):
         for number, line in enumerate(lines, 1):
             if re.search(pattern, line):

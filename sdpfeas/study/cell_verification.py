@@ -1,4 +1,7 @@
-"""The parent's own verification: from what a cell handed in to what is stored about it."""
+"""Verify the claim of a cell in the parent process, and make the record that is stored.
+
+The entry point is :func:`judge`.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +22,19 @@ from sdpfeas.io.result_files import SavedResult, pack_result, package_versions
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point, largest_bound, sign_violation
 from sdpfeas.study.cells import Cell, Record, Settings
-from sdpfeas.study.dropin_process import ForeignFamily, ask_worker
+from sdpfeas.study.dropin_process import ForeignFamily, call_worker
 from sdpfeas.trials.trial import End, Run
 from sdpfeas.verifier import decide
 from sdpfeas.verifier.outcome import Proof
 from sdpfeas.verifier.results import Check
 
-# ------------------------------------------------------------
-# How good the evidence is as it was handed in, before any repair.
-
 
 def claim_error(problem: FeasibilityProblem, claim: Claim, verdict: Verdict) -> float | None:
-    """Relative error of the evidence behind a verdict; None where there is no evidence to measure.
+    """Relative error of the claimed evidence before any repair; None without evidence.
 
-    For a point, the largest violation of a row relative to its bound and terms, or the distance of a block
-    from its set relative to its size. For a certificate, what the multipliers violate of the sign conditions
-    relative to the largest one. Zero means the evidence holds as it is.
-
-    ``verdict``: the verdict the evidence is for.
+    For a point: the largest violation of a row relative to ``max(|bound|, |A_i| |X|)``, or the distance of a
+    block from its set relative to ``max(|X_j|, 1)``. For a certificate: the largest violation of the sign
+    conditions relative to the largest multiplier.
     """
     try:
         if verdict is Verdict.FEASIBLE and claim.point is not None:
@@ -75,12 +73,7 @@ def _point_error(problem: FeasibilityProblem, claim: Claim) -> float | None:
 def judge(
     cell: Cell[Any, Any], problem: Any, run: Run, settings: Settings, *, keep_evidence: bool
 ) -> tuple[Record, bytes | None]:
-    """Verify what a run handed in.
-
-    ``keep_evidence``: whether to pack the evidence too.
-
-    Returns: what to store, and the packed evidence or None.
-    """
+    """Verify the claim of a run; return the record and, if it is kept, the packed evidence."""
     if run.end is End.TIMEOUT:
         late = settings.hard_limit - settings.time_limit
         return _failure(run, run.end, f"killed {late:.2g} s past its time limit"), None
@@ -88,7 +81,7 @@ def judge(
         return _failure(run, run.end, run.detail), None
     try:
         return _judged(cell, problem, run, settings, keep_evidence)
-    except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
+    except Exception as error:  # noqa: BLE001 - a malformed claim must not end a study
         return _failure(run, End.ERROR, f"the claim cannot be judged: {safe_text(error)}"), None
 
 
@@ -119,8 +112,8 @@ def _judged(
         question = pack_claim(claim), settings.tol, _about(cell, claim) if keep_evidence else None
         if isinstance(problem, ForeignFamily):
             target = f"{__name__}:judge_foreign"
-            verdict, evidence = ask_worker(target, problem.spec, (problem, question))
-            verdict = _only_a_bracket(verdict)
+            verdict, evidence = call_worker(target, problem.spec, (problem, question))
+            verdict = _bracket_only(verdict)
         else:
             verdict, evidence = judge_bracket(problem, *question)
     spent = time.perf_counter() - begin
@@ -144,7 +137,7 @@ def _judged(
 
 
 def _info_text(info: Mapping[str, Any]) -> str:
-    """As JSON, which has numbers of no other kind than finite ones."""
+    """Serialise as JSON; infinite numbers and other values become text."""
     kinds = (bool, int, float, type(None))
     return json.dumps({
         key: value if isinstance(value, kinds) and math.isfinite(value or 0) else safe_text(value)
@@ -155,7 +148,7 @@ def _info_text(info: Mapping[str, Any]) -> str:
 def _decide(problem: FeasibilityProblem, claim: Claim, settings: Settings) -> Check:
     try:
         return decide(problem, claim, rigorous=settings.rigorous)
-    except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
+    except Exception as error:  # noqa: BLE001 - a malformed claim must not end a study
         reason = f"verification failed: {safe_text(error)}"
         return Check(problem, Verdict.UNDECIDED, None, None, reason)
 
@@ -180,7 +173,7 @@ def _verdict_of(problem: FeasibilityProblem, claim: Claim, check: Check) -> dict
 
 
 def judge_foreign(asked: Any, start: Callable[..., None]) -> tuple[bool, Any]:
-    """Prove the bracket of a family whose code is not the library's: the target of a trial."""
+    """Prove the bracket of a family with foreign code; the target of a trial."""
     start()
     family, question = asked
     return True, judge_bracket(family.load(), *question)
@@ -189,20 +182,20 @@ def judge_foreign(asked: Any, start: Callable[..., None]) -> tuple[bool, Any]:
 def judge_bracket(
     family: ParametricFamily, packed: dict[str, Any], tol: float, about: dict[str, Any] | None
 ) -> tuple[dict[str, Any], bytes | None]:
-    """What is stored about a bracket, and the packed evidence if more is said about it."""
+    """Prove a claimed bracket; return the record and, given ``about``, the packed evidence."""
     verdict, ends = _bracket_of(family, unpack_claim(packed), tol)
     if about is None or ends is None:
         return verdict, None
     return verdict, pack_bracket(SavedBracket.of(family, *ends, **about))
 
 
-def _only_a_bracket(said: Any) -> dict[str, Any]:
-    """What a worker may say of a family: its code decides about brackets of that family and nothing else."""
-    words = {name: safe_text(said[name]) for name in ("reason", "explanation") if name in said}
-    numbers = {k: None if said.get(k) is None else float(said[k]) for k in ("error", "lower", "upper")}
-    granted = said.get("verdict") == "bracket"
-    proof = said.get("proof") if said.get("proof") in (Proof.RIGOROUS.value, Proof.NUMERIC.value) else None
-    claimed = "bracket" if said.get("claimed") == "bracket" else None
+def _bracket_only(reply: Any) -> dict[str, Any]:
+    """Restrict the reply of a worker with foreign code to a bracket: it cannot grant other verdicts."""
+    words = {name: safe_text(reply[name]) for name in ("reason", "explanation") if name in reply}
+    numbers = {k: None if reply.get(k) is None else float(reply[k]) for k in ("error", "lower", "upper")}
+    granted = reply.get("verdict") == "bracket"
+    proof = reply.get("proof") if reply.get("proof") in (Proof.RIGOROUS.value, Proof.NUMERIC.value) else None
+    claimed = "bracket" if reply.get("claimed") == "bracket" else None
     kind = {"verdict": "bracket" if granted else Verdict.UNDECIDED.value, "proof": proof if granted else None}
     return {**words, **numbers, **kind, "claimed": claimed}
 
@@ -216,7 +209,7 @@ def _bracket_of(family: ParametricFamily, claim: Claim, tol: float) -> tuple[dic
         below = None if claim.point is None else family.prove_lower(claim.point)
         above = None if claim.certificate is None else family.prove_upper(claim.certificate)
         known = family.known
-    except Exception as error:  # noqa: BLE001 - one odd claim must not end a study
+    except Exception as error:  # noqa: BLE001 - a malformed claim must not end a study
         return {"reason": f"verification failed: {safe_text(error)}"}, None
     lower, upper = family.bracket
     if below is not None:

@@ -1,4 +1,4 @@
-"""What every study is made of, whatever it runs: cells, what is stored about them, and their plan."""
+"""The parts of any study: settings, cells, the records of finished cells, and plans."""
 
 from __future__ import annotations
 
@@ -18,37 +18,31 @@ if TYPE_CHECKING:
     from sdpfeas.study.store import Store
 
 
-# ------------------------------------------------------------
-# What a study asks of every cell: limits, threads, and how strict to be.
-
-# ------------------------------------------------------------
-# What can be chosen about a study: which cells are computed again, and which time counts.
-
-#: Outcomes that count as failures of the run, not as answers.
+#: Outcomes of runs that ended without an answer.
 FAILED = ("timeout", "out of memory", "crash", "error")
 
 
 class Clock(StrEnum):
-    """Which time counts: that on the wall, or that of the processor."""
+    """The time that is compared: wall time or processor time."""
 
     wall = "wall"
     processor = "processor"
 
     @property
     def other(self) -> Clock:
-        """The one that does not."""
+        """The other clock."""
         return Clock.processor if self is Clock.wall else Clock.wall
 
 
 class Retry(StrEnum):
-    """Which finished cells to compute again."""
+    """Finished cells that are computed again."""
 
     failed = "failed"
     undecided = "undecided"
     all = "all"
 
     def picks(self, cell: Mapping[str, Any]) -> bool:
-        """Whether a finished cell, given by its outcome and verdict, is one of them."""
+        """Whether a finished cell with this outcome and verdict is computed again."""
         if self is Retry.failed:
             return cell["outcome"] in FAILED
         return self is Retry.all or cell["verdict"] == "undecided"
@@ -56,12 +50,12 @@ class Retry(StrEnum):
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits and modes every cell of a study runs under; part of a cell's key.
+    """Limits and options of all cells of a study; part of the key of a cell.
 
-    ``time_limit``: seconds a backend is given. It is killed at 1.1 times that plus half a second.
-    ``memory_limit``: bytes of resident memory a cell's process and its children may hold together.
-    ``threads``: threads the numerical libraries may use. ``tol``: relative width at which the bracket of a
-    family is narrow enough.
+    ``time_limit``: seconds that a backend is given; it is killed after :attr:`hard_limit`. ``memory_limit``:
+    bytes of resident memory of the worker and its descendants together. ``threads``: threads of the numerical
+    libraries. ``rigorous``: whether numeric verdicts are rejected. ``tol``: relative width at which the
+    bracket of a family counts as decided.
     """
 
     time_limit: float = 60.0
@@ -71,7 +65,7 @@ class Settings:
     tol: float = 1e-3
 
     def __post_init__(self) -> None:
-        """Refuse limits that make no sense."""
+        """Validate the limits."""
         if not self.time_limit > 0:
             raise OptionError(f"the time limit must be positive, got {self.time_limit:g}")
         if self.memory_limit < 2**26:
@@ -85,12 +79,12 @@ class Settings:
 
     @property
     def hard_limit(self) -> float:
-        """Seconds after which a cell is killed."""
+        """Seconds after which the worker of a cell is killed."""
         return 1.1 * self.time_limit + 0.5
 
     @property
     def limits(self) -> Limits:
-        """What the trial of a cell may use."""
+        """The limits of the trial of a cell."""
         return Limits(self.hard_limit, self.memory_limit, self.threads)
 
     def plain(self) -> dict[str, Any]:
@@ -100,9 +94,9 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class SolverRow:
-    """What is stored about a solver, or whatever else is compared.
+    """The record of a solver.
 
-    ``key``: hash of all that can change its answers. ``name``: what it is called in tables.
+    ``key`` is a hash of everything that can change its answers; ``name`` is shown in tables.
     """
 
     key: str
@@ -116,10 +110,9 @@ class SolverRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemRow:
-    """What is stored about a problem.
+    """The record of a problem: its content hash, where it comes from, and its size.
 
-    ``label``: name and parameters in one string. ``name, parameters, kind, rows, size, summary, card``:
-    where it comes from, and how large it is.
+    ``label`` combines name and parameters.
     """
 
     key: str
@@ -149,12 +142,13 @@ class Cell(Generic[S_co, P_co]):
 
 @dataclass(frozen=True)
 class Record:
-    """What is stored about a finished cell.
+    """The record of a finished cell.
 
-    ``outcome``: ``"done"``, or how the run failed. ``verdict, proof, margin, reason, explanation``: what
-    the parent's own verification found. ``claimed``: the verdict the raw status claims. ``raw_status, stop,
-    iterations``: how the backend ended, in its own words. ``error``: relative error of the evidence as
-    handed in. ``lower, upper``: for a family, the proven bracket.
+    ``outcome`` is ``"done"`` or how the run failed. ``verdict``, ``proof``, ``margin``, ``reason`` and
+    ``explanation`` are those of the verification in the parent process; ``raw_status``, ``stop`` and
+    ``iterations`` were reported by the backend, and ``claimed`` is the verdict that the raw status claims.
+    ``error`` is the relative error of the evidence before any repair; ``lower`` and ``upper`` are the proven
+    bracket of a family.
     """
 
     outcome: str
@@ -182,9 +176,9 @@ C = TypeVar("C", bound=Cell[Any, Any])
 
 
 class Plan(ABC, Generic[C]):
-    """All cells of a study in the order they are run, what each of them runs, and what is made of it.
+    """The cells of a study in the order of execution, the trial of each, and the record made of its run.
 
-    ``skipped``: what was asked for and cannot run here, with the reason.
+    ``skipped`` holds the solvers that cannot run here, with the reason.
     """
 
     cells: Sequence[C]
@@ -193,20 +187,17 @@ class Plan(ABC, Generic[C]):
 
     @abstractmethod
     def trial(self, cell: C) -> Trial:
-        """What to run for a cell."""
+        """The trial that computes a cell."""
 
     @abstractmethod
     def judge(self, cell: C, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
-        """What to store about a run, and the evidence to keep."""
+        """Make the record of a run, and the evidence to store if it is kept."""
 
     def known_record(self, cell: C, store: Store) -> Record | None:
-        """What to store about a cell that need not be run; None if it must."""
+        """The record of a cell that need not be run; None if it must be."""
         return None
 
 
 def digest(value: Any) -> str:
-    """A hash of plain data.
-
-    ``value``: what JSON can say; anything else counts by its text.
-    """
+    """Hash plain data by its JSON; other values are hashed by their text."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

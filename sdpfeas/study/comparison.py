@@ -1,4 +1,8 @@
-"""From what a user asks for to the list of cells: solvers × problems × seeds, each with its key."""
+"""Comparisons of solvers: plan the cells (solver, problem, seed), and run a cell in a worker process.
+
+:func:`make_plan` resolves names and patterns to a :class:`Comparison`; :func:`run_cell` calls the backend, or
+bisects the family, in the worker.
+"""
 
 from __future__ import annotations
 
@@ -42,17 +46,13 @@ from sdpfeas.study.dropin_process import (
 )
 from sdpfeas.trials.trial import Run, Trial
 
-#: Problems kept in memory once built; others are built again when their turn comes.
+#: Problems that are cached after they are built; others are built again when they are needed.
 CACHED_PROBLEMS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedSolver(SolverRow):
-    """A solver of a comparison.
-
-    ``found_at``: where a worker finds the class of its backend. ``given``: options that differ from the
-    defaults.
-    """
+    """A solver of a comparison, with the import location of its backend and the options that were given."""
 
     found_at: str
     given: Mapping[str, Any]
@@ -61,7 +61,7 @@ class PlannedSolver(SolverRow):
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedProblem(ProblemRow):
-    """A problem of a comparison, and how to build it."""
+    """A problem of a comparison, with the card member that builds it."""
 
     member: ProblemMember | ForeignMember
     seed: int
@@ -73,10 +73,7 @@ ComparisonCell = Cell[PlannedSolver, PlannedProblem]
 
 @dataclass
 class Comparison(Plan[ComparisonCell]):
-    """Solvers × problems × seeds.
-
-    ``skipped``: solvers that cannot run here, with the reason.
-    """
+    """The plan of a comparison: solvers × problems × seeds."""
 
     cells: list[ComparisonCell]
     settings: Settings
@@ -85,31 +82,29 @@ class Comparison(Plan[ComparisonCell]):
     _lock: Lock = field(default_factory=Lock)
 
     def build(self, problem: PlannedProblem) -> Any:
-        """The problem, or family, of a cell; built again where it is not at hand."""
+        """Build the problem or family of a cell, or take it from the cache."""
         with self._lock:
             return _cached_build(self._built, problem.member, problem.seed)
 
     def trial(self, cell: ComparisonCell) -> Trial:
-        """Ask the solver about the problem."""
+        """The trial that calls the solver."""
         source, settings = cell.solver.found_at, self.settings
         problem = self.build(cell.problem)
-        question = CellTask(source, dict(cell.solver.given), problem, settings.time_limit, settings.tol)
-        return Trial(f"{__name__}:run_cell", pickle.dumps(question), settings.limits, source)
+        task = CellTask(source, dict(cell.solver.given), problem, settings.time_limit, settings.tol)
+        return Trial(f"{__name__}:run_cell", pickle.dumps(task), settings.limits, source)
 
     def judge(self, cell: ComparisonCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
-        """Verify what the solver claims."""
+        """Verify the claim of the solver."""
         return judge(cell, self.build(cell.problem), run, self.settings, keep_evidence=keep_evidence)
 
 
 def make_plan(
     solvers: Sequence[str], problems: Sequence[str], seeds: int | Iterable[int], settings: Settings
 ) -> Comparison:
-    """Find everything, check everything, and list the cells.
+    """Resolve and validate solvers and problems, and list the cells.
 
-    ``solvers, problems``: names, paths and patterns; ``all`` stands for every backend available here.
-    ``seeds``: how many seeds (from 0), or which.
-
-    Raises ``CardError``: if anything is wrong with any of them; all of it is said at once.
+    ``solvers`` and ``problems`` are names, paths and patterns; ``all`` stands for every available backend.
+    ``seeds`` is the number of seeds, counted from 0, or a list. Raises CardError with all errors found.
     """
     errors: list[str] = []
     built: OrderedDict[tuple[str, int], Any] = OrderedDict()
@@ -133,7 +128,7 @@ def make_plan(
 
 
 def _expand(specs: Sequence[str], what: str, errors: list[str], finder: Finder) -> list[str]:
-    """Names, paths, and what patterns match: files, else names that can be looked up."""
+    """Expand patterns to files, else to known names; other specifications are kept."""
     out: list[str] = []
     for spec in (part.strip() for given in specs for part in given.split(",")):
         if not spec:
@@ -155,7 +150,7 @@ def _expand(specs: Sequence[str], what: str, errors: list[str], finder: Finder) 
 
 
 def _natural(path: str) -> list[Any]:
-    """A sorting key that puts p9 before p10."""
+    """Sorting key of natural order: p9 before p10."""
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", path)]
 
 
@@ -165,7 +160,7 @@ def _plan_solvers(specs: Sequence[str], errors: list[str], skipped: dict[str, st
     names = dict.fromkeys(sorted(SOLVERS.registered()) if "all" in asked else (), True)
     for spec, one_of_all in (names | {spec: False for spec in asked if spec != "all"}).items():
         try:
-            facts = _described(spec)
+            facts = _describe_solver(spec)
         except SdpfeasError as error:
             if not one_of_all:
                 errors.append(locate_error(error, spec))
@@ -190,8 +185,8 @@ def _plan_solver(facts: Mapping[str, Any], spec: str = "") -> PlannedSolver:
     return PlannedSolver(key=key, **kept, found_at=facts["found_at"], given=facts["given"], spec=spec)
 
 
-def _described(spec: str) -> dict[str, Any]:
-    """What a study has to know about a solver; code that is not the library's runs in a worker."""
+def _describe_solver(spec: str) -> dict[str, Any]:
+    """Describe a solver; foreign code is loaded in a worker only."""
     try:
         with own_code_only():
             return solver_facts(find_solver(spec))
@@ -270,16 +265,12 @@ def _cell_key(solver: PlannedSolver, problem: PlannedProblem, seed: int, setting
     return digest({"solver": solver.key, "problem": problem.key, "seed": seed, "settings": settings.plain()})
 
 
-# ------------------------------------------------------------
-# What a worker does for a cell of a comparison: ask the backend, or bisect the family.
+# --- in the worker process
 
 
 @dataclass(frozen=True)
 class CellTask:
-    """What is asked of a backend.
-
-    ``source``: where its class is found again. ``tol``: relative width of the bracket, for a family.
-    """
+    """The payload of a cell: import location and options of the backend, the problem, and limits."""
 
     source: str
     options: Mapping[str, Any]
@@ -288,45 +279,44 @@ class CellTask:
     tol: float
 
 
-#: Backends that have been warmed up in this process.
+#: Backends that have solved the warm-up problems in this process.
 _warm: set[str] = set()
 
 
-def run_cell(question: CellTask, start: Callable[..., None]) -> dict[str, Any]:
-    """Answer a question, the backend warm: the target of the trial that is a cell."""
-    backend = find_backend(question.source, question.options)
-    asked = question.problem
-    problem = asked.load() if isinstance(asked, ForeignFamily) else asked
-    if question.source not in _warm:
+def run_cell(task: CellTask, start: Callable[..., None]) -> dict[str, Any]:
+    """Solve the problem of a cell, or bisect its family; the target of a trial."""
+    backend = find_backend(task.source, task.options)
+    problem = task.problem.load() if isinstance(task.problem, ForeignFamily) else task.problem
+    if task.source not in _warm:
         start()
-        _warm_up(backend, question.time_limit)
-        _warm.add(question.source)
-        # What is loaded by now stays; without this every collection would walk all of it.
+        _warm_up(backend, task.time_limit)
+        _warm.add(task.source)
+        # Exclude the objects loaded so far from garbage collections during the measurement.
         gc.collect()
         gc.freeze()
     start()
     if isinstance(problem, FeasibilityProblem):
-        return _ask(backend, problem, question.time_limit)
+        return _solve(backend, problem, task.time_limit)
     try:
-        return pack_claim(_bisect(backend, problem, question))
+        return pack_claim(_bisect(backend, problem, task))
     except Exception as error:  # noqa: BLE001 - as for a single solve
         return pack_claim(Claim(stop=Stop.ERROR, raw_status=safe_text(error)))
 
 
 def _warm_up(backend: FeasibilityBackend, time_limit: float) -> None:
-    """Solve two trivial problems: what is imported and compiled on the way is not what a study measures."""
+    """Solve two trivial problems, so that imports and compilation are not measured."""
     for block in (PSD(2), SpectralBox(2, trace=1.0)):
         trivial = FeasibilityProblem([block], [np.diag([1.0, 0.5])[None]], [0.5], [1.0])
-        _ask(backend, trivial, min(time_limit, 5.0))
+        _solve(backend, trivial, min(time_limit, 5.0))
 
 
-def _ask(backend: FeasibilityBackend, problem: FeasibilityProblem, time_limit: float) -> dict[str, Any]:
+def _solve(backend: FeasibilityBackend, problem: FeasibilityProblem, time_limit: float) -> dict[str, Any]:
     return ask_plainly(backend, problem, Inquiry(problem, deadline=Deadline(time_limit)))
 
 
-def _bisect(backend: FeasibilityBackend, family: ParametricFamily, question: CellTask) -> Claim:
-    solver = Solver(backend.name, type(backend), question.options)
-    found = bisect(family, solver, tol=question.tol, time_limit=question.time_limit)
+def _bisect(backend: FeasibilityBackend, family: ParametricFamily, task: CellTask) -> Claim:
+    solver = Solver(backend.name, type(backend), task.options)
+    found = bisect(family, solver, tol=task.tol, time_limit=task.time_limit)
     return Claim(
         point=found.point,
         certificate=found.certificate,

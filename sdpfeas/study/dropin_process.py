@@ -1,7 +1,7 @@
-"""Drop-ins of a study: code that is not the library's runs in workers, and only plain data come back.
+"""Load drop-in backends and families of a study in worker processes, and return plain data.
 
-The process that plans a study grants its verdicts, too. So it imports no drop-in backend, no drop-in family
-and no package that registers either: a worker process says what they are and builds their problems.
+The process that plans a study also grants its verdicts. So it imports no foreign code: a worker describes
+drop-in backends and families, and builds their problems.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from sdpfeas.study.cells import digest
 from sdpfeas.trials.trial import End, Limits, Trial
 from sdpfeas.trials.workers import run_once, run_shared
 
-#: Where two families are compared to tell them apart, relative to their unit.
+#: Levels, relative to the unit of a family, whose problems identify the family.
 PROBES = (0.37, 1.7)
 
 
-# ---------------------------------------------------------------- what is said about solvers and problems
+# --- descriptions of solvers and problems
 
 
 def solver_facts(solver: Solver) -> dict[str, Any]:
-    """What a study has to know about a solver, as plain data."""
+    """Describe a solver as plain data."""
     backend = solver.make()
     fine, why = backend.available()
     return {
@@ -45,13 +45,13 @@ def solver_facts(solver: Solver) -> dict[str, Any]:
         "card": solver.text,
         "found_at": source_of(solver.kind),
         "given": dict(solver.options),
-        "code": _codedigest(solver.kind),
+        "code": _code_digest(solver.kind),
         "missing": "" if fine else why or "not available",
     }
 
 
-def _codedigest(kind: type) -> str:
-    """Hash of the file a class is written in, or of all files beside it where it is the head of a package."""
+def _code_digest(kind: type) -> str:
+    """Hash of the file that defines a class, or of all files of its package."""
     code = inspect.getsourcefile(kind)
     if code is None:
         return ""
@@ -61,11 +61,11 @@ def _codedigest(kind: type) -> str:
 
 
 def problem_facts(made: FeasibilityProblem | ParametricFamily) -> dict[str, Any]:
-    """What a study has to know about a problem or a family, as plain data."""
+    """Describe a problem or a family as plain data."""
     whole = isinstance(made, FeasibilityProblem)
     shown = made if isinstance(made, FeasibilityProblem) else made.at(PROBES[1] * made.unit)
     blocks = [*shown.sets, *(lmi.set for lmi in shown.lmis)]
-    # Of an LMI the matrix counts, and not how many numbers it depends on.
+    # The size of an LMI is the order of its matrix, not the number of its variables.
     size = max(block.n for block in ([b for b in blocks if b.matrix] if shown.lmis else []) or blocks)
     summary = ", ".join(f"{block.kind}({block.n})" for block in shown.sets[:6])
     if len(shown.sets) > 6:
@@ -89,24 +89,24 @@ def problem_key(made: FeasibilityProblem | ParametricFamily) -> str:
     return digest([made.at(probe * made.unit).content_hash for probe in PROBES])
 
 
-# ---------------------------------------------------------------- seen from the parent
+# --- in the parent process
 
 
 def foreign_solver(spec: str) -> dict[str, Any]:
-    """As :func:`solver_facts`, of a drop-in, which a worker of its own describes."""
-    found: dict[str, Any] = ask_worker(f"{__name__}:answer", spec, ("solver", spec), once=True)
+    """Describe a drop-in solver, as :func:`solver_facts` does, in a new worker process."""
+    found: dict[str, Any] = call_worker(f"{__name__}:answer", spec, ("solver", spec), once=True)
     return found
 
 
 def foreign_members(spec: str) -> list[ForeignMember]:
-    """The members of a problem card, or file, that names foreign code."""
-    found = ask_worker(f"{__name__}:answer", spec, ("members", spec))
+    """List the members of a problem card or file with foreign code."""
+    found = call_worker(f"{__name__}:answer", spec, ("members", spec))
     return [ForeignMember(spec, k, **facts) for k, facts in enumerate(found)]
 
 
 @dataclass(frozen=True)
 class ForeignMember:
-    """One member of a problem card that names foreign code, as :class:`ProblemMember`."""
+    """A member of a problem card with foreign code; the counterpart of :class:`ProblemMember`."""
 
     spec: str
     index: int
@@ -118,8 +118,8 @@ class ForeignMember:
     seeded: bool
 
     def build(self, seed: int = 0) -> FeasibilityProblem | ForeignFamily:
-        """Have the problem built, or the family described, in a worker."""
-        kind, found = ask_worker(f"{__name__}:answer", self.spec, ("build", self.spec, self.index, seed))
+        """Build the problem, or describe the family, in a worker."""
+        kind, found = call_worker(f"{__name__}:answer", self.spec, ("build", self.spec, self.index, seed))
         if kind == "problem":
             return unpack_problem(found, FeasibilityProblem)
         place = str(Path(self.spec).absolute()) if Path(self.spec).exists() else self.spec
@@ -128,7 +128,7 @@ class ForeignMember:
 
 @dataclass(frozen=True)
 class ForeignFamily:
-    """A parametric family whose code is not the library's: what is known of it without running that code."""
+    """A reference to a parametric family with foreign code, and its description."""
 
     spec: str
     index: int
@@ -136,17 +136,16 @@ class ForeignFamily:
     facts: Mapping[str, Any]
 
     def load(self) -> ParametricFamily:
-        """The family itself; for worker processes."""
+        """Load the family; in worker processes only."""
         made = _member(self.spec, self.index).build(self.seed)
         assert isinstance(made, ParametricFamily)
         return made
 
 
-def ask_worker(target: str, label: str, request: Any, *, once: bool = False) -> Any:
-    """Run one of our functions in a worker that may import foreign code; CardError with what it refuses.
+def call_worker(target: str, label: str, request: Any, *, once: bool = False) -> Any:
+    """Run a function of the library in a worker that may import foreign code; raise its error as CardError.
 
-    ``label``: whose code it is: a worker serves one label only. ``once``: whether to end the worker with
-    the answer.
+    ``label`` names the origin of the code: a worker serves one label only. ``once`` uses a new process.
     """
     trial = Trial(target, pickle.dumps(request), Limits(), f"foreign code of {label}")
     run = (run_once if once else run_shared)(trial)
@@ -158,11 +157,11 @@ def ask_worker(target: str, label: str, request: Any, *, once: bool = False) -> 
     return value
 
 
-# ---------------------------------------------------------------- seen from the worker
+# --- in the worker process
 
 
 def answer(request: tuple[Any, ...], start: Callable[..., None]) -> tuple[bool, Any]:
-    """Describe, list or build: the target of the trial in which foreign code is imported."""
+    """Describe a solver, list the members of a card, or build one; the target of a trial."""
     start()
     what, *arguments = request
     try:

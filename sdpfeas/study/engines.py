@@ -1,4 +1,7 @@
-"""Where cells run: here, on a Dask cluster, or on any joblib backend. Everywhere the same limits hold."""
+"""Engines run trials in parallel: on this machine, on a Dask cluster, or on a joblib backend.
+
+Each trial runs in a worker process (:mod:`sdpfeas.trials`) under the same limits.
+"""
 
 from __future__ import annotations
 
@@ -17,40 +20,30 @@ from sdpfeas.extras import extra
 from sdpfeas.trials.trial import End, Interrupted, Run, Trial
 from sdpfeas.trials.workers import WorkerSlot, close_shared_workers, run_shared
 
-# ------------------------------------------------------------
-# What an engine is: something that runs trials, several at a time.
-
 
 class Slot(Protocol):
-    """Somewhere one trial runs at a time."""
+    """Runs one trial at a time."""
 
     def run(self, trial: Trial, stop: threading.Event) -> Run:
-        """Run one trial under its limits.
-
-        Raises ``Interrupted``: if ``stop`` is set before the trial is over.
-        """
+        """Run a trial under its limits; raise Interrupted if ``stop`` is set before it ends."""
 
     def close(self) -> None:
-        """Give it up."""
+        """Release the slot."""
 
 
 class Engine(ABC):
-    """Runs trials, several at a time."""
+    """Runs trials, several in parallel."""
 
-    #: How many at a time.
+    #: Number of slots.
     jobs: int
 
     @abstractmethod
     def open_slot(self) -> Slot:
-        """A new place to run trials at, for one thread."""
+        """A new slot, for use by one thread."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give everything back."""
-
-
-# ------------------------------------------------------------
-# Cells in worker processes on this machine.
+        """Release all resources."""
 
 
 class LocalEngine(Engine):
@@ -62,22 +55,18 @@ class LocalEngine(Engine):
         self.jobs = jobs
 
     def open_slot(self) -> WorkerSlot:
-        """A new slot with a worker of its own."""
+        """A new slot with its own worker."""
         return WorkerSlot()
 
     def close(self) -> None:
-        """Nothing to do: slots end with the threads they serve."""
-
-
-# ------------------------------------------------------------
-# Cells on an existing Dask cluster.
+        """Do nothing: slots are closed by the threads that use them."""
 
 
 class DaskEngine(Engine):
-    """Worker processes next to the workers of an existing Dask cluster.
+    """Worker processes beside the workers of an existing Dask cluster.
 
-    ``jobs``: how many cells at a time; as many as the cluster has threads if not given. ``timeout``:
-    seconds to wait for the scheduler.
+    ``jobs`` is the number of slots (default: the threads of the cluster), ``timeout`` the seconds to wait for
+    the scheduler.
     """
 
     def __init__(self, scheduler: str, jobs: int | None = None, timeout: float = 20) -> None:
@@ -92,11 +81,11 @@ class DaskEngine(Engine):
         self.jobs = jobs or max(threads, 1)
 
     def open_slot(self) -> _DaskSlot:
-        """A new place on the cluster."""
+        """A new slot on the cluster."""
         return _DaskSlot(self._client)
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Disconnect from the cluster."""
         self._client.close()
 
 
@@ -107,8 +96,8 @@ class _DaskSlot:
     def run(self, trial: Trial, stop: threading.Event) -> Run:
         from distributed import KilledWorker
 
-        # Impure: the same cell asked for again must run again. A lost worker is no failure of the cell, so
-        # the scheduler sends the cell elsewhere.
+        # Impure: a repeated cell must run again. After the loss of a Dask worker the scheduler retries the
+        # cell elsewhere.
         future = self._client.submit(run_shared, trial, pure=False, retries=5)
         try:
             while True:
@@ -127,24 +116,18 @@ class _DaskSlot:
         pass
 
 
-# ------------------------------------------------------------
-# Cells on any joblib backend: loky, threading, dask, or one that was registered with joblib.
+#: Attempts to run a cell whose joblib worker dies.
+JOBLIB_ATTEMPTS = 5
 
-#: How often a cell is sent out again after the process beside it died.
-RETRIES = 5
-
-#: Seconds between two looks of a worker at whether its runner is still there.
-PATIENCE = 1.0
+#: Seconds between checks of a joblib worker that its runner is alive.
+RUNNER_POLL_SECONDS = 1.0
 
 
 class JoblibEngine(Engine):
-    """Worker processes next to the workers of a joblib backend.
+    """Worker processes beside the workers of a joblib backend: loky, threading, dask or a registered one.
 
-    ``backend``: name of a backend joblib knows, or that was registered with
-    ``joblib.register_parallel_backend``. ``jobs``: how many cells at a time; as many as the backend has
-    places for if not given. ``**options``: passed to the backend, as ``joblib.parallel_config`` does.
-
-    Raises ``OptionError``: if joblib is missing, knows no such backend, or the backend cannot start.
+    ``jobs`` is the number of slots (default: as many as the backend has); ``options`` are passed to the
+    backend. Raises OptionError if joblib is missing or cannot start the backend.
     """
 
     def __init__(self, backend: str = "loky", jobs: int | None = None, **options: Any) -> None:
@@ -163,16 +146,16 @@ class JoblibEngine(Engine):
         self._abandoned: list[_Call] = []
 
     def open_slot(self) -> _JoblibSlot:
-        """A new place on the backend."""
+        """A new slot on the backend."""
         return _JoblibSlot(self._config, self._abandoned)
 
     def close(self) -> None:
-        """End what runs beside this process; the backend's own workers end as joblib sees fit."""
+        """End the worker processes of this process; joblib ends its own workers."""
         close_shared_workers()
         if self._config["backend"] == "loky" and any(call.is_alive() for call in self._abandoned):
             from joblib.externals.loky import get_reusable_executor
 
-            # Otherwise this process could not exit before the cells under way have reached their limits.
+            # Otherwise this process could not exit before the running cells reach their limits.
             get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
 
@@ -182,7 +165,7 @@ class _JoblibSlot:
         self._abandoned = abandoned
 
     def run(self, trial: Trial, stop: threading.Event) -> Run:
-        for _ in range(RETRIES):
+        for _ in range(JOBLIB_ATTEMPTS):
             call = _Call(self._config, trial)
             call.start()
             while call.is_alive():
@@ -201,7 +184,7 @@ class _JoblibSlot:
 
 
 class _Call(threading.Thread):
-    """One cell handed to joblib, on a thread of its own: joblib waits for it and hears nothing meanwhile."""
+    """A thread that passes one cell to joblib, because the call of joblib cannot be interrupted."""
 
     def __init__(self, config: dict[str, Any], trial: Trial) -> None:
         super().__init__(daemon=True)
@@ -214,24 +197,24 @@ class _Call(threading.Thread):
         import joblib
 
         try:
-            # The active backend is a property of the thread, and an instance serves one call at a time.
+            # The active backend is thread-local, and an instance serves one call at a time.
             with joblib.parallel_config(**self._config):
-                (self.found,) = joblib.Parallel()([joblib.delayed(_run_beside)(*self._task)])
-        except Exception as error:  # noqa: BLE001 - raised again, or counted, in the thread that waits
+                (self.found,) = joblib.Parallel()([joblib.delayed(_run_in_joblib_worker)(*self._task)])
+        except Exception as error:  # noqa: BLE001 - handled in the waiting thread
             self.error = error
 
 
-def _run_beside(trial: Trial, runner: int) -> Run:
-    """Run a trial next to a worker of joblib, which ends with the runner if that is its parent."""
-    if os.getppid() == runner and not any(isinstance(each, _Orphan) for each in threading.enumerate()):
-        _Orphan(runner).start()
+def _run_in_joblib_worker(trial: Trial, runner: int) -> Run:
+    """Run a trial in a joblib worker, and end this joblib worker if its parent, the runner, dies."""
+    if os.getppid() == runner and not any(isinstance(each, _ParentMonitor) for each in threading.enumerate()):
+        _ParentMonitor(runner).start()
     return run_shared(trial)
 
 
-class _Orphan(threading.Thread):
-    """Ends this process when its parent is gone, and the workers beside it that wait for a first cell.
+class _ParentMonitor(threading.Thread):
+    """A thread that ends this process, and idle sibling workers, when the parent dies.
 
-    By themselves they would wait on: those of loky for minutes, those of multiprocessing for ever.
+    Otherwise the workers of loky would wait for minutes, those of multiprocessing forever.
     """
 
     def __init__(self, parent: int) -> None:
@@ -240,13 +223,13 @@ class _Orphan(threading.Thread):
 
     def run(self) -> None:
         alike = psutil.Process().cmdline()[:3]
-        beside: list[psutil.Process] = []
+        siblings: list[psutil.Process] = []
         while os.getppid() == self._parent:
             with suppress(psutil.Error):
                 children = psutil.Process(self._parent).children()
-                beside = [child for child in children if child.cmdline()[:3] == alike]
-            time.sleep(PATIENCE)
-        for process in beside:
+                siblings = [child for child in children if child.cmdline()[:3] == alike]
+            time.sleep(RUNNER_POLL_SECONDS)
+        for process in siblings:
             with suppress(psutil.Error):
                 if process.pid != os.getpid():
                     process.kill()

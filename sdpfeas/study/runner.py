@@ -1,4 +1,7 @@
-"""Runs what is missing of a study: takes cells, has them run and judged, and stores them."""
+"""Run the missing cells of a study: take cells from the store, run and verify them, store the records.
+
+Several runners, on any number of machines, may work on the same store. The entry point is :meth:`Runner.run`.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,18 @@ from sdpfeas.study.engines import Engine, Slot
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import Interrupted
 
-#: Seconds between two signs of life, and between two looks at whether another runner is done.
-HEARTBEAT, PATIENCE = 5.0, 0.3
+#: Seconds between heartbeats, and between checks whether other runners have finished their cells.
+HEARTBEAT_SECONDS, POLL_SECONDS = 5.0, 0.3
 
-#: Called with a cell when it starts (no record) and when it is done.
+#: Called with a cell when it starts (record None) and when it ends.
 Listener = Callable[[Cell[Any, Any], Record | None], None]
 
 
 class Runner:
-    """One process working on a study.
+    """Runs the missing cells of a study from this process.
 
-    ``keep_evidence``: whether to store points and certificates. ``listener``: told about every cell that
-    starts and ends.
+    ``keep_evidence`` stores points and certificates. ``listener`` is called for every cell that starts or
+    ends.
     """
 
     def __init__(
@@ -54,27 +57,24 @@ class Runner:
         self.listener = listener or (lambda _cell, _record: None)
         self._cells = {cell.key: cell for cell in plan.cells}
         self._stop = threading.Event()
-        self._told_to_stop = False
+        self._stop_requested = False
         self._failures: list[BaseException] = []
 
     def run(self, *, command: str = "", retry: str | None = None) -> int:
-        """Compute every cell that is missing, and return how many this run computed.
+        """Compute all missing cells of the plan; return how many this run computed.
 
-        On an interrupt the workers are killed, what was under way is given back, and the interrupt goes on.
-        Afterwards every cell of the plan is finished, unless :meth:`stop` was called.
-
-        ``command``: what was asked for, for the record. ``retry``: ``"failed"``, ``"undecided"`` or
-        ``"all"``: finished cells to compute again.
-
-        Raises ``StudyError``: if the database or the engine was lost, or cells are left for another reason.
+        Each slot of the engine is served by a thread that takes cells until none is left. On an interrupt the
+        workers are killed, unfinished cells are returned to the store, and the interrupt is raised again.
+        ``command`` is recorded. ``retry`` (``"failed"``, ``"undecided"`` or ``"all"``) selects finished cells
+        to compute again. Raises StudyError if the database or the engine is lost, or cells remain.
         """
         again = None if retry is None else Retry(retry)
         where = {**describe_environment(), "skipped": dict(self.plan.skipped)}
         self.store.begin_run(self.plan, command, where, again)
         done: list[str] = []
         slots = min(self.engine.jobs, max(self.store.open_cells().get("pending", 0), 1))
-        serving = [_Activity(self._failing, self._serve, done) for _ in range(slots)]
-        pulse = _Activity(self._failing, self._beat)
+        serving = [_Task(self._guarded, self._serve, done) for _ in range(slots)]
+        pulse = _Task(self._guarded, self._send_heartbeats)
         try:
             with _terminable():
                 for activity in (*serving, pulse):
@@ -90,17 +90,17 @@ class Runner:
         for failure in self._failures:
             if not isinstance(failure, StudyError):
                 raise failure
-        if self._failures or not self._told_to_stop:
+        if self._failures or not self._stop_requested:
             self._require_complete(self._failures[:1])
         return len(done)
 
     def stop(self) -> None:
-        """Stop from another thread: workers are killed, and what was under way is given back."""
-        self._told_to_stop = True
+        """Stop the run from another thread: kill the workers and return unfinished cells to the store."""
+        self._stop_requested = True
         self._stop.set()
 
     def _require_complete(self, because: list[BaseException]) -> None:
-        """Look with fresh eyes: what this process has written may have gone to a file that is no more."""
+        """Check with a new connection that all cells are stored: the database file may have been replaced."""
         try:
             self.store.require_same_file()
             with Store(self.store.path, readonly=True) as seen:
@@ -110,14 +110,14 @@ class Runner:
         if missing:
             count = f"{missing} of {len(self._cells)} cells are still open"
             reasons = "".join(f"{reason}; " for reason in because)
-            raise StudyError(f"{reasons}{count} in {self.store.path}; run the same command to go on")
+            raise StudyError(f"{reasons}{count} in {self.store.path}; run the same command to continue")
 
-    def _beat(self) -> None:
-        while not self._stop.wait(HEARTBEAT):
+    def _send_heartbeats(self) -> None:
+        while not self._stop.wait(HEARTBEAT_SECONDS):
             self.store.heartbeat()
 
-    def _failing(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do something on a thread; what ends it ends the run."""
+    def _guarded(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Run a function on a thread; an exception stops the run."""
         try:
             work(*arguments)
         except BaseException as error:  # noqa: BLE001 - raised again in the main thread
@@ -133,14 +133,14 @@ class Runner:
                 if key is None:
                     if not self.store.left():
                         return
-                    self._stop.wait(PATIENCE)
+                    self._stop.wait(POLL_SECONDS)
                     self.store.release_dead()
                     continue
                 warm_for = self._cells[key].solver.key
                 try:
                     self._compute(self._cells[key], slot)
                 except BaseException as error:
-                    with suppress(StudyError):  # the first failure is the one to tell of
+                    with suppress(StudyError):  # report the first failure
                         self.store.give_back(key)
                     if isinstance(error, Interrupted):
                         return
@@ -159,8 +159,8 @@ class Runner:
         self.listener(cell, record)
 
 
-class _Activity:
-    """A thread that can be waited for after an interrupt: a join that was interrupted may not wait again."""
+class _Task:
+    """A thread that can be waited for after an interrupt, unlike with an interrupted ``Thread.join``."""
 
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
         self._work = partial(work, *arguments)
@@ -172,7 +172,7 @@ class _Activity:
         threading.Thread(target=self._run, daemon=True).start()
 
     def wait(self) -> None:
-        while not self._over.wait(0.2):  # in pieces, so that a signal is heard
+        while not self._over.wait(0.2):  # in intervals, so that signals are handled
             pass
 
     def _run(self) -> None:
@@ -184,7 +184,7 @@ class _Activity:
 
 @contextmanager
 def _terminable() -> Any:
-    """Treat a termination signal like an interrupt, so that workers and cells are cleaned up."""
+    """Handle SIGTERM as an interrupt, so that workers are killed and cells returned."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -199,12 +199,11 @@ def _terminable() -> Any:
         signal.signal(signal.SIGTERM, before)
 
 
-# ------------------------------------------------------------
-# Where a study ran: machine, versions, numerical libraries, revision.
+# --- environment of a run
 
 
 def describe_environment() -> dict[str, Any]:
-    """Machine, processor, versions, BLAS and git revision, as plain data."""
+    """Describe the machine, package versions, BLAS and git revision as plain data."""
     return {
         "host": socket.gethostname(),
         "system": platform.platform(),
@@ -232,7 +231,7 @@ def _blas() -> str:
 
 
 def _revision() -> str:
-    """Revision of the checkout the library runs from; empty for an installed one."""
+    """Git revision of the checkout that the library runs from; empty if it is installed."""
     root = Path(__file__).parent.parent.parent
     if not (root / ".git").exists():
         return ""

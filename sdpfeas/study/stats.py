@@ -1,4 +1,4 @@
-"""Statistics of a comparison: performance profiles, shifted geometric means, scaling fits."""
+"""Statistics of running times: performance profiles, shifted geometric means and power-law fits."""
 
 from __future__ import annotations
 
@@ -21,35 +21,30 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Profile:
-    """A performance profile: share of instances solved within ``ratios`` times the best time.
-
-    ``shares``: share of instances, one for each ratio.
-    """
+    """A performance profile: ``shares[k]`` of the instances are solved in ``ratios[k]`` × the best time."""
 
     ratios: tuple[float, ...]
     shares: tuple[float, ...]
 
     @property
     def wins(self) -> float:
-        """Share of instances on which it was the fastest."""
+        """Share of instances on which the solver was the fastest."""
         return self.shares[0]
 
     @property
     def solved(self) -> float:
-        """Share of instances it solved at all."""
+        """Share of instances that the solver solved."""
         return self.shares[-1]
 
 
 def performance_profiles(
     times: Mapping[str, Sequence[float | None]], floor: float = 1e-3
 ) -> dict[str, Profile]:
-    """Performance profiles after Dolan and Moré.
+    """Performance profiles (Dolan and Moré 2002).
 
-    ``times``: for each solver one time per instance, in the same order; None where it did not solve it.
-    ``floor``: seconds below which times count as equal: there the clock and the system decide, not the
-    solver.
-
-    Returns: one profile per solver. Instances nobody solved count in the denominator.
+    ``times`` holds one time per instance for each solver, None if unsolved. Times below ``floor`` seconds
+    count as equal, since they measure the system more than the solver. Instances that no solver solved count
+    in the denominator.
     """
     table = {name: [None if t is None else max(t, floor) for t in row] for name, row in times.items()}
     count = max((len(row) for row in table.values()), default=0)
@@ -71,10 +66,7 @@ def performance_profiles(
 
 @dataclass(frozen=True)
 class GeometricMean:
-    """A shifted geometric mean.
-
-    ``charged``: how many instances were charged with their time limit because they were not solved.
-    """
+    """A shifted geometric mean; ``charged`` instances were unsolved and count with their time limit."""
 
     value: float
     shift: float
@@ -83,9 +75,9 @@ class GeometricMean:
 
 
 def natural_shift(times: Mapping[str, Sequence[float | None]]) -> float:
-    """A shift at the scale of what is measured: the median over instances of the best time.
+    """The median over the instances of the best time, rounded to one digit.
 
-    A shift far above hides every difference, one far below lets microseconds decide. Rounded to one digit.
+    A much larger shift hides differences; with a much smaller one the fastest instances dominate the mean.
     """
     rows = list(times.values())
     best = [
@@ -103,10 +95,7 @@ def natural_shift(times: Mapping[str, Sequence[float | None]]) -> float:
 def shifted_geometric_mean(
     times: Sequence[float | None], charges: Sequence[float], shift: float
 ) -> GeometricMean:
-    """``exp(mean(log(t + shift))) - shift``, with instances not solved charged visibly.
-
-    ``charges``: what an instance costs where it is not solved: its time limit.
-    """
+    """Compute ``exp(mean(log(t + shift))) - shift``; an unsolved instance counts with its time limit."""
     full = [c if t is None else t for t, c in zip(times, charges, strict=True)]
     charged = sum(t is None for t in times)
     if not full:
@@ -117,9 +106,9 @@ def shifted_geometric_mean(
 
 @dataclass(frozen=True)
 class Fit:
-    """A power law ``time = factor · size^slope`` fitted to measured times.
+    """A power law ``time = factor · size^slope`` fitted to measured times, with 95 % confidence intervals.
 
-    ``sizes, times, low, high``: the line and its 95 % confidence band, ready to draw.
+    ``sizes``, ``times``, ``low`` and ``high`` are points of the line and of its confidence band.
     """
 
     slope: float
@@ -132,7 +121,7 @@ class Fit:
 
 
 def fit_power_law(sizes: Sequence[float], times: Sequence[float]) -> Fit | None:
-    """Least squares on a doubly logarithmic scale; None with fewer than three different sizes."""
+    """Fit a power law by least squares on logarithms; None with fewer than three different sizes."""
     from scipy.stats import t as student
 
     x, y = np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(times, dtype=float))

@@ -1,7 +1,7 @@
-"""The database of a study: SQLite, written as results come, shared by any number of runners.
+"""The database of a study (SQLite), which any number of runners share, and its export as a table.
 
-A cell is one row under its key. A runner takes a cell by changing its state in one transaction, so no two
-runners ever compute the same one. What a dead runner had taken is given back.
+A cell is a row with a unique key. A runner takes a cell by changing its state in one transaction, so no two
+runners compute the same one; cells of dead runners become pending again. The entry point is :class:`Store`.
 """
 
 from __future__ import annotations
@@ -30,61 +30,12 @@ from sdpfeas.io.tables import csv_table
 from sdpfeas.notebook import Card
 from sdpfeas.study.cells import Plan, ProblemRow, Record, Retry, SolverRow
 
-# ------------------------------------------------------------
-# A study in one line, and as a card in a notebook.
+#: At most so many solvers are listed in the notebook.
+LISTED_SOLVERS = 20
 
-#: Solvers that a card lists at most.
-SHOWN_SOLVERS = 20
+# --- validation: a damaged file is reported as damaged, never read as a study
 
-
-class Shown:
-    """What has cells and lies in a file shows itself by what became of them."""
-
-    path: Path
-
-    def cells(self, *, texts: bool = True) -> list[dict[str, Any]]:
-        """All cells, with or without their texts."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        """Where the study is, and how far."""
-        place = visible(str(self.path))
-        try:
-            counts = Counter(_became(cell) for cell in self.cells(texts=False))
-        except (SdpfeasError, sqlite3.Error):
-            return f"Store: {place}, closed or not readable"
-        return f"Store: {place}, {counts.total()} cell(s)" + (f": {_listed(counts)}" if counts else "")
-
-    def _repr_html_(self) -> str:
-        """Show what every solver decided, as a card in a notebook."""
-        try:
-            cells = self.cells(texts=False)
-        except (SdpfeasError, sqlite3.Error):
-            return Card("Study", "plain", str(self.path), note="closed or not readable").html()
-        by_solver: dict[str, Counter[str]] = {}
-        for cell in cells:
-            by_solver.setdefault(cell["solver"], Counter())[_became(cell)] += 1
-        facts = [(name, _listed(counts)) for name, counts in list(by_solver.items())[:SHOWN_SOLVERS]]
-        problems = len({cell["problem"] for cell in cells})
-        title = f"{self.path.name}: {len(by_solver)} solver(s), {problems} problem(s), {len(cells)} cell(s)"
-        more = len(by_solver) - SHOWN_SOLVERS
-        note = f"… and {more} more solvers" if more > 0 else ""
-        return Card("Study", "plain", title, facts, note=note).html()
-
-
-def _became(cell: dict[str, Any]) -> str:
-    """The verdict of a cell, else how it ended, else where it stands."""
-    return str(cell["verdict"] or cell["outcome"] or cell["state"])
-
-
-def _listed(counts: Counter[str]) -> str:
-    return ", ".join(f"{number} {what}" for what, number in counts.most_common())
-
-
-# ------------------------------------------------------------
-# What the rows of a study database must hold: a damaged file must not pass for a study.
-
-#: What a database that is not whole may raise; its words may be no text either.
+#: Exceptions of a damaged database; its text may be invalid UTF-8.
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
@@ -118,7 +69,7 @@ def _is_settings(value: Any) -> bool:
     return all(_is_span(settings.get(name)) for name in ("time_limit", "memory_limit"))
 
 
-#: What each column holds; those that are always filled, and those that may be empty.
+#: Validators of columns that are always filled, and of columns that may be NULL.
 FILLED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("solver", "problem", "card", "kind", "summary", "state"), _is_text),
     **dict.fromkeys(("key", "name", "label", "backend", "version", "source", "command", "host"), _is_text),
@@ -139,15 +90,12 @@ OPTIONAL: dict[str, Callable[[Any], bool]] = {
     "data": lambda value: isinstance(value, bytes),
 }
 
-#: What a finished cell has in any case.
+#: Columns that a finished cell always has.
 FINISHED = ("outcome", "verdict", "solve_time", "verify_time")
 
 
-def checked(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it is.
-
-    Raises ``FileFormatError``: if a value cannot be one of its column.
-    """
+def validated(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row, or raise FileFormatError if a value is invalid in its column."""
     needed = FINISHED if row.get("state") == "done" else ()
     for name, value in row.items():
         if value is None and name in OPTIONAL and name not in needed:
@@ -160,10 +108,10 @@ def checked(row: dict[str, Any]) -> dict[str, Any]:
 
 VERSION = 1
 
-#: Seconds after which a runner on another machine that gave no sign of life is taken for dead.
+#: A runner on another machine counts as dead after so many seconds without a heartbeat.
 LOST_RUNNER_SECONDS = 60.0
 
-#: Most characters of a text that are stored; logs and explanations are bounded where they are made.
+#: Maximum length of a stored text; logs and explanations are already shorter.
 TEXT_LIMIT = 200_000
 
 SCHEMA = """
@@ -193,12 +141,11 @@ CREATE INDEX IF NOT EXISTS cells_by_state ON cells (state);
 """
 
 
-class Store(Shown):
+class Store:
     """An open study database.
 
-    ``path``: the file; created if need be. ``readonly``: open an existing file to read from.
-
-    Raises ``FileFormatError``: if the file is something else, or of a newer version.
+    The file is created if it does not exist, unless ``readonly``. Raises FileFormatError if it is not a study
+    database or has another version.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
@@ -223,7 +170,7 @@ class Store(Shown):
         place, more = str(self.path), {}
         log = self.path.with_name(f"{self.path.name}-wal")
         if readonly and not os.access(self.path.parent, os.W_OK) and not log.exists():
-            # SQLite would put files beside it; where nobody can write, nothing changes either.
+            # SQLite cannot create its files in this folder. A database that nobody can write is immutable.
             place, more = f"{self.path.absolute().as_uri()}?immutable=1", {"uri": True}
         return sqlite3.connect(place, timeout=60, isolation_level=None, check_same_thread=False, **more)
 
@@ -236,8 +183,8 @@ class Store(Shown):
             if not {"meta", "cells", "plan"} <= tables:
                 raise FileFormatError(f"{self.path}: not a study database")
         else:
-            self._patiently("PRAGMA journal_mode=WAL")
-            # With WAL, this survives the death of the process; only a power cut may cost the last commits.
+            self._execute_with_retry("PRAGMA journal_mode=WAL")
+            # With WAL, commits survive a crash of the process; a power failure may lose the last ones.
             self._db.execute("PRAGMA synchronous=NORMAL")
             with self._transaction():
                 for statement in SCHEMA.split(";"):
@@ -248,7 +195,7 @@ class Store(Shown):
             found = "no version" if row is None else f"version {row[0]}"
             raise FileFormatError(f"{self.path}: a study database of {found}; this library reads {VERSION}")
 
-    def _patiently(self, statement: str) -> None:
+    def _execute_with_retry(self, statement: str) -> None:
         # Switching to WAL ignores the busy timeout, and two runners may start at once.
         for attempt in range(200):
             try:
@@ -274,14 +221,14 @@ class Store(Shown):
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Say in words what the database, or the disk below it, has to complain about."""
+        """Turn errors of the database or the disk into StudyError."""
         try:
             yield
         except DATABASE_ERRORS as error:
-            raise StudyError(f"{self.path}: the database of the study fails: {error}") from error
+            raise StudyError(f"{self.path}: database error: {error}") from error
 
     def require_same_file(self) -> None:
-        """Notice that the file was taken away: what is written to it then is seen by nobody."""
+        """Raise StudyError if the file was removed or replaced, since later writes would be lost."""
         with suppress(OSError):
             if os.path.samestat(self._file, self.path.stat()):
                 return
@@ -293,22 +240,46 @@ class Store(Shown):
             self._db.close()
 
     def __enter__(self) -> Store:
-        """Nothing to do: it is open."""
+        """Return the open database."""
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close the database."""
         self.close()
 
-    # ------------------------------------------------------------ writing
+    def __repr__(self) -> str:
+        """Show the path and the number of cells per verdict."""
+        place = visible(str(self.path))
+        try:
+            counts = Counter(_result(cell) for cell in self.cells(texts=False))
+        except (SdpfeasError, sqlite3.Error):
+            return f"Store: {place}, closed or not readable"
+        return f"Store: {place}, {counts.total()} cell(s)" + (f": {_counted(counts)}" if counts else "")
+
+    def _repr_html_(self) -> str:
+        """Show the verdicts per solver in a notebook."""
+        try:
+            cells = self.cells(texts=False)
+        except (SdpfeasError, sqlite3.Error):
+            return Card("Study", "plain", str(self.path), note="closed or not readable").html()
+        by_solver: dict[str, Counter[str]] = {}
+        for cell in cells:
+            by_solver.setdefault(cell["solver"], Counter())[_result(cell)] += 1
+        facts = [(name, _counted(counts)) for name, counts in list(by_solver.items())[:LISTED_SOLVERS]]
+        problems = len({cell["problem"] for cell in cells})
+        title = f"{self.path.name}: {len(by_solver)} solver(s), {problems} problem(s), {len(cells)} cell(s)"
+        more = len(by_solver) - LISTED_SOLVERS
+        note = f"… and {more} more solvers" if more > 0 else ""
+        return Card("Study", "plain", title, facts, note=note).html()
+
+    # --- writing
 
     def begin_run(
         self, plan: Plan[Any], command: str, environment: dict[str, Any], retry: Retry | None
     ) -> None:
-        """Register this process as a runner and enter the plan.
+        """Register this process as a runner and insert the cells of the plan.
 
-        ``plan``: the cells; those already finished stay as they are. ``command``: what was asked for, for
-        the record. ``retry``: which finished cells of the plan to compute again.
+        Finished cells stay as they are, except those that ``retry`` selects. ``command`` is recorded.
         """
         born = psutil.Process().create_time()
         now = time.time()
@@ -373,10 +344,10 @@ class Store(Shown):
         )
 
     def take(self, prefer: str = "") -> str | None:
-        """Take the next cell of this run's plan; None if there is none to take now.
+        """Take the next pending cell of this run's plan; return its key, or None if there is none.
 
-        ``prefer``: key of a solver whose cells come first, because a worker is warm for it. Otherwise one
-        that nobody is at comes first.
+        Cells of the solver ``prefer``, for which a worker is running, come first; then those of solvers that
+        no slot of this run is working on.
         """
         with self._transaction():
             row = self._db.execute(
@@ -395,7 +366,7 @@ class Store(Shown):
             return str(row[0])
 
     def give_back(self, key: str) -> None:
-        """Return a cell this run had taken, unfinished."""
+        """Make an unfinished cell of this run pending again."""
         with self._transaction():
             self._db.execute(
                 "UPDATE cells SET state = 'pending', run = NULL, attempts = attempts - 1 "
@@ -404,7 +375,7 @@ class Store(Shown):
             )
 
     def finish(self, key: str, record: Record, evidence: bytes | None = None) -> None:
-        """Store what became of a cell this run had taken."""
+        """Store the record and the evidence of a cell that this run has taken."""
         self.require_same_file()
         values = {name: _stored(value) for name, value in asdict(record).items()}
         columns = ", ".join(f"{name} = ?" for name in values)
@@ -417,7 +388,7 @@ class Store(Shown):
                 self._db.execute("INSERT OR REPLACE INTO evidence VALUES (?, ?)", (key, evidence))
 
     def heartbeat(self) -> None:
-        """Say that this run is alive, and give back what dead ones had taken."""
+        """Record that this run is alive, and release the cells of dead ones."""
         self.require_same_file()
         with self._transaction():
             self._db.execute("UPDATE runs SET seen = ? WHERE id = ?", (time.time(), self.run_id))
@@ -429,7 +400,7 @@ class Store(Shown):
             self._db.execute("UPDATE runs SET finished = ? WHERE id = ?", (time.time(), self.run_id))
 
     def release_dead(self) -> None:
-        """Give back the cells of runners that are gone."""
+        """Make the cells of dead runners pending again."""
         with self._transaction():
             rows = self._db.execute(
                 "SELECT DISTINCT runs.* FROM cells JOIN runs ON runs.id = cells.run WHERE "
@@ -442,18 +413,18 @@ class Store(Shown):
                         (row["id"],),
                     )
 
-    # ------------------------------------------------------------ reading
+    # --- reading
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with self._lock, self._readable():
             found = [dict(row) for row in self._db.execute(query, values).fetchall()]
         try:
-            return [checked(row) for row in found]
+            return [validated(row) for row in found]
         except FileFormatError as error:
             raise FileFormatError(f"{self.path}: {error}") from None
 
     def open_cells(self) -> dict[str, int]:
-        """How many cells of this run's plan are in each state."""
+        """Number of cells of this run's plan per state."""
         rows = self._rows(
             "SELECT cells.state AS state, count(*) AS n FROM wanted JOIN cells ON cells.key = wanted.cell "
             "GROUP BY cells.state"
@@ -461,7 +432,7 @@ class Store(Shown):
         return {row["state"]: row["n"] for row in rows}
 
     def left(self) -> int:
-        """How many cells of this run's plan nobody or another runner is at."""
+        """Number of cells of this run's plan that are pending or run by another runner."""
         rows = self._rows(
             "SELECT count(*) AS n FROM wanted JOIN cells ON cells.key = wanted.cell "
             "WHERE cells.state = 'pending' OR cells.state = 'running' AND cells.run != ?",
@@ -474,23 +445,20 @@ class Store(Shown):
         return {row["key"] for row in self._rows("SELECT key FROM cells WHERE state = 'done'")}
 
     def kept(self, retry: Retry | None = None) -> set[str]:
-        """Keys of the cells that a new run need not compute.
-
-        ``retry``: leave out those to be computed again.
-        """
+        """Keys of the finished cells that a new run keeps; ``retry`` selects cells to compute again."""
         rows = self._rows("SELECT key, outcome, verdict FROM cells WHERE state = 'done'")
         again = self.crashed()
         return {r["key"] for r in rows if r["key"] not in again and (retry is None or not retry.picks(r))}
 
     def crashed(self) -> set[str]:
-        """Keys of the cells whose worker died at the first attempt, maybe killed by somebody else."""
+        """Keys of the cells whose worker died at the first attempt, perhaps for external reasons."""
         query = "SELECT key FROM cells WHERE state = 'done' AND outcome = ? AND attempts < 2"
         return {row["key"] for row in self._rows(query, ("crash",))}
 
     def cells(self, *, texts: bool = True) -> list[dict[str, Any]]:
         """All cells of the study with names and sizes, in the order of the plan.
 
-        ``texts``: whether to read logs and explanations too.
+        ``texts`` includes logs and explanations.
         """
         names = ["state", "run", "attempts", *(f.name for f in fields(Record))]
         wanted = ", ".join(f"cells.{n}" for n in names if texts or n not in ("log", "explanation", "info"))
@@ -528,7 +496,7 @@ class Store(Shown):
         return self._rows("SELECT * FROM runs ORDER BY id")
 
     def evidence_about(self, problem: str) -> list[dict[str, Any]]:
-        """Cells about a problem or family, given by its content hash, with the evidence kept for them."""
+        """Cells with stored evidence about the problem or family with this content hash."""
         return self._rows(
             "SELECT plan.solver AS solver, plan.problem AS problem, plan.seed AS seed, "
             "cells.verdict AS verdict, cells.lower AS lower, cells.upper AS upper, evidence.data AS data "
@@ -538,12 +506,21 @@ class Store(Shown):
         )
 
     def evidence(self, key: str) -> bytes | None:
-        """The kept evidence of a cell: the bytes of a result file."""
+        """The stored evidence of a cell: the bytes of a result file."""
         return next((r["data"] for r in self._rows("SELECT data FROM evidence WHERE cell = ?", (key,))), None)
 
 
+def _result(cell: dict[str, Any]) -> str:
+    """The verdict of a cell, else its outcome, else its state."""
+    return str(cell["verdict"] or cell["outcome"] or cell["state"])
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in counts.most_common())
+
+
 def _stored(value: Any) -> Any:
-    """A value as the database takes it."""
+    """Convert a value for the database."""
     if isinstance(value, Mapping):
         return json.dumps(dict(value), default=str)
     return safe_text(value, TEXT_LIMIT) if isinstance(value, str) else value
@@ -556,15 +533,14 @@ def _alive(run: sqlite3.Row) -> bool:
         return bool(time.time() - run["seen"] < LOST_RUNNER_SECONDS)
     with suppress(psutil.Error):
         process = psutil.Process(run["pid"])
-        # The same number may belong to another process by now; its birth tells.
+        # Process ids are reused, so the start time is compared, too.
         return process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - run["born"]) < 2.0
     return False
 
 
-# ------------------------------------------------------------
-# Study data as a flat table: CSV always, Parquet where pyarrow is installed.
+# --- export as a flat table
 
-#: Columns of the table, in order. Long texts stay in the database.
+#: Columns of the exported table. Long texts are left out.
 COLUMNS = (
     "solver",
     "problem",
@@ -597,14 +573,14 @@ COLUMNS = (
 
 
 def to_csv(cells: list[dict[str, Any]]) -> str:
-    """The table as CSV text."""
+    """Format cells as CSV."""
     return csv_table(COLUMNS, cells)
 
 
 def write_table(store: Store, path: Path) -> int:
-    """Write all cells to a ``.csv``, ``.json`` or ``.parquet`` file and return how many there are.
+    """Write all cells to a ``.csv``, ``.json`` or ``.parquet`` file; return their number.
 
-    Raises ``OptionError``: if the ending is none of these, or pyarrow is needed and missing.
+    Raises OptionError for other file extensions, or if pyarrow is needed and missing.
     """
     cells = store.cells(texts=False)
     with writing(path):

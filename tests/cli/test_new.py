@@ -34,7 +34,7 @@ def test_a_new_backend_answers(folder: Path) -> None:
     with pytest.raises(sf.OptionError, match="exists already"):
         CliRunner().invoke(app, ["new", "backend", "my-solver"], catch_exceptions=False)
     for name in ("My", "2", "a_b", "../x", ""):
-        with pytest.raises(sf.OptionError, match="is no name"):
+        with pytest.raises(sf.OptionError, match="is not a valid name"):
             CliRunner().invoke(app, ["new", "backend", name], catch_exceptions=False)
 
 

@@ -291,7 +291,7 @@ def test_a_cell_that_is_given_back_late_is_computed(tmp_path: Path) -> None:
     [
         (take_away, "removed or replaced"),
         (replace_by_older, "removed or replaced"),
-        (empty, "the database of the study fails: no such table: cells"),
+        (empty, "database error: no such table: cells"),
     ],
 )
 @pytest.mark.parametrize("last", [False, True])
