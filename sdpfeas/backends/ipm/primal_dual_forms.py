@@ -141,7 +141,11 @@ class DualForm(ProblemForm):
         self._total = total = sum(self._counts)
         self._triangles = [_triangle_sums(block) for block in problem.sets]
         cones = [
-            ConeBlock.on(lmi.set, -self._map_columns(lmi.coefficients), lmi.constant.reshape(-1))
+            ConeBlock.on(
+                lmi.set,
+                -self._values_at_units(rows.to_csr() for rows in lmi.coefficients),
+                lmi.constant.reshape(-1),
+            )
             for lmi in problem.lmis
         ]
         start = 0
@@ -161,7 +165,7 @@ class DualForm(ProblemForm):
         )
         #: Powers of two that give rows, and with them their bounds, norm about one.
         self._row_factors = unit = power_of_two(problem.norms)
-        rows = self._row_columns().T.tocsr()
+        rows = self._values_at_units(sp.csr_array(rows.to_csr().T) for rows in problem.rows).T.tocsr()
         bounds = sp.csr_array(
             sp.vstack(
                 [
@@ -196,23 +200,13 @@ class DualForm(ProblemForm):
         rows = rows if self._used.size == rows.shape[0] else rows[self._used]
         return _scale_rows(self._factors, sp.csr_array(rows))
 
-    def _map_columns(self, coefficients: Iterable[Rows]) -> Any:
-        """Values of a linear map into a set at the unit vectors of y, one per row."""
-        parts = []
-        for rows, triangle, own in zip(coefficients, self._triangles, self.problem.sets, strict=True):
-            found = rows.to_csr()
-            parts.append(triangle @ found if own.matrix else found)
+    def _values_at_units(self, matrices: Iterable[Any]) -> Any:
+        """Values of a linear map at the unit vectors of y, one per row, from those at all entries."""
+        parts = [
+            triangle @ matrix if block.matrix else matrix
+            for matrix, triangle, block in zip(matrices, self._triangles, self.problem.sets, strict=True)
+        ]
         return sp.csr_array(parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr"))
-
-    def _row_columns(self) -> Any:
-        """Values of all rows of the problem at the unit vectors of y, one unit vector per row."""
-        if not self.problem.m:
-            return sp.csr_array((self._total, 0))
-        parts = []
-        for rows, triangle, own in zip(self.problem.rows, self._triangles, self.problem.sets, strict=True):
-            found = sp.csr_array(rows.to_csr().T)
-            parts.append(triangle @ found if own.matrix else found)
-        return sp.csr_array(sp.vstack(parts, format="csr"))
 
     def corrected_point(self, embedding: SparseEmbedding) -> Point | None:
         """Correct y."""
