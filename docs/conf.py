@@ -20,6 +20,7 @@ nitpicky = False
 html_theme = "furo"
 html_title = f"sdpfeas {version}"
 html_show_sourcelink = False
+highlight_language = "none"  # blocks without a language are commands or formulas
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3

@@ -119,10 +119,6 @@ def test_modules_named_on_the_pages_exist() -> None:
         each for each in named if not any((base / each[1]).exists() for base in (ROOT, ROOT / "sdpfeas"))
     }
     assert absent <= EXAMPLES, absent - EXAMPLES
-    architecture = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    for folder, entries in re.findall(r"^\| `(\w+/)` \| (.*) \|$", architecture, re.MULTILINE):
-        for name in re.findall(r"`([\w/]+(?:\.py|/))`", entries):
-            assert any((ROOT / "sdpfeas" / each / name).exists() for each in (folder, ".")), f"{folder}{name}"
 
 
 def test_the_picture_of_the_packages_shows_their_layers() -> None:
