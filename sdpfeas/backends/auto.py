@@ -79,7 +79,7 @@ class Auto(FeasibilityBackend):
     Options = AutoOptions
 
     def solve(self, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:
-        """Look for a point or a certificate; see :class:`FeasibilityBackend`."""
+        """Search for a point or a certificate; see :meth:`FeasibilityBackend.solve`."""
         pairs = meeting_pairs(problem)
         if pairs.certificate is not None and inquiry.offer(None, pairs.certificate):
             status = "two rows contradict each other"
@@ -91,8 +91,8 @@ class Auto(FeasibilityBackend):
         if reduction.problem is not problem:
             # Facial reduction certificates are about the original problem: if the reduced one stays
             # undecided, the original is tried in the remaining time.
-            asked = inquiry.within(_share(inquiry, self, waiting=True, ended={}))
-            claim = self._solve(reduction.problem, asked.through(reduction)).back(reduction)
+            view = inquiry.within(_share(inquiry, self, waiting=True, ended={}))
+            claim = self._solve(reduction.problem, view.through(reduction)).back(reduction)
             inquiry.offer(claim.point, claim.certificate)
             if inquiry.finished:
                 return claim
@@ -122,10 +122,10 @@ class Auto(FeasibilityBackend):
                 status = f"{last.raw_status}; no other backend is likely to decide it"
                 last = replace(last, raw_status=status, stop=Stop.STALLED, info={**last.info, **NO_CLAIM})
                 break
-            asked = inquiry.within(share)
+            view = inquiry.within(share)
             # Without an interior, the final dual multipliers are close to an exposing vector.
-            asked = asked.with_start(WarmStart(certificate=last.certificate)) if no_interior else asked
-            claim = dispatch(backend, problem, asked)
+            view = view.with_start(WarmStart(certificate=last.certificate)) if no_interior else view
+            claim = dispatch(backend, problem, view)
             ended[backend.name] = claim.stop
             tried.append(f"{backend.name}: {claim.raw_status or claim.stop}")
             # The claimed verdict is that of this backend alone, not of the ones before it.
@@ -210,9 +210,9 @@ def _by_structure(problem: FeasibilityProblem) -> list[tuple[str, dict[str, obje
     ]
     ipm = [(IPM, dict[str, object]())]
     parts = split_components(problem)
-    asked = problem if parts is None else parts.problem
-    sides = (block.n for block in (*asked.sets, *(lmi.set for lmi in asked.lmis)) if block.matrix)
-    first = max(sides, default=0) > CLARABEL_SIDE or newton_work(asked).products <= DENSE_NEWTON_PRODUCTS
+    split = problem if parts is None else parts.problem
+    sides = (block.n for block in (*split.sets, *(lmi.set for lmi in split.lmis)) if block.matrix)
+    first = max(sides, default=0) > CLARABEL_SIDE or newton_work(split).products <= DENSE_NEWTON_PRODUCTS
     faces: list[tuple[str, dict[str, object]]] = []
     if Facial.supports(problem):
         faces = [(FACIAL, {"whole": False})]

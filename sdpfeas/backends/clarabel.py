@@ -90,7 +90,7 @@ def clarabel_cost(form: StandardForm) -> Cost:
         return interior_point_cost(form)
 
 
-#: Clarabel as a solver of cvxpy, which discards the last iterate of a stalled solve unless told otherwise.
+#: Clarabel as a solver of cvxpy, which discards the last iterate of a stalled solve unless this is set.
 CLARABEL = CvxpySolver("CLARABEL", clarabel_cost, read_clarabel, "time_limit", {"accept_unknown": True})
 
 

@@ -53,13 +53,11 @@ def dispatch_program(backend: FeasibilityBackend, program: ConicProgram, inquiry
         return _back(dispatch_program(backend, program.with_slacks(), inquiry.through(slacks)), slacks)
     if all(type(block) in backend.sets for block in problem.sets):
         return backend.maximise(program, inquiry)
-    shadows = cones_to_psd(problem, backend.sets)
-    if not all(type(block) in backend.sets for block in shadows.problem.sets):
+    in_psd = cones_to_psd(problem, backend.sets)
+    if not all(type(block) in backend.sets for block in in_psd.problem.sets):
         return Claim(stop=Stop.UNSUPPORTED, raw_status=f"backend {backend.name!r} does not take all sets")
-    reduced = replace(
-        program, problem=shadows.problem, objective=shadows.terms(program.objective), start=None
-    )
-    return _back(backend.maximise(reduced, inquiry.through(shadows)), shadows)
+    reduced = replace(program, problem=in_psd.problem, objective=in_psd.terms(program.objective), start=None)
+    return _back(backend.maximise(reduced, inquiry.through(in_psd)), in_psd)
 
 
 def _reduce_and_run(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> Claim:

@@ -203,7 +203,7 @@ def _flint(matrix: np.ndarray) -> Any:
     import flint
 
     rows, columns = matrix.shape
-    short = safe_text(matrix)
+    short = as_int64(matrix)
     return flint.fmpz_mat(
         rows,
         columns,
@@ -217,7 +217,7 @@ def _array(matrix: Any) -> np.ndarray:
     return out.reshape(matrix.nrows(), matrix.ncols())
 
 
-def safe_text(matrix: np.ndarray) -> np.ndarray | None:
+def as_int64(matrix: np.ndarray) -> np.ndarray | None:
     """The same integers in words of the machine; None if one does not fit."""
     try:
         return matrix.astype(np.int64, copy=False)
@@ -227,7 +227,7 @@ def safe_text(matrix: np.ndarray) -> np.ndarray | None:
 
 def row_divisors(matrix: np.ndarray) -> list[int]:
     """Greatest common divisor of every row; zero for one that is zero."""
-    short = safe_text(matrix)
+    short = as_int64(matrix)
     if short is None or not matrix.size:
         return [math.gcd(*(int(v) for v in row)) for row in matrix]
     return [int(v) for v in np.gcd.reduce(short, axis=1).tolist()]
@@ -238,7 +238,7 @@ def as_floats(matrix: np.ndarray) -> np.ndarray:
 
     Raises ``OverflowError``: if an integer is too large for any.
     """
-    short = safe_text(matrix)
+    short = as_int64(matrix)
     if short is not None:
         return short.astype(np.float64)
     return np.array([float(int(v)) for v in matrix.reshape(-1)], dtype=np.float64).reshape(matrix.shape)
@@ -257,7 +257,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The same, in words of the machine where all of it is so small that floating point is exact."""
     if not (a.size and b.size):
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
-    first, second = safe_text(a), safe_text(b)
+    first, second = as_int64(a), as_int64(b)
     work = float(a.shape[0]) * a.shape[1] * b.shape[1]
     if first is not None and second is not None and _exact(first, second):
         need("a product of integers", products=work)
@@ -375,7 +375,7 @@ def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None
     import flint
 
     count, width = matrix.shape
-    short = safe_text(matrix)
+    short = as_int64(matrix)
     matrix = matrix if short is None else short
     few = matrix if count <= width + 2 * SPARE else _mixed(matrix, width + SPARE)
     residues = np.mod(few, PRIME)

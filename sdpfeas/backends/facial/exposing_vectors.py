@@ -30,12 +30,12 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.integer_matrices import (
     as_floats,
+    as_int64,
     identity,
     integral,
     kernel,
     need_integers,
     product,
-    safe_text,
     saturated,
     short_rows,
     solution,
@@ -232,7 +232,7 @@ def auxiliary_system(faces: Faces) -> AuxiliarySystem:
 
 def _hstack(arrays: list[Any]) -> Any:
     """Concatenate columns: sparse if one array is and all others fit into int64."""
-    short = [array if is_sparse(array) else safe_text(array) for array in arrays]
+    short = [array if is_sparse(array) else as_int64(array) for array in arrays]
     if all(array is not None for array in short) and any(map(is_sparse, short)):
         return sp.csr_array(sp.hstack(short, format="csr"))
     return np.concatenate([array.toarray() if is_sparse(array) else array for array in arrays], axis=1)

@@ -23,13 +23,13 @@ from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.integer_matrices import (
     EXACT_FLOAT,
     as_floats,
+    as_int64,
     identity,
     independent_rows,
     integral,
     need_integers,
     product,
     row_divisors,
-    safe_text,
 )
 from sdpfeas.numerics.linalg import FloatArray, symmetrize
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -228,7 +228,7 @@ class Faces:
         basis, words = self.bases[b], self.rows.words[b]
         if words is not None and (basis is None or basis.ndim == 1):
             return words if basis is None else sp.csr_array(words[:, basis])
-        short = None if words is None or basis is None else safe_text(basis)
+        short = None if words is None or basis is None else as_int64(basis)
         found = None if short is None else congruences(words, short)
         if found is not None:
             return found
@@ -426,7 +426,7 @@ def _needed(table: np.ndarray, faces: Faces) -> list[int]:
     equal = _equalities(faces)
     known = table[equal]
     right = np.array([faces.lower[i] for i in equal], dtype=object)
-    short = safe_text(right)
+    short = as_int64(right)
     known = np.column_stack([known, right if short is None else short])
     kept = {equal[k] for k in independent_rows(known)} if equal else set()
     for i in set(range(len(table))) - set(equal):
