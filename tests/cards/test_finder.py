@@ -68,11 +68,11 @@ def test_code_is_not_run_for_its_name() -> None:
     plant("mine")
     for path in Path().rglob("mine.toml"):
         path.unlink()
-    with pytest.raises(BackendError, match=r"say \./solvers/mine\.py"):
+    with pytest.raises(BackendError, match=r"use \./solvers/mine\.py"):
         sf.find_solver("mine")
-    with pytest.raises(CardError, match=r"say \./problems/mine\.py"):
+    with pytest.raises(CardError, match=r"use \./problems/mine\.py"):
         find_problem("mine")
-    with pytest.raises(CardError, match=r"say \./problems/mine\.py"):
+    with pytest.raises(CardError, match=r"use \./problems/mine\.py"):
         find_family("mine")
     assert not Path("ran").exists()
 
@@ -82,9 +82,9 @@ def test_a_card_found_by_name_runs_no_code(named: str) -> None:
     plant("mine")
     Path("solvers/mine.toml").write_text(f'backend = "{named}"\n')
     Path("problems/mine.toml").write_text(f'family = "{named}"\n')
-    with pytest.raises((CardError, BackendError), match=r"named by its path: say \./solvers/mine\.toml"):
+    with pytest.raises((CardError, BackendError), match=r"given by its path: use \./solvers/mine\.toml"):
         sf.find_solver("mine")
-    with pytest.raises(CardError, match=r"named by its path: say \./problems/mine\.toml"):
+    with pytest.raises(CardError, match=r"given by its path: use \./problems/mine\.toml"):
         find_problem("mine")
     assert not Path("ran").exists()
 

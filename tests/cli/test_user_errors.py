@@ -90,7 +90,7 @@ def test_cards(tmp_path: Path, yes: Path, refuses: Any, which: str) -> None:
 def test_a_sweep_without_end(tmp_path: Path, refuses: Any) -> None:
     lists = "\n".join(f"{name} = {list(range(2000))}" for name in ("n", "rows", "seed"))
     (tmp_path / "card.toml").write_text(f'family = "planted"\n[sweep]\n{lists}\n')
-    refuses("8,000,000,000 problems", "show", tmp_path / "card.toml")
+    refuses("8,000,000,000 members", "show", tmp_path / "card.toml")
 
 
 def test_options_of_the_command_line(yes: Path, refuses: Any) -> None:

@@ -90,7 +90,7 @@ def test_cards_on_files_can_be_built(name):
 def test_drop_in_families_are_found(card):
     source = (ROOT / "problems" / "correlation.py").read_text()
     path = card(source, "problems/stranger.py")
-    with pytest.raises(CardError, match=r"say \./problems/stranger\.py"):
+    with pytest.raises(CardError, match=r"use \./problems/stranger\.py"):
         find_problem("stranger")
     assert find_problem(path).make(n=4).sets[0].n == 4
     assert find_problem(path).family.name == "correlation"
