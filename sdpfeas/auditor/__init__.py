@@ -1,1 +1,1 @@
-"""A second pair of eyes on stored answers; it shares no code with the verifier."""
+"""The auditor: independent second proofs of stored answers; it shares no code with the verifier."""

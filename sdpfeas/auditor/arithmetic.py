@@ -1,4 +1,6 @@
-"""Arithmetic of the auditor: rational numbers, and balls where factors of these would grow too long."""
+"""Exact arithmetic of the auditor: rationals, and balls if exact factorisations would become too long
+(python-flint).
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,17 @@ from typing import Any
 import flint
 import numpy as np
 
-#: Bits of the balls (the first those of integers too), and the largest side of a matrix that is factored in
-#: rational numbers where these fail.
+#: Precisions of the balls in bits (the first is also that of scaled integers), and the largest side of a
+#: matrix that is factorised in rational numbers if balls fail.
 BITS, EXACT_SIDE = (256, 1024), 40
 
 
 class NotProved(Exception):
-    """Nothing is proved; the message says what is missing."""
+    """Raised if a proof fails; the message says what is missing."""
 
 
 def require_ieee() -> None:
-    """Restore IEEE 754 arithmetic in this thread if a library has changed it, or raise NotProved."""
+    """Restore IEEE 754 arithmetic in this thread if a library changed it, or raise NotProved."""
     for tried in (False, True):
         smallest, one, less = np.array([1, 0x3FF << 52, 0x3C3 << 52], dtype=np.uint64).view(float).tolist()
         nearest_is_taken = one + less == one == one - less and less - one == -one
@@ -39,33 +41,35 @@ def require_ieee() -> None:
 
 
 def rational(value: Any) -> Any:
-    """A number as an exact rational of python-flint."""
+    """Return a number as an exact rational of python-flint."""
     return flint.fmpq(*value.as_integer_ratio())
 
 
 def each(function: Any, array: Any) -> np.ndarray:
-    """A function of every entry."""
+    """Apply a function to every entry of an array."""
     flat = [function(v) for v in np.asarray(array).reshape(-1).tolist()]
     return np.array([*flat, None], dtype=object)[:-1].reshape(np.shape(array))
 
 
 def bits(value: Any) -> int:
-    """The exponent of the power of two that is about a number."""
+    """Return the exponent of a power of two near a rational number."""
     return int(value.numerator).bit_length() - int(value.denominator).bit_length()
 
 
-def coarse(value: Any) -> Any:
-    """The power of two that is about a positive number, or zero: a weight need not be more."""
+def nearby_power_of_two(value: Any) -> Any:
+    """Return a power of two near a positive number, or zero: weights need no more precision."""
     return rational(Fraction(2) ** bits(value)) if value > 0 else rational(0)
 
 
-def nearest(array: Any) -> np.ndarray:
-    """Every entry as the nearest double; rationals of python-flint cannot say it themselves before 0.9."""
+def to_floats(array: Any) -> np.ndarray:
+    """Round every entry to the nearest double; python-flint before 0.9 has no conversion of its own."""
     return each(lambda v: float(Fraction(int(v.p), int(v.q)) if hasattr(v, "q") else v), array).astype(float)
 
 
-def numbers(values: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Evidence in rational numbers; of a matrix the symmetric part."""
+def rational_evidence(values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return evidence as rational numbers, symmetrised if it is a matrix; raises NotProved if it is
+    malformed.
+    """
     try:
         array = np.asarray(values)
         fits = array.shape == shape and (array.dtype == object or np.isfinite(array).all())
@@ -78,38 +82,38 @@ def numbers(values: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def zeros(*shape: int) -> np.ndarray:
-    """An array of rational zeros."""
+    """Return an array of rational zeros."""
     return np.full(shape, rational(0), dtype=object)
 
 
 def identity(n: int, value: Any = 1) -> np.ndarray:
-    """A multiple of the identity matrix."""
+    """Return a multiple of the identity matrix."""
     return each(rational, np.eye(n)) * value
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Product of matrices, or of a matrix and a vector."""
+    """Multiply two matrices, or a matrix and a vector."""
     if not (a.size and b.size):
         return a.dot(b)
     first, second = (flint.fmpq_mat(len(m), m.size // len(m), m.reshape(-1).tolist()) for m in (a, b))
     return np.array((first * second).entries(), dtype=object).reshape(a.shape[0], *b.shape[1:])
 
 
-def reduced(table: np.ndarray) -> tuple[np.ndarray, list[int]]:
-    """Reduced row echelon form, and its pivot columns."""
+def row_echelon_form(table: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """Return the reduced row echelon form and its pivot columns."""
     rows, columns = table.shape
     form, rank = flint.fmpq_mat(rows, columns, table.reshape(-1).tolist()).rref()
     table = np.array(form.entries(), dtype=object).reshape(table.shape)
     return table, [int(np.argmax(row != 0)) for row in table[:rank]]
 
 
-def solved(gram: np.ndarray, off: np.ndarray) -> np.ndarray | None:
-    """A solution of ``gram @ z = off``, whatever the rank; None if there is none."""
+def solve_any_rank(gram: np.ndarray, off: np.ndarray) -> np.ndarray | None:
+    """Return a solution of ``gram @ z = off`` for any rank; None if there is none."""
     m = off.size
     with suppress(ZeroDivisionError):
         square, right = flint.fmpq_mat(m, m, gram.reshape(-1).tolist()), flint.fmpq_mat(m, 1, off.tolist())
         return np.array(square.solve(right).entries(), dtype=object)
-    table, pivots = reduced(np.column_stack([gram, off]))
+    table, pivots = row_echelon_form(np.column_stack([gram, off]))
     if m in pivots:
         return None
     z = zeros(m)
@@ -117,19 +121,23 @@ def solved(gram: np.ndarray, off: np.ndarray) -> np.ndarray | None:
     return z
 
 
-def through(lines: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """``X A X`` for every line ``A``, flattened: its image under the metric of a definite matrix X."""
+def congruences(lines: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return ``X A X``, flattened, for every row ``A``: its image under the metric of a definite matrix
+    ``X``.
+    """
     n = len(x)
     halves = product(lines.reshape(-1, n), x).reshape(-1, n, n)
     return product(halves.transpose(0, 2, 1).reshape(-1, n), x).reshape(lines.shape)
 
 
-def dominant(matrix: np.ndarray) -> bool:
-    """Prove a symmetric matrix A definite: ``T A T'``, T a regular triangle of integers, is dominant.
+def definite_by_dominance(matrix: np.ndarray) -> bool:
+    """Prove a symmetric matrix ``A`` definite: ``T A T'`` is strictly diagonally dominant for a regular
+    integer triangle ``T``.
 
-    T is a guess at the inverse of the Cholesky factor. A stands as integers that are off by less than one.
+    ``T`` approximates the inverse Cholesky factor. ``A`` is rounded to integers with an error below one per
+    entry, which is charged to the dominance test.
     """
-    near, unit = in_unit(matrix)
+    near, unit = scaled_floats(matrix)
     n = len(matrix)
     try:
         inverse = np.linalg.inv(np.linalg.cholesky(near))
@@ -148,9 +156,11 @@ def dominant(matrix: np.ndarray) -> bool:
 
 
 def semidefinite(matrix: np.ndarray) -> bool:
-    """Prove a symmetric matrix positive semidefinite by LDL'; where it is large, by other ways first."""
+    """Prove a symmetric matrix positive semidefinite by an ``L D L'`` factorisation; large ones by dominance
+    or in balls first.
+    """
     if len(matrix) > 6 and not isinstance(matrix[0, 0], flint.arb):
-        if dominant(matrix):
+        if definite_by_dominance(matrix):
             return True
         for width in BITS:
             with flint.ctx.workprec(width):
@@ -161,7 +171,7 @@ def semidefinite(matrix: np.ndarray) -> bool:
     a = matrix.copy()
     for k in range(len(a)):
         pivot, column = a[k, k], a[k + 1 :, k]
-        # A ball is positive if all numbers in it are, and zero if that is the only one.
+        # A ball is positive if all its members are, and zero if that is its only member.
         if pivot > 0:
             a[k + 1 :, k + 1 :] -= np.outer(column / pivot, column)
         elif not (pivot == 0 and all(v == 0 for v in column)):
@@ -169,37 +179,36 @@ def semidefinite(matrix: np.ndarray) -> bool:
     return True
 
 
-def in_unit(matrix: np.ndarray) -> tuple[np.ndarray, Any]:
-    """A matrix in floating point, in units of a power of two that is about its largest entry, and that."""
+def scaled_floats(matrix: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Return a matrix rounded to doubles in units of a power of two near its largest entry, and that unit."""
     unit = rational(Fraction(2) ** max((bits(v) for v in matrix.flat if v != 0), default=0))
-    return nearest(matrix / unit), unit
+    return to_floats(matrix / unit), unit
 
 
-def eigenvalues(matrix: np.ndarray) -> np.ndarray:
-    """A guess at the eigenvalues, ascending."""
-    near, unit = in_unit(matrix)
+def approximate_eigenvalues(matrix: np.ndarray) -> np.ndarray:
+    """Return approximate eigenvalues as rationals, ascending."""
+    near, unit = scaled_floats(matrix)
     return each(rational, np.linalg.eigvalsh(near)) * unit
 
 
-def eigensystem(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same, and eigenvectors; orthonormal to twice the digits of a float."""
-    near, unit = in_unit(matrix)
+def approximate_eigensystem(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return approximate eigenvalues and eigenvectors, orthonormal to about twice double precision."""
+    near, unit = scaled_floats(matrix)
     lam, q = (each(rational, part) for part in np.linalg.eigh(near))
-    # One Newton-Schulz step squares the distance from orthonormality.
+    # One Newton-Schulz iteration squares the distance from orthonormality.
     return lam * unit, product(q, identity(len(q), 3) - product(q.T, q)) / 2
 
 
-# ------------------------------------------------------------
-# Sparse matrices of the auditor: of every line the positions that hold a number, and these numbers.
+# --- Sparse rational matrices
 
 Row = tuple[np.ndarray, np.ndarray]  # positions, and the numbers there
 
-#: A share of numbers that are not zero above which a product is one of whole matrices.
-FULL = 0.2
+#: Density above which inner products are computed with dense matrices.
+DENSE_SHARE = 0.2
 
 
-class Lines:
-    """A matrix of rational numbers, by its lines; zeros are left out, and no position comes twice."""
+class RationalRows:
+    """A sparse rational matrix: for every row the positions and values of its nonzero entries."""
 
     def __init__(self, lines: Iterable[Row], width: int) -> None:
         self.lines, self.width = list[Row](), width
@@ -214,13 +223,13 @@ class Lines:
             self.lines.append((own[order], values[kept][order]))
 
     @classmethod
-    def of(cls, table: np.ndarray) -> Lines:
-        """A matrix that is stored whole."""
+    def of(cls, table: np.ndarray) -> RationalRows:
+        """Convert a dense matrix."""
         return cls(((np.arange(table.shape[1]), line) for line in table), table.shape[1])
 
     @classmethod
-    def beside(cls, parts: list[Lines]) -> Lines:
-        """Matrices side by side."""
+    def beside(cls, parts: list[RationalRows]) -> RationalRows:
+        """Concatenate matrices horizontally."""
         starts = list(accumulate((part.width for part in parts), initial=0))
         whole = []
         for own in zip(*(part.lines for part in parts), strict=True):
@@ -229,60 +238,66 @@ class Lines:
         return cls(whole, starts[-1])
 
     def __len__(self) -> int:
-        """The number of lines."""
+        """Return the number of rows."""
         return len(self.lines)
 
     def dense(self) -> np.ndarray:
-        """The matrix, whole."""
+        """Return the dense matrix."""
         out = zeros(len(self), self.width)
         for line, (place, values) in zip(out, self.lines, strict=True):
             line[place] = values
         return out
 
-    def pick(self, chosen: np.ndarray) -> Lines:
-        """The lines that a mask names."""
-        return Lines((self.lines[i] for i in np.flatnonzero(chosen)), self.width)
+    def pick(self, chosen: np.ndarray) -> RationalRows:
+        """Return the rows of a mask."""
+        return RationalRows((self.lines[i] for i in np.flatnonzero(chosen)), self.width)
 
-    def cut(self, start: int, stop: int) -> Lines:
-        """A range of columns."""
+    def cut(self, start: int, stop: int) -> RationalRows:
+        """Return a range of columns."""
         own = ((place, values, (place >= start) & (place < stop)) for place, values in self.lines)
-        return Lines(((place[kept] - start, values[kept]) for place, values, kept in own), stop - start)
+        return RationalRows(
+            ((place[kept] - start, values[kept]) for place, values, kept in own), stop - start
+        )
 
-    def turned(self) -> Lines:
-        """The transpose."""
+    def transposed(self) -> RationalRows:
+        """Return the transpose."""
         columns: list[tuple[list[int], list[Any]]] = [([], []) for _ in range(self.width)]
         for i, (place, values) in enumerate(self.lines):
             for k, value in zip(place.tolist(), values, strict=True):
                 columns[k][0].append(i)
                 columns[k][1].append(value)
-        made = ((np.array(at, dtype=int), np.array([*held, None], dtype=object)[:-1]) for at, held in columns)
-        return Lines(made, len(self))
+        made = (
+            (np.array(at, dtype=int), np.array([*values, None], dtype=object)[:-1]) for at, values in columns
+        )
+        return RationalRows(made, len(self))
 
-    def scaled(self, weights: np.ndarray) -> Lines:
-        """Every column times a number."""
-        return Lines(((place, values * weights[place]) for place, values in self.lines), self.width)
+    def scaled(self, weights: np.ndarray) -> RationalRows:
+        """Multiply every column by a number."""
+        return RationalRows(((place, values * weights[place]) for place, values in self.lines), self.width)
 
-    def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> Lines:
-        """The numbers of every line changed."""
-        return Lines(((place, function(values)) for place, values in self.lines), self.width)
+    def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> RationalRows:
+        """Apply a function to the values of every row."""
+        return RationalRows(((place, function(values)) for place, values in self.lines), self.width)
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """The product with a vector."""
+        """Multiply by a vector."""
         sums = [values.dot(x[place]) if place.size else rational(0) for place, values in self.lines]
         return np.array([*sums, None], dtype=object)[:-1]
 
-    def products(self, other: Lines) -> np.ndarray:
-        """The scalar products of all lines with those of another matrix."""
-        if sum(place.size for place, _ in self.lines) > FULL * len(self) * self.width:
+    def products(self, other: RationalRows) -> np.ndarray:
+        """Return the inner products of all rows with the rows of another matrix."""
+        if sum(place.size for place, _ in self.lines) > DENSE_SHARE * len(self) * self.width:
             return product(self.dense(), other.dense().T)
         out = zeros(len(self), len(other))
-        for (at, values), (there, others) in zip(self.turned().lines, other.turned().lines, strict=True):
+        for (at, values), (there, others) in zip(
+            self.transposed().lines, other.transposed().lines, strict=True
+        ):
             if at.size and there.size:
                 out[np.ix_(at, there)] += np.outer(values, others)
         return out
 
     def mirrored(self, side: int) -> bool:
-        """Whether every line, as a square matrix, is symmetric."""
+        """Whether every row, as a square matrix, is symmetric."""
         for place, values in self.lines:
             mirror = place % side * side + place // side
             order = np.argsort(mirror)
@@ -291,21 +306,24 @@ class Lines:
         return True
 
 
-def moved_along(moved: Lines, lines: Lines, cuts: Iterable[Any], parts: Iterable[Any]) -> Lines:
-    """Lines moved by squared weights, but on semidefinite blocks by ``X A X``, the metric of X there."""
-    out, end = list[Lines](), 0
+def metric_images(
+    moved: RationalRows, lines: RationalRows, cuts: Iterable[Any], parts: Iterable[Any]
+) -> RationalRows:
+    """Return the images of the rows under a metric: squared weights, but ``X A X`` on semidefinite blocks."""
+    out, end = list[RationalRows](), 0
     for (start, stop), (block, x) in zip(cuts, parts, strict=True):
         if block.kind == "PSD":
-            out += [moved.cut(end, start), Lines.of(through(lines.cut(start, stop).dense(), x))]
+            out += [moved.cut(end, start), RationalRows.of(congruences(lines.cut(start, stop).dense(), x))]
             end = stop
-    return Lines.beside([*out, moved.cut(end, moved.width)])
+    return RationalRows.beside([*out, moved.cut(end, moved.width)])
 
 
-def shortest(lines: Lines, moved: Lines, off: np.ndarray) -> np.ndarray | None:
-    """The step on which the lines come to ``off``, of least norm in a metric; None if there is none.
+def least_norm_step(lines: RationalRows, moved: RationalRows, off: np.ndarray) -> np.ndarray | None:
+    """Return the step ``s`` of least norm in a metric with ``<a_i, s> = off_i`` for all rows; None if there
+    is none.
 
-    Of each line, its image under the metric is in ``moved``: the line times squared weights, say. Lines may
-    depend on each other: any solution of the normal equations leads to the same step.
+    ``moved`` holds the image of every row under the metric. Rows may be dependent: every solution of the
+    normal equations gives the same step.
     """
-    z = solved(lines.products(moved), off)
-    return None if z is None else moved.turned().times(z)
+    z = solve_any_rank(lines.products(moved), off)
+    return None if z is None else moved.transposed().times(z)

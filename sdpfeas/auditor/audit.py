@@ -1,15 +1,16 @@
-"""A second pair of eyes: prove a stored answer again, from the stored numbers alone.
+"""Audit: an independent second proof of a stored answer, from the stored numbers alone.
 
-This room shares no code with the verifier and proves differently: not in floating point with bounded errors
-but in rational numbers; only factors that would grow too long are taken in balls (python-flint's ``arb``).
-Floating point makes guesses, of bases, weights and depths, and decides nothing. Of the library it sees what
-files hold: the parameters of sets, the arrays behind rows, the bounds, the evidence.
+The auditor shares no code with the verifier and proves differently: in rational arithmetic instead of
+floating point with error bounds. Only factorisations that would grow too long use balls (python-flint's
+``arb``). Floating point is used for guesses (bases, weights, distances) and decides nothing. Of the library
+it reads only what files hold: the parameters of sets, the arrays of rows, bounds and evidence. :func:`audit`
+is the entry point.
 
-FEASIBLE: blocks outside their sets are moved inside; the shortest step (in units of how deep blocks lie in
-their sets) that makes the equality rows hold is solved for exactly, and where it leads is checked, sets by
-LDL', rows and LMIs by their values. INFEASIBLE: the multipliers next to the given ones for which ``A*y`` with
-``B*Y`` of LMIs, vanishes on Free blocks are solved for likewise; ``beta(y) - <Y, F(0)>`` has to exceed upper
-bounds of the support functions, those of the sets of LMIs at ``-Y`` included.
+FEASIBLE: blocks outside their sets are moved inside; the least-norm step that satisfies the equality rows, in
+units of the distance to the boundary, is computed exactly; then sets are checked by ``L D L'``
+factorisations, rows and LMIs by their values. INFEASIBLE (Farkas' lemma): multipliers near the given ones
+with ``A*y + B*Y = 0`` on Free blocks are computed in the same way; ``beta(y) - <Y, F(0)>`` must exceed upper
+bounds of the support functions of all sets at ``A*y + B*Y``, and of the sets of LMIs at ``-Y``.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ import numpy as np
 
 from sdpfeas.auditor import arithmetic
 from sdpfeas.auditor.arithmetic import (
-    Lines,
     NotProved,
+    RationalRows,
     Row,
-    coarse,
+    approximate_eigensystem,
+    approximate_eigenvalues,
     each,
-    eigensystem,
-    eigenvalues,
     identity,
-    moved_along,
-    numbers,
+    least_norm_step,
+    metric_images,
+    nearby_power_of_two,
     product,
     rational,
-    reduced,
+    rational_evidence,
+    row_echelon_form,
     semidefinite,
-    shortest,
     zeros,
 )
-from sdpfeas.auditor.facial_reduction import Walk, read
+from sdpfeas.auditor.facial_reduction import FacialReplay, read
 
 if TYPE_CHECKING:
     from sdpfeas.io.result_files import SavedResult
@@ -52,16 +53,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit", "Finding", "NotProved", "audit", "prove"]
 
-#: Most numbers in rows, most equality rows, largest side of a matrix.
+#: Size limits of an audit: numbers in rows, equality rows, side of a matrix.
 LARGEST = (6_000_000, 1_500, 1_000)
-NARROW = Fraction(1, 2**40)  # room, relative to the bounds, in which all members are about the same
-INSIDE = Fraction(1, 2**80)  # share of the room in a set by which a block outside is moved into it
-Read = Callable[[float], Any]  # what a stored number stands for
+#: Width of a box, relative to its bounds, below which its centre replaces a point outside.
+NARROW = Fraction(1, 2**40)
+#: Distance from the boundary, relative to the width of a set, to which a block outside is moved.
+INSIDE = Fraction(1, 2**80)
+#: The rational number that a stored number stands for.
+Read = Callable[[float], Any]
 READINGS: dict[str, Read] = {"stored": rational, "written": lambda value: rational(read(value))}
 
 
 class Finding(StrEnum):
-    """What an audit comes to: proved again; no proof was claimed; not proved; the opposite is proved."""
+    """Outcome of an audit: proved again; no proof was claimed; not proved; the opposite is proved."""
 
     CONFIRMED = "confirmed"
     NUMERIC = "numeric"
@@ -71,7 +75,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True)
 class Audit:
-    """Finding about an answer, the verdict that the auditor proves, the reason, and the reading."""
+    """An audited answer: finding, the verdict that the auditor proves, the reason and the reading."""
 
     finding: Finding
     proved: str | None
@@ -80,9 +84,9 @@ class Audit:
 
 
 def audit(problem: FeasibilityProblem, answer: SavedResult, reading: str = "stored") -> Audit:
-    """Prove an answer, as it was read from its file, again, or its opposite, about the numbers asked about.
+    """Prove a stored answer, or its opposite, for the given reading of the data.
 
-    The reading belongs to the question: an answer about other numbers is not confirmed, whatever it holds.
+    The reading is part of the question: an answer about other numbers is not confirmed.
     """
     if reading not in READINGS:
         raise ValueError(f"reading must be 'stored' or 'written', got {reading!r}")
@@ -104,8 +108,8 @@ def _audit(problem: FeasibilityProblem, answer: SavedResult, reading: str) -> tu
         return Finding.NOT_CONFIRMED, None, told
     if answer.chain is not None and answer.chain.reading == reading:
         with suppress(NotProved):
-            walk = Walk(Question(problem, reading))
-            why = walk.proved(answer.verdict, answer.chain.steps, answer.point)
+            replay = FacialReplay(RationalProblem(problem, reading))
+            why = replay.prove(answer.verdict, answer.chain.steps, answer.point)
             return Finding.CONFIRMED, answer.verdict, why
     own = evidence[answer.verdict] if answer.rational is None else answer.rational
     claimed = answer.proof in ("rigorous", "exact")
@@ -122,9 +126,13 @@ def _audit(problem: FeasibilityProblem, answer: SavedResult, reading: str) -> tu
 
 
 def prove(problem: FeasibilityProblem, verdict: str, evidence: Any, reading: str = "stored") -> str:
-    """Prove a verdict and say how, or raise NotProved; without evidence by middles of sets or equations."""
+    """Prove a verdict and return how, or raise NotProved.
+
+    Without evidence, FEASIBLE is attempted at the centres of the sets and INFEASIBLE by inconsistent equality
+    rows.
+    """
     arithmetic.require_ieee()
-    question = Question(problem, reading)
+    question = RationalProblem(problem, reading)
     if verdict == "feasible":
         middle = [np.eye(block.n) if block.matrix else np.ones(block.n) for block in problem.sets]
         return question.feasible(middle if evidence is None else evidence)
@@ -132,7 +140,7 @@ def prove(problem: FeasibilityProblem, verdict: str, evidence: Any, reading: str
 
 
 class Block:
-    """One set: ``low <= X <= high`` with a trace, by eigenvalues or entries; None where there is no bound."""
+    """A set: ``low <= X <= high`` with a trace, by eigenvalues or entries; None for a missing bound."""
 
     def __init__(self, kind: str, n: int = 0, side: int = 0, read: Read = rational, **ends: Any) -> None:
         if kind not in ("PSD", "Nonneg", "Free", "SpectralBox", "SecondOrder", "HermitianPSD"):
@@ -146,7 +154,7 @@ class Block:
         self.shape = (n, n) if self.matrix else (self.n,)
 
     def image(self, x: np.ndarray) -> np.ndarray:
-        """A real symmetric matrix that is semidefinite just where ``x`` is a member of a cone of vectors."""
+        """Return a symmetric matrix that is semidefinite exactly if ``x`` is a member of a vector cone."""
         if self.kind == "SecondOrder":
             out = identity(self.n, x[0])
             out[0, 1:] = out[1:, 0] = x[1:]
@@ -156,7 +164,7 @@ class Block:
         return np.vstack([np.hstack([real, -imaginary]), np.hstack([imaginary, real])])
 
     def holds(self, x: np.ndarray) -> bool:
-        """Prove that ``x`` is between the bounds; the trace is a row of its own."""
+        """Prove that ``x`` is within the bounds; a prescribed trace is a row of its own."""
         if self.cone:
             return semidefinite(self.image(x))
         if not self.matrix:
@@ -164,12 +172,12 @@ class Block:
         below = self.high is None or semidefinite(identity(self.n, self.high) - x)
         return below and semidefinite(x - identity(self.n, self.low))
 
-    def placed(self, x: np.ndarray) -> tuple[np.ndarray, Any]:
-        """A member near ``x``, and a guess of how far it may move."""
+    def nearby_member(self, x: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Return a member near ``x``, and an estimate of how far it may move."""
         if self.low is None:
             return x, max(abs(x)) or rational(1)
         if self.cone:
-            lam = eigenvalues(self.image(x))
+            lam = approximate_eigenvalues(self.image(x))
             if self.holds(x):
                 return x, max(lam[0], 0 * lam[0])
             unit = zeros(self.n)
@@ -178,40 +186,41 @@ class Block:
         if not self.matrix:
             return (inside := np.maximum(x, rational(0))), inside
         x = self.with_trace(x)
-        lam = eigenvalues(x)
+        lam = approximate_eigenvalues(x)
         high = 2 * max(map(abs, lam)) if self.high is None else self.high
         if self.holds(x):
             return x, max(0 * high, min(lam[0] - self.low, high - lam[-1]))
         middle = (self.low + high) / 2 if self.trace is None else self.trace / self.n
         room = min(middle - self.low, high - middle)
         if room <= rational(NARROW) * max(abs(self.low), abs(high)):
-            return identity(self.n, middle), rational(0)  # the only member, or next to all others
+            return identity(self.n, middle), rational(0)  # the only member, or close to all others
         low, high = self.low + room * rational(INSIDE), high - room * rational(INSIDE)
-        lam, q = eigensystem(x)
+        lam, q = approximate_eigensystem(x)
         moved = each(lambda v: min(max(v, low), high), lam)
         if self.trace is not None and moved.sum() != self.trace:
-            # What the trace lacks is shared out in proportion to the room that is left.
+            # Distribute the missing trace in proportion to the distance to the bounds.
             left = (high if moved.sum() < self.trace else low) - moved
             moved = moved + left * ((self.trace - moved.sum()) / left.sum())
         return self.with_trace(product(q * moved, q.T)), rational(0)
 
     def with_trace(self, x: np.ndarray) -> np.ndarray:
-        """The matrix with a multiple of the identity added that gives it the prescribed trace."""
+        """Add a multiple of the identity such that the trace is the prescribed one."""
         return x if self.trace is None else x + identity(self.n, (self.trace - x.trace()) / self.n)
 
     def support(self, g: np.ndarray) -> Any:
-        """Upper bound of ``<g, X>`` over the set.
+        """Return an upper bound of ``<g, X>`` over the set.
 
-        In a box ``X = low·I + (high - low)·W``, ``0 <= W <= I``: it is ``low·tr g`` plus the width times the
-        eigenvalues that W picks, the k largest if its trace k is prescribed, else the positive ones. Those of
-        ``B = Q'gQ`` are within its off-diagonal part of its diagonal (Weyl), those of g within a factor of
-        these that is as near to one as ``Q'Q`` is to the identity (Ostrowski).
+        In a box ``X = low I + (high - low) W`` with ``0 <= W <= I``: the bound is ``low tr g`` plus the width
+        times the eigenvalues selected by ``W``, the ``k`` largest if its trace ``k`` is prescribed, else the
+        positive ones. Eigenvalues of ``B = Q'gQ`` differ from its diagonal by at most its off-diagonal part
+        (Weyl), those of ``g`` from these by a factor as close to one as ``Q'Q`` is to the identity
+        (Ostrowski).
         """
         if self.high is None:
             if (g != 0).any() if self.low is None else not self.holds(-g):
                 raise NotProved("A*y is not proved to be non-positive on an unbounded block")
             return rational(0)
-        _, q = eigensystem(g)
+        _, q = approximate_eigensystem(g)
         b, skew = product(q.T, product(g, q)), product(q.T, q) - identity(self.n)
         diagonal = np.array(sorted(b.diagonal(), reverse=True))
         off, loss = (max(abs(row).sum() for row in part) for part in (b - np.diag(b.diagonal()), skew))
@@ -229,8 +238,8 @@ class Block:
 NO_ENTRIES = (np.zeros(0, dtype=int), zeros(0))
 
 
-def expand(rows: Any, width: int, read: Read = rational) -> Iterator[Row]:
-    """Every row on one block, from what its storage kind stores."""
+def expand_rows(rows: Any, width: int, read: Read = rational) -> Iterator[Row]:
+    """Yield every row on one block, from the arrays of its storage kind."""
     _, arrays, children = rows.state()
 
     def collect(terms: Iterable[Row]) -> Row:
@@ -262,40 +271,40 @@ def expand(rows: Any, width: int, read: Read = rational) -> Iterator[Row]:
         means = each(read, arrays["means"])
         yield from (outer(a - b, 1) for i, a in enumerate(means) for b in means[i + 1 :])
     elif rows.kind == "stacked":
-        yield from (row for child in children for row in expand(child, width, read))
+        yield from (row for child in children for row in expand_rows(child, width, read))
     elif rows.kind == "combined":
-        parts = list(expand(children[0], width, read))
+        parts = list(expand_rows(children[0], width, read))
         for place, weights in sparse():
             yield collect((parts[k][0], parts[k][1] * w) for k, w in zip(place, weights, strict=True))
     else:
         raise NotProved(f"rows of kind {rows.kind!r} are unknown to the auditor")
 
 
-def lined(rows: Any, count: int, width: int, read: Read) -> list[Row]:
-    """Every row on one block, ``count`` of them, as a list."""
-    lines = list(expand(rows, width, read))
+def listed_rows(rows: Any, count: int, width: int, read: Read) -> list[Row]:
+    """Return the rows on one block as a list of length ``count``; empty rows if nothing is stored."""
+    lines = list(expand_rows(rows, width, read))
     if len(lines) != count:
         raise NotProved("there is another number of rows stored than there should be")
     return lines
 
 
-def held(rows: Any, width: int) -> int:
-    """How many numbers the rows on one block come to."""
+def stored_count(rows: Any, width: int) -> int:
+    """Return the number of entries of the rows on one block."""
     if rows.kind == "none":
         return 0
     return rows.state()[1]["data"].size if rows.kind == "sparse" else rows.m * width
 
 
-class Inequality:
-    """An LMI: where its values lie, its constant, and a line of coefficients for every entry of a point."""
+class RationalLmi:
+    """An LMI in rational numbers: its set, its constant, and one row of coefficients per entry of a point."""
 
     def __init__(self, lmi: Any, blocks: list[Block], read: Read) -> None:
         self.block = Block(**lmi.set.spec(), read=read)
         self.constant = each(read, lmi.constant.reshape(-1))
         lines = list[Row]()
         for rows, block in zip(lmi.coefficients, blocks, strict=True):
-            lines += lined(rows, math.prod(block.shape), self.constant.size, read)
-        self.lines = Lines(lines, self.constant.size)
+            lines += listed_rows(rows, math.prod(block.shape), self.constant.size, read)
+        self.lines = RationalRows(lines, self.constant.size)
         if self.block.matrix and not self.lines.mirrored(self.block.n):
             raise NotProved("the coefficients of an LMI are not symmetric")
         start = 0
@@ -307,12 +316,12 @@ class Inequality:
             start += len(own)
 
     def value(self, x: np.ndarray) -> np.ndarray:
-        """The array that has to lie in the block."""
-        return (self.constant + self.lines.turned().times(x)).reshape(self.block.shape)
+        """Return ``F(X)``."""
+        return (self.constant + self.lines.transposed().times(x)).reshape(self.block.shape)
 
 
-class Question:
-    """A stored problem in rational numbers, traces as rows of their own, and the proofs about it."""
+class RationalProblem:
+    """A stored problem in rational numbers, with prescribed traces as rows, and the proofs about it."""
 
     def __init__(self, problem: FeasibilityProblem, reading: str = "stored") -> None:
         read = READINGS[reading]
@@ -325,30 +334,30 @@ class Question:
         )
         side = max([side, *(Block(**lmi.set.spec()).side for lmi in problem.lmis)])
         widths = np.diff(self.cuts).tolist()
-        numbers_held = traces * self.cuts[-1] + sum(map(held, problem.rows, widths))
+        stored = traces * self.cuts[-1] + sum(map(stored_count, problem.rows, widths))
         for lmi in problem.lmis:
             size = math.prod(lmi.set.shape)
-            numbers_held += size + sum(held(rows, size) for rows in lmi.coefficients)
-        if np.any(np.array((numbers_held, equal, side)) > LARGEST):
+            stored += size + sum(stored_count(rows, size) for rows in lmi.coefficients)
+        if np.any(np.array((stored, equal, side)) > LARGEST):
             raise NotProved("too large for an audit")
         ends = zip(problem.lower.tolist(), problem.upper.tolist(), strict=True)
         self.bounds = [tuple(read(v) if math.isfinite(v) else None for v in pair) for pair in ends]
-        parts = list[Lines]()
+        parts = list[RationalRows]()
         for block, rows, width in zip(self.sets, problem.rows, widths, strict=True):
-            lines = lined(rows, self.m, width, read) + [NO_ENTRIES] * traces
+            lines = listed_rows(rows, self.m, width, read) + [NO_ENTRIES] * traces
             if block.trace is not None:
                 lines[len(self.bounds)] = (np.arange(0, width, block.n + 1), zeros(block.n) + 1)
                 self.bounds.append((block.trace, block.trace))
-            parts.append(Lines(lines, width))
+            parts.append(RationalRows(lines, width))
             if block.matrix and not parts[-1].mirrored(block.n):
                 raise NotProved("the rows are not symmetric")
-        self.matrix = Lines.beside(parts)
-        self.lmis = [Inequality(lmi, self.sets, read) for lmi in problem.lmis]
-        self._meet()
+        self.matrix = RationalRows.beside(parts)
+        self.lmis = [RationalLmi(lmi, self.sets, read) for lmi in problem.lmis]
+        self._join_opposite_rows()
         self.equal = np.array([None not in pair and pair[0] == pair[1] for pair in self.bounds], dtype=bool)
 
-    def _meet(self) -> None:
-        """Make equations of parallel rows of which one's lower bound is another's upper bound."""
+    def _join_opposite_rows(self) -> None:
+        """Turn parallel rows into equations if the lower bound of one is the upper bound of another."""
         parallel: dict[Any, list[tuple[int, Any]]] = {}
         for i, (place, values) in enumerate(self.matrix.lines):
             if len(values):
@@ -365,40 +374,42 @@ class Question:
                     self.bounds[i] = (max(ends[0]) * unit,) * 2
 
     def blocks(self, x: np.ndarray) -> Iterator[tuple[Block, np.ndarray]]:
-        """Every set with its part of ``x``."""
+        """Yield every set with its part of ``x``."""
         parts = zip(self.sets, np.split(x, self.cuts[1:-1]), strict=True)
         return ((block, part.reshape(block.shape)) for block, part in parts)
 
     def off(self, x: np.ndarray) -> np.ndarray:
-        """By how much the equality rows are off at ``x``."""
+        """Return the residuals of the equality rows at ``x``."""
         right = zeros(self.equal.sum()) + [self.bounds[i][0] for i in np.flatnonzero(self.equal)]
         return right - self.matrix.pick(self.equal).times(x)
 
     def contradiction(self) -> str:
-        """Prove that no numbers at all meet the equality rows and the prescribed traces."""
+        """Prove by elimination that the equality rows and prescribed traces have no solution at all."""
         if not self.equal.any() or self.equal.sum() * self.cuts[-1] > LARGEST[0]:
             raise NotProved("there are no equality rows, or too many to be eliminated")
         table = np.column_stack([self.matrix.pick(self.equal).dense(), self.off(zeros(self.cuts[-1]))])
-        if self.cuts[-1] not in reduced(table)[1]:
+        if self.cuts[-1] not in row_echelon_form(table)[1]:
             raise NotProved("the equality rows do not contradict each other")
         return "the equality rows and prescribed traces contradict each other"
 
     def feasible(self, point: Any) -> str:
-        """Prove that an exact solution lies at or next to a point."""
+        """Prove that an exact solution exists at or near a point."""
         if len(point) != len(self.sets):
             raise NotProved("there is no point with one array per set")
-        placed = [block.placed(numbers(x, block.shape)) for block, x in zip(self.sets, point, strict=True)]
-        x = np.concatenate([inside.reshape(-1) for inside, _ in placed])
+        exact = [rational_evidence(x, block.shape) for block, x in zip(self.sets, point, strict=True)]
+        members = [block.nearby_member(x) for block, x in zip(self.sets, exact, strict=True)]
+        x = np.concatenate([inside.reshape(-1) for inside, _ in members])
         off, missing = self.off(x), self.missing(x)
-        depth = [zeros(inside.size) + np.reshape(reach, -1) for inside, reach in placed]
-        # Let all blocks move, each in proportion to its depth, or one alone; or in the metric of the point.
+        depth = [zeros(inside.size) + np.reshape(reach, -1) for inside, reach in members]
+        # Move all blocks in proportion to their distance to the boundary, or one of them, or in the local
+        # metric.
         lines = self.matrix.pick(self.equal)
         for alone in (None, *range(len(depth)), "metric") if missing and (off != 0).any() else ():
             weight = np.concatenate([part * (alone in (None, b, "metric")) for b, part in enumerate(depth)])
-            moved = lines.scaled(each(coarse, weight * weight))
+            moved = lines.scaled(each(nearby_power_of_two, weight * weight))
             if alone == "metric":
-                moved = moved_along(moved, lines, pairwise(self.cuts), self.blocks(x))
-            step = shortest(lines, moved, off)
+                moved = metric_images(moved, lines, pairwise(self.cuts), self.blocks(x))
+            step = least_norm_step(lines, moved, off)
             if step is not None:
                 missing = self.missing(x + step)
             if not missing:
@@ -408,7 +419,7 @@ class Question:
         return "an exact solution lies at the point, or next to it"
 
     def missing(self, x: np.ndarray) -> str:
-        """Which set or row is not proved to hold at ``x``; nothing if all are."""
+        """Name a set or row that is not proved to hold at ``x``; empty if all are."""
         values = self.matrix.times(x)
         for i, (value, (low, high)) in enumerate(zip(values, self.bounds, strict=True)):
             if (low is not None and value < low) or (high is not None and value > high):
@@ -419,45 +430,49 @@ class Question:
         return next((f"block {b} is not proved to be in its set" for b in outside), next(missing, ""))
 
     def gradient(self, y: np.ndarray, own: list[np.ndarray]) -> np.ndarray:
-        """``A*y`` with ``B*Y`` of every LMI, over all blocks."""
+        """Return ``A*y + B*Y`` over all blocks."""
         parts = (lmi.lines.times(part) for lmi, part in zip(self.lmis, own, strict=True))
-        return sum(parts, self.matrix.turned().times(y))
+        return sum(parts, self.matrix.transposed().times(y))
 
     def infeasible(self, given: Any) -> str:
-        """Prove that multipliers, or exact ones next to them, rule out every point."""
+        """Prove by Farkas' lemma that multipliers, or exact ones near them, rule out every point."""
         if self.lmis:
             with suppress(NotProved):
-                return self.ruled_out(given, metric=False)
-        return self.ruled_out(given, metric=bool(self.lmis))
+                return self._infeasible_with(given, metric=False)
+        return self._infeasible_with(given, metric=bool(self.lmis))
 
-    def ruled_out(self, given: Any, metric: bool) -> str:
-        """The same; multipliers of LMIs move by as much as their largest entry, or in their own metric."""
+    def _infeasible_with(self, given: Any, metric: bool) -> str:
+        """Prove infeasibility, with multipliers of LMIs corrected by their size or, with ``metric``, in their
+        local metric.
+        """
         counts = [lmi.constant.size for lmi in self.lmis]
-        first, *own = np.split(numbers(given, (self.m + sum(counts),)), np.cumsum([self.m, *counts])[:-1])
+        first, *own = np.split(
+            rational_evidence(given, (self.m + sum(counts),)), np.cumsum([self.m, *counts])[:-1]
+        )
         y = np.append(first, zeros(len(self.bounds) - self.m))
         free = np.repeat([block.low is None for block in self.sets], np.diff(self.cuts))
-        # Multipliers of LMIs are taken one entry at a time, mirrored ones together.
+        # Symmetrise the multipliers of LMIs.
         mirrors = [np.arange(lmi.constant.size).reshape(lmi.block.shape).T.reshape(-1) for lmi in self.lmis]
         own = [(part + part[mirror]) / 2 for part, mirror in zip(own, mirrors, strict=True)]
         off = -self.gradient(y, own)[free]
         if (off != 0).any():
             largest = [max(abs(values), default=0) or rational(1) for _, values in self.matrix.lines]
-            # Those bound to a sign may move by as much as they are, the others by as much as the largest.
+            # Multipliers with a restricted sign may move by their own size, the others by the largest size.
             signed = [None in ends for ends in self.bounds]
             sizes = np.array([*largest, None], dtype=object)[:-1]
             reach = np.where(signed, abs(y), max(abs(y) * sizes, default=0) / sizes)
-            lines = Lines.beside(
-                [self.matrix.turned().pick(free), *(lmi.lines.pick(free) for lmi in self.lmis)]
+            lines = RationalRows.beside(
+                [self.matrix.transposed().pick(free), *(lmi.lines.pick(free) for lmi in self.lmis)]
             )
             reach = np.concatenate([reach, *(zeros(part.size) + max(abs(part)) for part in own)])
-            moved = lines.scaled(each(coarse, reach * reach))
+            moved = lines.scaled(each(nearby_power_of_two, reach * reach))
             if metric:
                 parts = (
                     (lmi.block, part.reshape(lmi.block.shape))
                     for lmi, part in zip(self.lmis, own, strict=True)
                 )
-                moved = moved_along(moved, lines, pairwise(np.cumsum([y.size, *counts])), parts)
-            step = shortest(lines, moved, off)
+                moved = metric_images(moved, lines, pairwise(np.cumsum([y.size, *counts])), parts)
+            step = least_norm_step(lines, moved, off)
             if step is None:
                 raise NotProved("no multipliers near the given ones have A*y = 0 on the Free blocks")
             step, *moves = np.split(step, np.cumsum([y.size, *counts])[:-1])

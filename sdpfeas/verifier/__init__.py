@@ -1,7 +1,7 @@
 """The verifier: the only code that grants a verdict.
 
-``verify`` is a pure function of a problem in its own units and a claim by anybody. It never believes a
-status, never raises because a claim is wrong, and says UNDECIDED when nothing is proved.
+``verify`` is a pure function of a problem with its original data and a claim. It ignores the status of a
+solver, does not raise if a claim is wrong, and returns UNDECIDED if nothing is proved.
 """
 
 from sdpfeas.verifier.verifier import decide, verify

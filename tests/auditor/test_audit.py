@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import sdpfeas as sf
 from sdpfeas.auditor import audit as auditor
-from sdpfeas.auditor.arithmetic import NotProved, nearest
+from sdpfeas.auditor.arithmetic import NotProved, to_floats
 from sdpfeas.auditor.audit import Finding, audit, prove
 from sdpfeas.families import planted
 from sdpfeas.io.result_files import SavedResult, load_result, save_result
@@ -69,7 +69,7 @@ def test_the_auditor_shares_no_code(source: Path) -> None:
 def test_rows_of_every_kind_are_read_exactly(sample: strategies.Sample) -> None:
     rows = sample.rows
     width = math.prod(rows.shape)
-    found = list(auditor.expand(rows, width))
+    found = list(auditor.expand_rows(rows, width))
     assert len(found) == rows.m
     for (place, numbers), wanted in zip(found, sample.values, strict=True):
         dense = [Fraction(0)] * width
@@ -117,12 +117,16 @@ def test_dominance_proves_definite_matrices_and_no_others(n: int) -> None:
         definite = known_answers.exactly_psd(
             gram + auditor.identity(n, -auditor.rational(Fraction(1, 2**400)))
         )
-        assert auditor.arithmetic.dominant(gram) <= definite
-        assert auditor.arithmetic.dominant(gram + auditor.identity(n, max(gram.diagonal()) / 1000))
+        assert auditor.arithmetic.definite_by_dominance(gram) <= definite
+        assert auditor.arithmetic.definite_by_dominance(
+            gram + auditor.identity(n, max(gram.diagonal()) / 1000)
+        )
         # On the boundary, and beyond it by less than any float would show.
         flat = auditor.each(auditor.rational, f[:, 1:]) @ auditor.each(auditor.rational, f[:, 1:].T)
         for low in (0, Fraction(1, 2**200)):
-            assert not auditor.arithmetic.dominant(flat - auditor.identity(n, auditor.rational(low)))
+            assert not auditor.arithmetic.definite_by_dominance(
+                flat - auditor.identity(n, auditor.rational(low))
+            )
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -136,7 +140,7 @@ def test_sparse_matrices_are_those_that_they_hold(seed: int) -> None:
         return auditor.each(auditor.rational, held)
 
     a, b, x = some(m), some(k), some(1)[0]
-    lines, others = auditor.Lines.of(a), auditor.Lines.of(b)
+    lines, others = auditor.RationalRows.of(a), auditor.RationalRows.of(b)
     chosen = rng.random(m) < 0.5
     start, stop = sorted(rng.integers(0, width + 1, size=2))
     assert np.array_equal(lines.dense(), a)
@@ -146,14 +150,16 @@ def test_sparse_matrices_are_those_that_they_hold(seed: int) -> None:
     assert np.array_equal(lines.scaled(x).dense(), a * x)
     assert np.array_equal(lines.pick(chosen).dense(), a[chosen])
     assert np.array_equal(lines.cut(start, stop).dense(), a[:, start:stop])
-    assert np.array_equal(auditor.Lines.beside([lines, lines.scaled(x)]).dense(), np.hstack([a, a * x]))
+    assert np.array_equal(
+        auditor.RationalRows.beside([lines, lines.scaled(x)]).dense(), np.hstack([a, a * x])
+    )
 
 
 def test_positions_that_come_twice_or_do_not_exist_prove_nothing() -> None:
     ones = auditor.each(auditor.rational, np.ones(2))
     for place in ([1, 1], [0, 4], [-1, 0]):
         with pytest.raises(NotProved, match="twice"):
-            auditor.Lines([(np.array(place), ones)], 4)
+            auditor.RationalRows([(np.array(place), ones)], 4)
 
 
 @pytest.mark.parametrize("trace", [None, 0.0, 0.5, 1.0, 2.25, 3.0])
@@ -169,7 +175,7 @@ def test_support_functions_are_bounded_from_above_and_tightly(lower: float, trac
         found = block.support(auditor.each(auditor.rational, np.diag(diagonal)))
         assert Fraction(int(found.numerator), int(found.denominator)) == exact
         g = planted.symmetric(rng, 3)
-        bound, value = nearest(block.support(auditor.each(auditor.rational, g))), box.support(g)
+        bound, value = to_floats(block.support(auditor.each(auditor.rational, g))), box.support(g)
         assert value - 1e-13 <= bound <= value + 1e-13
 
 
@@ -194,7 +200,8 @@ def test_linear_algebra_is_that_of_fractions(seed: int) -> None:
     asked, other = (auditor.each(auditor.rational, part) for part in (a, b))
     assert np.array_equal(in_fractions(auditor.arithmetic.product(asked, other)), a.dot(b))
     form, pivots = (
-        part if isinstance(part, list) else in_fractions(part) for part in auditor.arithmetic.reduced(asked)
+        part if isinstance(part, list) else in_fractions(part)
+        for part in auditor.arithmetic.row_echelon_form(asked)
     )
     count = len(pivots)
     assert np.array_equal(form[:count][:, pivots], np.eye(count))
@@ -204,7 +211,7 @@ def test_linear_algebra_is_that_of_fractions(seed: int) -> None:
     assert np.array_equal(a[:, pivots].dot(form[:count]), a)
     gram = a.dot(a.T)
     for off, solvable in ((gram.dot(b[0, 0] + np.arange(m)), True), (some(m), False)):
-        z = auditor.arithmetic.solved(
+        z = auditor.arithmetic.solve_any_rank(
             auditor.each(auditor.rational, gram), auditor.each(auditor.rational, off)
         )
         assert z is not None or not solvable
