@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
 from itertools import accumulate
@@ -274,10 +274,6 @@ class RationalRows:
     def scaled(self, weights: np.ndarray) -> RationalRows:
         """Multiply every column by a number."""
         return RationalRows(((place, values * weights[place]) for place, values in self.lines), self.width)
-
-    def mapped(self, function: Callable[[np.ndarray], np.ndarray]) -> RationalRows:
-        """Apply a function to the values of every row."""
-        return RationalRows(((place, function(values)) for place, values in self.lines), self.width)
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """Multiply by a vector."""

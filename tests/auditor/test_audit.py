@@ -144,7 +144,7 @@ def test_sparse_matrices_are_those_that_they_hold(seed: int) -> None:
     chosen = rng.random(m) < 0.5
     start, stop = sorted(rng.integers(0, width + 1, size=2))
     assert np.array_equal(lines.dense(), a)
-    assert np.array_equal(lines.turned().dense(), a.T)
+    assert np.array_equal(lines.transposed().dense(), a.T)
     assert np.array_equal(lines.times(x), a.dot(x))
     assert np.array_equal(lines.products(others), a.dot(b.T))
     assert np.array_equal(lines.scaled(x).dense(), a * x)
