@@ -75,8 +75,8 @@ def describe_constraint(constraint: Any) -> str:
     else:
         written = f"{type(constraint).__name__}({', '.join(each.name() for each in constraint.args)})"
     text = visible(" ".join(written.split()))
-    for inner, meant in _USER_NOTATION:
-        text = inner.sub(meant, text)
+    for internal, notation in _USER_NOTATION:
+        text = internal.sub(notation, text)
     return text if len(text) <= MAX_NAME_LENGTH else text[: MAX_NAME_LENGTH - 1] + "…"
 
 
