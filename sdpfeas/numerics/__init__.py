@@ -1,1 +1,1 @@
-"""Linear algebra, and proofs in floating-point arithmetic; knows nothing of problems."""
+"""Linear algebra, exact arithmetic and proofs in floating point; independent of problems."""

@@ -1,9 +1,10 @@
-"""What work costs on this machine, and whether there is time and memory left for it.
+"""Cost estimates of work, and the check that time and memory suffice for it.
 
-Native code cannot be stopped once it runs. So whatever is expensive says beforehand, through :func:`need`,
-what it will take, and is refused if that is more than is left: within a block of :func:`limited` by its
-deadline, and anywhere by the memory there is. Work is counted in three currencies, each with a rate that is
-measured when it first matters, and again after a while, because other programs come and go.
+Native code cannot be interrupted. Every expensive operation therefore declares its flop count and memory
+through :func:`need` first, and is refused with ``LimitError`` if they exceed the deadline of the enclosing
+:func:`limited` block or the free memory. Work is counted in three units (matrix products,
+eigendecompositions, numbers written), each with a rate measured on first use and again from time to time,
+since the load of the machine changes.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from sdpfeas.errors import OutOfMemory, OutOfTime
 from sdpfeas.numerics.floating_point_environment import require_ieee
 
 #: Work is refused if this many times its estimate does not fit: estimates are rough, and refusing is cheap.
-CAUTION = 1.25
+ESTIMATE_FACTOR = 1.25
 
 #: Share of the time left below which work, at the rates of a slow machine, is let through unmeasured.
-NEGLIGIBLE = 0.3
+UNMEASURED_TIME_SHARE = 0.3
 
-#: Bytes below which nobody asks for the memory that is left.
-SMALL = 64 * 2**20
+#: Bytes below which the free memory is not queried.
+UNCHECKED_BYTES = 64 * 2**20
 
 #: Share of the free memory that may be taken.
 MEMORY_SHARE = 0.8
 
 #: Seconds after which rates are measured again.
-STALE = 20.0
+RATE_LIFETIME_SECONDS = 20.0
 
 
 class Limit(Protocol):
@@ -110,7 +111,7 @@ def need(
 
     Raises ``OutOfTime, OutOfMemory``: if it does not fit.
     """
-    if memory > SMALL:
+    if memory > UNCHECKED_BYTES:
         room = available_memory()
         if memory > MEMORY_SHARE * room:
             raise OutOfMemory(what, memory, room)
@@ -123,8 +124,8 @@ def need(
     work = Work(products, cubes, numbers)
     if math.isinf(left):
         return
-    wanted = seconds(work, NEGLIGIBLE * left)
-    if CAUTION * wanted > left:
+    wanted = seconds(work, UNMEASURED_TIME_SHARE * left)
+    if ESTIMATE_FACTOR * wanted > left:
         raise OutOfTime(what, wanted, left)
 
 
@@ -144,7 +145,7 @@ def seconds(work: Work, negligible: float = 0.0) -> float:
     if slow <= negligible:
         return slow
     now = time.monotonic()
-    if not _measured or now - _measured[0][0] > STALE:
+    if not _measured or now - _measured[0][0] > RATE_LIFETIME_SECONDS:
         _measured[:] = [(now, _measure())]
     return work.at(_measured[0][1])
 

@@ -1,4 +1,9 @@
-"""The decimal or fraction that a binary64 number was rounded from: the simplest one that rounds to it."""
+"""Exact arithmetic: error-free sums of doubles, the decimal or fraction behind a double, and rationals.
+
+``add_up``, ``mean_of`` and ``sum_of`` detect rounding (Knuth's two-sum); ``written`` returns the simplest
+decimal or fraction that rounds to a double; rational linear systems and definiteness use python-flint's
+``fmpq``.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +19,7 @@ import numpy as np
 from sdpfeas.errors import OptionError
 from sdpfeas.numerics.linalg import FloatArray
 
-# ------------------------------------------------------------
-# What a double holds exactly: numbers, sums and means that come through without rounding.
+# --- sums and means of doubles, with detection of rounding
 
 #: Integers up to this size are all doubles.
 LARGEST_INTEGER = 2**53
@@ -207,8 +211,7 @@ def as_reading(value: str) -> Reading:
     return Reading(value)
 
 
-# ------------------------------------------------------------
-# Rational numbers (python-flint's ``fmpq``), arrays of them, linear systems and definiteness.
+# --- rationals: arrays of fmpq, linear systems, definiteness
 
 
 def number(value: float | Fraction) -> Any:

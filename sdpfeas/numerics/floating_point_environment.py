@@ -1,9 +1,9 @@
-"""IEEE 754 arithmetic in the current thread: subnormal numbers kept, rounding to nearest, no contraction.
+"""Check and restore IEEE 754 arithmetic in a thread: subnormals, rounding to nearest, no contraction.
 
-Every proof counts on it, and any shared library may end it: one that was linked with ``-ffast-math`` turns on
-flush-to-zero in the thread that loads it, and threads inherit that. So wherever a problem is made or a proof
-begins, :func:`require_ieee` computes a few products and sums whose bits are known, restores the default
-environment if they differ, and refuses to go on if that does not help.
+Every proof relies on it, and a shared library linked with ``-ffast-math`` sets flush-to-zero in the thread
+that loads it; new threads inherit that. :func:`require_ieee` computes products and sums with known bits
+whenever a problem is made or a proof begins, restores the default environment if they differ, and raises if
+that does not help.
 """
 
 from __future__ import annotations

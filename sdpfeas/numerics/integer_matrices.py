@@ -1,7 +1,7 @@
-"""Which rows of a sparse matrix of integers are combinations of others: elimination modulo a prime.
+"""Integer matrices: dependent rows modulo a prime, exact kernels, definiteness, and reduced lattice bases.
 
-What comes out is likely and no proof: two different numbers may be the same modulo a prime. Whoever needs to
-be sure multiplies the combinations out.
+Elimination modulo a prime yields candidates, not proofs: different numbers may agree modulo a prime. Callers
+multiply the combinations out. The exact routines use python-flint on object arrays of Python integers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.rounding import definite
 
-#: A prime; fractions with numerators and denominators below the root of half of it are found.
+#: A prime p; fractions with numerator and denominator below sqrt(p / 2) are reconstructed.
 LARGE_PRIME = 2**521 - 1
 
-#: Numbers that can be written in the time of one operation with integers of any length.
+#: Cost of one operation on long integers, in numbers written.
 ROW_NUMBERS = 400.0
 
-#: Operations between two looks at the time that is left.
+#: Operations between two checks of the deadline.
 BATCH = 20_000
 
 
@@ -151,30 +151,27 @@ def lift(residue: int, prime: int = LARGE_PRIME) -> Fraction | None:
     return Fraction(b, now)
 
 
-# ------------------------------------------------------------
-# Integer matrices, exactly: products, kernels, definiteness, short bases of lattices.
-#
-# Matrices are object arrays of Python's integers; python-flint does the work.
+# --- exact products, kernels, definiteness and reduced bases of lattices
 
-#: Numbers that can be written in the time of one operation on integers.
+#: Cost of one operation on integers, in numbers written.
 NUMBERS = 20.0
 
 #: Sums of integers below this are exact in floating point.
 EXACT_FLOAT = 2.0**53
 
-#: A prime whose residues are words of the machine.
+#: A prime whose residues fit into int64.
 PRIME = 2**61 - 1
 
-#: Combinations of rows that are taken besides what could do.
-SPARE = 8
+#: Random combinations of rows taken in excess of the rank.
+EXCESS_COMBINATIONS = 8
 
-#: What a step of elimination modulo a prime takes, in operations on integers.
-MODULAR = 0.05
+#: Cost of one step of elimination modulo a prime, in operations on integers.
+MODULAR_STEP_COST = 0.05
 
-#: Sides of matrices up to which characteristic polynomials are quick.
-FEW = 20
+#: Largest side for the test by the characteristic polynomial.
+POLYNOMIAL_SIDE = 20
 
-#: Different numbers beyond which residues are not taken for fractions one by one.
+#: Largest number of distinct residues that are reconstructed one by one.
 MOST_DISTINCT = 2000
 
 
@@ -324,7 +321,7 @@ def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
     n = matrix.shape[0]
     if n == 0:
         return np.zeros((0, 0), dtype=object)
-    need_integers("a kernel", 4.0 * n**2 + MODULAR * n**3)
+    need_integers("a kernel", 4.0 * n**2 + MODULAR_STEP_COST * n**3)
     found = _dependences(matrix)
     if found is None:
         need_integers("a kernel", 4.0 * n**3)
@@ -341,7 +338,7 @@ def _definite(matrix: np.ndarray) -> bool:
     First in floating point if it is large, then by its characteristic polynomial: all its roots are real, and
     all are positive if and only if its signs alternate strictly.
     """
-    if len(matrix) > FEW and _largest(matrix) < EXACT_FLOAT and definite(as_floats(matrix)):
+    if len(matrix) > POLYNOMIAL_SIDE and _largest(matrix) < EXACT_FLOAT and definite(as_floats(matrix)):
         return True
     n = len(matrix)
     need_integers("a characteristic polynomial", float(n) ** 3)
@@ -377,7 +374,7 @@ def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None
     count, width = matrix.shape
     short = as_int64(matrix)
     matrix = matrix if short is None else short
-    few = matrix if count <= width + 2 * SPARE else _mixed(matrix, width + SPARE)
+    few = matrix if count <= width + 2 * EXCESS_COMBINATIONS else _mixed(matrix, width + EXCESS_COMBINATIONS)
     residues = np.mod(few, PRIME)
     form, rank = flint.nmod_mat(len(few), width, residues.reshape(-1).tolist(), PRIME).rref()
     # Pivots move to the right, so that few entries have to be looked at.

@@ -1,4 +1,4 @@
-"""Small dense linear algebra used everywhere: symmetrising and eigendecompositions."""
+"""Dense symmetric linear algebra: symmetrising, eigenvalues, Cholesky factors, packed triangles (svec)."""
 
 from __future__ import annotations
 
@@ -200,8 +200,7 @@ def random_orthogonal(rng: np.random.Generator, n: int) -> FloatArray:
     return np.asarray(q * np.sign(np.diagonal(r)))
 
 
-# ------------------------------------------------------------
-# Symmetric matrices as vectors: one triangle, scaled so that inner products stay what they are.
+# --- symmetric matrices as vectors: one triangle
 
 Triangle = Literal["lower", "upper"]
 

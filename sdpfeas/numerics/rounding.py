@@ -268,8 +268,7 @@ def smallest_eigenvalue_lower(matrix: FloatArray) -> float:
     return float(np.nextafter(lam[0] - radius, -np.inf))
 
 
-# ------------------------------------------------------------
-# A proven bound of the sum of the largest eigenvalues, from one Cholesky factor.
+# --- upper bound of the sum of the largest eigenvalues, from one Cholesky factor
 #
 # If ``mu·I + W W' - G`` is positive semidefinite, then ``<G, Z> <= trace·mu + |W|²`` for every Z with ``0
 # <= Z <= I`` and that trace. With the columns of W along the leading eigenvectors of G, and mu at the next

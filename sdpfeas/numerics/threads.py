@@ -1,9 +1,8 @@
-"""One thread for small matrices.
+"""Limit BLAS to one thread while small matrices are processed.
 
-BLAS libraries split even small products between all processors, and their threads wait for each other by
-spinning. On a machine with other work to do that costs far more than it gains: on two busy processors an
-eigendecomposition of side 200 takes ten times as long with two threads as with one, and one of side 1,200
-still does. So while small problems are worked on, BLAS is limited to one thread, and gets its own back after.
+BLAS libraries split even small products between all processors, and their threads wait by spinning. On two
+busy processors an eigendecomposition of side 200, and even of side 1,200, takes ten times as long with two
+threads as with one. The limit is removed afterwards.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from sdpfeas.numerics.floating_point_environment import blas_is_ieee
 
 __all__ = ["LARGE", "few_threads"]
 
-#: Matrices of this side are worth more threads, if nobody else needs the processors.
+#: Side from which on matrices are worth more than one BLAS thread on an idle machine.
 LARGE = 1000
 
-#: Rows whose Gram matrix nobody forms, because there are too many, do not count.
+#: With more rows than this no Gram matrix is formed, and their number does not count.
 MOST_ROWS = 20_000
 
 
@@ -36,7 +35,7 @@ _limited: ContextVar[bool] = ContextVar("sdpfeas_few_threads", default=False)
 #: Libraries, and the number of threads of each.
 Found = list[tuple[Any, int | None]]
 
-#: What the threads that are inside found when they came; the first of them what nobody had changed.
+#: Thread counts found by each caller inside the limit; the first entry holds the original ones.
 _inside: list[Found] = []
 _lock = Lock()
 

@@ -1,4 +1,4 @@
-"""What a problem is made of: sets, rows, bounds; how it is built, and reduced to another."""
+"""Problems: sets, rows, bounds, LMIs; the builder, the file format, and reductions."""
 
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 

@@ -1,4 +1,4 @@
-"""Build a problem row by row, by name."""
+"""Build a problem block by block and row by row, with names: :class:`ProblemBuilder`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, HermitianPSD, Nonneg
 from sdpfeas.problem.validation import RowError, float_array, real_number
 
-# ------------------------------------------------------------
-# Coefficients of an LMI from what users give for a block: arrays, lists of matrices, linear maps.
+# --- coefficients of an LMI: arrays, lists of matrices, linear maps
 
 #: A map whose value at a random point is off by more than this, relative to its terms, is not linear.
 LINEAR = 1e-9

@@ -1,4 +1,4 @@
-"""Linear matrix inequalities: an affine map of the variable into a set, a constraint of its own."""
+"""Linear matrix inequalities ``F(X) = F(0) + sum_b B_b(X_b)`` in a set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sdpfeas.problem.validation import RowError, float_array, listed, require_fi
 
 __all__ = ["LMI", "checked_lmis", "mirrored", "require_no_lmis", "split_multipliers", "symmetric_multipliers"]
 
-#: Numbers beyond this leave no room for the sums and doubles that every use of an LMI needs.
+#: Larger numbers may overflow in the sums and multiples that every use of an LMI needs.
 LARGEST = 1e290
 
 

@@ -1,4 +1,4 @@
-"""Linear objectives: what files and models maximise or minimise over the points of a problem."""
+"""Linear objectives of files and models, and conic programs for backends that can optimise."""
 
 from __future__ import annotations
 
@@ -74,8 +74,7 @@ def _exact(part: Any, block: BlockSet) -> FloatArray:
     return np.asarray(mean)
 
 
-# ------------------------------------------------------------
-# Feasibility problems with a linear objective, for backends that can optimise.
+# --- conic programs: a feasibility problem with a linear objective
 
 
 class RowPricing(Protocol):

@@ -1,4 +1,4 @@
-"""Feasibility problems: sets, rows, bounds and LMIs, validated once and immutable ever after."""
+"""The feasibility problem: sets, rows, bounds and LMIs, validated on construction and immutable."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ from sdpfeas.problem.rows import Rows, as_rows
 from sdpfeas.problem.rows.base import is_frozen, sealed
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import RowError, float_array, listed, row_index
-
-# ------------------------------------------------------------
-# The hash of a problem: of everything it holds, the same in every process and on every machine.
 
 
 def hash_of(problem: FeasibilityProblem) -> str:
@@ -418,12 +415,12 @@ class FeasibilityProblem:
         return lift(self)
 
     def to_conic(self, triangle: Triangle = "lower") -> ConicForm:
-        """Pose the problem as ``A x + s = b``, ``s`` in a product of cones, with the way back.
+        """Return the standard form of cone solvers: ``A x + s = b``, ``s`` in a product of cones.
 
         Parameters
         ----------
         triangle : {"lower", "upper"}
-            How the solver stores symmetric matrices: see :class:`~.reductions.conic.ConicForm`.
+            How the solver stores symmetric matrices: see :class:`~.reductions.conic_form.ConicForm`.
         """
         return conic_form(self, triangle)
 

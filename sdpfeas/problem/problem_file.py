@@ -1,4 +1,4 @@
-"""Problems in one ``.npz`` file."""
+"""Read and write problems as one ``.npz`` file without pickles."""
 
 from __future__ import annotations
 

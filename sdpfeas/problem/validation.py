@@ -1,4 +1,4 @@
-"""Reading what users hand in: one place for the checks, so that every refusal sounds the same."""
+"""Validation of user input, with uniform error messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RowError(ProblemError):
 
 
 def listed(values: Any, what: str, error: type[SdpfeasError] = ProblemError) -> list[Any]:
-    """Turn an ordered collection into a list; ``what`` says what it must be.
+    """Convert an ordered collection to a list; ``what`` is the requirement, for the error message.
 
     A generator may never end and a set has no order, so neither will do.
     """

@@ -278,7 +278,7 @@ def test_the_time_limit_holds() -> None:
 
 
 def test_memory_is_checked_before_allocation(monkeypatch) -> None:
-    monkeypatch.setattr(cost_estimate, "SMALL", 0)
+    monkeypatch.setattr(cost_estimate, "UNCHECKED_BYTES", 0)
     monkeypatch.setattr(cost_estimate, "available_memory", lambda: 1e6)
     result = sf.solve(sparse_problem(400, 60), "spectral-ipm")
     assert result.verdict is sf.Verdict.UNDECIDED

@@ -1,1 +1,1 @@
-"""Problems made from problems, with the way back for points and multipliers."""
+"""Reductions: each maps a problem to another one, and points and multipliers back."""

@@ -1,4 +1,4 @@
-"""The contract of a reduction, and chains of them."""
+"""The interface of a reduction, and the composition of two."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["ComposedReduction", "Reduction"]
 
 
 class Reduction(ABC):
-    """A problem made from another one, with the ways between them.
+    """A map from a problem to another one, with maps of evidence in both directions.
 
-    Evidence about the problem made is mapped back by ``point`` and ``multipliers``; what a backend may start
-    from is mapped forth by ``start_point`` and ``start_multipliers``. Evidence stays evidence up to rounding,
-    so it is always judged on the original problem.
+    ``point`` and ``multipliers`` map evidence about ``problem`` back to ``original``; ``start_point`` and
+    ``start_multipliers`` map a warm start from ``original`` to ``problem``. The maps are exact up to
+    rounding. Evidence is always verified on the original problem.
     """
 
     original: FeasibilityProblem
@@ -26,30 +26,27 @@ class Reduction(ABC):
 
     @abstractmethod
     def point(self, point: Point) -> Point:
-        """Map a point of the problem made back to the original one."""
+        """Map a point of ``problem`` to one of ``original``."""
 
     @abstractmethod
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Map multipliers (a certificate) of the problem made back to the original one."""
+        """Map dual multipliers (a certificate) of ``problem`` to those of ``original``."""
 
     @abstractmethod
     def start_point(self, point: Point) -> Point:
-        """Map a point of the original problem forth."""
+        """Map a point of ``original`` to one of ``problem``."""
 
     @abstractmethod
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Map multipliers of the original problem forth."""
+        """Map dual multipliers of ``original`` to those of ``problem``."""
 
     def then(self, following: Reduction) -> Reduction:
-        """Return this reduction with another one after it, of the problem it made."""
+        """Compose this reduction with one of ``self.problem``."""
         return ComposedReduction(self, following)
 
 
 class ComposedReduction(Reduction):
-    """One reduction after the other.
-
-    ``first, second``: the second is one of the problem that the first made.
-    """
+    """The composition of two reductions: ``second`` reduces the problem that ``first`` made."""
 
     def __init__(self, first: Reduction, second: Reduction) -> None:
         self._first, self._second = first, second

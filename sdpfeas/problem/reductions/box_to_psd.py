@@ -1,8 +1,8 @@
-"""Lifting: every SpectralBox becomes two PSD blocks and equality rows.
+"""Replace every SpectralBox by two PSD blocks and equality rows (lifting).
 
-``lower·I <= Z <= upper·I, tr Z = r`` is the same as ``P = Z - lower·I`` and ``Q = upper·I - Z`` both positive
-semidefinite, ``P + Q = (upper - lower)·I`` entry by entry, and ``tr P = r - n·lower``. This is how the paper
-poses the problem, and how solvers without a spectral set have to be asked.
+``lower·I <= Z <= upper·I``, ``tr Z = r`` → ``P, Q in PSD(n)``, ``P + Q = (upper - lower)·I``, ``tr P = r -
+n·lower``, with ``Z = P + lower·I``: n(n+1)/2 equality rows, and one for the trace. Multipliers: those of the
+original rows. Used for solvers without a spectral set; :func:`lift` is the entry point.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INWARDS = 32.0
 
 @dataclass(frozen=True)
 class BoxToPsd(Reduction):
-    """A problem with every SpectralBox lifted."""
+    """A problem without SpectralBox blocks; see the module for the formula."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
@@ -40,7 +40,7 @@ class BoxToPsd(Reduction):
     _boxes: tuple[tuple[int, int, int], ...]
 
     def start_point(self, point: Point) -> Point:
-        """Both slacks of every box."""
+        """Return ``P = Z - lower·I`` and ``Q = upper·I - Z`` for every box."""
         out: list[FloatArray] = []
         for block, x in zip(self.original.sets, self.original.point(point), strict=True):
             parts = [sign * x + shift * block.identity() for sign, shift in block.slacks]
@@ -48,7 +48,7 @@ class BoxToPsd(Reduction):
         return tuple(out)
 
     def point(self, point: Point) -> Point:
-        """Lower slacks with the bound added; the upper ones are dropped."""
+        """Return ``Z = P + lower·I`` for every box."""
         point = self.problem.point(point)
         first = self._first_blocks()
         out = []
@@ -58,11 +58,11 @@ class BoxToPsd(Reduction):
         return tuple(out)
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Add the best multipliers for the added rows.
+        """Add optimal multipliers for the added rows.
 
-        With ``theta`` the eigenvalue where the trace runs out,
-        they are ``-(G - theta·I)_+`` for the entries and ``-theta`` for the trace, ``G = A*y``. That puts
-        ``A*y`` on the boundary of the cones; it is moved inside by a little more than rounding.
+        With ``G = A*y`` and ``theta`` the threshold eigenvalue of the support function, these are ``-(G -
+        theta·I)_+`` for the entries and ``-theta`` for the trace. They put ``A*y`` on the boundary of the
+        cones; a shift of ``INWARDS`` times the rounding error moves it to the interior.
         """
         y = self.original.multipliers(y)
         out = np.zeros(self.problem.m)
@@ -88,7 +88,7 @@ class BoxToPsd(Reduction):
         return out
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """The multipliers of the original rows."""
+        """Return the multipliers of the original rows."""
         return self.problem.multipliers(y)[: self.original.m].copy()
 
     def _first_blocks(self) -> list[int]:
@@ -100,12 +100,7 @@ class BoxToPsd(Reduction):
 
 
 def lift(problem: FeasibilityProblem) -> BoxToPsd:
-    """Replace every SpectralBox of a problem by PSD blocks and equality rows.
-
-    ``problem``: any problem; one without a SpectralBox comes back as it is.
-
-    Returns: the lifted problem and the maps for points and certificates.
-    """
+    """Replace every SpectralBox by PSD blocks and equality rows; without any, keep the problem."""
     require_no_lmis(problem, "lifting")
     boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
     if not boxes:

@@ -1,8 +1,8 @@
-"""Cones that are shadows of semidefinite matrices, replaced by these, for backends that take no others.
+"""Replace second-order and Hermitian cones by PSD blocks, for backends without these cones.
 
-``SecondOrder(n)`` is the set of all ``(tr X, 2 X_12, ..., 2 X_1n)``, ``HermitianPSD(n)`` that of certain sums
-of entries, X positive semidefinite (of side n, of side 2n). No rows are added, and multipliers of rows stay
-what they are.
+Both cones are linear images of PSD cones. ``(t, z) in SecondOrder(n)`` → ``(t, z) = (tr X, 2 X_12, ..., 2
+X_1n)``, ``X in PSD(n)``. ``H in HermitianPSD(n)`` → H is a sum of entries of ``X in PSD(2n)``. Rows ``A``
+become ``A T`` with the linear map T. Multipliers: unchanged, and no rows are added.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConesToPsd(Reduction):
-    """A problem with some cones replaced by the matrices they are the shadows of."""
+    """A problem with PSD blocks in place of some other cones; see the module for the maps."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
@@ -33,7 +33,7 @@ class ConesToPsd(Reduction):
     _maps: dict[int, Any]
 
     def point(self, point: Point) -> Point:
-        """The shadows of the matrices."""
+        """Apply T to the PSD blocks."""
         return tuple(self._maps[b].T @ x.reshape(-1) if b in self._maps else x for b, x in enumerate(point))
 
     def start_point(self, point: Point) -> Point:
@@ -59,10 +59,7 @@ class ConesToPsd(Reduction):
 
 
 def cones_to_psd(problem: FeasibilityProblem, taken: Collection[type[BlockSet]]) -> ConesToPsd:
-    """Replace shadows of semidefinite matrices by these.
-
-    ``taken``: sets that stay as they are.
-    """
+    """Replace cones that are linear images of PSD cones, except for sets in ``taken``."""
     sets, rows = list(problem.sets), list(problem.rows)
     maps: dict[int, Any] = {}
     for b, block, old in problem.blocks():

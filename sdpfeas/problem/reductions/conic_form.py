@@ -1,4 +1,4 @@
-"""The standard form of cone solvers, ``A x + s = b`` with ``s`` in a product of cones, and the way back."""
+"""The standard form of cone solvers: ``A x + s = b``, ``s`` in a product of cones."""
 
 from __future__ import annotations
 

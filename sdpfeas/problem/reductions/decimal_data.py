@@ -1,9 +1,9 @@
-"""A problem whose doubles stand for other numbers, as one whose doubles stand for themselves.
+"""Reduce the reading ``"written"`` of a problem to the reading ``"stored"`` of another one.
 
-A third is no double, but a row times three is the same row. So every row, and every LMI, that holds numbers
-which were rounded is multiplied by an odd number, or divided by one, so that all of them are doubles. Points
-stay as they are. Where there is no such number (1/49 beside e) the problem is not one of doubles, and that
-is said.
+The rounded number 1/3 is no double, but a row times 3 is the same constraint. Every row and every LMI with
+numbers that were rounded is multiplied by an odd fraction that makes all its decimals and fractions doubles.
+Points: unchanged. Multipliers: times the factors. If no such factor exists (1/49 next to e in one row),
+:func:`read_as` raises ``ProblemError``.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ FEW = 2000
 
 @dataclass(frozen=True)
 class DecimalData(Reduction):
-    """A problem of the numbers that another one stands for; it has exactly the points that are asked about.
+    """The problem with its data as decimals or fractions, scaled to doubles; it has the same points.
 
-    ``original, problem``: the problem as stored, and the one it stands for; the same where they do not
-    differ. ``factors``: what every row, and every entry of an LMI, was multiplied by. ``example``: one
-    number that stands for another, as in ``0.0333333333333 for 1/30``; empty where none does.
+    ``factors``: the factor of every multiplier. ``example``: one number whose reading differs, for messages;
+    empty if none does.
     """
 
     original: FeasibilityProblem
@@ -64,9 +63,9 @@ class DecimalData(Reduction):
 
 
 def read_as(problem: FeasibilityProblem, reading: Reading) -> DecimalData:
-    """Make the problem that another one stands for.
+    """Build the problem whose stored data equal the given reading of ``problem``, up to a factor per row.
 
-    Raises ``ProblemError``: if that is no problem of doubles, whatever rows and LMIs are multiplied by.
+    Raises ``ProblemError`` if no factor makes a row or an LMI exactly representable.
     """
     if reading == Reading.STORED:
         return DecimalData(problem, problem, np.ones(problem.multiplier_count), "")
@@ -127,7 +126,7 @@ def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
 
 
 class RecordingReader:
-    """What numbers stand for, with one that stands for another noted."""
+    """Convert numbers by a reading and record the first one that the reading changes."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

@@ -1,8 +1,8 @@
-"""Faces of the sets of a problem, in integers, and the smaller problem that is left on them.
+"""Restrict a problem to faces of its sets, in exact integer arithmetic (one step of facial reduction).
 
-A face of the semidefinite cone is ``{V S V' : S >= 0}``, that of a Nonneg block a choice of its entries; Free
-blocks and boxes stay whole. A problem on a face asks for S in place of ``X = V S V'``: its rows are
-``V' A_i V``. With V and the rows in integers it has the same points, exactly.
+A face of PSD(n) is ``{V S V' : S in PSD(r)}``; a face of Nonneg(n) is a subset of its entries. Free blocks
+and boxes have no smaller face here. ``X in PSD(n)`` → ``X = V S V'``, ``S in PSD(r)``, rows ``V' A_i V``.
+With V and the rows in integers the reduced problem has exactly the points of the original one on the face.
 """
 
 from __future__ import annotations
@@ -38,18 +38,15 @@ from sdpfeas.problem.reductions.integer_rows import IntegralRows
 from sdpfeas.problem.rows.base import stored_rows
 from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 
-# ------------------------------------------------------------
-# All rows of one block on a face: in words of the machine and sparse, or as long integers.
-#
-# Either a CSR array of integers or an array of Python's, one row a line, matrices flattened.
+# --- tables: the rows of one block on a face, flattened; a CSR array of int64, or an array of Python integers
 
-#: No sum of products may reach this.
+#: Sums of products stay below this, so that int64 does not overflow.
 LARGEST = 2**62
 
-#: Numbers that can be written in the time of one product of sparse matrices, and bytes that one takes.
+#: Cost of one term of a sparse product, in numbers written and in bytes.
 NUMBERS, BYTES = 20.0, 32.0
 
-#: Rows of which more than this share is not zero are stored in full.
+#: Tables with a larger share of non-zeros are stored dense.
 DENSE = 0.25
 
 
@@ -309,10 +306,7 @@ class _Known:
 
 @dataclass(frozen=True)
 class FaceReduction(Reduction):
-    """A problem on faces of its sets: it has the same points if the faces hold them all.
-
-    ``kept``: the rows that are left; the others follow from these.
-    """
+    """A problem on faces of its sets; equivalent to the original if the faces contain all its points."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem

@@ -1,10 +1,10 @@
-"""Equations written as pairs of inequalities: parallel rows whose bounds meet, and opposite LMIs.
+"""Replace pairs of inequalities by equations: parallel rows whose bounds meet, and opposite LMIs.
 
-``a'x >= b`` and ``c·a'x <= c·b`` → ``a'x = b``; ``F(x) in K`` and ``-c·F(x) in K``, K a pointed cone, → the
-entries of ``F(x)`` are zero. LMIs into Nonneg and 1×1 LMIs count as rows. All comparisons are exact. As pairs
-they leave no interior; as equations they do not take one away. Multipliers: ``y > 0`` of an equation goes to
-the row with the lower bound, ``y < 0`` to the one with the upper; ``Y`` of opposite LMIs is
-``(Y + t·I) - t·I``. Pairs that cross contradict each other, and are a Farkas certificate.
+``a'x >= b`` and ``c·a'x <= c·b`` → ``a'x = b``; ``F(x) in K`` and ``-c·F(x) in K``, K a pointed cone → ``F(x)
+= 0`` entry by entry. LMIs into Nonneg and 1×1 LMIs count as rows. All comparisons are exact. A pair leaves no
+strictly feasible point; an equation does not take one away. Multipliers: ``y > 0`` of an equation goes to the
+row with the lower bound, ``y < 0`` to the one with the upper bound; ``Y`` of opposite LMIs is ``(Y + t·I) -
+t·I``. A pair whose bounds cross is a Farkas certificate.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from sdpfeas.problem.reductions.lmi_to_slack import lmi_entries, lmi_rows, stack
 from sdpfeas.problem.rows import Dense, Sparse
 
 #: Rows are compared in fractions if ratios of their values at two points differ by less, relatively.
-ALIKE = 1e-9
+RATIO_TOLERANCE = 1e-9
 
 #: Entries of rows that are read as fractions, at the most, and the time of each in floating-point numbers.
-MOST_ENTRIES, NUMBERS = 100_000, 400.0
+MOST_ENTRIES, FRACTION_COST = 100_000, 400.0
 
 #: Time of two random points, per entry, in floating-point numbers written; measured at side 7000.
-NUMBERS_OF_POINTS = 40.0
+POINT_COST = 40.0
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _meeting_pairs(problem: FeasibilityProblem) -> PairsToEquations:
     return PairsToEquations(problem, made, None, as_rows, tuple(lines))
 
 
-# ---------------------------------------------------------------- rows
+# --- rows
 
 
 def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]:
@@ -192,7 +192,7 @@ def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]
         left -= sum(part.entries // part.m for part in problem.rows if not part.empty) * len(group)
         if left < 0:
             break
-        need("a look for pairs of rows", numbers=NUMBERS * (MOST_ENTRIES - left))
+        need("a look for pairs of rows", numbers=FRACTION_COST * (MOST_ENTRIES - left))
         parallel: dict[Any, list[tuple[int, Fraction]]] = {}
         for i in group:
             terms = [
@@ -257,7 +257,7 @@ def _groups(problem: FeasibilityProblem) -> Iterator[list[int]]:
     if problem.equality.all():
         return  # an equation meets nothing
     entries = float(sum(block.entries for block in problem.sets))
-    need("a look for pairs of rows", numbers=NUMBERS_OF_POINTS * entries, memory=32.0 * entries)
+    need("a look for pairs of rows", numbers=POINT_COST * entries, memory=32.0 * entries)
     rng = np.random.default_rng(0)
     with np.errstate(all="ignore"):
         first, second = (
@@ -268,11 +268,11 @@ def _groups(problem: FeasibilityProblem) -> Iterator[list[int]]:
     index = np.flatnonzero(np.isfinite(ratio) & (second != 0.0))
     order = index[np.argsort(ratio[index], kind="stable")]
     values = ratio[order]
-    apart = np.flatnonzero(np.diff(values) > ALIKE * np.maximum(np.abs(values[1:]), 1e-3)) + 1
+    apart = np.flatnonzero(np.diff(values) > RATIO_TOLERANCE * np.maximum(np.abs(values[1:]), 1e-3)) + 1
     yield from (group.tolist() for group in np.split(order, apart) if group.size > 1)
 
 
-# ---------------------------------------------------------------- LMIs
+# --- LMIs
 
 
 def _is_exact(lmi: LMI) -> bool:
@@ -314,9 +314,11 @@ def _factor(one: FloatArray, other: FloatArray) -> float | None:
     """The double ``c`` with ``other = -c·one``, exactly, if there is one above zero."""
     with np.errstate(all="ignore"):
         factor = -other[0] / one[0]
-        if not (0.0 < factor < np.inf) or not np.allclose(other, -factor * one, rtol=ALIKE, atol=0.0):
+        if not (0.0 < factor < np.inf) or not np.allclose(
+            other, -factor * one, rtol=RATIO_TOLERANCE, atol=0.0
+        ):
             return None
-    need("a look for pairs of LMIs", numbers=NUMBERS * one.size)
+    need("a look for pairs of LMIs", numbers=FRACTION_COST * one.size)
     exact = Fraction(float(factor))
     pairs = zip(one.tolist(), other.tolist(), strict=True)
     return float(factor) if all(Fraction(v) == -exact * Fraction(u) for u, v in pairs) else None

@@ -1,7 +1,7 @@
-"""The rows of a problem in integers: every row times the least number that makes all of it whole.
+"""The rows of a problem in integers: each row times its least common denominator, divided by its content.
 
-What a number of the problem stands for is a *reading*: ``stored``, the binary64 number itself; ``written``,
-the decimal or fraction that it was rounded from.
+The reading decides which numbers these are: ``stored``, the binary64 data; ``written``, the decimals and
+fractions that round to them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import stored_rows
 from sdpfeas.problem.sets import BlockSet
 
-#: Integers up to this size are handled in words of the machine.
+#: Integers up to this size are stored as int64, so that products do not overflow.
 WORD = 2**31
 
-#: What numbers that are no integers take, in operations with integers: a number, a row, a row of a block.
-FRACTION, LINE, PART = 300.0, 650.0, 25.0
+#: Cost of fractions, in operations on integers: per number, per row, and per row of a block.
+FRACTION_COST, ROW_COST, BLOCK_ROW_COST = 300.0, 650.0, 25.0
 
 #: Positions in a block, and the integers there.
 Entries = tuple[np.ndarray, np.ndarray]
@@ -57,7 +57,9 @@ class IntegralRows:
         #: Whether all numbers are small integers, which every reading takes as they are.
         self.whole = self._take_whole()
         if not self.whole:
-            parts = FRACTION * stored + LINE * problem.m + PART * problem.m * len(problem.sets)
+            parts = (
+                FRACTION_COST * stored + ROW_COST * problem.m + BLOCK_ROW_COST * problem.m * len(problem.sets)
+            )
             need_integers("the rows in integers", parts)
             self._take()
 

@@ -1,9 +1,8 @@
-"""Slacks: every LMI becomes a block in its set and equality rows, for backends that take no LMIs.
+"""Replace every LMI by a slack block and equality rows, for backends without LMIs.
 
-``F(X)`` in C is the same as ``S`` in C and ``B(X) - S = -F(0)``, entry by entry, on and above the diagonal:
-the numbers of the LMI as they are, however they are read. The multiplier of a row is the entry of the LMI's,
-or twice that off the diagonal. The coefficients keep no structure but their zeros, and low-rank ones are
-rounded when they are written out: like any evidence, what is found is judged on the problem with the LMIs.
+``F(X) in C`` → ``S in C``, ``B(X) - S = -F(0)`` on and above the diagonal: n(n+1)/2 equality rows for a
+matrix. Multipliers: ``Y_ii = y_ii``, ``Y_ij = y_ij / 2``. Coefficients are written out entry by entry;
+low-rank ones are rounded thereby, so evidence is verified on the problem with the LMIs.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from sdpfeas.problem.lmi import LMI
     from sdpfeas.problem.problem import FeasibilityProblem, Point
 
-#: Numbers that could be written in the time that a block takes whatever its size.
-BLOCK = 500.0
+#: Fixed cost of a block, in numbers written.
+BLOCK_COST = 500.0
 
 
 @dataclass(frozen=True)
@@ -67,17 +66,14 @@ class LmiToSlack(Reduction):
 
 
 def with_slacks(problem: FeasibilityProblem) -> LmiToSlack:
-    """Replace every LMI of a problem by a slack and equality rows.
-
-    ``problem``: any problem; one without LMIs comes back as it is.
-    """
+    """Replace every LMI by a slack block and equality rows; without any, keep the problem."""
     lmis = problem.lmis
     if not lmis:
         return LmiToSlack(problem, problem)
     stored = sum(rows.entries for lmi in lmis for rows in lmi.coefficients)
     counts = [lmi_entries(lmi.set)[0].size for lmi in lmis]
     # The rows of every slack have an end for each row of the problem.
-    cells = stored + sum(lmi.set.entries for lmi in lmis) + len(lmis) * (BLOCK + 0.1 * sum(counts))
+    cells = stored + sum(lmi.set.entries for lmi in lmis) + len(lmis) * (BLOCK_COST + 0.1 * sum(counts))
     need("slacks for the LMIs", numbers=100.0 * cells, memory=100.0 * cells)
     rows: list[Rows] = []
     for b, block, old in problem.blocks():

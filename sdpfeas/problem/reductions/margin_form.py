@@ -1,8 +1,7 @@
-"""The margin of a problem as one more number: how far inside its rows a point can be.
+"""Maximise the common margin of the rows: ``lower <= A(X)`` → ``lower + t·||A_i|| <= A(X)``, maximise ``t``.
 
-Every row has to hold with a margin in common, relative to its norm, and the margin is to be as large as
-possible. The best point and multipliers say what they can about thresholds next to the problem, on either
-side: up to about the square of the distance.
+The optimal point and multipliers yield bounds for thresholds near the problem, up to about the square of the
+distance.
 """
 
 from __future__ import annotations

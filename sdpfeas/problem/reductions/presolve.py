@@ -1,4 +1,8 @@
-"""Take out what an interior-point method cannot have: empty rows, and boxes without interior."""
+"""Presolve: remove empty rows and boxes without interior, merge split free variables.
+
+Two entries ``x, z`` of a Nonneg block with opposite columns in all rows and in the objective only matter by
+their difference: ``x, z >= 0`` → ``x - z in Free(1)``.
+"""
 
 from __future__ import annotations
 
@@ -88,19 +92,12 @@ def presolve(problem: FeasibilityProblem) -> Presolve:
     return Presolve(problem, smaller, None, keep, blocks, fixed)
 
 
-# ------------------------------------------------------------
-# Free variables that a file splits into two non-negative ones, joined again.
-#
-# Where two entries of a Nonneg block have opposite columns, in all rows and in the objective, only their
-# difference matters. Split, it leaves multipliers without an interior, and nothing about them can be proved.
+# --- split free variables: the dual has no strictly feasible point unless they are merged
 
 
 @dataclass(frozen=True)
 class MergeOppositeColumns(Reduction):
-    """A problem with one free variable for every pair; the same one where there are no pairs.
-
-    ``original, problem``: the problem before and after: differences of pairs take the same values, exactly.
-    """
+    """A problem with one free variable for every pair of opposite columns."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
@@ -149,11 +146,7 @@ class MergeOppositeColumns(Reduction):
 
 
 def merge_opposite_columns(problem: FeasibilityProblem, objective: Point) -> MergeOppositeColumns:
-    """Join pairs of non-negative variables with opposite columns.
-
-    ``problem``: any problem; one with LMIs stays as it is. ``objective``: an objective, one array per set;
-    zeros where there is none.
-    """
+    """Merge non-negative variables with opposite columns in rows and ``objective``; not with LMIs."""
     kept: list[np.ndarray | None] = [None] * len(problem.sets)
     pairs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for b, block, rows in problem.blocks():

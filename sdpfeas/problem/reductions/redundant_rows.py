@@ -1,8 +1,9 @@
-"""Equality rows that follow from others, exactly: found in floating point or modulo a prime, then checked.
+"""Drop equality rows that are exact linear combinations of others.
 
-A row follows from others if it is a combination of them and, where a set prescribes a trace, of identities,
-and its bound is the same combination of theirs. If the bound is another one, the rows contradict each other,
-and the combination is a certificate. Rows that only nearly follow are left alone.
+Candidates come from a pivoted Cholesky factorisation of the Gram matrix or from elimination modulo a prime,
+and are checked in integers. A row follows from others if it is a combination of them, and of the identities
+of sets with a prescribed trace, with the same combination of the bounds. If only the bound differs, the rows
+contradict each other and the combination is a Farkas certificate. Rows that are nearly dependent are kept.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.rows.base import EMPTY
 from sdpfeas.problem.sets import BlockSet
 
-#: More equality rows than this are not looked at.
+#: Largest number of equality rows searched; the Gram matrix takes the square of it.
 MAX_ROWS = 3000
 
-#: Pivots of a Gram matrix of rows in units below this are those of rows that may follow from others.
+#: Relative pivots of the Gram matrix below this mark candidates for dependent rows.
 SMALL_PIVOT = 1e-12
 
 #: Denominators of the coefficients that are tried, and how close a coefficient must be to its fraction.
 DENOMINATORS, CLOSE = (1, 60, 5040), 1e-6
 
-#: Weights below this are rounding, where rows have a size of about one.
+#: Weights of normalised rows below this are rounding errors.
 NEGLIGIBLE = 1e-9
 
-#: Entries of rows that are looked at in integers, at the most: a few seconds.
-MOST_TERMS = 3_000_000
+#: Largest number of entries converted to integers: a few seconds.
+INTEGER_ENTRIES = 3_000_000
 
-#: Numbers that can be written in the time of one operation with integers of any length.
-NUMBERS = 400.0
+#: Cost of one operation on long integers, in numbers written.
+INTEGER_COST = 400.0
 
 
 #: A row, the combination of others that it is, and the multiples of identities that are left.
@@ -99,7 +100,7 @@ class DropRedundantRows(Reduction):
 
 
 def independent_rows(problem: FeasibilityProblem) -> DropRedundantRows:
-    """Drop the equality rows that follow from others; made once."""
+    """Drop the equality rows that follow from others; cached on the problem."""
     return problem.cached(_independent_rows)
 
 
@@ -147,7 +148,7 @@ def _found(problem: FeasibilityProblem, whole: _Integers) -> Iterator[Following]
         yield from whole.eliminated([*sorted(others), *open_], len(others))
 
 
-# ---------------------------------------------------------------- in floating point
+# --- in floating point
 
 
 @dataclass(frozen=True)
@@ -234,7 +235,7 @@ def _simple(weights: FloatArray, most: int) -> dict[int, Fraction] | None:
     return out
 
 
-# ---------------------------------------------------------------- in integers
+# --- in integers
 
 
 class _Integers:
@@ -243,7 +244,7 @@ class _Integers:
     def __init__(self, problem: FeasibilityProblem) -> None:
         self._problem = problem
         self._read: dict[int, tuple[dict[int, dict[int, int]], int]] = {}
-        self._left = float(MOST_TERMS)
+        self._left = float(INTEGER_ENTRIES)
 
     @cached_property
     def _entries(self) -> float:
@@ -266,7 +267,7 @@ class _Integers:
     def _row(self, i: int) -> tuple[dict[int, dict[int, int]], int]:
         """Entries of a row that are not zero, by block, times a power of two; and its exponent."""
         if i not in self._read:
-            need("a look for redundant rows", numbers=NUMBERS * self._entries)
+            need("a look for redundant rows", numbers=INTEGER_COST * self._entries)
             parts = {b: self._problem.rows[b].exact_terms(i) for b in self._blocks[i]}
             values = [v for part in parts.values() for v in part.values()]
             bits = max((v.denominator.bit_length() - 1 for v in values), default=0)
@@ -323,7 +324,7 @@ class _Integers:
         for j, share in shares.items():
             factor = share.numerator * (common // share.denominator)
             parts = self._row(j)[0]
-            need("a look for redundant rows", numbers=NUMBERS * sum(map(len, parts.values())))
+            need("a look for redundant rows", numbers=INTEGER_COST * sum(map(len, parts.values())))
             for b, part in parts.items():
                 total = left[b]
                 for place, value in part.items():

@@ -1,4 +1,4 @@
-"""Row scaling by powers of two: exact both ways in floating point."""
+"""Row scaling by powers of two, exact in floating point: ``A_i`` → ``2^k A_i``, multipliers ``2^k y_i``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The same problem in rows alone, over sets whose faces are known, in the same numbers.
+"""Write a problem in rows alone, exactly, over sets with known faces (for facial reduction).
 
-LMIs get slacks, second-order and Hermitian cones become the shadows of semidefinite matrices that they are. A
-chain of multipliers is mapped both ways in fractions, so that it says the same about either problem.
+LMIs become slack blocks (``lmi_to_slack``), second-order and Hermitian cones become PSD blocks
+(``cones_to_psd``). Facial reduction certificates are mapped in both directions in fractions, so they prove
+the same about either problem.
 """
 
 from __future__ import annotations
@@ -32,22 +33,18 @@ PLAIN = ("dense", "sparse")
 
 
 class RowsOnly(Reduction):
-    """A problem in rows alone; see the module.
-
-    ``slack``: the problem with slacks for its LMIs. ``shadows``: that one with semidefinite matrices in
-    place of other cones.
-    """
+    """A problem in rows alone, made by ``lmi_to_slack`` and then ``cones_to_psd``."""
 
     def __init__(self, original: FeasibilityProblem, slack: LmiToSlack, shadows: ConesToPsd) -> None:
         self.original, self.problem = original, shadows.problem
         self._slack, self._shadows = slack, shadows
 
     def point(self, point: Point) -> Point:
-        """ConesToPsd of the matrices, without the slacks."""
+        """Apply the linear maps of the cones and drop the slack blocks."""
         return self._slack.point(self._shadows.point(point))
 
     def start_point(self, point: Point) -> Point:
-        """Values of the LMIs as slacks, and matrices behind the shadows."""
+        """Add the values of the LMIs as slacks, and PSD preimages for the other cones."""
         return self._shadows.start_point(self._slack.start_point(point))
 
     def multipliers(self, y: FloatArray) -> FloatArray:
@@ -59,11 +56,11 @@ class RowsOnly(Reduction):
         return self._slack.start_multipliers(y)
 
     def rational_point(self, point: Point) -> Point | None:
-        """A point of fractions; None where it would have to be rounded."""
+        """Map a point of fractions exactly; None where that needs rounding."""
         return self._slack.point(point) if self._shadows.original is self._shadows.problem else None
 
     def forth(self, y: np.ndarray) -> np.ndarray:
-        """Multipliers of the problem, in fractions, as those of the rows here."""
+        """Map rational multipliers of the original problem to those of the rows."""
         out, start = [*y[: self.original.m]], self.original.m
         for lmi in self.original.lmis:
             part = y[start : start + lmi.set.entries].reshape(lmi.set.shape)
@@ -74,7 +71,7 @@ class RowsOnly(Reduction):
         return made
 
     def back(self, y: np.ndarray) -> np.ndarray:
-        """Multipliers of the rows here, in fractions, as those of the problem."""
+        """Map rational multipliers of the rows to those of the original problem."""
         parts, start = [y[: self.original.m]], self.original.m
         for lmi in self.original.lmis:
             count = lmi.set.entries if not lmi.set.matrix else lmi.set.n * (lmi.set.n + 1) // 2
@@ -100,16 +97,15 @@ def _both(part: np.ndarray, i: int, j: int) -> Fraction:
 
 
 def slack_rows(problem: FeasibilityProblem) -> list[int]:
-    """For every row of the problem in rows alone after its own, the LMI that it comes from."""
+    """Return, for every row after the original ones, the index of the LMI it comes from."""
     counts = [len(_above(lmi)) if lmi.set.matrix else lmi.set.entries for lmi in problem.lmis]
     return [j for j, count in enumerate(counts) for _ in range(count)]
 
 
 def has_faces(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> bool:
-    """Whether a problem can be posed in rows alone, in the same numbers, over sets whose faces are known.
+    """Whether a problem can be written in rows alone without rounding, over sets with known faces.
 
-    ``reading``: what its numbers stand for: the rows of Hermitian matrices mix them, which only doubles
-    survive.
+    The rows of Hermitian matrices are sums of data, which only the reading ``stored`` keeps exact.
     """
     sets = [*problem.sets, *(lmi.set for lmi in problem.lmis)]
     if not all(type(block) in (*KNOWN, SecondOrder, HermitianPSD) for block in sets):
@@ -131,7 +127,7 @@ def has_faces(problem: FeasibilityProblem, reading: Reading = Reading.STORED) ->
 
 
 def _exact_halves(rows: Rows) -> bool:
-    """Whether half the sums and differences of mirrored entries are doubles."""
+    """Whether half the sums and differences of mirrored entries are exact doubles."""
     array = rows.to_csr().toarray()
     side = math.isqrt(array.shape[-1])
     own = array.reshape(-1, side, side) / 2
@@ -150,9 +146,9 @@ def _sparse(rows: Rows) -> Rows:
 
 
 def rows_only(problem: FeasibilityProblem) -> RowsOnly:
-    """Pose a problem in rows alone; made once.
+    """Write a problem in rows alone; cached on the problem.
 
-    Raises ``ProblemError``: if it is no such problem.
+    Raises ``ProblemError`` if :func:`has_faces` is false.
     """
     return problem.cached(_rows_only)
 

@@ -1,6 +1,7 @@
-"""Problems in the two forms an SDPA file can hold, and other problems brought into them.
+"""The two forms of an SDPA file, and reductions of other problems to them.
 
-See :mod:`sdpfeas.io.sdpa` for what the two sides of a file are.
+Primal side: PSD and Nonneg blocks with equality rows (:func:`equality_form`). LMI side: ``sum_k x_k F_k -
+F_0`` in PSD and Nonneg blocks (:func:`lmi_form`). :mod:`sdpfeas.io.sdpa` describes the file format.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
 
-#: Bytes that count for a row or an entry of a file, for a row of a block it touches, and for a block: what
-#: they take in memory, and of a block also that it takes as long to read as some hundred entries.
+#: Memory estimate in bytes: per row, per entry, per row of a touched block, and per block. That of a block
+#: includes its reading time, which is that of some hundred entries.
 ROW_ROOM, ENTRY_ROOM, BLOCK_ROW_ROOM, BLOCK_ROOM = 256, 128, 16, 2**15
 
-#: Where entries stand: matrix (or row of a problem), row, column, value.
+#: Entries: index of the matrix (or row of a problem), row, column, value.
 Entries = tuple[np.ndarray, np.ndarray, np.ndarray, FloatArray]
 
 
@@ -150,7 +151,7 @@ class SdpaData:
         return "\n".join([*head, *lines, ""]).encode()
 
 
-# ---------------------------------------------------------------- the primal side
+# --- the primal side
 
 
 def _upper(rows: Rows, block: BlockSet) -> Entries:

@@ -1,8 +1,12 @@
-"""Cut semidefinite blocks and LMIs into the parts that their numbers do not connect.
+"""Split blocks, LMIs and whole problems into components that no data connect.
 
-Where no row has an entry between two parts of a block, a matrix stays feasible without its entries there:
-what is left of it is still semidefinite. An LMI whose matrices have no such entry is semidefinite exactly if
-its parts are. Indices connected to nothing but themselves become entries of one Nonneg block.
+PSD block: where no row has an entry between two index sets, a feasible matrix stays feasible with zeros
+there; ``X in PSD(n)`` → ``X = diag(X_1, ..., X_k)``. An LMI with block-diagonal data is semidefinite if and
+only if its diagonal blocks are. Isolated indices become entries of one Nonneg block. Multipliers:
+block-diagonal.
+
+Problem: the feasible set is the product over parts that share no variable, and a linear objective is a sum
+over them (:func:`split_parts`).
 """
 
 from __future__ import annotations
@@ -78,7 +82,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class SplitComponents(Reduction):
-    """A problem on the parts of its blocks and LMIs."""
+    """A problem with block-diagonal PSD blocks and LMIs split into their diagonal blocks."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
@@ -105,10 +109,9 @@ class SplitComponents(Reduction):
 
 
 def split_components(problem: FeasibilityProblem) -> SplitComponents | None:
-    """Cut every semidefinite block and LMI that falls into parts; None if there is none. Made once.
+    """Split every PSD block and LMI that is block-diagonal; None if none is. Cached on the problem.
 
-    ``problem``: any problem. Blocks that LMIs use stay whole, and so does what is not stored as sparse
-    entries.
+    Blocks used by LMIs, and blocks whose rows are not stored as sparse entries, are left whole.
     """
     return problem.cached(_components)
 
@@ -185,11 +188,7 @@ def _taken_apart(cuts: tuple[Cut, ...], values: Sequence[FloatArray]) -> tuple[F
     return tuple(part for cut, x in zip(cuts, values, strict=True) for part in cut.parts(x))
 
 
-# ------------------------------------------------------------
-# Split a problem into parts that share no variable: rows and LMIs connect the entries that they use.
-#
-# The points of the problem are the products of the points of its parts. A linear objective is a sum over the
-# parts, and so is its maximum.
+# --- parts of a problem that share no variable
 
 #: Problems with more entries of rows than this stay whole.
 MOST_ENTRIES = 1_000_000

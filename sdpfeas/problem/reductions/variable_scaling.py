@@ -1,9 +1,9 @@
-"""Change the units of variables by powers of two, where they differ by orders of magnitude.
+"""Scale variables by powers of two where their units differ by orders of magnitude.
 
-``X in PSD(n)`` → ``X = D Y D``, ``Y in PSD(n)``, D diagonal; ``x`` in Nonneg or Free → ``x = D y``; other
-cones by one factor each, and boxes not at all. Coefficients change by powers of two, so nothing is rounded.
-Multipliers stay as they are. D makes the terms of every row about as large as its bound: least squares of
-logarithms.
+``X in PSD(n)`` → ``X = D Y D``, ``Y in PSD(n)``, D diagonal; ``x`` in Nonneg or Free → ``x = D y``; one
+factor for every other cone, none for boxes. Coefficients change by powers of two, without rounding.
+Multipliers: unchanged. D minimises the squared logarithms of the ratios between the terms of a row and its
+bound.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class VariableScaling(Reduction):
 
 
 def scale_variables(problem: FeasibilityProblem) -> VariableScaling:
-    """Choose units in which terms and bounds are alike; with LMIs, or many entries, a problem stays."""
+    """Scale the variables of a problem; with LMIs, or too many entries, keep them."""
     same = VariableScaling(problem, problem, tuple(np.ones(block.shape) for block in problem.sets))
     kinds = all(isinstance(rows, (Dense, Sparse)) for rows in problem.rows)
     entries = sum(rows.entries for rows in problem.rows)

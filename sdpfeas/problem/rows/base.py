@@ -19,22 +19,21 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.numerics.rounding import TINY, gamma, in_strips, inflate, product_up, sum_up
 from sdpfeas.problem.validation import RowError, float_array, require_doubles, row_index
 
-# ------------------------------------------------------------
-# Helpers the storage kinds share: freezing arrays and handling sparse ones.
+# --- read-only arrays and CSR arrays
 
 #: Maps a float to the rational (``Fraction`` or ``fmpq``) it stands for: itself or what it was rounded from.
 Read = Callable[[float], Any]
 
 
-#: Numbers that are looked at in one go: an array may fill most of the memory.
-LOOK = 4_000_000
+#: Entries scanned at a time: an array may fill most of the memory.
+SCANNED_ENTRIES = 4_000_000
 
 
 def value_range(array: FloatArray) -> tuple[float, float]:
     """Smallest non-zero and largest magnitude."""
     least, most, flat = np.inf, 0.0, array.reshape(-1)
-    for start in range(0, flat.size, LOOK):
-        size = np.abs(flat[start : start + LOOK])
+    for start in range(0, flat.size, SCANNED_ENTRIES):
+        size = np.abs(flat[start : start + SCANNED_ENTRIES])
         least = min(least, float(np.min(size, initial=np.inf, where=size > 0.0)))
         most = max(most, float(np.max(size)))
     return least, most

@@ -20,11 +20,11 @@ from sdpfeas.problem.validation import RowError, float_array, require_exact_mean
 
 __all__ = ["Dense"]
 
-#: Rows need no units if the exponents of their largest entries are no larger than this: it spares a copy.
-TAME = 100
+#: Rows with largest exponents up to this are not rescaled by ``units``, which saves a copy.
+UNSCALED_EXPONENT = 100
 
-#: Numbers above which rows are not copied only to be scaled.
-LARGE = 10_000_000
+#: Entries above which scaled rows are stored as a combination instead of a copy.
+COPIED_ENTRIES = 10_000_000
 
 
 class Dense(Rows):
@@ -125,7 +125,7 @@ class Dense(Rows):
 
     def scaled(self, factors: FloatArray) -> Rows:
         """Return the rows multiplied by factors; large ones are not copied but combined."""
-        if self._array.size > LARGE:
+        if self._array.size > COPIED_ENTRIES:
             return Combined(sp.diags_array(factors), self)
         scaled = self._array * factors.reshape((-1,) + (1,) * (self._array.ndim - 1))
         largest = np.maximum(scaled.max(initial=0.0), -scaled.min(initial=0.0))
@@ -144,7 +144,7 @@ class Dense(Rows):
         """Rows whose largest entry is about one; as they are if no row is very large or very small."""
         flat = self._flat
         power = exponents(np.maximum(flat.max(axis=1, initial=0.0), -flat.min(axis=1, initial=0.0)))
-        if np.all((np.abs(power) <= TAME) | (power == EMPTY)):
+        if np.all((np.abs(power) <= UNSCALED_EXPONENT) | (power == EMPTY)):
             return self, np.where(power == EMPTY, EMPTY, 0)
         shape = (-1,) + (1,) * (self._array.ndim - 1)
         return Dense(np.ldexp(self._array, -power.reshape(shape))), power

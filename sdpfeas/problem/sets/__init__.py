@@ -1,4 +1,4 @@
-"""Sets: the blocks a variable is made of, one file each; ``base`` says what a set has to answer."""
+"""Sets of the blocks of a variable, one file per set; ``base`` defines their interface."""
 
 from __future__ import annotations
 

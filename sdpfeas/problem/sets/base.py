@@ -1,12 +1,15 @@
-"""What a set has to answer about itself; nobody else asks which set it is.
+"""The interface of a set, and the formulas shared by sets of eigenvalues.
 
-A set is described by the *spectrum* of its members: the eigenvalues of a matrix, the entries of a vector. A
-member is any array whose eigenvalues lie between two bounds and, where that is prescribed, add up to a
-trace. An array is ``sum_k lam_k F_k``, the *frame* of the ``F_k`` being orthonormal, so lengths and inner
-products are those of the spectra, and projections are projections of spectra.
+A set is described by the *spectrum* of its members: the eigenvalues of a matrix, the entries of a vector.
+Members are all arrays with eigenvalues between two bounds and, if prescribed, a given trace. An array is ``X
+= sum_k lam_k F_k`` with an orthonormal *frame* ``F_k``, so norms and inner products are those of the spectra.
+Hence, with Π the projection of the spectrum:
 
-So a new set says what its spectrum is, what bounds it has, and how it proves things; formulas that follow
-from the bounds are here. ``tests/problem/test_set_contract.py`` tells what is still missing.
+* projection: ``P(X) = sum_k Π(lam)_k F_k``;
+* support function: ``max <G, X>`` over members is that of the spectra, ``sigma(lam(G))``.
+
+A new set defines its spectrum, its bounds and its proofs. ``tests/problem/test_set_contract.py`` lists what
+is missing.
 """
 
 from __future__ import annotations
@@ -407,8 +410,7 @@ class BlockSet(ABC):
         return self
 
 
-# ------------------------------------------------------------
-# Sets of vectors whose entries are taken one by one.
+# --- sets of vectors, entry by entry
 
 
 class VectorSet(BlockSet):
@@ -450,8 +452,7 @@ class VectorSet(BlockSet):
         return None
 
 
-# ------------------------------------------------------------
-# Sets of symmetric matrices that depend on eigenvalues only.
+# --- sets of symmetric matrices, by their eigenvalues
 
 
 class MatrixSet(BlockSet):

@@ -1,4 +1,4 @@
-"""Vectors without restriction."""
+"""All vectors of R^n. Projection: the identity. Support function: 0 at ``g = 0``, else infinite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The cone of positive semidefinite Hermitian matrices."""
+"""The cone of positive semidefinite Hermitian matrices.
+
+Projection: ``U max(Lambda, 0) U*`` for ``H = U Lambda U*``. Support function: 0 if ``G`` is negative
+semidefinite, else infinite.
+"""
 
 from __future__ import annotations
 

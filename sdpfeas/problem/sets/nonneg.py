@@ -1,4 +1,4 @@
-"""The cone of non-negative vectors."""
+"""The non-negative orthant. Projection: ``max(x, 0)``. Support function: 0 if ``g <= 0``, else infinite."""
 
 from __future__ import annotations
 

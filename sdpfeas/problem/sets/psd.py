@@ -1,4 +1,8 @@
-"""The cone of positive semidefinite matrices."""
+"""The cone of positive semidefinite matrices.
+
+Projection: ``V max(Lambda, 0) V'`` for ``X = V Lambda V'``. Support function: 0 if ``G`` is negative
+semidefinite, else infinite.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Symmetric matrices with bounded eigenvalues, and maybe a prescribed trace."""
+"""Symmetric matrices ``lower·I <= Z <= upper·I``, optionally with ``tr Z = trace`` (a scaled Fantope).
+
+Projection: eigenvalues ``clip(lam - theta, lower, upper)``, with ``theta`` such that the trace holds (0
+without one). Support function: ``lower·tr G + (upper - lower)·s``, where ``s`` is the sum of the positive
+eigenvalues of G or, with a trace, of the largest ``(trace - n·lower) / (upper - lower)`` ones (the last one
+in part).
+"""
 
 from __future__ import annotations
 
