@@ -104,8 +104,8 @@ def _audit(problem: FeasibilityProblem, answer: SavedResult, reading: str) -> tu
     if answer.verdict not in evidence:
         return Finding.NOT_CONFIRMED, None, "the answer claims neither feasible nor infeasible"
     if answer.reading != reading:
-        told = f"the answer is about the numbers as {answer.reading}, and was asked about those as {reading}"
-        return Finding.NOT_CONFIRMED, None, told
+        note = f"the answer is about the numbers as {answer.reading}, and was asked about those as {reading}"
+        return Finding.NOT_CONFIRMED, None, note
     if answer.chain is not None and answer.chain.reading == reading:
         with suppress(NotProved):
             replay = FacialReplay(RationalProblem(problem, reading))
@@ -191,10 +191,10 @@ class Block:
         if self.holds(x):
             return x, max(0 * high, min(lam[0] - self.low, high - lam[-1]))
         middle = (self.low + high) / 2 if self.trace is None else self.trace / self.n
-        room = min(middle - self.low, high - middle)
-        if room <= rational(NARROW) * max(abs(self.low), abs(high)):
+        width = min(middle - self.low, high - middle)
+        if width <= rational(NARROW) * max(abs(self.low), abs(high)):
             return identity(self.n, middle), rational(0)  # the only member, or close to all others
-        low, high = self.low + room * rational(INSIDE), high - room * rational(INSIDE)
+        low, high = self.low + width * rational(INSIDE), high - width * rational(INSIDE)
         lam, q = approximate_eigensystem(x)
         moved = each(lambda v: min(max(v, low), high), lam)
         if self.trace is not None and moved.sum() != self.trace:

@@ -437,7 +437,7 @@ def exact_certificate(
         scaled = plain / unit
         if not np.isfinite(scaled).all():
             continue
-        for candidate, said in candidates(scaled, to_rationals(scaled), denominators):
+        for candidate, changes in candidates(scaled, to_rationals(scaled), denominators):
             if not any(v != 0 for v in candidate):
                 continue
             need_rationals(problem)
@@ -447,7 +447,7 @@ def exact_certificate(
                 continue
             outcome = certificate_holds(rows, exact)
             if outcome.proven:
-                return replace(outcome, evidence=near, repairs=said + done)
+                return replace(outcome, evidence=near, repairs=changes + done)
             last = outcome
     return last
 
@@ -651,7 +651,7 @@ def exact_point(
         last = _point_holds(rows, as_it_is)
         if last.proven or not repair:
             return last
-    for candidate, said in candidates(flat, as_it_is, denominators):
+    for candidate, changes in candidates(flat, as_it_is, denominators):
         need_rationals(problem)
         x, done = _onto_equations(rows, candidate, flat)
         if x is None:
@@ -662,7 +662,7 @@ def exact_point(
             continue
         outcome = _point_holds(rows, x)
         if outcome.proven:
-            return replace(outcome, evidence=near, repairs=said + done)
+            return replace(outcome, evidence=near, repairs=changes + done)
         last = outcome
     return last
 

@@ -212,8 +212,8 @@ def _natural_sizes(problem: FeasibilityProblem) -> FloatArray:
     Infinite if nothing suggests a size: then every point may be scaled.
     """
     norms = problem.norms
-    told = (norms > 0.0) & (largest_bound(problem) > 0.0)
-    reach = float(np.max(largest_bound(problem)[told] / norms[told], initial=0.0))
+    sized = (norms > 0.0) & (largest_bound(problem) > 0.0)
+    reach = float(np.max(largest_bound(problem)[sized] / norms[sized], initial=0.0))
     reach = max([reach, *(block.spectral_radius for block in problem.sets if block.bounded)])
     return norms * reach if reach > 0.0 else np.full(problem.m, np.inf)
 

@@ -329,9 +329,9 @@ class CongruenceBlock:
         if self._map is None:
             return None
         flat = self._matrix.reshape(-1)
-        shadow, size = self._map.T @ flat, abs(self._map).T @ np.abs(flat)
+        image, size = self._map.T @ flat, abs(self._map).T @ np.abs(flat)
         count = self._map.shape[0]
-        off = inflate(np.abs(shadow - x), 2)
+        off = inflate(np.abs(image - x), 2)
         return sum_up(
             off, product_up(gamma(count + 4), inflate(size, count)), np.where(size > 0.0, count * TINY, 0.0)
         )
@@ -426,10 +426,10 @@ def _root(kind: BlockSet, x: FloatArray) -> tuple[FloatArray, np.ndarray] | None
             return None
     else:
         lam, vec = eigh(scaled)
-        room = np.min([sign * lam + shift for sign, shift in shifts], axis=0)
-        if not np.min(room) > 0.0:
+        slack = np.min([sign * lam + shift for sign, shift in shifts], axis=0)
+        if not np.min(slack) > 0.0:
             return None
-        root = vec * np.sqrt(STEP_SHARE * room)
+        root = vec * np.sqrt(STEP_SHARE * slack)
     square = symmetrize(root @ root.T)
     size = np.abs(root)
     error = product_up(gamma(n + 4), inflate(symmetrize(size @ size.T), n + 4))

@@ -487,5 +487,5 @@ def repaired_multipliers(
             yield moved, ("made A*y vanish on the free blocks",)
     slacks = problem.slack_form
     if slacks.problem.m <= MAX_DENSE_ROWS:
-        for z, said in repaired_certificates(slacks.problem, slacks.start_multipliers(y), tolerances):
-            yield slacks.multipliers(z), said
+        for z, changes in repaired_certificates(slacks.problem, slacks.start_multipliers(y), tolerances):
+            yield slacks.multipliers(z), changes
