@@ -196,7 +196,7 @@ def _mark(cell: lib.MatrixCell | None, utf: bool) -> str:
     if cell is None:
         return ""
     mark, plain, style = MARKS.get(next(iter(cell.verdicts)), ("!", "!", "red"))
-    wrong = "[red]wrong status[/] " if cell.lies else ""
+    wrong = "[red]wrong status[/] " if cell.wrong else ""
     return f"{wrong}[{style}]{mark if utf else plain}[/] {1e3 * (cell.time or 0.0):.0f}"
 
 

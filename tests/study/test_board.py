@@ -1,4 +1,4 @@
-"""The board: what is right, what is a lie, and what the pages say about it."""
+"""The board: right and wrong statuses, and the pages about them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LIAR = 'return Claim(raw_status="optimal")'
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A board of generated problems, with a solver that lies and one that is not there."""
+    """A board of generated problems, with a solver that is wrong and one that is not installed."""
     folder = tmp_path_factory.mktemp("board")
     liar = write_backend(folder / "solvers", "liar", LIAR)
     absent = folder / "solvers" / "absent.py"
@@ -55,13 +55,13 @@ def test_a_lying_solver_is_shown_as_lying(board: tuple[Path, dict[str, Any]]) ->
     infeasible = [p for p, verdict in found["truths"].items() if verdict == "infeasible"]
     assert len(found["truths"]) == found["problems"] == 5
     assert len(infeasible) == 3
-    assert found["solvers"]["liar"]["lied"] == 3
+    assert found["solvers"]["liar"]["wrong"] == 3
     assert found["solvers"]["liar"]["right"] == 2
     assert found["solvers"]["liar"]["proved"] == 0
     auto = found["solvers"]["auto"]
     assert auto["right"] == auto["proved"] == 5
     page = (folder / "site" / "solvers" / "liar.html").read_text()
-    assert "Where it lied" in page
+    assert "Wrong statuses" in page
     assert all(f"../problems/{slug(problem)}.html" in page for problem in infeasible)
 
 
@@ -188,7 +188,7 @@ def test_words_are_held_against_what_is_proved(tmp_path: Path) -> None:
     standing = {cell["solver"]: cell["standing"] for cell in data.data.cells}
     assert standing == {
         "good": Standing.right,
-        "liar": Standing.lied,
+        "liar": Standing.wrong,
         "mute": Standing.silent,
         "lucky": Standing.right,
     }
@@ -385,8 +385,8 @@ def test_pages_in_a_browser(
             box = words.bounding_box()
             assert box["x"] + box["width"] <= width, name
     page.goto((folder / "site" / "index.html").as_uri())
-    lied = page.query_selector(".counts td.lied").bounding_box()
-    assert lied["x"] + lied["width"] <= width  # what matters most is seen without scrolling, on a phone too
+    wrong = page.query_selector(".counts td.wrong").bounding_box()
+    assert wrong["x"] + wrong["width"] <= width  # what matters most is seen without scrolling, on a phone too
     page.click('a[href="solvers/liar.html"] >> nth=0')
     assert "liar" in page.title()
     assert trouble == []

@@ -187,8 +187,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def test_the_model_knows_truth_and_lies(study: Store) -> None:
     data = StudyData(study)
     assert len(data.cells) == 48
-    assert len(data.lies) == 8
-    assert {cell["solver"] for cell in data.lies} == {"optimist"}
+    assert len(data.wrong_cells) == 8
+    assert {cell["solver"] for cell in data.wrong_cells} == {"optimist"}
     assert not data.conflicts
     assert data.overall.ranking[0][0] == SOLVERS[0]
     steady = next(row for row in data.overall.ranking if row[0] == "steady")
@@ -278,10 +278,10 @@ def test_cells_that_asked_no_solver_have_no_winner(tmp_path: Path, study: Store,
         page, text = render_html(store), render_markdown(store)
         assert "no solver asked</em>" in page
         assert "∅ no solver asked" in text
-        for told in (page, text):
-            assert "before any solver was asked; nobody wins there" in told
-            assert "No instance was decided" not in told
-            assert ("is fastest most often" in told) == (share == "some")
+        for rendered in (page, text):
+            assert "before any solver was asked; no solver wins there" in rendered
+            assert "No instance was decided" not in rendered
+            assert ("is fastest most often" in rendered) == (share == "some")
 
 
 @pytest.mark.slow
@@ -427,7 +427,7 @@ def test_details(page: Any) -> None:
     assert page.locator(".seeds [aria-current=true]").inner_text() == "seed 1"
     page.keyboard.press("Escape")
     assert not page.locator("dialog").is_visible()
-    lies = page.locator(".lies tbody tr")
+    lies = page.locator(".statuses tbody tr")
     assert lies.count() == 8
     assert "optimist" in lies.first.inner_text()
     assert "steady" in lies.first.inner_text()

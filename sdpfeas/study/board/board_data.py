@@ -32,22 +32,22 @@ class Standing(StrEnum):
     right = "right"
     silent = "undecided"
     open = "open"
-    lied = "lied"
+    wrong = "wrong"
 
     @property
     def meaning(self) -> str:
         """What it means, for the legend."""
         return {
-            Standing.right: "the raw status says what is proved",
+            Standing.right: "the raw status agrees with what is proved",
             Standing.silent: "no claim: undecided, out of time, failed",
             Standing.open: "a claim, and nothing is proved of the numbers given",
-            Standing.lied: "the raw status says the opposite of what is proved",
+            Standing.wrong: "the raw status contradicts what is proved",
         }[self]
 
     @property
     def mark(self) -> str:
         """The sign for it in a matrix."""
-        return {Standing.right: "✓", Standing.silent: "?", Standing.open: "~", Standing.lied: "✗"}[self]
+        return {Standing.right: "✓", Standing.silent: "?", Standing.open: "~", Standing.wrong: "✗"}[self]
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,10 @@ class BoardData:
                 detail = f"{granted}, and the auditor proves {found['verdict']}"
                 self.contradictions.append(Contradiction(problem, detail))
         if len({cell["verdict"] for cell in row}) > 1:
-            told = ", ".join(f"{cell['solver']} {cell['verdict']} ({cell['proof']})" for cell in row)
-            self.contradictions.append(Contradiction(problem, f"the verifier granted both verdicts: {told}"))
+            granted = ", ".join(f"{cell['solver']} {cell['verdict']} ({cell['proof']})" for cell in row)
+            self.contradictions.append(
+                Contradiction(problem, f"the verifier granted both verdicts: {granted}")
+            )
         if any(each.problem == problem for each in self.contradictions):
             return
         confirmed = [entry for entry in findings if entry[1]["raw_status"] == "confirmed"]
@@ -138,10 +140,10 @@ class BoardData:
                 found["reason"],
             )
         elif row:
-            said = [
+            findings_text = [
                 f"{found['raw_status'] or found['outcome']}: {found['reason']}" for _, found, _ in findings
             ]
-            self.unaudited[problem] = "; ".join(said) or "not audited yet"
+            self.unaudited[problem] = "; ".join(findings_text) or "not audited yet"
 
     def _standing(self, cell: dict[str, Any]) -> Standing:
         claimed = cell["claimed"]
@@ -150,7 +152,7 @@ class BoardData:
         truth = self.truths.get(cell["problem"])
         if truth is None:
             return Standing.open
-        return Standing.right if claimed == truth.verdict else Standing.lied
+        return Standing.right if claimed == truth.verdict else Standing.wrong
 
     # ------------------------------------------------------------ counts
 
@@ -214,9 +216,9 @@ class BoardData:
 
     @property
     def ranked(self) -> list[tuple[str, Counter[str]]]:
-        """Counts by solver: fewest lies first, then most proofs, then most right statuses."""
+        """Counts by solver: fewest wrong statuses first, then most proofs, then most right statuses."""
         return sorted(
-            self.overall.items(), key=lambda item: (item[1]["lied"], -item[1]["proved"], -item[1]["right"])
+            self.overall.items(), key=lambda item: (item[1]["wrong"], -item[1]["proved"], -item[1]["right"])
         )
 
     @property
@@ -233,15 +235,15 @@ class BoardData:
         """The board in sentences; ``show`` escapes names."""
         total = len(self.data.problems)
         out = [f"Of {total} problems, the truth of {len(self.truths)} is proved and audited."]
-        liars = {name: count["lied"] for name, count in self.overall.items() if count["lied"]}
-        if liars:
-            listed = ", ".join(f"{show(name)} {number}" for name, number in sorted(liars.items(), key=_most))
-            out.append(f"{sum(liars.values())} raw statuses say the opposite of what is proved: {listed}.")
+        wrong = {name: count["wrong"] for name, count in self.overall.items() if count["wrong"]}
+        if wrong:
+            listed = ", ".join(f"{show(name)} {number}" for name, number in sorted(wrong.items(), key=_most))
+            out.append(f"{sum(wrong.values())} raw statuses contradict what is proved: {listed}.")
         else:
-            out.append("No raw status says the opposite of what is proved.")
-        honest = [show(name) for name, count in self.overall.items() if count["cells"] and not count["lied"]]
-        if liars and honest:
-            out.append(f"No such status from {', '.join(honest)}.")
+            out.append("No raw status contradicts what is proved.")
+        others = [show(name) for name, count in self.overall.items() if count["cells"] and not count["wrong"]]
+        if wrong and others:
+            out.append(f"No such status from {', '.join(others)}.")
         best = max(self.overall.items(), key=lambda item: item[1]["proved"], default=None)
         if best is not None and best[1]["proved"]:
             out.append(

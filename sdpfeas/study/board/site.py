@@ -83,7 +83,7 @@ def _solver_page(board: BoardData, solver: str) -> str:
 
 def _problem_page(board: BoardData, problem: str, evidence: bool) -> str:
     contradictions = [str(each) for each in board.contradictions if each.problem == problem]
-    why = board.unaudited.get(problem, "nobody proved anything")
+    why = board.unaudited.get(problem, "no proof was found")
     return _page(
         "problem",
         board,
@@ -102,20 +102,20 @@ def _problem_page(board: BoardData, problem: str, evidence: bool) -> str:
 
 
 def _markdown(board: BoardData) -> str:
-    """The board as Markdown text: sentences, standings, sets, sizes, lies by solver, times."""
+    """The board as Markdown text: sentences, standings, sets, sizes, wrong statuses by solver, times."""
     out = [f"- {line}" for line in board.headlines(lambda name: f"`{escape_markdown(name)}`")]
     out += ["", "## Standings", "", *_standings(board)]
     out += ["", "## By set", "", *_grouped(board, board.by_set, PROBLEM_SETS)]
     out += ["", "## By size", "", *_grouped(board, board.by_size, {})]
-    if any(count["lied"] for count in board.overall.values()):
-        out += ["", "## What was said where the opposite is proved", "", *_lies(board)]
+    if any(count["wrong"] for count in board.overall.values()):
+        out += ["", "## Statuses that contradict a proof", "", *_wrong_statuses(board)]
     out += ["", "## Times", "", *_times(board)]
     return "\n".join(out) + "\n"
 
 
 def _standings(board: BoardData) -> list[str]:
     versions = {row["name"]: row["version"] for row in board.data.solver_rows}
-    words = ("right", "lied", "undecided", "open", "proved")
+    words = ("right", "wrong", "undecided", "open", "proved")
     rows = [
         [escape_markdown(name), escape_markdown(versions[name]), *(str(count[word]) for word in words)]
         for name, count in board.overall.items()
@@ -126,12 +126,12 @@ def _standings(board: BoardData) -> list[str]:
 def _grouped(
     board: BoardData, groups: Mapping[str, Mapping[str, Counter[str]]], names: Mapping[str, str]
 ) -> list[str]:
-    head = ["right / lied / of", *map(escape_markdown, board.data.solvers)]
+    head = ["right / wrong / of", *map(escape_markdown, board.data.solvers)]
     rows = [
         [
             escape_markdown(names.get(group, group)),
             *(
-                f"{row[solver]['right']} / {row[solver]['lied']} / {row[solver]['cells']}"
+                f"{row[solver]['right']} / {row[solver]['wrong']} / {row[solver]['cells']}"
                 for solver in board.data.solvers
             ),
         ]
@@ -140,14 +140,14 @@ def _grouped(
     return markdown_table(head, rows)
 
 
-def _lies(board: BoardData) -> list[str]:
-    told = Counter(
+def _wrong_statuses(board: BoardData) -> list[str]:
+    counts = Counter(
         (cell["solver"], cell["raw_status"], board.truths[cell["problem"]].verdict, PROBLEM_SETS[cell["set"]])
         for cell in board.data.cells
-        if cell["standing"] is Standing.lied
+        if cell["standing"] is Standing.wrong
     )
-    rows = [[*map(escape_markdown, key), str(number)] for key, number in sorted(told.items())]
-    return markdown_table(["solver", "it said", "proved", "set", "times"], rows)
+    rows = [[*map(escape_markdown, key), str(number)] for key, number in sorted(counts.items())]
+    return markdown_table(["solver", "raw status", "proved", "set", "times"], rows)
 
 
 def _times(board: BoardData) -> list[str]:

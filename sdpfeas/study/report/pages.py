@@ -52,7 +52,7 @@ TABLE = {
 #: What the report embeds of a cell besides: texts of several lines, and the rest.
 TEXTS = ("reason", "explanation", "raw_status", "info", "log")
 DETAILS = (
-    "key", "card", "kind", "outcome", "verdict", "margin", "stop", "verify_time", "lower", "upper", "lie",
+    "key", "card", "kind", "outcome", "verdict", "margin", "stop", "verify_time", "lower", "upper", "wrong",
     "unproven", "conflict", "summary", "attempts",
 )  # fmt: skip
 
@@ -124,7 +124,7 @@ def _cut(text: str, length: int) -> str:
 def render_html(store: Store, clock: Clock = Clock.wall) -> str:
     """The report on a study as one HTML file that works offline.
 
-    ``clock`` is the time that counts; the ranking is given by both.
+    ``clock`` is the time that is compared; the ranking is given by both.
     """
     data, other = StudyData(store, clock), StudyData(store, clock.other)
     started = datetime.fromtimestamp(data.runs[-1]["started"], UTC) if data.runs else None
@@ -186,7 +186,7 @@ def _middle_left_out(log: str) -> str:
 
 
 def render_markdown(store: Store, clock: Clock = Clock.wall) -> str:
-    """The report as Markdown text; ``clock`` is the time that counts."""
+    """The report as Markdown text; ``clock`` is the time that is compared."""
     data = StudyData(store, clock)
     out = ["# Comparison of solvers", ""]
     out += [f"- {line}" for line in headlines(data, lambda name: f"**{escape_markdown(name)}**")]
@@ -235,7 +235,7 @@ def _verdicts(data: StudyData) -> list[str]:
     notes = []
     if data.unasked_instances:
         notes.append("∅ no solver asked: the family's own bounds closed the bracket")
-    if data.lies:
+    if data.wrong_cells:
         notes.append("‡ the raw status contradicts a proof")
     if any(cell["unproven"] for cell in data.cells):
         notes.append("† the raw status claims what could not be verified")
@@ -249,6 +249,6 @@ def _matrix_text(cell: MatrixCell | None) -> str:
         return ""
     several = len(cell.verdicts) > 1
     parts = [escape_markdown(word) + f" ×{count}" * several for word, count in cell.verdicts.items()]
-    told = {"∅": cell.unasked, "‡": cell.lies, "†": cell.unproven, "⚡": cell.conflict}
-    marks = "".join(mark for mark, holds in told.items() if holds)
+    flags = {"∅": cell.unasked, "‡": cell.wrong, "†": cell.unproven, "⚡": cell.conflict}
+    marks = "".join(mark for mark, holds in flags.items() if holds)
     return f"{', '.join(parts)}{marks} {format_time(cell.time)}"

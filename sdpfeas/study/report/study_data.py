@@ -73,7 +73,7 @@ class MatrixCell:
     #: Median seconds over the decided seeds; over all seeds if none is decided.
     time: float
     #: How often the raw status contradicts a proof, and how often it claims what could not be proved.
-    lies: int
+    wrong: int
     unproven: int
     #: Whether a verdict contradicts that of another solver.
     conflict: bool
@@ -130,8 +130,8 @@ class StudyData:
             cell["shown"] = cell["outcome"] if cell["failed"] else cell["verdict"]
             cell["unasked"] = cell["decided"] and json.loads(cell["info"] or "{}").get("solves") == 0
         for cell in self.cells:
-            cell["lie"] = self._is_lie(cell)
-            cell["unproven"] = bool(cell["claimed"]) and not cell["decided"] and not cell["lie"]
+            cell["wrong"] = self._is_wrong(cell)
+            cell["unproven"] = bool(cell["claimed"]) and not cell["decided"] and not cell["wrong"]
             cell["conflict"] = self._instance(cell) in self.conflicts and cell["decided"]
 
     @property
@@ -202,16 +202,16 @@ class StudyData:
                 out.add(instance)
         return out
 
-    def _is_lie(self, cell: dict[str, Any]) -> bool:
+    def _is_wrong(self, cell: dict[str, Any]) -> bool:
         truth = self.truth.get(self._instance(cell))
         return (
             truth is not None and cell["claimed"] in ("feasible", "infeasible") and cell["claimed"] != truth
         )
 
     @cached_property
-    def lies(self) -> list[dict[str, Any]]:
+    def wrong_cells(self) -> list[dict[str, Any]]:
         """Cells whose raw status contradicts what is proved."""
-        return [cell for cell in self.cells if cell["lie"]]
+        return [cell for cell in self.cells if cell["wrong"]]
 
     def proved_by(self, cell: dict[str, Any]) -> list[str]:
         """Solvers whose evidence proves the truth about the instance of a cell."""
@@ -239,7 +239,7 @@ class StudyData:
             out[problem][solver] = MatrixCell(
                 dict(verdicts.most_common()),
                 statistics.median(decided or [c["time"] for c in cells]),
-                sum(c["lie"] for c in cells),
+                sum(c["wrong"] for c in cells),
                 sum(c["unproven"] for c in cells),
                 any(c["conflict"] for c in cells),
                 sum(c["unasked"] for c in cells),
@@ -380,7 +380,7 @@ def headlines(data: StudyData, show: Callable[[str], str] = str) -> list[str]:
     out += _winners(data, show)
     if data.unasked_instances:
         many = _count(len(data.unasked_instances), "instance")
-        out.append(f"On {many} the bracket closed before any solver was asked; nobody wins there.")
+        out.append(f"On {many} the bracket closed before any solver was asked; no solver wins there.")
     out.append(_warning(data, show))
     out += _waits(data, show)
     if data.missing:
@@ -422,10 +422,10 @@ def _warning(data: StudyData, show: Callable[[str], str]) -> str:
     parts = []
     if data.conflicts:
         parts.append(f"on {_count(len(data.conflicts), 'instance')} verified verdicts contradict each other")
-    if data.lies:
-        liars = ", ".join(show(name) for name in dict.fromkeys(c["solver"] for c in data.lies))
-        says = "raw status contradicts" if len(data.lies) == 1 else "raw statuses contradict"
-        parts.append(f"{len(data.lies)} {says} a proof ({liars})")
+    if data.wrong_cells:
+        wrong = ", ".join(show(name) for name in dict.fromkeys(c["solver"] for c in data.wrong_cells))
+        says = "raw status contradicts" if len(data.wrong_cells) == 1 else "raw statuses contradict"
+        parts.append(f"{len(data.wrong_cells)} {says} a proof ({wrong})")
     unproven = sum(cell["unproven"] for cell in data.cells)
     if unproven:
         parts.append(f"{_count(unproven, 'claim')} could not be verified and count as undecided")

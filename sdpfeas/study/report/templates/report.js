@@ -28,7 +28,7 @@
   const text = (cell, name) => (show[name] ? show[name](cell[name]) : cell[name] === null ? "" : String(cell[name]));
   const verdicts = new Set(["feasible", "infeasible", "bracket", "undecided"]);
   const kindOf = (word) => (verdicts.has(word) ? word : "failed");
-  const badges = (cell) => ["lie", "unproven", "conflict"].filter((name) => cell[name]);
+  const badges = (cell) => ["wrong", "unproven", "conflict"].filter((name) => cell[name]);
 
   // ---------------------------------------------------------------- the table
   const order = { column: null, down: false };
