@@ -432,7 +432,7 @@ def test_details(page: Any) -> None:
     assert "optimist" in lies.first.inner_text()
     assert "steady" in lies.first.inner_text()
     lies.first.click()
-    assert page.locator("dialog .chip.wrong_verdict").count() == 1
+    assert page.locator("dialog .chip.wrong").count() == 1
     page.keyboard.press("Escape")
     page.locator('[data-chart="accuracy"] .dot').first.focus()
     page.keyboard.press("Enter")
