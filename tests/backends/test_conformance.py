@@ -82,4 +82,7 @@ class Silent(sf.FeasibilityBackend):
 
 def test_nothing_twice_is_not_deterministic() -> None:
     finding = {f.name: f for f in check_backend(Silent)}["deterministic"]
-    assert (finding.passed, "no point to compare" in finding.detail) == (False, True)
+    assert (finding.passed, "no point was returned, so nothing can be compared" in finding.detail) == (
+        False,
+        True,
+    )
