@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("sdpfeas", "cards to time")
     group.addoption("--solver", action="append", metavar="NAME", help="solver to time; repeatable")
     group.addoption("--problem", action="append", metavar="NAME", help="problem to time it on; repeatable")
-    group.addoption("--time-limit", type=float, default=60.0, metavar="S", help="seconds a solve (60)")
+    group.addoption("--time-limit", type=float, default=60.0, metavar="S", help="seconds per solve (60)")
     group = parser.getgroup("contests", "contests on WLDA problems")
     group.addoption("--full", action="store_true", help="all problems; else the short set")
     group.addoption("--cap", type=float, metavar="S", help="seconds a peer may take (60)")
@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _in_order(items: list[pytest.Item]) -> None:
-    """What the page needs most comes first: the run may be stopped at any time."""
+    """Sort the cells by importance for the documentation: the run may be stopped at any time."""
     from plan import in_turn
 
     def place(item: pytest.Item) -> int:

@@ -21,7 +21,7 @@ SHORT_CAP = 20.0
 
 @dataclass(frozen=True)
 class Found:
-    """What a contestant found, and how long that took.
+    """The answer of a contestant with its times.
 
     Attributes
     ----------

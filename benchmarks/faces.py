@@ -61,7 +61,7 @@ def processor_time() -> float:
 
 
 class Score:
-    """What one solver did on one kind of problems."""
+    """Counts of one solver on one kind of problems."""
 
     def __init__(self) -> None:
         self.said: dict[str, int] = defaultdict(int)
@@ -87,7 +87,7 @@ class Score:
 
 
 def main() -> None:
-    """Print a line for every solver and kind of problems: what was said, what is proved, how long it took."""
+    """Print one line per solver and kind of problems: statuses, proofs and times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("solvers", nargs="*", default=SOLVERS)

@@ -38,7 +38,7 @@ class MissingData(Exception):
 
 @dataclass(frozen=True)
 class Caps:
-    """What a cell may use.
+    """Limits of a cell.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ __all__ = ["CvxpyRun", "class_statistics", "one_shot_model", "run_cvxpy"]
 
 @dataclass(frozen=True)
 class CvxpyRun:
-    """What came of a program.
+    """The result of a program.
 
     Attributes
     ----------

@@ -123,7 +123,7 @@ def _short(contestant: str) -> str:
 
 
 def _ratios(results: Results) -> Figure | None:
-    """How much longer everybody takes than ours, problem by problem."""
+    """Ratios of the times of the competitors to ours, per problem."""
     problems = [
         problem for problem in WLDA if (ours := results.find(problem, "ours")) is not None and ours.cpu
     ]

@@ -192,7 +192,7 @@ def _memory_tables(results: Results) -> str:
 
 
 def profile_tables(results: Results) -> str:
-    """What the time goes into, by problem.
+    """The components of the time, per problem.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def _machine(results: Results) -> str:
 
 
 def _gaps(results: Results) -> str:
-    """What of a full run is not there, in words."""
+    """Describe the missing cells of a full run."""
     missing: dict[str, list[str]] = {}
     for problem, contestant in not_measured(results):
         missing.setdefault(contestant, []).append(problem)

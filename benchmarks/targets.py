@@ -143,7 +143,7 @@ def _times(ratio: float, bound: bool = False) -> str:
 
 
 def _ratio(target: str, problem: str, slow: Contest | None, fast: Contest | None, wanted: float) -> Finding:
-    """How many times longer the one takes than the other; a cap is charged, and bounds it from below."""
+    """Ratio of two times; a time that reached its cap counts with the cap, so the ratio is a lower bound."""
     if slow is None or fast is None or slow.seconds is None:
         failed = slow is not None and slow.seconds is None
         return Finding(target, problem, f"failed: {slow.detail}" if slow and failed else "–", Status.OPEN)

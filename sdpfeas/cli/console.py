@@ -1,4 +1,4 @@
-"""What all commands share: consoles that escape control characters, tables, JSON, options and completion."""
+"""Shared parts of the commands: consoles that escape control characters, tables, JSON and completion."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Standing(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """What it means, for the legend."""
+        """The explanation in the legend."""
         return {
             Standing.right: "the raw status agrees with what is proved",
             Standing.silent: "no claim: undecided, out of time, failed",
@@ -52,7 +52,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True)
 class Truth:
-    """What is proved about a problem, and by which evidence."""
+    """The proved verdict of a problem, and the evidence for it."""
 
     verdict: str
     proof: str
@@ -157,7 +157,7 @@ class BoardData:
     # ------------------------------------------------------------ counts
 
     def count(self, cells: Iterable[dict[str, Any]]) -> Counter[str]:
-        """How often each standing occurs, and how many cells are proved by evidence of their own."""
+        """Count the standings, and the cells that are proved by their own evidence."""
         out: Counter[str] = Counter()
         for cell in cells:
             out[cell["standing"].value] += 1

@@ -106,7 +106,9 @@ def plan_board(
         raise OptionError("a board counts rigorous verdicts only")
     problems = board_problems(look(data_folder()), sets, quick=quick)
     if not problems:
-        raise OptionError(f"none of these problems is here; sdpfeas data says what {FOLDER} lacks")
+        raise OptionError(
+            f"none of these problems is available; the command data lists the files missing in {FOLDER}"
+        )
     cards = folder / CARDS
     cards.mkdir(parents=True, exist_ok=True)
     paths = [cards / f"{slug(problem.label)}.toml" for problem in problems]

@@ -79,7 +79,7 @@ RATIO_LIMIT = 1e4
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """How the series with this number is drawn. Colour is never the only difference between two series.
+    """The style of the series with this number. Colour is never the only difference between two series.
 
     There are as many colours as markers and dashes; each time the colours repeat, the others shift by one.
     """
@@ -127,7 +127,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Series:
-    """What a chart shows of one solver: a line or a staircase, a band (x, low, high), dots.
+    """One solver in a chart: a line or a staircase, a band (x, low, high), dots.
 
     ``note`` stands beside the name in the legend.
     """
@@ -314,7 +314,7 @@ def accuracy_chart(data: StudyData) -> Chart:
 
 
 def solver_style(data: StudyData, solver: str) -> SeriesStyle:
-    """How a solver is drawn, in every chart and table."""
+    """The style of a solver in all charts and tables."""
     return SeriesStyle(data.solvers.index(solver))
 
 

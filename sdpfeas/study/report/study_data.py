@@ -1,4 +1,4 @@
-"""What a study shows, before it is drawn: truth, contradictions, rankings, and the summary in sentences.
+"""The results of a study as data: truth, contradictions, rankings, and the summary in sentences.
 
 :class:`StudyData` reads a study once; report, board and command line take every number from it. An *instance*
 is a problem with a seed, a *cell* is a solver on an instance.
@@ -146,7 +146,7 @@ class StudyData:
 
     @property
     def run_facts(self) -> dict[str, str]:
-        """Where and how the last run was made."""
+        """Machine, versions, limits and command of the last run."""
         run = self.runs[-1]
         environment, settings = json.loads(run["environment"]), json.loads(run["settings"])
         versions = environment.get("versions", {})
@@ -178,7 +178,7 @@ class StudyData:
 
     @cached_property
     def truth(self) -> dict[Instance, str]:
-        """What is proved about each instance; rigorous and exact proofs overrule numeric ones."""
+        """The proved verdict of each instance; rigorous and exact proofs overrule numeric ones."""
         out: dict[Instance, str] = {}
         for instance, row in self.by_instance.items():
             strong = {c["verdict"] for c in row.values() if c["decided"] and c["proof"] != "numeric"}
