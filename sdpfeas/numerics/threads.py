@@ -57,13 +57,7 @@ def _checked(modules: int, threads: tuple[int | None, ...]) -> bool:
 
 @contextmanager
 def few_threads(sides: Iterable[int], rows: int) -> Iterator[None]:
-    """Limit BLAS to one thread while a small problem is worked on, or any if its threads are not IEEE 754.
-
-    With some libraries the setting is one of the whole process. Then the first thread that is done ends it
-    for all others, and the last one leaves what the first one found.
-
-    ``rows``: number of rows; their Gram matrix counts, but is needed by some methods only.
-    """
+    """Limit BLAS to one thread for a small problem, or for any problem if BLAS threads violate IEEE 754."""
     small = max(max(sides, default=0), rows // 3 if rows <= MOST_ROWS else 0) < LARGE
     if _limited.get() or not (small or _unfaithful()):
         yield

@@ -123,7 +123,7 @@ class LMI:
 
     @cached_property
     def work(self) -> Work:
-        """What ``value`` takes, or ``adjoint``."""
+        """Cost estimate of ``value`` or ``adjoint``."""
         parts = (rows.work for rows in self.coefficients)
         return reduce(Work.plus, parts, Work(numbers=float(self.set.entries)))
 
@@ -239,7 +239,7 @@ def checked_lmis(
 
 
 def require_no_lmis(problem: Any, what: str) -> None:
-    """Refuse a problem with LMIs where they would be forgotten."""
+    """Raise ``ProblemError`` for a problem with LMIs, which the caller would ignore."""
     if problem.lmis:
         raise ProblemError(
             f"{what} takes no LMIs; pass problem.slack_form.problem, which has slacks for them"

@@ -32,7 +32,7 @@ from sdpfeas.problem.validation import RowError, float_array, listed, row_index
 
 
 def hash_of(problem: FeasibilityProblem) -> str:
-    """SHA-256 of the content of a problem."""
+    """SHA-256 of the content of a problem, independent of process and machine."""
     digest = hashlib.sha256(b"sdpfeas problem 1\n")
     header = {
         "sets": [block.spec() for block in problem.sets],
@@ -294,7 +294,7 @@ class FeasibilityProblem:
 
     @cached_property
     def work(self) -> Work:
-        """What ``apply`` takes, with the values of the LMIs, or ``adjoint``."""
+        """Cost estimate of ``apply`` with the values of the LMIs, or of ``adjoint``."""
         parts = [rows.work for rows in self.rows]
         return reduce(Work.plus, [*parts, *(lmi.work for lmi in self.lmis)], Work())
 
@@ -497,9 +497,7 @@ class FeasibilityProblem:
 
 
 def sign_violation(problem: FeasibilityProblem, y: FloatArray) -> FloatArray:
-    """How far each multiplier is on the side its row forbids: above 0 without a lower bound, or below 0
-    without an upper bound.
-    """  # noqa: D205
+    """Return how far each multiplier violates the sign that a missing bound requires."""
     y = y[: problem.m]
     wrong_up = np.where(np.isneginf(problem.lower), np.maximum(y, 0.0), 0.0)
     wrong_down = np.where(np.isposinf(problem.upper), np.maximum(-y, 0.0), 0.0)
@@ -507,7 +505,7 @@ def sign_violation(problem: FeasibilityProblem, y: FloatArray) -> FloatArray:
 
 
 def largest_bound(problem: FeasibilityProblem) -> FloatArray:
-    """Magnitude of the larger finite bound of every row."""
+    """Return the magnitude of the larger finite bound of every row; 0 without one."""
     low = np.where(np.isfinite(problem.lower), np.abs(problem.lower), 0.0)
     return np.maximum(low, np.where(np.isfinite(problem.upper), np.abs(problem.upper), 0.0))
 

@@ -461,7 +461,7 @@ def metric_block(
     need(
         "a factor of a point", products=3.0 * cubes, cubes=0.0 if block.cone else cubes, memory=64.0 * side**2
     )
-    matrix = x if block.matrix else symmetrize(block.behind(x))
+    matrix = x if block.matrix else symmetrize(block.psd_preimage(x))
     root = _root(block if block.matrix else PSD(side), matrix)
     return None if root is None else CongruenceBlock(b, rows, block, *root, matrix)
 

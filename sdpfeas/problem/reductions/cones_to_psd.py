@@ -1,8 +1,9 @@
 """Replace second-order and Hermitian cones by PSD blocks, for backends without these cones.
 
-Both cones are linear images of PSD cones. ``(t, z) in SecondOrder(n)`` → ``(t, z) = (tr X, 2 X_12, ..., 2
-X_1n)``, ``X in PSD(n)``. ``H in HermitianPSD(n)`` → H is a sum of entries of ``X in PSD(2n)``. Rows ``A``
-become ``A T`` with the linear map T. Multipliers: unchanged, and no rows are added.
+Both cones are linear images of PSD cones, ``x = T' vec(X)``. ``(t, z) in SecondOrder(n)`` →
+``(t, z) = (tr X, 2 X_12, ..., 2 X_1n)``, ``X in PSD(n)``. ``H in HermitianPSD(n)`` → sums of entries of
+``X in PSD(2n)``. Rows ``a`` on the cone become rows ``T a`` on the matrix. Multipliers: unchanged.
+No rows are added.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class ConesToPsd(Reduction):
     def start_point(self, point: Point) -> Point:
         """Matrices behind the shadows."""
         pairs = zip(self.original.sets, point, strict=True)
-        return tuple(block.behind(x) if b in self._maps else x for b, (block, x) in enumerate(pairs))
+        return tuple(block.psd_preimage(x) if b in self._maps else x for b, (block, x) in enumerate(pairs))
 
     def terms(self, objective: Point) -> Point:
         """Objective on the matrices that is the given one on their shadows."""

@@ -1,4 +1,4 @@
-"""What every storage kind of rows has in common."""
+"""The interface of all storage kinds of rows, with read-only arrays and CSR helpers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCANNED_ENTRIES = 4_000_000
 
 
 def value_range(array: FloatArray) -> tuple[float, float]:
-    """Smallest non-zero and largest magnitude."""
+    """Return the smallest non-zero and the largest magnitude of an array."""
     least, most, flat = np.inf, 0.0, array.reshape(-1)
     for start in range(0, flat.size, SCANNED_ENTRIES):
         size = np.abs(flat[start : start + SCANNED_ENTRIES])
@@ -87,13 +87,13 @@ class _Owner:
 
 
 def sealed(array: Any) -> Any:
-    """The numbers of a new array, not copied, in one that ``setflags`` cannot make writeable."""
+    """Return a view of a new array that ``setflags`` cannot make writeable again."""
     array.setflags(write=False)
     return np.asarray(_Owner(array))
 
 
 def is_sealed(array: Any) -> bool:
-    """Whether nobody can change an array: :func:`sealed` made it."""
+    """Whether :func:`sealed` made an array."""
     return isinstance(array.base, _Owner)
 
 
@@ -167,10 +167,10 @@ def _is_canonical(csr: Any) -> bool:
 
 
 def validate_indices(indices: np.ndarray, indptr: np.ndarray, width: int, what: str) -> None:
-    """Refuse the index arrays of a compressed sparse array that do not fit each other.
+    """Raise ``ProblemError`` if the index arrays of a compressed sparse array are inconsistent.
 
-    SciPy believes them, and reads and writes beyond its arrays where they lie; its own check overlooks a last
-    pointer of zero.
+    SciPy does not check them and would access memory out of bounds; its own check accepts a last pointer of
+    zero.
     """
     if any(part.dtype.kind not in "iu" or part.ndim != 1 for part in (indices, indptr)):
         raise ProblemError(f"{what} are malformed: their indices are not vectors of integers")
@@ -225,7 +225,7 @@ State = tuple[dict[str, Any], dict[str, np.ndarray], list["Rows"]]
 
 
 class Rows(ABC):
-    """The part of ``m`` rows that acts on one block; the base class of every storage kind. Immutable."""
+    """The rows ``A_1, ..., A_m`` on one block; the base class of every storage kind. Immutable."""
 
     kind: ClassVar[str]
     #: Number of rows.
@@ -263,7 +263,7 @@ class Rows(ABC):
         return self.to_csr(magnitude)
 
     def leaves(self) -> Iterator[Rows]:
-        """Rows that are made of no others, down from these."""
+        """Iterate over the rows at the leaves of the composition tree."""
         children = self.state()[2]
         if not children:
             yield self
@@ -273,22 +273,22 @@ class Rows(ABC):
     @property
     @abstractmethod
     def entries(self) -> float:
-        """Numbers that are not zero when all rows are written out, at the most."""
+        """Upper bound of the number of non-zero entries of all rows written out."""
 
     @property
     @abstractmethod
     def work(self) -> Work:
-        """What ``apply`` takes, or ``adjoint``."""
+        """Cost estimate of ``apply`` or ``adjoint``."""
 
     @property
     def norm_work(self) -> Work:
-        """What ``norms`` takes."""
+        """Cost estimate of ``norms``."""
         return Work(numbers=4.0 * self.entries)
 
     @property
     @abstractmethod
     def gram_work(self) -> Work:
-        """What ``gram`` takes."""
+        """Cost estimate of ``gram``."""
 
     def norms(self) -> FloatArray:
         """Frobenius norm of every row."""
@@ -316,7 +316,7 @@ class Rows(ABC):
         """Row ``i`` as an array, up to rounding of its own entries."""
 
     def require_representable(self) -> None:
-        """Refuse rows whose norm is beyond the largest floating-point number."""
+        """Raise ``RowError`` if the norm of a row overflows."""
         if self.value_range[1] <= NORM_SAFE:
             return
         with np.errstate(all="ignore"):
@@ -341,9 +341,9 @@ class Rows(ABC):
         """Row ``i`` in rational arithmetic, an array of what ``read`` makes of each number."""
 
     def is_nonpositive(self, signs: FloatArray) -> bool:
-        """Whether weights of these signs make a negative semidefinite sum, by how the rows are stored.
+        """Whether the storage shows that weights of these signs give a negative semidefinite sum.
 
-        False means no more than that storage does not tell.
+        False does not show the opposite.
         """
         return not signs.any()
 
@@ -353,7 +353,7 @@ class Rows(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Return what the kind stores, for files, pickles and hashes."""
+        """Return the stored data, for files, pickles and hashes."""
 
     @classmethod
     @abstractmethod
@@ -381,17 +381,17 @@ class Rows(ABC):
 
     @abstractmethod
     def units(self) -> tuple[Rows, np.ndarray]:
-        """Rows of size about one, and exponents: row ``i`` is ``2**exponents[i]`` times row ``i`` of these.
+        """Return normalised rows and exponents: row ``i`` is ``2**exponents[i]`` times row ``i`` of them.
 
-        Numbers stored in them are below ``2**100``, so that products of a few neither overflow nor underflow
-        to anything that counts next to the row. One that is lost to underflow itself is off by less than the
-        smallest normal number. The exponent of a row without any term is far below that of all others.
+        Their stored numbers are below ``2**100``, so products of a few of them neither overflow nor underflow
+        relative to the row. A number lost to underflow changes the row by less than the smallest normal
+        number. A row without terms has the exponent ``EMPTY``.
         """
 
     @property
     @abstractmethod
     def depths(self) -> tuple[int, int]:
-        """How many roundings are chained in one entry of ``stable_apply`` and of ``stable_adjoint``."""
+        """Number of chained roundings in one entry of ``stable_apply`` and of ``stable_adjoint``."""
 
     @property
     @abstractmethod
@@ -400,11 +400,11 @@ class Rows(ABC):
 
     @abstractmethod
     def stable_apply(self, x: FloatArray) -> FloatArray:
-        """``apply`` by a route that does not cancel more than the rows themselves: ``depths`` is about it."""
+        """``apply`` without cancellation beyond that of the rows; ``depths`` bounds its rounding errors."""
 
     @abstractmethod
     def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """``adjoint`` by a route that does not cancel more than the rows do: ``depths`` is about it."""
+        """``adjoint`` without cancellation beyond that of the rows; ``depths`` bounds its rounding errors."""
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``apply`` with a proven radius for every row."""
@@ -472,7 +472,7 @@ class Rows(ABC):
 
     @property
     def gram_depth(self) -> int:
-        """How many roundings are chained in one entry of ``gram``, at the most."""
+        """Upper bound of the number of chained roundings in one entry of ``gram``."""
         return sum(self.depths) + int(np.prod(self.shape)) + 8
 
     @property

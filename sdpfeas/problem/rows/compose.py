@@ -1,4 +1,4 @@
-"""Rows made of other rows: stacked one after the other, or combined linearly."""
+"""Rows composed of other rows: stacked, or combined linearly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows from what users give and from what files hold."""
+"""Conversion of user input and file contents to rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS: dict[str, type[Rows]] = {
 
 
 def as_rows(entry: Any, block: BlockSet, m: int) -> Rows:
-    """Convert the ``m`` rows that a user gives on a block; None stands for ``NoRows``."""
+    """Convert the ``m`` rows that a user passes for a block; None becomes ``NoRows``."""
     if entry is None or isinstance(entry, NoRows):
         return NoRows(m, block.n, block.matrix)
     if isinstance(entry, Rows):

@@ -1,4 +1,4 @@
-"""Rows stored as arrays."""
+"""Rows stored as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ class Dense(Rows):
 
     @property
     def work(self) -> Work:
-        """One look at every number."""
+        """One pass over the entries."""
         return Work(numbers=0.5 * self._flat.size)
 
     @property
     def norm_work(self) -> Work:
-        """One look at every number."""
+        """One pass over the entries."""
         return self.work
 
     @property
     def gram_work(self) -> Work:
-        """One product of the rows with themselves."""
+        """One product of the rows with their transpose."""
         return Work(products=0.6 * self.m * self._flat.size)
 
     def apply(self, x: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Rows stored as one sparse matrix."""
+"""Rows stored as one CSR array, and the zero rows of untouched blocks."""
 
 from __future__ import annotations
 
@@ -59,10 +59,7 @@ class Sparse(Rows):
 
     @classmethod
     def unchecked(cls, array: Any, n: int, matrix: bool = True) -> Sparse:
-        """Rows that are symmetric as they were made; only what arithmetic can spoil is checked.
-
-        ``array, n, matrix``: as for the class; every entry of the array is there once.
-        """
+        """Build rows from a symmetric array without duplicates; check only that it is finite."""
         frame = object.__new__(cls)
         frame.n, frame.matrix = int(n), bool(matrix)
         csr = array.tocsr()
@@ -110,12 +107,12 @@ class Sparse(Rows):
 
     @property
     def work(self) -> Work:
-        """One look at every number, wherever it is, and at every entry of the block."""
+        """One pass over the stored entries, and one over the block."""
         return Work(numbers=2.0 * self._csr.nnz + self._csr.shape[1])
 
     @property
     def gram_work(self) -> Work:
-        """Products of all pairs of numbers in one column."""
+        """Products of all pairs of entries in one column."""
         counts = np.unique(self._csr.indices, return_counts=True)[1].astype(np.float64)
         return Work(numbers=10.0 * float(counts @ counts) + 3.0 * float(self.m) ** 2)
 

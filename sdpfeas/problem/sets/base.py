@@ -386,19 +386,15 @@ class BlockSet(ABC):
 
     @property
     def psd_side(self) -> int | None:
-        """Side of the semidefinite matrices whose shadow the set is; None where it is no such set.
-
-        The shadow of ``X`` is ``T' vec(X)``, T the :meth:`psd_map`: rows ``a`` on the set are rows ``T a``
-        on the matrices, and multipliers of rows stay what they are.
-        """
+        """Side of the PSD cone of which the set is a linear image under ``psd_map``; None for other sets."""
         return None
 
     def psd_map(self) -> Any:
-        """The sparse matrix T; a set that is a shadow has one."""
+        """Return the sparse matrix T; the set is ``{T' vec(X) : X in PSD(psd_side)}``."""
         raise NotImplementedError(self.kind)
 
-    def behind(self, x: FloatArray) -> FloatArray:
-        """Return a semidefinite matrix whose shadow is ``x``, a member."""
+    def psd_preimage(self, x: FloatArray) -> FloatArray:
+        """Return a matrix in ``PSD(psd_side)`` that ``psd_map`` maps to the member ``x``."""
         raise NotImplementedError(self.kind)
 
     def scaled(self, factor: float) -> BlockSet:

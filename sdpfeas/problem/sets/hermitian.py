@@ -249,7 +249,7 @@ class HermitianPSD(BlockSet):
         columns = np.tile(np.concatenate([own, mirrored]), 4)
         return sp.csr_array((values, (rows, columns)), shape=(4 * self.n, self.n))
 
-    def behind(self, x: FloatArray) -> FloatArray:
+    def psd_preimage(self, x: FloatArray) -> FloatArray:
         """Half of the real matrix, which has every eigenvalue twice."""
         return 0.25 * self._doubled(x)[0]
 

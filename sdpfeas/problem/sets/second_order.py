@@ -142,7 +142,7 @@ class SecondOrder(BlockSet):
         entry = np.concatenate([np.zeros(n, dtype=np.int64), k, k])
         return sp.csr_array((np.ones(place.size), (place, entry)), shape=(n * n, n))
 
-    def behind(self, x: FloatArray) -> FloatArray:
+    def psd_preimage(self, x: FloatArray) -> FloatArray:
         """Of rank one where ``x`` is on the boundary, with what is left of ``t`` on the diagonal."""
         t, z = max(float(x[0]), 0.0), 0.5 * x[1:]
         out = np.zeros((self.n, self.n))
