@@ -15,7 +15,7 @@ import pytest
 
 import sdpfeas as sf
 import sdpfeas.estimators
-from sdpfeas.cli import completion, library
+from sdpfeas.cli import console, library
 
 
 def in_a_fresh_process(code: str) -> str:
@@ -126,10 +126,10 @@ def test_completion_knows_solvers_and_cards() -> None:
         "clarabel-direct",
         "clarabel-plain",
     ]
-    assert completion.problems("wlda-ir") == ["wlda-iris"]
-    assert completion.things("theta-") == ["theta-cycle"]
-    assert completion.listed_solvers("scs,dual-l") == ["scs,dual-lbfgs"]
-    assert completion.listed_problems("max-cut,the")[0] == "max-cut,theta"
+    assert console.complete_problems("wlda-ir") == ["wlda-iris"]
+    assert console.complete_names("theta-") == ["theta-cycle"]
+    assert console.complete_listed_solvers("scs,dual-l") == ["scs,dual-lbfgs"]
+    assert console.complete_listed_problems("max-cut,the")[0] == "max-cut,theta"
 
 
 @pytest.mark.slow
