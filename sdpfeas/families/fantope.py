@@ -266,7 +266,7 @@ class MaxMinRestriction(SubspaceRestriction):
         return self._small_box(point[0].shape[0]).project(symmetrize(point[0]))
 
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
-        """BoxToPsd the matrix to all coordinates."""
+        """Map a matrix on the subspace to the full space, ``V Z V'``."""
         return (lift_to_interior(basis, matrix, self._box.rank),)
 
     def multipliers(self, y: FloatArray) -> FloatArray:

@@ -388,7 +388,7 @@ class RatioRestriction(SubspaceRestriction):
         return box.project(symmetrize(point[0] / tau if tau > 0.0 else point[0]))
 
     def point(self, basis: FloatArray, matrix: FloatArray) -> Point:
-        """BoxToPsd the matrix to all coordinates and complete it to a point."""
+        """Map a matrix on the subspace to the full space, ``V Z V'``, and complete it to a point."""
         return self._complete(lift_to_interior(basis, matrix, self._box.rank))
 
     def _weights(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -224,18 +224,18 @@ class _WorkerLost(Exception):
 class _Monitor:
     """Monitors one run: messages, log, time and memory."""
 
-    def __init__(self, worker_main: Worker, trial: Trial, stop: threading.Event) -> None:
-        self._worker = worker_main
+    def __init__(self, worker: Worker, trial: Trial, stop: threading.Event) -> None:
+        self._worker = worker
         self._limits = trial.limits
         self._stop = stop
-        self._log = Log(worker_main._mark.encode())
+        self._log = Log(worker._mark.encode())
         self._peak = 0
         self._facts: dict[str, Any] | None = None
         self._begin = time.monotonic()
         self._limit: float | None = trial.limits.setup
         self._measured = self._tree_measured = self._begin
-        worker_main._outgoing = encode_message((trial.target, trial.payload))
-        worker_main._selector.register(worker_main._jobs, selectors.EVENT_WRITE)
+        worker._outgoing = encode_message((trial.target, trial.payload))
+        worker._selector.register(worker._jobs, selectors.EVENT_WRITE)
 
     def follow(self) -> Run:
         """Handle messages until the run ends."""

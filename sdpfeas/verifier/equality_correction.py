@@ -1,4 +1,4 @@
-"""Least-norm corrections: existence of an exact solution near an approximate one (Theorem 4 of
+"""Least-norm corrections: existence of an exact solution near an approximate one (Theorem 5 of
 docs/mathematics.md).
 
 Let a point miss its equality rows by ``r = b - A(X)``. If the rows are linearly independent on the blocks

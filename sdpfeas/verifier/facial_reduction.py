@@ -1,6 +1,6 @@
 """Verification of facial reduction certificates (:class:`sdpfeas.Chain`) in integer arithmetic.
 
-Facial reduction (Borwein and Wolkowicz 1981; Pataki 2013; Waki and Muramatsu 2013; Theorem 5 of
+Facial reduction (Borwein and Wolkowicz 1981; Pataki 2013; Waki and Muramatsu 2013; Theorem 2 of
 docs/mathematics.md): if ``y`` has allowed signs, ``beta(y) = 0`` and ``A*y`` is negative semidefinite on a
 face that contains all feasible points, then all of them lie in the smaller face orthogonal to ``A*y``, the
 exposing vector. If ``beta(y) > 0`` there is no feasible point. :func:`replay` checks every step exactly,

@@ -2,7 +2,7 @@
 
 If the Gram matrix ``G = B B'`` of vectors ``b_i`` has ``lambda_min(G) >= s > 0``, then ``B x = r`` has a
 solution with ``||x|| <= ||r|| / sqrt(s)``, the least-norm solution ``B' G^-1 r``. :meth:`Gram.shortest_upper`
-returns that bound. A dense ``lambda_min`` is proved by Rump's shifted Cholesky test (Theorem 2 of
+returns that bound. A dense ``lambda_min`` is proved by Rump's shifted Cholesky test (Theorem 3 of
 docs/mathematics.md), a sparse one by the residual of an ``L D L'`` factorisation.
 
 Vectors are passed scaled by powers of two, so that their entries are about one or at least below ``2**100``.

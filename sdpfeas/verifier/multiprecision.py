@@ -1,4 +1,4 @@
-"""Existence proofs in multiprecision interval arithmetic, for points in a very thin interior (Theorem 9).
+"""Existence proofs in multiprecision interval arithmetic, for points in a very thin interior (Theorem 6).
 
 Points are written as ``X = L S L'`` with a fixed ``L``, such as a factor of an interior point: ``S`` is
 well-scaled however thin the interior is, while a rounded ``X`` may not even be semidefinite. The residual of

@@ -4,7 +4,7 @@ Notation: ``A(X)`` is the vector of row values ``<A_i, X>``, ``A*y = sum_i y_i A
 ``y_i lower_i`` over ``y_i > 0`` and of ``y_i upper_i`` over ``y_i < 0``, ``sigma_b`` the support function of
 set ``b``. Theorem numbers refer to docs/mathematics.md.
 
-:func:`prove_point` proves feasibility by an existence proof (Theorem 4): if the equality rows are linearly
+:func:`prove_point` proves feasibility by an existence proof (Theorem 5): if the equality rows are linearly
 independent on the blocks that may move, and the least-norm correction of their residual is shorter than the
 distance of the point to the boundary of its sets, then an exact solution exists near the point. All other
 rows and LMIs must hold at every point within that distance. Compare Jansson, Chaykin and Keil, "Rigorous
@@ -145,7 +145,7 @@ def _prove_with(
     system: CorrectionSystem | MetricSystem,
     tolerances: Tolerances,
 ) -> Outcome:
-    """Apply Theorem 4 with one correction system.
+    """Apply Theorem 5 with one correction system.
 
     Blocks outside the system stay fixed, up to the distance ``snapped_distance`` to an exact member of their
     set. ``local`` bounds the length of the least-norm correction in units of the distance to the boundary, so
@@ -213,7 +213,7 @@ def prove_certificate(
     """Prove by Farkas' lemma that ``y``, or an exact certificate near it, rules out every point.
 
     On a Free block ``A*y`` must vanish exactly. There the least-norm correction of ``y`` is bounded as in
-    Theorem 4 (``shift``, in units of how far each multiplier may move without changing sign), and its effect
+    Theorem 5 (``shift``, in units of how far each multiplier may move without changing sign), and its effect
     on both sides is charged. ``y`` holds one multiplier per row, then those of the LMIs.
     """
     if not np.isfinite(y).all():
