@@ -73,7 +73,7 @@ def run_isolated(
     now = time.monotonic()
     question = Question(source, given, problem, time_limit, warm_start, rigorous, now, reading, named)
     limits = Limits(memory=memory_limit, threads=None, setup=START_SECONDS)
-    trial = Trial("sdpfeas.drivers.isolation:answer", pickle.dumps(question), limits, source)
+    trial = Trial("sdpfeas.drivers.isolation:solve_in_worker", pickle.dumps(question), limits, source)
     # The library's own backends leave a process reusable; for others the child ends with the result.
     run = run_shared(trial) if source.startswith("sdpfeas.") else run_once(trial)
     if run.log:
@@ -88,7 +88,7 @@ def run_isolated(
     return Claim(stop=Stop.ERROR, raw_status=f"{run.end}: {run.detail}"), about
 
 
-def answer(question: Question, start: Callable[..., None]) -> dict[str, Any]:
+def solve_in_worker(question: Question, start: Callable[..., None]) -> dict[str, Any]:
     """Solve in the child process: the target of the trial."""
     if question.named:
         backend = make_available(find_solver(question.source), question.options)
@@ -112,7 +112,7 @@ def answer(question: Question, start: Callable[..., None]) -> dict[str, Any]:
         rigorous=question.rigorous,
         reading=question.reading,
     )
-    return ask_plainly(backend, question.problem, inquiry)
+    return run_and_pack(backend, question.problem, inquiry)
 
 
 def make_available(solver: Solver, options: Mapping[str, Any]) -> FeasibilityBackend:
@@ -124,7 +124,9 @@ def make_available(solver: Solver, options: Mapping[str, Any]) -> FeasibilityBac
     return backend
 
 
-def ask_plainly(backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry) -> dict[str, Any]:
+def run_and_pack(
+    backend: FeasibilityBackend, problem: FeasibilityProblem, inquiry: Inquiry
+) -> dict[str, Any]:
     """Run a backend; return its claim as plain data, for :func:`unpack_claim`."""
     return pack_claim(dispatch(backend, problem, inquiry))
 

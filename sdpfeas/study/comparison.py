@@ -28,7 +28,7 @@ from sdpfeas.cards.toml import locate_error, raise_all
 from sdpfeas.claims import Claim, Stop, pack_claim
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bisection import bisect
-from sdpfeas.drivers.isolation import ask_plainly, find_backend
+from sdpfeas.drivers.isolation import find_backend, run_and_pack
 from sdpfeas.errors import SdpfeasError, safe_text
 from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.families.problem_cards import ProblemMember, find_problem
@@ -311,7 +311,7 @@ def _warm_up(backend: FeasibilityBackend, time_limit: float) -> None:
 
 
 def _solve(backend: FeasibilityBackend, problem: FeasibilityProblem, time_limit: float) -> dict[str, Any]:
-    return ask_plainly(backend, problem, Inquiry(problem, deadline=Deadline(time_limit)))
+    return run_and_pack(backend, problem, Inquiry(problem, deadline=Deadline(time_limit)))
 
 
 def _bisect(backend: FeasibilityBackend, family: ParametricFamily, task: CellTask) -> Claim:

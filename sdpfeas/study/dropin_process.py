@@ -94,13 +94,13 @@ def problem_key(made: FeasibilityProblem | ParametricFamily) -> str:
 
 def foreign_solver(spec: str) -> dict[str, Any]:
     """Describe a drop-in solver, as :func:`solver_facts` does, in a new worker process."""
-    found: dict[str, Any] = call_worker(f"{__name__}:answer", spec, ("solver", spec), once=True)
+    found: dict[str, Any] = call_worker(f"{__name__}:serve_request", spec, ("solver", spec), once=True)
     return found
 
 
 def foreign_members(spec: str) -> list[ForeignMember]:
     """List the members of a problem card or file with foreign code."""
-    found = call_worker(f"{__name__}:answer", spec, ("members", spec))
+    found = call_worker(f"{__name__}:serve_request", spec, ("members", spec))
     return [ForeignMember(spec, k, **facts) for k, facts in enumerate(found)]
 
 
@@ -119,7 +119,9 @@ class ForeignMember:
 
     def build(self, seed: int = 0) -> FeasibilityProblem | ForeignFamily:
         """Build the problem, or describe the family, in a worker."""
-        kind, found = call_worker(f"{__name__}:answer", self.spec, ("build", self.spec, self.index, seed))
+        kind, found = call_worker(
+            f"{__name__}:serve_request", self.spec, ("build", self.spec, self.index, seed)
+        )
         if kind == "problem":
             return unpack_problem(found, FeasibilityProblem)
         place = str(Path(self.spec).absolute()) if Path(self.spec).exists() else self.spec
@@ -160,7 +162,7 @@ def call_worker(target: str, label: str, request: Any, *, once: bool = False) ->
 # --- in the worker process
 
 
-def answer(request: tuple[Any, ...], start: Callable[..., None]) -> tuple[bool, Any]:
+def serve_request(request: tuple[Any, ...], start: Callable[..., None]) -> tuple[bool, Any]:
     """Describe a solver, list the members of a card, or build one; the target of a trial."""
     start()
     what, *arguments = request

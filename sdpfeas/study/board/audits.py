@@ -27,7 +27,7 @@ from sdpfeas.study.report.study_data import StudyData
 from sdpfeas.study.store import Store
 from sdpfeas.trials.trial import End, Run, Trial
 
-__all__ = ["AuditPlan", "AuditQuestion", "answer", "audit_rounds"]
+__all__ = ["AuditPlan", "AuditQuestion", "audit_in_worker", "audit_rounds"]
 
 #: Proofs that are audited, the quickest to repeat first.
 PROOFS = ("exact", "rigorous")
@@ -45,7 +45,7 @@ class AuditQuestion:
     verdict: str
 
 
-def answer(question: AuditQuestion, start: Callable[..., None]) -> tuple[str, str | None, str]:
+def audit_in_worker(question: AuditQuestion, start: Callable[..., None]) -> tuple[str, str | None, str]:
     """Audit in a worker process: return the finding, what the auditor proved, and the reason."""
     start()
     found = auditor.audit(
@@ -83,7 +83,7 @@ class AuditPlan(Plan[AuditCell]):
         card = find_problem(self.folder / f"{slug(cell.problem.label)}.toml")
         problem = next(card.members()).build(cell.seed)
         question = AuditQuestion(problem, cell.problem.evidence, cell.problem.verdict)  # type: ignore[arg-type]
-        target = f"{__name__}:answer"
+        target = f"{__name__}:audit_in_worker"
         return Trial(target, pickle.dumps(question), self.settings.limits)
 
     def judge(self, cell: AuditCell, run: Run, *, keep_evidence: bool) -> tuple[Record, bytes | None]:
