@@ -29,6 +29,19 @@ class Objective:
         Whether it is to be large or small.
     offset : float
         A constant.
+
+    Examples
+    --------
+    The largest entry ``X_12`` of a 2×2 correlation matrix is 1:
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> rows = np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
+    >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [1.0, 1.0], [1.0, 1.0])
+    >>> objective = sf.Objective((np.array([[0.0, 0.5], [0.5, 0.0]]),), sense="max")
+    >>> found = sf.optimum(problem, objective)
+    >>> bool(found.lower <= 1.0 <= found.upper)
+    True
     """
 
     terms: tuple[Any, ...]

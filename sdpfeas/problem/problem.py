@@ -115,6 +115,17 @@ class FeasibilityProblem:
     ProblemError
         If anything is malformed; the message names the block and the row. Also if a number would be rounded
         on its way to a double: proofs are about the numbers that are stored.
+
+    Examples
+    --------
+    A 2×2 correlation matrix with an off-diagonal entry of at least 0.5:
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> rows = np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.5], [0.5, 0.0]]])
+    >>> problem = sf.FeasibilityProblem([sf.PSD(2)], [rows], [1.0, 1.0, 0.5], [1.0, 1.0, np.inf])
+    >>> print(sf.solve(problem).verdict)
+    feasible
     """
 
     sets: tuple[BlockSet, ...]

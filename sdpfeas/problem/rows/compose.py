@@ -43,6 +43,17 @@ class Stacked(Rows):
     ----------
     parts : sequence of Rows
         At least one; all for the same block.
+
+    Examples
+    --------
+    One row of rank two, followed by the row of one pair of means:
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> pair = sf.PairwiseDifference([[0.0, 1.0], [0.0, 3.0]])
+    >>> rows = sf.Stacked([sf.LowRank([np.eye(2)]), pair])
+    >>> print(rows.apply(np.diag([3.0, 1.0])))
+    [4. 4.]
     """
 
     kind = "stacked"
@@ -249,7 +260,8 @@ class Stacked(Rows):
 class Combined(Rows):
     """Sparse linear combinations of other rows: row ``i`` is ``sum_k C_ik B_k``.
 
-    Many rows made of few (all differences ``S_ij - delta S_k``, scaled rows, a selection) cost only the few.
+    Storage and products cost about as much as for the rows B, even if many rows are combined from few (all
+    differences ``S_ij - delta S_k``, scaled rows, a selection).
 
     Parameters
     ----------
@@ -257,6 +269,17 @@ class Combined(Rows):
         The matrix C, shape (m, base.m).
     base : Rows
         The rows B that are combined.
+
+    Examples
+    --------
+    The difference of two rank-one rows:
+
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> import sdpfeas as sf
+    >>> rows = sf.Combined(sp.csr_array([[1.0, -1.0]]), sf.LowRank(np.eye(2)))
+    >>> print(rows.apply(np.diag([3.0, 1.0])))
+    [2.]
     """
 
     kind = "combined"

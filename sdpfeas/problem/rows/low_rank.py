@@ -40,10 +40,24 @@ class LowRank(Rows):
     Parameters
     ----------
     factors : sequence of array_like
-        One entry a row: an array of shape (n,) or (k, n) whose k vectors are the factors of that row.
+        One entry per row: an array of shape (n,) or (k, n) with the k vectors ``f_ik`` of that row.
         An array of shape (m, n) therefore stands for m rank-one rows.
     signs : sequence of array_like, optional
-        One entry a row: the k coefficients, usually ±1 (any real number will do). Default: all ones.
+        One entry per row: the k coefficients ``s_ik``, usually ±1; any real numbers are allowed. Default:
+        all ones.
+
+    Examples
+    --------
+    The row ``A = e_1 e_1' - e_2 e_2'``:
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> rows = sf.LowRank([np.eye(2)], [[1.0, -1.0]])
+    >>> print(rows.apply(np.diag([3.0, 1.0])))
+    [2.]
+    >>> print(rows.adjoint(np.array([2.0])))
+    [[ 2.  0.]
+     [ 0. -2.]]
     """
 
     kind = "low-rank"

@@ -36,13 +36,21 @@ def pair_indices(c: int) -> tuple[np.ndarray, np.ndarray]:
 class PairwiseDifference(Rows):
     """Rows ``(m_i - m_j)(m_i - m_j)'`` for all pairs i < j of the given means, in lexicographic order.
 
-    Applied to Z they are the squared distances of the projected means; the adjoint is ``M' L M`` with L the
-    graph Laplacian of the weights. Neither needs the rows themselves.
+    ``apply(Z)`` returns the squared distances of the means in the metric Z. ``adjoint(y)`` is ``M' L M`` with
+    the means as rows of M and the graph Laplacian L of the weights y. Neither forms the rows.
 
     Parameters
     ----------
     means : array_like
-        Shape (c, n), one mean a row; c >= 2.
+        Shape (c, n), one mean per row; c >= 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> rows = sf.PairwiseDifference([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]])
+    >>> print(rows.apply(np.eye(2)).round(12))
+    [ 9. 16. 25.]
     """
 
     kind = "pairwise-difference"

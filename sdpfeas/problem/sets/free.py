@@ -15,7 +15,22 @@ __all__ = ["Free"]
 
 @dataclass(frozen=True)
 class Free(VectorSet):
-    """Vectors without restriction."""
+    """All vectors of length n, for variables without a sign or cone constraint.
+
+    Parameters
+    ----------
+    n : int
+        Length of the vectors.
+
+    Examples
+    --------
+    The equation ``x_1 + x_2 = -3`` has a solution if the variables may be negative:
+
+    >>> import sdpfeas as sf
+    >>> problem = sf.FeasibilityProblem([sf.Free(2)], [[[1.0, 1.0]]], [-3.0], [-3.0])
+    >>> print(sf.solve(problem).verdict)
+    feasible
+    """
 
     kind = "Free"
 

@@ -34,17 +34,31 @@ __all__ = ["HermitianPSD"]
 
 @dataclass(frozen=True, init=False, repr=False)
 class HermitianPSD(BlockSet):
-    """Hermitian positive semidefinite matrices.
+    """The cone of Hermitian positive semidefinite matrices.
 
-    A matrix ``H`` is stored as the real numbers ``R = Re H + Im H``, row by row in one vector: the symmetric
-    part of ``R`` is the real part of ``H``, the skew one its imaginary part. That keeps lengths and inner
-    products, ``<R, S> = Re tr(H G)``, and no number is stored twice. Rows and points may be given as complex
-    arrays, the rows if ``Re H + Im H`` needs no rounding; :meth:`to_complex` gives complex ones back.
+    A matrix ``H`` is stored as the real matrix ``R = Re H + Im H``, flattened row by row. The symmetric part
+    of ``R`` is ``Re H``, the skew-symmetric part is ``Im H``. The map is an isometry: ``<R, S> = Re tr(H G)``
+    for ``S = Re G + Im G``. Rows and points may be given as complex arrays; for rows ``Re H + Im H`` must be
+    exact in floating point. :meth:`to_complex` restores the complex matrix.
 
     Parameters
     ----------
     side : int
-        Side of the matrices; ``n`` is the number of entries stored, its square.
+        Side of the matrices. The attribute ``n`` is the number of stored entries, ``side²``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> cone = sf.HermitianPSD(2)
+    >>> x = cone.coordinates(np.array([[1.0, 1.0j], [-1.0j, 1.0]]))
+    >>> print(x)
+    [ 1.  1. -1.  1.]
+    >>> print(cone.spectrum(x).round(12) + 0.0)
+    [0. 2.]
+    >>> print(cone.to_complex(x))
+    [[1.+0.j 0.+1.j]
+     [0.-1.j 1.+0.j]]
     """
 
     kind = "HermitianPSD"

@@ -16,7 +16,23 @@ __all__ = ["Nonneg"]
 
 @dataclass(frozen=True)
 class Nonneg(VectorSet):
-    """Vectors with non-negative entries."""
+    """The cone of vectors of length n with non-negative entries.
+
+    Parameters
+    ----------
+    n : int
+        Length of the vectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> orthant = sf.Nonneg(3)
+    >>> print(orthant.project(np.array([1.0, -2.0, 0.0])))
+    [1. 0. 0.]
+    >>> orthant.distance(np.array([1.0, -2.0, 0.0]))
+    2.0
+    """
 
     kind = "Nonneg"
     lower = 0.0

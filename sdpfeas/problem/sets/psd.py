@@ -28,7 +28,24 @@ __all__ = ["PSD"]
 
 @dataclass(frozen=True)
 class PSD(MatrixSet):
-    """Symmetric positive semidefinite n×n matrices."""
+    """The cone of symmetric positive semidefinite n×n matrices.
+
+    Parameters
+    ----------
+    n : int
+        Side of the matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> cone = sf.PSD(2)
+    >>> print(cone.project(np.diag([1.0, -2.0])))
+    [[1. 0.]
+     [0. 0.]]
+    >>> cone.support(-np.eye(2)), cone.support(np.eye(2))
+    (0.0, inf)
+    """
 
     kind = "PSD"
     lower = 0.0

@@ -31,7 +31,22 @@ NEAR = 1e-12
 class SecondOrder(BlockSet):
     """Vectors ``(t, z)`` of length n with ``t >= ||z||``, the Euclidean norm.
 
-    The eigenvalues of ``(t, z)`` are ``(t ± ||z||) / √2``, those of a vector of length one its only entry.
+    The eigenvalues of ``(t, z)`` are ``(t ± ||z||) / √2``. For ``n = 1`` the only eigenvalue is ``t``.
+
+    Parameters
+    ----------
+    n : int
+        Length of the vectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> cone = sf.SecondOrder(3)
+    >>> print(cone.project(np.array([5.0, 3.0, 4.0])).round(12))
+    [5. 3. 4.]
+    >>> print(cone.project(np.array([0.0, 3.0, 4.0])).round(12))
+    [2.5 1.5 2. ]
     """
 
     kind = "SecondOrder"

@@ -55,9 +55,21 @@ class SpectralBox(MatrixSet):
     lower, upper : float
         Bounds on the eigenvalues; finite.
     trace : float, optional
-        Prescribed trace, within ``[n·lower, n·upper]``. One that is outside by rounding only (0.3 is less
-        than 3·0.1) is moved to the end; ``trace`` then says what it is. Where the bounds are equal it says
-        nothing new and is dropped.
+        Prescribed trace, within ``[n·lower, n·upper]``. A trace outside this interval by rounding only (0.3
+        is less than 3·0.1) is replaced by the end of the interval. If ``lower = upper`` the trace is
+        redundant and the attribute is None.
+
+    Examples
+    --------
+    The Fantope of trace 1; its support function is the largest eigenvalue:
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> fantope = sf.SpectralBox(3, 0.0, 1.0, trace=1.0)
+    >>> print(np.diag(fantope.project(np.diag([2.0, 0.5, 0.0]))))
+    [1. 0. 0.]
+    >>> fantope.support(np.diag([2.0, 0.5, 0.0]))
+    2.0
     """
 
     lower: float = 0.0
