@@ -99,7 +99,7 @@ def test_brackets_of_models_and_optima() -> None:
 def test_problems_and_studies(tmp_path: Path) -> None:
     assert "PSD(3), dense rows" in repr(problem())
     text = words(problem()._repr_html_())
-    for part in ("FeasibilityProblem", "1 block(s), 2 row(s)", "X", "PSD(3), dense rows"):
+    for part in ("FeasibilityProblem", "1 block, 2 rows", "X", "PSD(3), dense rows"):
         assert part in text
     many = sf.FeasibilityProblem([sf.PSD(1)] * 40, [None] * 40, [], [])
     assert repr(many).endswith("… and 28 more")

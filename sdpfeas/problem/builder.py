@@ -20,18 +20,15 @@ from sdpfeas.problem.validation import RowError, float_array, real_number
 
 # --- coefficients of an LMI: arrays, lists of matrices, linear maps
 
-#: A map whose value at a random point is off by more than this, relative to its terms, is not linear.
-LINEAR = 1e-9
+#: Largest relative deviation of a map from its linear extension, at random points, that counts as rounding.
+LINEARITY_TOLERANCE = 1e-9
 
-#: Share of numbers that are not zero above which coefficients are stored as arrays.
-DENSE = 0.3
+#: Coefficients with a larger share of nonzeros are stored dense.
+DENSE_SHARE = 0.3
 
 
 def coefficients_for(given: Any, block: BlockSet, target: BlockSet) -> Rows:
-    """Read the coefficients of an LMI on a block.
-
-    ``block, target``: the set of the block, and that of the LMI.
-    """
+    """Convert the coefficients of an LMI into the set ``target`` on a block to rows, one per entry."""
     if isinstance(given, Rows):
         return given
     if callable(given):
@@ -46,7 +43,7 @@ def coefficients_for(given: Any, block: BlockSet, target: BlockSet) -> Rows:
         return Sparse(given, target.n, target.matrix)
     if isinstance(given, Sequence) and any(sp.issparse(part) for part in given):
         if block.matrix or len(given) != block.n:
-            raise ProblemError(f"{len(given)} matrices are no coefficients for {block.kind}({block.n})")
+            raise ProblemError(f"{len(given)} matrices do not match the entries of {block.kind}({block.n})")
         return _of_parts(given, target)
     array = float_array(target.coordinates(given), "coefficients")
     if array.shape == target.shape and block.entries == 1:
@@ -70,7 +67,7 @@ def _of_parts(parts: Sequence[Any], target: BlockSet) -> Rows:
 
 
 def _of_map(linear: Callable[[FloatArray], Any], block: BlockSet, target: BlockSet) -> Rows:
-    """Values of a linear map at the entries of a block; mirrored ones share what they have together."""
+    """Evaluate a linear map at the unit arrays of a block; ``B_pq = B_qp`` is half of ``B(E_pq + E_qp)``."""
     need("the values of a linear map", numbers=20.0 * block.entries * target.entries)
     rows, columns, data = [], [], []
     for place, unit in _units(block):
@@ -83,13 +80,13 @@ def _of_map(linear: Callable[[FloatArray], Any], block: BlockSet, target: BlockS
     at = (np.concatenate(rows), np.concatenate(columns))
     stacked = sp.csr_array((np.concatenate(data), at), shape=(block.entries, target.entries))
     _require_linear(linear, stacked, block, target)
-    if stacked.nnz <= DENSE * block.entries * target.entries:
+    if stacked.nnz <= DENSE_SHARE * block.entries * target.entries:
         return Sparse(stacked, target.n, target.matrix)
     return Dense(stacked.toarray().reshape(-1, *target.shape))
 
 
 def _units(block: BlockSet) -> Iterator[tuple[list[int], FloatArray]]:
-    """Entries of a block, mirrored ones together, and the array that is one there and zero elsewhere."""
+    """Yield the unit arrays of a block with the flat indices of their ones; matrices are symmetric."""
     if not block.matrix:
         yield from (([i], unit) for i, unit in enumerate(np.eye(block.n)))
         return
@@ -102,7 +99,7 @@ def _units(block: BlockSet) -> Iterator[tuple[list[int], FloatArray]]:
 def _value(
     linear: Callable[[FloatArray], Any], x: FloatArray, target: BlockSet, *, exact: bool = True
 ) -> FloatArray:
-    """The value of the map, entry by entry; ``exact=False`` lets it be symmetric up to rounding."""
+    """Return the flattened value of the map; ``exact=False`` permits asymmetry up to rounding."""
     value = linear(np.array(x))
     value = value.toarray() if sp.issparse(value) else np.asarray(value)
     if not exact and value.ndim == 2 and value.shape[0] == value.shape[1]:
@@ -121,9 +118,10 @@ def _value(
 def _require_linear(
     linear: Callable[[FloatArray], Any], stacked: Any, block: BlockSet, target: BlockSet
 ) -> None:
-    """Compare the map with what was found, at points of both signs and several scales.
+    """Raise ``ProblemError`` if the map differs from its coefficients at random points.
 
-    A map that is linear on the positive points only, such as ``abs``, or near the origin only, is refused.
+    Points of both signs and several magnitudes detect maps that are linear only on the positive orthant, such
+    as ``abs``, or only near the origin.
     """
     rng = np.random.default_rng(0)
     draws = [rng.uniform(0.5, 1.5, block.shape), -rng.uniform(0.5, 1.5, block.shape)]
@@ -133,8 +131,8 @@ def _require_linear(
         flat = x.reshape(-1)
         expected, size = stacked.T @ flat, abs(stacked).T @ np.abs(flat)
         apart = np.abs(_value(linear, x, target, exact=False) - expected)
-        if not np.all(apart <= LINEAR * (size + float(np.max(size, initial=0.0)))):
-            raise ProblemError("the map is not linear; what it gives at zero belongs into the constant")
+        if not np.all(apart <= LINEARITY_TOLERANCE * (size + float(np.max(size, initial=0.0)))):
+            raise ProblemError("the map is not linear; its value at zero belongs to the constant")
 
 
 class ProblemBuilder:
@@ -164,14 +162,14 @@ class ProblemBuilder:
         self._lmis: dict[str, tuple[BlockSet, Any, dict[str, Rows]]] = {}
 
     def block(self, name: str, block: BlockSet) -> None:
-        """Add a block.
+        """Add a block variable.
 
         Parameters
         ----------
         name : str
-            A name no other block has.
+            A name, distinct from those of other blocks.
         block : BlockSet
-            The set its value lies in.
+            The set of the variable.
         """
         _require_new(name, self._blocks, "block")
         if not isinstance(block, BlockSet):
@@ -192,14 +190,13 @@ class ProblemBuilder:
         Parameters
         ----------
         name : str
-            A name no other row has.
+            A name, distinct from those of other rows and LMIs.
         terms : mapping
-            For each block that takes part, by name, its coefficients: an (n, n) symmetric matrix or an
-            (n,) vector, dense or sparse.
+            Names of blocks to coefficients: a symmetric (n, n) matrix or an (n,) vector, dense or sparse.
         lower, upper : float
-            Bounds.
+            Bounds; infinite by default.
         equal : float, optional
-            Both bounds at once.
+            The value of both bounds of an equality row.
         """
         _require_new(name, {**self._rows, **self._lmis}, "row or LMI")
         low, high = real_number(lower, f"row {name}: lower"), real_number(upper, f"row {name}: upper")
@@ -217,36 +214,36 @@ class ProblemBuilder:
         *,
         into: BlockSet | None = None,
     ) -> None:
-        """Add the LMI ``constant + sum_b B_b(X_b)`` in a set.
+        """Add the LMI ``constant + sum_b B_b(X_b)`` in the set ``into``.
 
         Parameters
         ----------
         name : str
-            A name no row and no other LMI has.
+            A name, distinct from those of rows and other LMIs.
         constant : array_like
-            What the map is where all blocks are zero, dense or sparse.
+            The value of the map at zero, dense or sparse.
         terms : mapping
-            For each block that takes part, by name, its linear map ``B_b``. A function of an array of the
-            block's shape, which is evaluated at its entries. Or its coefficients: for a vector block of
-            length n a list of n matrices, dense or sparse, or an array of shape (n, k, k); for a matrix block
-            of side n an array of shape (n, n, k, k), that of mirrored entries the same; or rows, one for each
-            entry, such as a sparse matrix of flattened ones or ``LowRank``.
+            Names of blocks to linear maps ``B_b``. A map is a function of an array of the shape of the block,
+            or its coefficients: for a vector block of length n a list of n matrices, dense or sparse, or an
+            array of shape (n, k, k); for a matrix block of side n an array of shape (n, n, k, k) with
+            ``B_pq = B_qp``; or rows, one per entry, such as ``LowRank`` or a sparse matrix of flattened
+            coefficients.
         into : BlockSet, optional
-            The set, by default the positive semidefinite matrices of the constant's size, Hermitian where it
-            is complex; for a vector, the non-negative ones.
+            The set. By default PSD of the size of the constant, HermitianPSD for a complex constant, and
+            Nonneg for a vector.
         """
         _require_new(name, {**self._rows, **self._lmis}, "row or LMI")
         target = _target(f"LMI {name}", constant) if into is None else into
         if not isinstance(target, BlockSet):
             raise ProblemError(f"LMI {name}: into must be a set such as PSD(3), got {type(target).__name__}")
         kept = self._read(f"LMI {name}", terms, lambda given, block: coefficients_for(given, block, target))
-        LMI(target, constant, list(kept.values()), name)  # all that can be wrong is said at once
+        LMI(target, constant, list(kept.values()), name)  # validates the data
         self._lmis[name] = (target, constant, kept)
 
     def _read(
         self, what: str, terms: Mapping[str, Any], read: Callable[[Any, BlockSet], Any]
     ) -> dict[str, Any]:
-        """Read the coefficients for every block that takes part."""
+        """Convert the coefficients of every block in ``terms``; errors name the row or LMI and the block."""
         if not isinstance(terms, Mapping):
             raise ProblemError(
                 f"{what}: terms must map names of blocks to coefficients, got {type(terms).__name__}"
@@ -265,7 +262,7 @@ class ProblemBuilder:
         return kept
 
     def build(self) -> FeasibilityProblem:
-        """Return the problem."""
+        """Return the problem with all blocks, rows and LMIs added so far."""
         rows: list[Any] = []
         for block_name, block in self._blocks.items():
             parts = [terms.get(block_name) for terms, _, _ in self._rows.values()]
@@ -297,7 +294,7 @@ def _require_new(name: Any, taken: Mapping[str, Any], what: str) -> None:
 
 
 def _target(what: str, constant: Any) -> BlockSet:
-    """The usual set for a constant of some shape."""
+    """Return the default set of an LMI with this constant."""
     shape = np.shape(constant)
     if len(shape) == 1 and shape[0] > 0:
         return Nonneg(shape[0])

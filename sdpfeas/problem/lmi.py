@@ -22,9 +22,17 @@ from sdpfeas.problem.rows.base import frozen
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.problem.validation import RowError, float_array, listed, require_finite
 
-__all__ = ["LMI", "checked_lmis", "mirrored", "require_no_lmis", "split_multipliers", "symmetric_multipliers"]
+__all__ = [
+    "LMI",
+    "checked_lmis",
+    "lmi_fact",
+    "mirrored",
+    "require_no_lmis",
+    "split_multipliers",
+    "symmetric_multipliers",
+]
 
-#: Larger numbers may overflow in the sums and multiples that every use of an LMI needs.
+#: Largest accepted norm of coefficients, and entry of a constant; sums of larger numbers may overflow.
 LARGEST = 1e290
 
 
@@ -35,34 +43,35 @@ class LMI:
     Parameters
     ----------
     set : BlockSet
-        Where ``F(X)`` has to lie: usually ``PSD(k)``; ``Nonneg(k)`` and a ``SpectralBox`` without a trace
-        will do as well.
+        The set of ``F(X)``: usually ``PSD(k)``. ``Nonneg(k)`` and a ``SpectralBox`` without a trace are
+        accepted too.
     constant : array_like
-        ``F(0)``, of the set's shape; symmetric for matrices, and it may be sparse.
+        ``F(0)``, of the shape of the set, dense or sparse; matrices must be symmetric.
     coefficients : sequence
-        One entry per block of the problem: None where the block takes no part, or the values of ``F`` at the
-        entries of the block. For a vector block of length n that is one array of the set's shape for each
-        entry: an array of shape (n, k, k), a sparse (n, k²) matrix, or rows of any kind, such as
-        ``LowRank``. For a matrix block of side n there are n² of them, row by row, those of mirrored entries
-        the same: ``B(X) = sum_pq X_pq B_pq``. An array of shape (n, n, k, k) will do.
+        One entry per block of the problem; None if the LMI does not depend on the block. For a vector block
+        of length n, ``B(x) = sum_i x_i B_i``: an array of shape (n, k, k), a sparse (n, k²) matrix, or rows
+        of any kind, such as ``LowRank``. For a matrix block of side n, ``B(X) = sum_pq X_pq B_pq`` with
+        ``B_pq = B_qp``: an array of shape (n, n, k, k), or n² rows in row-major order.
     name : str, optional
-        A name that no other LMI and no row of the problem has.
+        A name, distinct from those of the rows and other LMIs of the problem.
 
     Raises
     ------
     ProblemError
-        If anything is malformed, or a number would be rounded on its way to a double.
+        If the data are malformed, or a number is not exactly representable as a double.
 
     Notes
     -----
-    The multiplier of an LMI is an array of the set's shape, in the dual of the set where that is a cone.
+    The dual multiplier of an LMI is an array of the shape of the set. For a cone it lies in the dual cone.
 
     Examples
     --------
+    The interval ``-1 <= x <= 1`` as the LMI ``[[1, x], [x, 1]]`` in PSD(2):
+
     >>> import numpy as np, sdpfeas as sf
-    >>> ball = sf.LMI(sf.PSD(2), np.eye(2), [[[[0.0, 1.0], [1.0, 0.0]]]])
-    >>> problem = sf.FeasibilityProblem([sf.Free(1)], [None], [], [], lmis=[ball])
-    >>> ball.value(problem.point([[0.5]]))
+    >>> interval = sf.LMI(sf.PSD(2), np.eye(2), [[[[0.0, 1.0], [1.0, 0.0]]]])
+    >>> problem = sf.FeasibilityProblem([sf.Free(1)], [None], [], [], lmis=[interval])
+    >>> interval.value(problem.point([[0.5]]))
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
@@ -74,7 +83,7 @@ class LMI:
 
     def __init__(
         self,
-        set: BlockSet,  # noqa: A002 - the word for it
+        set: BlockSet,  # noqa: A002 - the name of the attribute
         constant: ArrayLike | Any,
         coefficients: Sequence[Any],
         name: str | None = None,
@@ -89,8 +98,8 @@ class LMI:
         if not isinstance(set, BlockSet):
             raise ProblemError(f"{where}: expected a set such as PSD(3), got {type(set).__name__}")
         if set.free or set.trace is not None:
-            why = "it has no bounds" if set.free else "a prescribed trace is an equation: pose it as a row"
-            raise ProblemError(f"{where}: {set.kind} is no set for an LMI, {why}")
+            why = "it has no bounds" if set.free else "a prescribed trace is an equation: add it as a row"
+            raise ProblemError(f"{where}: {set.kind} cannot be the set of an LMI, {why}")
         put(self, "set", set)
         put(self, "constant", _constant(constant, set, where))
         if isinstance(given, np.ndarray) or sp.issparse(given):
@@ -102,11 +111,11 @@ class LMI:
         try:
             if not (entry is None or isinstance(entry, Rows) or sp.issparse(entry)):
                 array = float_array(self.set.coordinates(entry), "coefficients")
-                # Two indices for the entries of a matrix block, then those of the set.
+                # An array with two leading indices holds the coefficients of a matrix block.
                 entry = (
                     array.reshape(-1, *array.shape[2:]) if array.ndim == 2 + len(self.set.shape) else array
                 )
-            # The number of entries of an untouched block is not known before the LMI is part of a problem.
+            # The size of a block without coefficients is only known once the LMI is part of a problem.
             rows = as_rows(entry, self.set, 0)
             rows.require_representable()
             if rows.value_range[1] > 1.0 and np.max(rows.norms_upper, initial=0.0) > LARGEST:
@@ -118,30 +127,30 @@ class LMI:
         return rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild through the constructor: arrays come out of a pickle writeable."""
+        """Rebuild through the constructor, because unpickled arrays are writeable."""
         return type(self), (self.set, self.constant, self.coefficients, self.name)
 
     @cached_property
     def work(self) -> Work:
-        """Cost estimate of ``value`` or ``adjoint``."""
+        """Cost estimate of one ``value`` or ``adjoint``."""
         parts = (rows.work for rows in self.coefficients)
         return reduce(Work.plus, parts, Work(numbers=float(self.set.entries)))
 
     @cached_property
     def norm(self) -> float:
-        """Frobenius norm of all coefficients, about."""
+        """Approximate Frobenius norm of all coefficients."""
         parts = [float(np.linalg.norm(rows.norms_upper)) for rows in self.coefficients]
         return float(np.linalg.norm(parts or [0.0]))
 
     def value(self, point: Iterable[FloatArray]) -> FloatArray:
-        """``F(X)`` at a point."""
+        """Return ``F(X)`` at a point."""
         total = np.array(self.constant)
         for rows, x in zip(self.coefficients, point, strict=True):
             total += rows.adjoint(x.reshape(-1))
         return total
 
     def enclose(self, point: Iterable[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """``F(X)`` at a point, with a proven radius for every entry."""
+        """Return ``F(X)`` at a point and a proven error bound for every entry."""
         total, radius = np.array(self.constant), np.zeros(self.set.shape)
         size, terms = np.abs(total), (total != 0.0).astype(np.int64)
         for rows, x in zip(self.coefficients, point, strict=True):
@@ -152,19 +161,19 @@ class LMI:
                 terms += value != 0.0
                 radius = sum_up(radius, error)
         k = len(self.coefficients) + 2
-        # One term alone is not rounded by adding nothing to it.
+        # A sum with one nonzero term is exact.
         added = np.where(terms > 1, product_up(gamma(k), inflate(size, k)), 0.0)
         return total, sum_up(radius, added)
 
     def adjoint(self, y: FloatArray, sets: Sequence[BlockSet]) -> tuple[FloatArray, ...]:
-        """``B*Y`` on every block; zero where the LMI does not touch it."""
+        """Return ``B*Y`` on every block; zero on blocks without coefficients."""
         return tuple(
             np.zeros(block.shape) if rows.empty else mirrored(rows.apply(y), block)
             for rows, block in zip(self.coefficients, sets, strict=True)
         )
 
     def _on_blocks(self, sets: Sequence[BlockSet]) -> LMI:
-        """Return the LMI of a problem with these sets: coefficients of untouched blocks get their sizes."""
+        """Return the LMI with empty coefficients of the right size for blocks it does not depend on."""
         pairs = list(zip(self.coefficients, sets, strict=True))
         if not any(rows.empty and rows.m != block.entries for rows, block in pairs):
             return self
@@ -174,14 +183,19 @@ class LMI:
         return placed
 
     def __repr__(self) -> str:
-        """Name, set, and how many blocks take part."""
-        name = "" if self.name is None else f"{visible(self.name)}: "
-        kinds = [rows.kind for rows in self.coefficients if not rows.empty]
-        return f"LMI {name}{self.set.described()}, {', '.join(kinds) or 'no'} coefficients"
+        """Return name, set and kinds of coefficients in one line."""
+        return ": ".join(filter(None, lmi_fact(self)))
+
+
+def lmi_fact(lmi: LMI) -> tuple[str, str]:
+    """Return label and description of an LMI for display; the label of an unnamed one includes both."""
+    kinds = [rows.kind for rows in lmi.coefficients if not rows.empty]
+    description = f"{lmi.set.described()}, {', '.join(kinds) or 'no'} coefficients"
+    return (f"LMI {description}", "") if lmi.name is None else (f"LMI {visible(lmi.name)}", description)
 
 
 def mirrored(entries: FloatArray, block: BlockSet) -> FloatArray:
-    """Numbers for the entries of a block as its array, those below the diagonal copied from above."""
+    """Reshape numbers to the array of a block; the upper triangle is copied to the lower one."""
     if not block.matrix:
         return entries
     array = entries.reshape(block.shape)
@@ -189,7 +203,7 @@ def mirrored(entries: FloatArray, block: BlockSet) -> FloatArray:
 
 
 def _constant(values: Any, block: BlockSet, where: str) -> FloatArray:
-    """Check the constant of an LMI as if it were a row on a block in its set."""
+    """Validate the constant of an LMI as a row on a block in its set."""
     values = values if sp.issparse(values) else block.coordinates(values)
     shape = values.shape if sp.issparse(values) else np.shape(values)
     if shape != block.shape:
@@ -207,7 +221,7 @@ def _constant(values: Any, block: BlockSet, where: str) -> FloatArray:
 def checked_lmis(
     values: Any, sets: Sequence[BlockSet], block_names: Sequence[str], row_names: Sequence[str] | None
 ) -> tuple[LMI, ...]:
-    """Check that the LMIs of a problem fit its blocks, and that names differ."""
+    """Validate that the LMIs of a problem fit its blocks and that names are distinct."""
     out = tuple(listed(values, "lmis must be a list of LMI"))
     seen = set(row_names or ())
     for j, lmi in enumerate(out):
@@ -220,7 +234,7 @@ def checked_lmis(
         if len(lmi.coefficients) != len(sets):
             raise ProblemError(
                 f"LMI {name}: coefficients has {len(lmi.coefficients)} entries for {len(sets)} sets; "
-                "give one per set, None where the block takes no part"
+                "give one per set, None where the LMI does not depend on the block"
             )
         for block, rows, called in zip(sets, lmi.coefficients, block_names, strict=True):
             if rows.empty:
@@ -239,15 +253,15 @@ def checked_lmis(
 
 
 def require_no_lmis(problem: Any, what: str) -> None:
-    """Raise ``ProblemError`` for a problem with LMIs, which the caller would ignore."""
+    """Raise ``ProblemError`` for a problem with LMIs; ``what`` names the operation in the message."""
     if problem.lmis:
         raise ProblemError(
-            f"{what} takes no LMIs; pass problem.slack_form.problem, which has slacks for them"
+            f"{what} does not support LMIs; pass problem.slack_form.problem, which has slack blocks instead"
         )
 
 
 def _is_mirrored(rows: Rows, n: int) -> bool:
-    """Whether the coefficients of every entry of a matrix block are those of its mirror image, to the bit."""
+    """Return whether ``B_pq = B_qp`` holds exactly for all entries of a matrix block."""
     if isinstance(rows, Dense):
         array = rows.array.reshape(n, n, -1)
         return bool(np.array_equal(array, array.transpose(1, 0, 2)))
@@ -261,7 +275,7 @@ def _is_mirrored(rows: Rows, n: int) -> bool:
 
 
 def symmetric_multipliers(parts: FloatArray, lmis: Sequence[LMI]) -> FloatArray:
-    """Multipliers of the LMIs, one after the other, matrices replaced by their symmetric parts."""
+    """Symmetrise the concatenated multipliers of the LMIs."""
     pieces = split_multipliers(parts, lmis)
     return np.concatenate(
         [np.zeros(0), *(lmi.set.symmetrize(p).reshape(-1) for lmi, p in zip(lmis, pieces, strict=True))]
@@ -269,6 +283,6 @@ def symmetric_multipliers(parts: FloatArray, lmis: Sequence[LMI]) -> FloatArray:
 
 
 def split_multipliers(parts: FloatArray, lmis: Sequence[LMI]) -> tuple[FloatArray, ...]:
-    """Cut the multipliers of the LMIs into one array each."""
+    """Split the concatenated multipliers of the LMIs into one array per LMI."""
     pieces = np.split(parts, np.cumsum([lmi.set.entries for lmi in lmis])[:-1]) if lmis else []
     return tuple(piece.reshape(lmi.set.shape) for piece, lmi in zip(pieces, lmis, strict=True))

@@ -19,16 +19,21 @@ Sense = Literal["max", "min"]
 
 @dataclass(frozen=True)
 class Objective:
-    """The number ``offset + sum_b <terms_b, X_b>``, which is to be large or small.
+    """A linear objective ``offset + sum_b <terms_b, X_b>`` to maximise or minimise.
 
     Attributes
     ----------
     terms : tuple of ndarray
-        One array per set of the problem.
+        The matrix or vector ``C_b`` of every block of the problem.
     sense : {"max", "min"}
-        Whether it is to be large or small.
+        Whether the objective is maximised or minimised.
     offset : float
-        A constant.
+        The constant term.
+
+    Raises
+    ------
+    OptionError
+        If ``sense`` is neither "max" nor "min".
 
     Examples
     --------
@@ -54,26 +59,26 @@ class Objective:
         object.__setattr__(self, "terms", tuple(self.terms))
 
     def to_maximise(self, problem: FeasibilityProblem) -> Point:
-        """Arrays whose inner product with a point of the problem is to be large.
+        """Return the terms of the objective to maximise: ``terms``, or ``-terms`` for sense "min".
 
         Raises
         ------
         ClaimError
             If there is not one real array of the right shape per set.
         ProblemError
-            If a number would be rounded, or is not finite: bounds would be those of another objective.
+            If a number is infinite, NaN, or not exactly representable as a double.
         """
-        problem.point(self.terms)  # one array of the right shape per set
+        problem.point(self.terms)  # validates the shapes
         terms = tuple(_exact(part, block) for part, block in zip(self.terms, problem.sets, strict=True))
         return terms if self.sense == "max" else tuple(-part for part in terms)
 
     def value(self, point: Point) -> float:
-        """What it is at a point."""
+        """Return the objective at a point."""
         return self.offset + float(sum(np.vdot(c, x) for c, x in zip(self.terms, point, strict=True)))
 
 
 def _exact(part: Any, block: BlockSet) -> FloatArray:
-    """An array of an objective, of a matrix its symmetric part; refused if that takes rounding."""
+    """Return the symmetric part of an objective term; raise ``ProblemError`` if it is not exact."""
     array = float_array(block.coordinates(part), "the terms of the objective")
     require_finite(array, "the objective must be finite; its terms")
     if not block.matrix or np.array_equal(array, array.T):
@@ -81,8 +86,8 @@ def _exact(part: Any, block: BlockSet) -> FloatArray:
     mean, lost = mean_of(array, array.T)
     if np.any(lost):
         raise ProblemError(
-            "a matrix of the objective is not symmetric, and the mean of two mirrored entries is no "
-            "floating-point number; pass (C + C') / 2, rounded, if that is what you mean"
+            "a matrix of the objective is not symmetric, and the mean of two mirrored entries is not exactly "
+            "representable; pass (C + C') / 2, rounded, if that is intended"
         )
     return np.asarray(mean)
 
@@ -91,26 +96,24 @@ def _exact(part: Any, block: BlockSet) -> FloatArray:
 
 
 class RowPricing(Protocol):
-    """Rows that a program leaves out until they matter: of very many rows few ever do."""
+    """A cutting-plane oracle: adds rows to a program with very many rows when they are violated."""
 
     @property
     def program(self) -> ConicProgram:
-        """The program with the rows that are in by now."""
+        """The program with the rows added so far."""
 
     def extended(self, point: Point, y: FloatArray, gap: float) -> Extension | None:
-        """Return the program with other rows, if some that are missing matter at a point.
+        """Return the program with updated rows if omitted rows matter at ``point``, else None.
 
-        ``point``: a point of the present program. ``gap``: how far, relatively, whoever solves it believes
-        to be from the optimum.
+        ``point`` and ``y`` are iterates of the current program; ``gap`` is their relative duality gap.
         """
 
 
 @dataclass(frozen=True)
 class Extension:
-    """A program with other rows than the one before.
+    """A program with updated rows, and the same sets and objective.
 
-    ``program``: the program; same sets, same objective. ``kept``: for each of its rows the place it had
-    before, or -1 if it is new.
+    ``kept``: for each row its index in the previous program, or -1 for a new row.
     """
 
     program: ConicProgram
@@ -122,9 +125,9 @@ class ConicProgram:
     """Maximise ``sum_b <objective_b, X_b>`` over the points of a problem.
 
     ``scale``: index of a ``Nonneg(1)`` block tau by which every SpectralBox is multiplied: ``lower·tau·I <=
-    Z <= upper·tau·I`` and ``tr Z = trace·tau``. None: boxes as they are. ``start``: a point and multipliers
-    that may be near the best ones. ``pricing``: knows rows that are left out so far. Solving the program as
-    it is then bounds the value from above only; whoever can asks for more rows on the way.
+    Z <= upper·tau·I`` and ``tr Z = trace·tau``; None if boxes are not scaled. ``start``: a point and
+    multipliers for a warm start. ``pricing``: adds omitted rows; without them, the optimal value is only an
+    upper bound. Backends that support pricing call it between iterations.
     """
 
     problem: FeasibilityProblem
@@ -142,7 +145,7 @@ class ConicProgram:
                 raise ProblemError("scale is given, but there is no SpectralBox to scale")
 
     def with_slacks(self) -> ConicProgram:
-        """The same program over the slack form of the problem, for backends that take no LMIs."""
+        """Return the program over the slack form of the problem, for backends without LMIs."""
         slacks = self.problem.slack_form
         more = (np.zeros(lmi.set.shape) for lmi in self.problem.lmis)
         start = self.start
@@ -151,11 +154,11 @@ class ConicProgram:
         return ConicProgram(slacks.problem, (*self.objective, *more), self.scale, start)
 
     def value(self, point: Point) -> float:
-        """Objective at a point."""
+        """Return the objective at a point."""
         return float(sum(np.vdot(c, x) for c, x in zip(self.objective, point, strict=True)))
 
     def unit_point(self, point: Point) -> tuple[FloatArray, ...]:
-        """Divide a point by tau, so that its boxes have their own size again."""
+        """Divide a point by tau, which restores the original bounds of the boxes."""
         if self.scale is None:
             return point
         tau = float(point[self.scale][0])

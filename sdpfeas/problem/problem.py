@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, reduce
+from itertools import islice
 from os import PathLike
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,7 +20,7 @@ from sdpfeas.notebook import Card
 from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray, Triangle
-from sdpfeas.problem.lmi import LMI, checked_lmis, split_multipliers, symmetric_multipliers
+from sdpfeas.problem.lmi import LMI, checked_lmis, lmi_fact, split_multipliers, symmetric_multipliers
 from sdpfeas.problem.problem_file import load_problem, save_problem
 from sdpfeas.problem.reductions.box_to_psd import BoxToPsd, lift
 from sdpfeas.problem.reductions.conic_form import ConicForm, conic_form
@@ -28,11 +29,11 @@ from sdpfeas.problem.reductions.row_scaling import RowScaling, scale_rows
 from sdpfeas.problem.rows import Rows, as_rows
 from sdpfeas.problem.rows.base import is_frozen, sealed
 from sdpfeas.problem.sets import BlockSet
-from sdpfeas.problem.validation import RowError, float_array, listed, row_index
+from sdpfeas.problem.validation import RowError, counted, float_array, listed, row_index
 
 
 def hash_of(problem: FeasibilityProblem) -> str:
-    """SHA-256 of the content of a problem, independent of process and machine."""
+    """Return the SHA-256 of the data of a problem, which does not depend on process or machine."""
     digest = hashlib.sha256(b"sdpfeas problem 1\n")
     header = {
         "sets": [block.spec() for block in problem.sets],
@@ -71,7 +72,7 @@ def _hash_rows(digest: Any, rows: Rows) -> None:
         _hash_rows(digest, child)
 
 
-#: Blocks that are listed where a problem is shown.
+#: Blocks, and LMIs, listed in the text and HTML representations of a problem.
 SHOWN_BLOCKS = 12
 
 T = TypeVar("T")
@@ -92,7 +93,8 @@ Point = tuple[FloatArray, ...]
 class FeasibilityProblem:
     """Find ``X = (X_1, ..., X_p)``, ``X_b`` in its set, with ``lower <= A(X) <= upper`` row by row.
 
-    Besides, affine maps of the variable may have to lie in sets of their own: the LMIs.
+    Optional LMIs require affine maps of ``X`` to lie in further sets. Problems are immutable and validated
+    on construction. Two problems are equal if they hold the same data.
 
     Parameters
     ----------
@@ -113,8 +115,8 @@ class FeasibilityProblem:
     Raises
     ------
     ProblemError
-        If anything is malformed; the message names the block and the row. Also if a number would be rounded
-        on its way to a double: proofs are about the numbers that are stored.
+        If the data are malformed; the message names the block and the row. Also if a number is not exactly
+        representable as a double, because proofs hold for the stored data.
 
     Examples
     --------
@@ -178,7 +180,7 @@ class FeasibilityProblem:
     def _checked_rows(self, b: int, entry: Any, m: int) -> Rows:
         try:
             rows = as_rows(entry, self.sets[b], m)
-            # First of all, since what comes next takes memory for every row.
+            # Checked first: require_representable allocates memory for every row.
             if rows.m != m:
                 raise ProblemError(f"{rows.m} rows, but lower and upper have {m} entries")
             rows.require_representable()
@@ -194,21 +196,21 @@ class FeasibilityProblem:
             for bad, what in ((np.isnan(array), "NaN"), (array == wrong, f"{wrong:+}")):
                 if bad.any():
                     place = self.row_name(int(np.argmax(bad)))
-                    raise ProblemError(f"row {place}: {name} is {what}, which no point can meet")
+                    raise ProblemError(f"row {place}: {name} is {what}, which no point can satisfy")
         crossed = low > high
         if crossed.any():
             i = int(np.argmax(crossed))
             raise ProblemError(
                 f"row {self.row_name(i)}: lower = {low[i]} exceeds upper = {high[i]}; "
-                f"{int(crossed.sum())} such row(s)"
+                f"{counted(int(crossed.sum()), 'such row')}"
             )
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: problems are immutable."""
+        """Raise ``AttributeError``: problems are immutable."""
         raise AttributeError(f"FeasibilityProblem is immutable; cannot set {name!r}")
 
     def __delattr__(self, name: str) -> None:
-        """Refuse: problems are immutable."""
+        """Raise ``AttributeError``: problems are immutable."""
         raise AttributeError(f"FeasibilityProblem is immutable; cannot delete {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -233,7 +235,7 @@ class FeasibilityProblem:
 
     @cached_property
     def inequality_rows(self) -> np.ndarray:
-        """Indices of the inequality rows, those without any finite bound included."""
+        """Indices of the inequality rows, including rows without a finite bound."""
         return np.asarray(sealed(np.flatnonzero(~self.equality)))
 
     @cached_property
@@ -264,14 +266,14 @@ class FeasibilityProblem:
         return map(Block, range(len(self.sets)), self.sets, self.rows)
 
     def cached(self, compute: Callable[..., T], *args: Hashable) -> T:
-        """Return ``compute(self, *args)``, computed once: problems are immutable.
+        """Return ``compute(self, *args)``, computed once and cached on the problem.
 
         Parameters
         ----------
         compute : callable
-            A function of a problem and ``args``, the same object in every call.
+            A function of a problem and ``args``. The cache key is this function object and ``args``.
         *args : hashable
-            Its further arguments.
+            Further arguments of ``compute``.
 
         Examples
         --------
@@ -299,13 +301,13 @@ class FeasibilityProblem:
 
     @property
     def sides(self) -> list[int]:
-        """Sides of the matrices."""
+        """Sides of the matrix blocks and of the matrix LMIs."""
         sets = (*self.sets, *(lmi.set for lmi in self.lmis))
         return [block.side for block in sets if block.side]
 
     @cached_property
     def work(self) -> Work:
-        """Cost estimate of ``apply`` with the values of the LMIs, or of ``adjoint``."""
+        """Cost estimate of one ``apply`` and all LMI values, or of one ``adjoint``."""
         parts = [rows.work for rows in self.rows]
         return reduce(Work.plus, [*parts, *(lmi.work for lmi in self.lmis)], Work())
 
@@ -328,26 +330,26 @@ class FeasibilityProblem:
         return reduce(Work.plus, (rows.norm_work for rows in self.rows), Work())
 
     def row_name(self, i: int) -> str:
-        """Name of row ``i``, fit to be shown; its index where rows have no names."""
+        """Return the name of row ``i``, escaped for display, or its index if rows have no names."""
         return str(i) if self.row_names is None else visible(self.row_names[i])
 
     def lmi_name(self, j: int) -> str:
-        """Name of LMI ``j``, fit to be shown; its index where it has none."""
+        """Return the name of LMI ``j``, escaped for display, or its index if it has none."""
         name = self.lmis[j].name
         return str(j) if name is None else visible(name)
 
     def block_name(self, b: int) -> str:
-        """Name of block ``b``, fit to be shown; its index where blocks have no names."""
+        """Return the name of block ``b``, escaped for display, or its index if blocks have no names."""
         return str(b) if self.block_names is None else visible(self.block_names[b])
 
     def point(self, values: Any) -> Point:
-        """Check the shape of a point and symmetrise it.
+        """Validate the shapes of a point and symmetrise its matrices.
 
         Raises
         ------
         ClaimError
-            If there is not one real array of the right shape per set. NaN passes: it is for the verifier
-            to refuse.
+            If there is not one real array of the right shape per set. NaN is accepted here; the verifier
+            rejects it.
         """
         parts = listed(values, "a point is a tuple with one array per set", ClaimError)
         if len(parts) != len(self.sets):
@@ -357,7 +359,7 @@ class FeasibilityProblem:
             given = block.coordinates(part, exact=False)
             mirrored = is_frozen(given) and (not block.matrix or np.array_equal(given, given.T))
             if mirrored and given.shape == block.shape:
-                out.append(given)  # nobody can change it, so no copy of what may be large
+                out.append(given)  # read-only and symmetric: no copy needed
                 continue
             array = _claim_array(given, f"block {self.block_name(b)} of the point", block.shape)
             out.append(block.symmetrize(array))
@@ -365,40 +367,40 @@ class FeasibilityProblem:
 
     @property
     def multiplier_count(self) -> int:
-        """How many numbers make a certificate: one per row, then one per entry of every LMI."""
+        """Length of a vector of dual multipliers: one per row, then one per entry of every LMI."""
         return self.m + sum(lmi.set.entries for lmi in self.lmis)
 
     def multipliers(self, values: Any) -> FloatArray:
-        """Check the shape of a certificate, and symmetrise the multipliers of LMIs.
+        """Validate the shape of dual multipliers and symmetrise those of the LMIs.
 
         Raises
         ------
         ClaimError
-            If it is not a real vector with one entry per row, and then one per entry of every LMI.
+            If ``values`` is not a real vector of length ``multiplier_count``.
         """
         y = _claim_array(values, "the certificate", (self.multiplier_count,))
         return np.concatenate([y[: self.m], symmetric_multipliers(y[self.m :], self.lmis)])
 
     def split(self, y: FloatArray) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-        """Cut a certificate into the multipliers of the rows, and one array for every LMI."""
+        """Split dual multipliers into those of the rows and one array per LMI."""
         return y[: self.m], split_multipliers(y[self.m :], self.lmis)
 
     def apply(self, point: Point) -> FloatArray:
-        """Row values ``A(X)``."""
+        """Return the row values ``A(X)``."""
         total = np.zeros(self.m)
         for rows, x in zip(self.rows, point, strict=True):
             total += rows.apply(x)
         return total
 
     def stable_apply(self, point: Point) -> FloatArray:
-        """Row values ``A(X)`` by the routes with the small error bounds, where accuracy comes first."""
+        """Return the row values ``A(X)``, computed by the methods with the smallest error bounds."""
         total = np.zeros(self.m)
         for rows, x in zip(self.rows, point, strict=True):
             total += rows.stable_apply(x)
         return total
 
     def adjoint(self, y: FloatArray) -> Point:
-        """Weighted sum of the rows, ``A*y``, and of the coefficients of the LMIs, one array per block."""
+        """Return ``A*y + sum_j B_j*Y_j``, the adjoint of rows and LMIs, one array per block."""
         y, own = self.split(y)
         out = [rows.adjoint(y) for rows in self.rows]
         for lmi, values in zip(self.lmis, own, strict=True):
@@ -408,9 +410,10 @@ class FeasibilityProblem:
         return tuple(out)
 
     def beta_terms(self, y: FloatArray) -> FloatArray:
-        """Terms ``lo_i y_i`` (where ``y_i > 0``) or ``hi_i y_i`` (where ``y_i < 0``), with 0·inf = 0.
+        """Return the terms of the bound ``beta(y)`` of a certificate.
 
-        Those of every entry of an LMI follow: its multiplier times the constant, with the sign changed.
+        Row ``i`` contributes ``lower_i y_i`` if ``y_i > 0`` and ``upper_i y_i`` if ``y_i < 0``, with
+        0·inf = 0. An LMI contributes ``-Y_pq F(0)_pq`` for every entry.
         """
         y, own = self.split(y)
         out = np.zeros(self.m)
@@ -431,7 +434,7 @@ class FeasibilityProblem:
         Parameters
         ----------
         triangle : {"lower", "upper"}
-            How the solver stores symmetric matrices: see :class:`~.reductions.conic_form.ConicForm`.
+            The triangle that the solver stores: see :class:`~.reductions.conic_form.ConicForm`.
         """
         return conic_form(self, triangle)
 
@@ -441,11 +444,11 @@ class FeasibilityProblem:
 
     @cached_property
     def slack_form(self) -> LmiToSlack:
-        """The problem with every LMI replaced by a slack and equality rows; made once."""
+        """The problem with every LMI replaced by a slack block and equality rows (cached)."""
         return with_slacks(self)
 
     def select_rows(self, index: ArrayLike) -> FeasibilityProblem:
-        """Return the problem with only the rows of the given indices, or those a mask marks."""
+        """Return the problem with only the rows selected by indices or by a boolean mask."""
         index = row_index(index, self.m)
         names = None if self.row_names is None else [self.row_names[i] for i in index]
         rows = [rows.select(index) if index.size else None for rows in self.rows]
@@ -454,7 +457,7 @@ class FeasibilityProblem:
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the problem to one file (NumPy's ``.npz``, no pickle)."""
+        """Write the problem to one ``.npz`` file, without pickles."""
         save_problem(self, path)
 
     @staticmethod
@@ -464,47 +467,52 @@ class FeasibilityProblem:
         Raises
         ------
         FileFormatError
-            If the file is not such a problem.
+            If the file does not hold a problem in this format.
         """
         return load_problem(path, FeasibilityProblem)
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 of everything the problem holds; the same in every process and on every machine."""
+        """SHA-256 of the data of the problem; it does not depend on process or machine."""
         return hash_of(self)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other problem holds the same data."""
+        """Return whether the other problem holds the same data."""
         if not isinstance(other, FeasibilityProblem):
             return NotImplemented
         return self.content_hash == other.content_hash
 
     def __hash__(self) -> int:
-        """Hash of the content."""
+        """Return a hash of the data."""
         return hash(self.content_hash)
 
     def __repr__(self) -> str:
-        """Sets, rows and their kinds, in a few lines."""
-        equal = int(self.equality.sum())
-        head = f"FeasibilityProblem: {len(self.sets)} block(s), {self.m} row(s)"
-        lines = [f"{head} ({equal} equality, {self.m - equal} inequality)"]
-        for b, block, rows in self.blocks():
-            touch = "no rows" if rows.empty else f"{rows.kind} rows"
-            if b == SHOWN_BLOCKS:
-                lines.append(f"  … and {len(self.sets) - b} more")
-                break
-            lines.append(f"  {self.block_name(b)}: {block.described()}, {touch}")
-        lines += [f"  {lmi!r}" for lmi in self.lmis[:SHOWN_BLOCKS]]
-        if len(self.lmis) > SHOWN_BLOCKS:
-            lines.append(f"  … and {len(self.lmis) - SHOWN_BLOCKS} more LMIs")
-        return "\n".join(lines)
+        """List sets, kinds of rows and LMIs, one per line."""
+        lines = (": ".join(filter(None, fact)) for fact in self._facts())
+        return "\n  ".join([f"FeasibilityProblem: {self._summary()}", *lines])
 
     def _repr_html_(self) -> str:
-        """Show sets, rows and their kinds as a card in a notebook."""
-        head, *blocks = repr(self).splitlines()
-        facts = [tuple(line.strip().partition(": ")[::2]) for line in blocks]
-        title = head.removeprefix("FeasibilityProblem: ")
-        return Card("FeasibilityProblem", "plain", title, facts).html()  # type: ignore[arg-type]
+        """Render sets, kinds of rows and LMIs as an HTML card for notebooks."""
+        return Card("FeasibilityProblem", "plain", self._summary(), self._facts()).html()
+
+    def _summary(self) -> str:
+        """Return the numbers of blocks and rows in words."""
+        equal = int(self.equality.sum())
+        size = f"{counted(len(self.sets), 'block')}, {counted(self.m, 'row')}"
+        return f"{size} ({equal} equality, {self.m - equal} inequality)"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return label and description of the first ``SHOWN_BLOCKS`` blocks and LMIs."""
+        facts = [
+            (self.block_name(b), f"{block.described()}, {'no' if rows.empty else rows.kind} rows")
+            for b, block, rows in islice(self.blocks(), SHOWN_BLOCKS)
+        ]
+        if len(self.sets) > SHOWN_BLOCKS:
+            facts.append((f"… and {len(self.sets) - SHOWN_BLOCKS} more", ""))
+        facts += [lmi_fact(lmi) for lmi in self.lmis[:SHOWN_BLOCKS]]
+        if len(self.lmis) > SHOWN_BLOCKS:
+            facts.append((f"… and {len(self.lmis) - SHOWN_BLOCKS} more LMIs", ""))
+        return facts
 
 
 def sign_violation(problem: FeasibilityProblem, y: FloatArray) -> FloatArray:
@@ -552,7 +560,7 @@ def _bounds(values: Any, what: str) -> FloatArray:
 
 
 def _claim_array(values: Any, what: str, shape: tuple[int, ...]) -> FloatArray:
-    # A claim is checked as it is stored: rounding it makes nothing false.
+    # Rounding a claim is sound: the verifier checks the rounded numbers.
     array = float_array(values, what, ClaimError, exact=False)
     if array.shape != shape:
         raise ClaimError(f"{what} has shape {array.shape}, expected {shape}")

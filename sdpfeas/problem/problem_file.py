@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 FORMAT = Format("problem", 1, version_key="version", also=(2,))
 
-#: A file with LMIs: readers that know nothing of them have to refuse it.
+#: The version of files with LMIs. Readers without LMI support must reject these files.
 WITH_LMIS = replace(FORMAT, version=2)
 
-#: Rows made of other rows may be nested this deep.
+#: Largest nesting depth of rows that consist of other rows (``Stacked``, ``Combined``).
 MAX_DEPTH = 32
 
 
 def save_problem(problem: FeasibilityProblem, path: str | PathLike[str]) -> None:
-    """Write a problem to ``path`` exactly as named (no suffix is added)."""
+    """Write a problem to ``path``; no file extension is added."""
     with writing(path):
         Path(path).write_bytes(pack_problem(problem))
 
 
 def pack_problem(problem: FeasibilityProblem) -> bytes:
-    """The content of the file of a problem."""
+    """Serialise a problem to the bytes of its file."""
     arrays: dict[str, np.ndarray] = {"lower": problem.lower, "upper": problem.upper}
     header: dict[str, Any] = {
         "sets": [block.spec() for block in problem.sets],
@@ -54,11 +54,9 @@ def pack_problem(problem: FeasibilityProblem) -> bytes:
 def load_problem(path: str | PathLike[str], build: type[FeasibilityProblem]) -> FeasibilityProblem:
     """Read a problem written by :func:`save_problem`.
 
-    ``build``: the class of problems, which knows this module.
-
-    Raises ``FileFormatError``: if the file is not such a problem or is damaged; or if the problem is too
-    large, which is found out before any memory is taken for it (see :mod:`sdpfeas.files`). Raises
-    ``FileNotFoundError``: if there is no such file.
+    ``build`` is the class ``FeasibilityProblem``, passed in to avoid an import cycle. Raises
+    ``FileNotFoundError`` if there is no file, and ``FileFormatError`` if it is damaged, of another format, or
+    exceeds the size limits of :mod:`sdpfeas.files`, which are checked before memory is allocated.
     """
     if not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -66,7 +64,7 @@ def load_problem(path: str | PathLike[str], build: type[FeasibilityProblem]) -> 
 
 
 def unpack_problem(data: bytes, build: type[FeasibilityProblem]) -> FeasibilityProblem:
-    """A problem from the content of its file."""
+    """Deserialise a problem from the bytes of its file."""
     with FORMAT.unpack(data) as (header, arrays):
         sets = [set_from_spec(spec) for spec in header["sets"]]
         require_within_limit(sum(math.prod(block.shape) for block in sets), "numbers in a point", each=8)
@@ -117,6 +115,6 @@ def _unpack(
     if len(rows) != len(children):
         raise ProblemError(f"a part of {prefix} is missing")
     made = rows_from_state(spec["kind"], spec["numbers"], own, rows)
-    # A few means stand for all their pairs, and a number in the header for as many rows of zeros.
+    # A short file can describe very many rows: all pairs of a few means, or a count of zero rows.
     require_within_limit(made.m, "rows", each=16)
     return made

@@ -14,6 +14,7 @@ from sdpfeas.numerics.linalg import SYMMETRY_TOLERANCE, FloatArray
 
 __all__ = [
     "RowError",
+    "counted",
     "finite_number",
     "float_array",
     "listed",
@@ -27,21 +28,26 @@ __all__ = [
 
 
 class RowError(ProblemError):
-    """One row is malformed; its index is kept apart, so that the problem can put a name in its place."""
+    """One row is malformed. The index is an attribute, so that callers can report the name of the row."""
 
     def __init__(self, row: int, detail: str) -> None:
         super().__init__(row, detail)
         self.row, self.detail = row, detail
 
     def __str__(self) -> str:
-        """Index and detail."""
+        """Return index and detail."""
         return f"row {self.row}: {self.detail}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, which takes a plural "s" unless the count is 1."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def listed(values: Any, what: str, error: type[SdpfeasError] = ProblemError) -> list[Any]:
     """Convert an ordered collection to a list; ``what`` is the requirement, for the error message.
 
-    A generator may never end and a set has no order, so neither will do.
+    Generators, which may be infinite, and sets, which have no order, are rejected.
     """
     if isinstance(values, (str, bytes, Mapping, Set)) or not (
         isinstance(values, Sized) and isinstance(values, Iterable)
@@ -49,14 +55,14 @@ def listed(values: Any, what: str, error: type[SdpfeasError] = ProblemError) -> 
         raise error(f"{what}, got {type(values).__name__}")
     try:
         return list(values)
-    except TypeError:  # an array without dimensions claims to be iterable
+    except TypeError:  # a 0-dimensional array has __iter__ but cannot be iterated
         raise error(f"{what}, got a single number") from None
 
 
 def float_array(
     values: Any, what: str, error: type[SdpfeasError] = ProblemError, *, exact: bool = True
 ) -> FloatArray:
-    """Copy to an array of floats; ``what`` names it in messages. ``exact=False`` lets numbers be rounded."""
+    """Copy to a float64 array; ``what`` names it in messages. ``exact=False`` permits rounding."""
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":
@@ -72,7 +78,7 @@ def float_array(
 
 
 def require_doubles(values: Any, what: str) -> None:
-    """Refuse numbers that would be rounded on their way to a double: a proof would be about others."""
+    """Raise ``ProblemError`` for numbers that are not exactly representable as doubles."""
     found = first_rounded(values)
     if found is not None:
         raise ProblemError(f"{what} hold {_rounding(found)}")
@@ -86,7 +92,7 @@ def _rounding(value: Any) -> str:
 
 
 def finite_number(value: Any, what: str, hint: str = "") -> float:
-    """Read one finite number."""
+    """Convert one finite number to a float."""
     number = real_number(value, what)
     if not math.isfinite(number):
         raise ProblemError(f"{what} must be finite, got {number}{hint}")
@@ -94,14 +100,14 @@ def finite_number(value: Any, what: str, hint: str = "") -> float:
 
 
 def real_number(value: Any, what: str) -> float:
-    """Read one number; text does not count, even if it looks like one."""
+    """Convert one number to a float without rounding; strings are rejected."""
     try:
         if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:
             raise TypeError
         number = float(value) + 0.0
     except (TypeError, ValueError, OverflowError):
         raise ProblemError(f"{what} must be a number, got {value!r}") from None
-    # Plain Python numbers compare with floats exactly, NumPy's integers do not.
+    # Python integers compare with floats exactly, NumPy integers are converted first.
     plain = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
     if number != plain and not math.isnan(number):
         raise ProblemError(f"{what} is {_rounding(value)}")
@@ -109,7 +115,7 @@ def real_number(value: Any, what: str) -> float:
 
 
 def row_index(index: Any, m: int) -> np.ndarray:
-    """Read a mask or a list of row numbers as an array of row numbers."""
+    """Convert a boolean mask or a list of row indices to an array of row indices."""
     try:
         array = np.asarray(index)
     except ValueError as error:
@@ -131,7 +137,7 @@ def row_index(index: Any, m: int) -> np.ndarray:
 
 
 def require_finite(array: FloatArray, what: str) -> None:
-    """Refuse NaN and infinity."""
+    """Raise ``ProblemError`` for NaN and infinity."""
     bad = ~np.isfinite(array)
     if bad.any():
         place = tuple(int(k) for k in np.argwhere(bad)[0])
@@ -139,7 +145,7 @@ def require_finite(array: FloatArray, what: str) -> None:
 
 
 def require_symmetric(skew: FloatArray, size: FloatArray) -> None:
-    """Refuse rows whose largest asymmetry ``skew`` is beyond rounding for their ``size``."""
+    """Raise ``RowError`` for a row with ``skew = max |A - A'|`` beyond rounding of ``size = max |A|``."""
     bad = skew > SYMMETRY_TOLERANCE * size
     if bad.any():
         i = int(np.argmax(bad))
@@ -151,7 +157,7 @@ def require_symmetric(skew: FloatArray, size: FloatArray) -> None:
 
 
 def require_exact_mean(off: FloatArray) -> None:
-    """Refuse rows that are symmetric up to rounding and whose mean is off by rounding itself."""
+    """Raise ``RowError`` for nearly symmetric rows with a rounding error ``off`` in ``(A + A') / 2``."""
     if off.any():
         raise RowError(
             int(np.argmax(off != 0.0)),

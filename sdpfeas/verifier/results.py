@@ -19,6 +19,7 @@ from sdpfeas.notebook import Card, bars, spectrum
 from sdpfeas.numerics.exact_arithmetic import Reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
+from sdpfeas.problem.validation import counted
 from sdpfeas.verifier.conflicts import Conflict, conflicts, prune_certificate
 from sdpfeas.verifier.facial_reduction import describe_chain
 from sdpfeas.verifier.outcome import Proof
@@ -349,7 +350,7 @@ def verdict_card(check: Check, reason: str = "", facts: Sequence[tuple[str, str]
         every.append(("margin", f"{check.margin:.3g}, relative to the size of the data"))
     if check.repairs:
         every.append(("repaired", "; ".join(check.repairs)))
-    title = f"{len(check.problem.sets)} block(s), {check.problem.m} row(s)"
+    title = f"{counted(len(check.problem.sets), 'block')}, {counted(check.problem.m, 'row')}"
     note = reason or check.reason
     return Card(
         check.verdict.upper(), str(check.verdict), title, [*every, *facts], picture=_picture(check), note=note

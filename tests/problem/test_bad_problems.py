@@ -207,7 +207,7 @@ PROBLEMS = {
     "upper NaN named": (lambda: problem(upper=[NAN], row_names=["cap"]), "row cap: upper is NaN"),
     "lower +inf": (
         lambda: problem(lower=[INF], upper=[INF]),
-        "row 0: lower is .inf, which no point can meet",
+        "row 0: lower is .inf, which no point can satisfy",
     ),
     "upper -inf": (lambda: problem(lower=[-INF], upper=[-INF]), "row 0: upper is -inf"),
     "crossed": (lambda: problem(lower=[2.0], row_names=["cap"]), "row cap: lower = 2.0 exceeds upper = 1.0"),

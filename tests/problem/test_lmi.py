@@ -198,7 +198,7 @@ def test_slacks_have_names_where_all_parts_have():
 
 @pytest.mark.parametrize("use", [lift, presolve, equality_form, lmi_form, primal_data])
 def test_lmis_are_never_forgotten(use):
-    with pytest.raises(sf.ProblemError, match="takes no LMIs"):
+    with pytest.raises(sf.ProblemError, match="does not support LMIs"):
         use(problem(lmi()))
 
 
@@ -271,7 +271,7 @@ BAD_TERMS = {
     "no mapping": ([EYE], "must map names"),
     "an unknown block": ({"Q": EYE}, "no block named 'Q'"),
     "a wrong shape": ({"P": np.ones((2, 2))}, r"block P: coefficients have shape \(2, 2\)"),
-    "a wrong number": ({"t": [sp.csr_array(EYE)] * 2}, "2 matrices are no coefficients"),
+    "a wrong number": ({"t": [sp.csr_array(EYE)] * 2}, "2 matrices do not match the entries of"),
     "no linear map": ({"P": lambda p: p @ p}, "not linear"),
     "the modulus": ({"P": np.abs}, "not linear"),
     "a maximum": ({"P": lambda p: np.maximum(p, -p)}, "not linear"),

@@ -544,7 +544,7 @@ def test_scaling_drops_no_bound():
 
 def test_repr_is_readable():
     text = repr(every_kind())
-    assert text.splitlines()[0] == "FeasibilityProblem: 6 block(s), 2 row(s) (1 equality, 1 inequality)"
+    assert text.splitlines()[0] == "FeasibilityProblem: 6 blocks, 2 rows (1 equality, 1 inequality)"
     assert "  B: SpectralBox(2, 0.1, 0.7, 1.1), low-rank rows" in text
     assert "  free: Free(1), no rows" in text
     assert "PSD(1234567)" in repr(sf.FeasibilityProblem([sf.PSD(1234567)], [None], [], []))
