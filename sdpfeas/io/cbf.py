@@ -424,7 +424,7 @@ def write_cbf(
     out += _section("OBJACOORD", [np.column_stack([np.flatnonzero(flat), flat[flat != 0.0]])])
     if goal.offset:
         out += ["OBJBCOORD", repr(float(goal.offset)), ""]
-    parts = {b: problem.rows[b].to_csr()[source] for b in (*vectors, *matrices)}
+    parts = {b: problem.rows[b].explicit()[source] for b in (*vectors, *matrices)}
     out += _section("FCOORD", [_lower(parts[b], j, sides[j]) for j, b in enumerate(matrices)])
     if vectors:
         whole = sp.coo_array(sp.hstack([parts[b] for b in vectors]))

@@ -150,7 +150,7 @@ def write_sedumi(
             f"row {problem.row_name(i)} is an inequality; a SeDuMi file takes equality rows (equality_form "
             "adds slack variables)"
         )
-    parts = [problem.rows[b].to_csr() for b in order]
+    parts = [problem.rows[b].explicit() for b in order]
     terms = problem.point([np.zeros(block.shape) for block in problem.sets])
     if objective is not None:
         terms = tuple(-part for part in objective.to_maximise(problem))

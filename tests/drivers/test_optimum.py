@@ -158,7 +158,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ", numbers as written" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["solve", "theta-cycle", "--objective"])
-    assert "goes with a file" in capsys.readouterr().err
+    assert "needs a file with an objective" in capsys.readouterr().err
 
 
 #: Optimal values that are published with SDPLIB 1.2 and the DIMACS challenge; maxima of the primal side.

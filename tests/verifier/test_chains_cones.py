@@ -118,6 +118,6 @@ def test_numbers_that_would_be_rounded_are_not_taken():
     rows = np.zeros((1, 2, 2))
     rows[0, 0, 1], rows[0, 1, 0] = 1.0 + 2.0**-52, 2.0**-53
     problem = cone(rows.reshape(1, -1), [0], sf.HermitianPSD(2))
-    assert "rounds" in sf.verify(problem, sf.Claim(chain=sf.Chain(([1],)))).reason
+    assert "rows that can be written exactly" in sf.verify(problem, sf.Claim(chain=sf.Chain(([1],)))).reason
     with pytest.raises(sf.ProblemError, match="dense or sparse"):
         sf.reduce(problem)

@@ -75,7 +75,7 @@ def cones_to_psd(problem: FeasibilityProblem, taken: Collection[type[BlockSet]])
         )
         sets[b] = PSD(side)
         if not old.empty:
-            rows[b] = Sparse(sp.csr_array(old.to_csr() @ maps[b].T), side)
+            rows[b] = Sparse(sp.csr_array(old.explicit() @ maps[b].T), side)
     if not maps:
         return ConesToPsd(problem, problem, {})
     made = type(problem)(sets, rows, problem.lower, problem.upper, problem.row_names, problem.block_names)

@@ -156,7 +156,7 @@ def merge_opposite_columns(problem: FeasibilityProblem, objective: Point) -> Mer
             and not rows.empty
             and not problem.lmis
         ):
-            first, second = _pairs(rows.to_csr().tocsc(), objective[b])
+            first, second = _pairs(rows.explicit().tocsc(), objective[b])
             if first.size:
                 pairs[b] = first, second
                 kept[b] = np.setdiff1d(np.arange(block.n), np.concatenate([first, second]))
@@ -182,7 +182,7 @@ def merge_opposite_columns(problem: FeasibilityProblem, objective: Point) -> Mer
 
 
 def _columns(problem: FeasibilityProblem, b: int, chosen: np.ndarray) -> Sparse:
-    whole = problem.rows[b].to_csr()
+    whole = problem.rows[b].explicit()
     return Sparse(whole[:, chosen].tocsr(), chosen.size, False)
 
 

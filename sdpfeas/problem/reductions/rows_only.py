@@ -142,7 +142,7 @@ def _exact_halves(rows: Rows) -> bool:
 
 
 def _sparse(rows: Rows) -> Rows:
-    return rows if isinstance(rows, Sparse) else Sparse(rows.to_csr(), rows.n, rows.matrix)
+    return rows if isinstance(rows, Sparse) else Sparse(rows.explicit(), rows.n, rows.matrix)
 
 
 def rows_only(problem: FeasibilityProblem) -> RowsOnly:

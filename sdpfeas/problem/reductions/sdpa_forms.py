@@ -156,7 +156,7 @@ class SdpaData:
 
 def _upper(rows: Rows, block: BlockSet) -> Entries:
     """Entries of the rows on or above the diagonal."""
-    coo = rows.to_csr().tocoo()
+    coo = rows.explicit().tocoo()
     which, place = coo.coords
     i, j = np.divmod(place, block.n) if block.matrix else (place, place)
     keep = i <= j
@@ -277,7 +277,7 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
         part = None if old.empty or m == 0 else old.select(index)
         sets.append(Nonneg(2 * block.n) if block.free else block)
         if part is not None and block.free:
-            columns = part.to_csr()
+            columns = part.explicit()
             part = Sparse(sp.hstack([columns, -columns]), 2 * block.n, matrix=False)
         rows.append(None if part is None else _padded(part, extra))
     open_rows = np.flatnonzero(~((low & high) & (lower == upper)))
@@ -376,7 +376,7 @@ def lmi_form(problem: FeasibilityProblem) -> LmiForm:
         raise ProblemError(f"row {problem.row_name(i)} is an inequality; an LMI has equality rows only")
     slack = [b for b in range(len(problem.sets)) if b not in free]
     block, row, column, coefficient = _slack_entries(problem, slack)
-    columns = sp.hstack([problem.rows[b].to_csr() for b in free], format="coo")
+    columns = sp.hstack([problem.rows[b].explicit() for b in free], format="coo")
     entry, k = columns.coords
     constant = -problem.lower / coefficient
     kept = np.flatnonzero(constant)

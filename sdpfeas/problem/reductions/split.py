@@ -274,7 +274,7 @@ def _used(problem: FeasibilityProblem, rows: Sequence[Rows], m: int, units: list
         if part.empty or not m:
             continue
         if isinstance(part, (Dense, Sparse)):
-            stored = part.to_csr().tocoo()
+            stored = part.explicit().tocoo()
             hit = stored.data != 0.0
             lines.append(stored.row[hit])
             columns.append(own[stored.col[hit]])
@@ -332,5 +332,5 @@ def _rows_of_part(
         return None
     if inside is None:
         return rows.select(index)
-    stored = rows.to_csr()[index][:, inside]
+    stored = rows.explicit()[index][:, inside]
     return Sparse(sp.csr_array(stored), inside.size, False)

@@ -59,7 +59,7 @@ def scale_variables(problem: FeasibilityProblem) -> VariableScaling:
     entries = sum(rows.entries for rows in problem.rows)
     if problem.lmis or not problem.m or not kinds or entries > MOST_ENTRIES:
         return same
-    stored = [rows.to_csr() for rows in problem.rows]
+    stored = [rows.explicit() for rows in problem.rows]
     exponents = _exponents(problem, stored)
     if exponents is None:
         return same

@@ -258,6 +258,15 @@ class Rows(ABC):
         magnitudes of the terms, which cancellation does not shrink.
         """
 
+    def explicit(self) -> Any:
+        """Return all rows as one CSR array in which row ``i`` is ``adjoint(e_i)``, bit for bit.
+
+        Writers and reductions use it, so that a problem read back has the same row matrices. It costs one
+        adjoint per row; :meth:`to_csr` is faster and may differ in the last bit where factors are stored.
+        """
+        rows = [sp.csr_array(self.adjoint(unit).reshape(1, -1)) for unit in np.eye(self.m)]
+        return sp.csr_array(sp.vstack(rows, format="csr")) if rows else self.to_csr()
+
     def columns(self, magnitude: bool = False) -> Any:
         """``to_csr``, but a NumPy array where rows are stored in one."""
         return self.to_csr(magnitude)

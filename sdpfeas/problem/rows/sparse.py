@@ -128,6 +128,10 @@ class Sparse(Rows):
         """All rows as one CSR array."""
         return abs(self.array) if magnitude else self.array
 
+    def explicit(self) -> Any:
+        """Return ``to_csr``: the entries are stored."""
+        return self.to_csr()
+
     def stable_apply(self, x: FloatArray) -> FloatArray:
         """``apply``: sums of single products."""
         return self.apply(x)
