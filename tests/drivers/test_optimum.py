@@ -326,7 +326,7 @@ def test_values_as_written() -> None:
     mixed = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[1 / 49, np.e]])], [1.0], [1.0])
     open_ = sf.optimum(mixed, [np.ones(2)], reading="written")
     assert (open_.lower, open_.upper, open_.converged) == (-math.inf, math.inf, False)
-    assert "the numbers as written: row 0 is none of doubles" in open_.reason
+    assert "the numbers as written: row 0 is not exactly representable in doubles" in open_.reason
     with pytest.raises(sf.OptionError, match="'stored' or 'written', got 'said'"):
         sf.optimum(whole, [np.ones(2)], reading="said")
 

@@ -92,6 +92,5 @@ def test_wrong_shapes() -> None:
 def test_it_shows_itself_in_a_line() -> None:
     problem = sf.FeasibilityProblem([sf.PSD(2)], [np.eye(2)[None]], [1.0], [1.0])
     assert repr(problem.to_conic()) == (
-        "ConicForm: 4 row(s), 3 column(s), 5 nonzero(s); zero 1, nonneg 0, 0 second-order, "
-        "1 semidefinite (lower)"
+        "ConicForm: 4 rows, 3 columns, 5 nonzeros; zero 1, nonneg 0, 0 second-order, 1 semidefinite (lower)"
     )

@@ -74,7 +74,7 @@ def test_lmis_are_multiples_of_what_they_stand_for() -> None:
 
 def test_what_is_no_problem_of_doubles_is_refused_with_the_place() -> None:
     mixed = sf.FeasibilityProblem([sf.Nonneg(2)], [np.array([[1 / 49, np.e]])], [1.0], [1.0], ["sum"])
-    with pytest.raises(sf.ProblemError, match="row sum is none of doubles"):
+    with pytest.raises(sf.ProblemError, match="row sum is not exactly representable in doubles"):
         read_as(mixed, "written")
     box = sf.FeasibilityProblem([sf.SpectralBox(2, trace=0.3)], [np.eye(2)[None]], [0.0], [1.0])
     with pytest.raises(sf.ProblemError, match=r"0\.3 for 3/10"):

@@ -13,7 +13,7 @@ from sdpfeas.problem.reductions.box_to_psd import lift
 from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
 from sdpfeas.problem.reductions.decimal_data import read_as
 from sdpfeas.problem.reductions.inequality_pairs import meeting_pairs
-from sdpfeas.problem.reductions.margin_form import SHIFT, margin_form
+from sdpfeas.problem.reductions.margin_form import MARGIN_SHIFT, margin_form
 from sdpfeas.problem.reductions.presolve import presolve
 from sdpfeas.problem.reductions.redundant_rows import independent_rows
 from sdpfeas.problem.reductions.row_scaling import scale_rows
@@ -142,7 +142,7 @@ def test_the_margin_is_that_of_the_rows(seed: int) -> None:
     value = sum(rows.apply(x) for rows, x in zip(item.problem.rows, point, strict=True))
     left = np.minimum(value - item.problem.lower, item.problem.upper - value) / item.problem.norms
     # With the largest margin a point has, every row holds and one of them just so.
-    assert forth[-1][0] == pytest.approx(max(left.min() + SHIFT, 0.0))
+    assert forth[-1][0] == pytest.approx(max(left.min() + MARGIN_SHIFT, 0.0))
     if truth:
         assert sf.verify(form.problem, sf.Claim(point=forth)).verdict is sf.Verdict.FEASIBLE
 

@@ -53,17 +53,17 @@ class ComposedReduction(Reduction):
         self.original, self.problem = first.original, second.problem
 
     def point(self, point: Point) -> Point:
-        """Map a point back through both."""
+        """Map a point through ``second``, then ``first``."""
         return self._first.point(self._second.point(point))
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Map multipliers back through both."""
+        """Map multipliers through ``second``, then ``first``."""
         return self._first.multipliers(self._second.multipliers(y))
 
     def start_point(self, point: Point) -> Point:
-        """Map a point forth through both."""
+        """Map a warm-start point through ``first``, then ``second``."""
         return self._second.start_point(self._first.start_point(point))
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Map multipliers forth through both."""
+        """Map warm-start multipliers through ``first``, then ``second``."""
         return self._second.start_multipliers(self._first.start_multipliers(y))

@@ -26,8 +26,8 @@ from sdpfeas.problem.sets.spectral_box import nearest_between
 if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem, Point
 
-#: How far inside its cones a lifted certificate is put: so many times what rounding may do.
-INWARDS = 32.0
+#: Shift of a lifted certificate into the interior of its cones, in multiples of the rounding error bound.
+INTERIOR_SHIFT_ERRORS = 32.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class BoxToPsd(Reduction):
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
-    #: For every box of the original: its block, the index of its P block (Q follows), its first added row.
+    #: For every box: its index in the original, the index of its P block (Q follows), its first added row.
     _boxes: tuple[tuple[int, int, int], ...]
 
     def start_point(self, point: Point) -> Point:
@@ -58,11 +58,11 @@ class BoxToPsd(Reduction):
         return tuple(out)
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Add optimal multipliers for the added rows.
+        """Compute optimal multipliers of the added rows.
 
         With ``G = A*y`` and ``theta`` the threshold eigenvalue of the support function, these are ``-(G -
         theta·I)_+`` for the entries and ``-theta`` for the trace. They put ``A*y`` on the boundary of the
-        cones; a shift of ``INWARDS`` times the rounding error moves it to the interior.
+        cones; a shift of ``INTERIOR_SHIFT_ERRORS`` times the rounding error moves it to the interior.
         """
         y = self.original.multipliers(y)
         out = np.zeros(self.problem.m)
@@ -81,9 +81,9 @@ class BoxToPsd(Reduction):
             if box.trace is not None:
                 out[start + i.size] = -theta
             size = box.n * (float(np.max(np.abs(lam))) + abs(theta))
-            inwards = INWARDS * (UNIT * size + symmetric_norm_upper(error))
+            inwards = INTERIOR_SHIFT_ERRORS * (UNIT * size + symmetric_norm_upper(error))
             excess = -spectral_matrix(vec, np.maximum(lam - theta, 0.0) + inwards)
-            # An off-diagonal row holds 1/2 in each of two entries.
+            # The row of an off-diagonal entry has the coefficient 1/2 at both mirrored entries.
             out[start : start + i.size] = np.where(i == j, 1.0, 2.0) * excess[i, j]
         return out
 
@@ -100,7 +100,7 @@ class BoxToPsd(Reduction):
 
 
 def lift(problem: FeasibilityProblem) -> BoxToPsd:
-    """Replace every SpectralBox by PSD blocks and equality rows; without any, keep the problem."""
+    """Replace every SpectralBox by PSD blocks and equality rows; without boxes, return the problem itself."""
     require_no_lmis(problem, "lifting")
     boxes = [(b, s) for b, s in enumerate(problem.sets) if s.bounded]
     if not boxes:
@@ -119,7 +119,7 @@ def lift(problem: FeasibilityProblem) -> BoxToPsd:
     start = problem.m
     taken = problem.block_names or ()
     for b, block, old in problem.blocks():
-        # Not as it is shown: names that differ could be shown alike.
+        # The raw name, because distinct names may have the same escaped form.
         name = str(b) if problem.block_names is None else problem.block_names[b]
         if not block.bounded:
             sets.append(block)
@@ -160,14 +160,14 @@ def lift(problem: FeasibilityProblem) -> BoxToPsd:
 
 
 def _lifted_trace(box: BlockSet) -> float:
-    """Trace of ``P = Z - lower·I``, kept where the rounded width of the box can meet it."""
+    """Return the trace of ``P = Z - lower·I``, clipped to the range that the rounded width permits."""
     assert box.trace is not None
     width = box.n * Fraction(box.upper - box.lower)
     return nearest_between(Fraction(box.trace) - box.n * Fraction(box.lower), Fraction(0), width)
 
 
 def distinct(fresh: list[str], taken: list[str]) -> list[str]:
-    """Return the names with a prime or more where they are taken already."""
+    """Append primes to names in ``fresh`` until all names are distinct."""
     seen = set(taken)
     out = []
     for name in fresh:
@@ -186,7 +186,7 @@ def _padded(
     start: int = 0,
     own: Any = None,
 ) -> Rows:
-    """Return the old rows, then zeros, with the block's own rows from ``start`` on."""
+    """Return the ``m`` old rows, padded by zeros to ``total``, with the rows ``own`` from ``start`` on."""
     width = block.entries
     if old.empty and own is None:
         return NoRows(total, block.n, block.matrix)

@@ -30,20 +30,20 @@ class ConesToPsd(Reduction):
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
-    #: The maps of the blocks that were replaced, by their indices.
+    #: The map T of every replaced block, by block index.
     _maps: dict[int, Any]
 
     def point(self, point: Point) -> Point:
-        """Apply T to the PSD blocks."""
+        """Return ``x = T' vec(X)`` for every replaced block."""
         return tuple(self._maps[b].T @ x.reshape(-1) if b in self._maps else x for b, x in enumerate(point))
 
     def start_point(self, point: Point) -> Point:
-        """Matrices behind the shadows."""
+        """Return a PSD preimage ``X`` with ``T' vec(X) = x`` for every replaced block."""
         pairs = zip(self.original.sets, point, strict=True)
         return tuple(block.psd_preimage(x) if b in self._maps else x for b, (block, x) in enumerate(pairs))
 
     def terms(self, objective: Point) -> Point:
-        """Objective on the matrices that is the given one on their shadows."""
+        """Return the objective ``T c`` on the PSD blocks."""
         made = zip(self.problem.sets, objective, strict=True)
         return tuple(
             (self._maps[b] @ c).reshape(block.shape) if b in self._maps else c
@@ -51,11 +51,11 @@ class ConesToPsd(Reduction):
         )
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """As they are."""
+        """Return the multipliers unchanged."""
         return y
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """As they are."""
+        """Return the multipliers unchanged."""
         return y
 
 
@@ -69,7 +69,7 @@ def cones_to_psd(problem: FeasibilityProblem, taken: Collection[type[BlockSet]])
             continue
         maps[b] = block.psd_map()
         need(
-            "semidefinite matrices for other cones",
+            "PSD blocks for other cones",
             numbers=40.0 * side * old.entries,
             memory=40.0 * side * old.entries,
         )

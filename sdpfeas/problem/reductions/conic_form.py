@@ -1,4 +1,7 @@
-"""The standard form of cone solvers: ``A x + s = b``, ``s`` in a product of cones."""
+"""Reduce a problem to the standard form of cone solvers: ``A x + s = b``, ``s`` in a product of cones.
+
+The entry point is :func:`conic_form`.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,12 @@ from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray, Triangle, svec_map
 from sdpfeas.problem.reductions.cones_to_psd import ConesToPsd, cones_to_psd
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder, SpectralBox
+from sdpfeas.problem.validation import counted
 
 if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem, Point
 
-#: Time of the form, per entry of the blocks, in floating-point numbers written; measured at side 7000.
+#: Cost of building the form, in floating-point numbers written per entry of a block; measured at side 7000.
 NUMBERS_PER_ENTRY = 80.0
 
 _TAKEN = (Free, Nonneg, PSD, SecondOrder, SpectralBox)
@@ -25,14 +29,14 @@ _TAKEN = (Free, Nonneg, PSD, SecondOrder, SpectralBox)
 
 @dataclass(frozen=True, repr=False)
 class ConicForm:
-    """``matrix @ x + s = rhs`` with ``s`` zero, non-negative, in second-order and in semidefinite cones.
+    """The system ``matrix @ x + s = rhs`` with ``s`` in zero, non-negative, second-order and PSD cones.
 
-    The rows come in this order. Symmetric matrices are one triangle, column by column, with entries off the
-    diagonal times the root of two, in ``x`` as well as in ``s``. A solution is a point; a ray ``z`` in the
-    dual cone (any numbers where ``s`` is zero) with ``matrix.T @ z = 0`` and ``rhs @ z < 0`` a certificate.
+    The rows are in this order of cones. In ``x`` and ``s`` a symmetric matrix is its triangle, column by
+    column, with off-diagonal entries multiplied by sqrt(2). A vector ``z`` in the dual cone with
+    ``matrix.T @ z = 0`` and ``rhs @ z < 0`` is a Farkas certificate.
 
-    ``zero, nonneg``: how many rows there are of the first kinds. ``second_order, semidefinite``: lengths of
-    the vectors, and sides of the matrices.
+    ``zero, nonneg``: numbers of rows in the first two cones. ``second_order``: lengths of the vectors.
+    ``semidefinite``: sides of the matrices.
     """
 
     matrix: Any
@@ -42,43 +46,44 @@ class ConicForm:
     second_order: tuple[int, ...]
     semidefinite: tuple[int, ...]
     triangle: Triangle
-    _shadows: ConesToPsd
+    _psd_reduction: ConesToPsd
     _equal: np.ndarray
     _high: np.ndarray
     _low: np.ndarray
 
     def __repr__(self) -> str:
-        """Its shape and its cones, in one line."""
+        """Return shape and cones in one line."""
         rows, columns = self.matrix.shape
         return (
-            f"ConicForm: {rows} row(s), {columns} column(s), {self.matrix.nnz} nonzero(s); zero {self.zero}, "
+            f"ConicForm: {counted(rows, 'row')}, {counted(columns, 'column')}, "
+            f"{counted(self.matrix.nnz, 'nonzero')}; zero {self.zero}, "
             f"nonneg {self.nonneg}, {len(self.second_order)} second-order, "
             f"{len(self.semidefinite)} semidefinite ({self.triangle})"
         )
 
     def point(self, x: FloatArray) -> Point:
-        """The point of the problem that ``x`` stands for."""
+        """Map a solution ``x`` to a point of the problem."""
         x = _vector(x, self.matrix.shape[1], "x")
         parts, start = [], 0
-        for block in self._shadows.problem.sets:
+        for block in self._psd_reduction.problem.sets:
             size = block.dimension
             parts.append(_unpacked(block, x[start : start + size], self.triangle))
             start += size
-        return self._shadows.point(tuple(parts))
+        return self._psd_reduction.point(tuple(parts))
 
     def start_point(self, point: Point) -> FloatArray:
-        """The ``x`` that stands for a point of the problem."""
-        parts = self._shadows.start_point(point)
-        pairs = zip(self._shadows.problem.sets, parts, strict=True)
+        """Map a point of the problem to ``x``."""
+        parts = self._psd_reduction.start_point(point)
+        pairs = zip(self._psd_reduction.problem.sets, parts, strict=True)
         return np.concatenate([_columns(block, self.triangle).T @ np.ravel(part) for block, part in pairs])
 
     def multipliers(self, z: FloatArray) -> FloatArray:
-        """The multipliers of the problem, a certificate if ``z`` is such a ray."""
+        """Map dual variables ``z`` to multipliers of the problem; a Farkas certificate maps to one."""
         z = _vector(z, self.rhs.size, "z")
-        problem = self._shadows.problem
+        problem = self._psd_reduction.problem
         y = np.zeros(problem.m)
         cuts = np.cumsum([self._equal.size, self._high.size, self._low.size])
-        # Rows for traces of boxes come after the equality rows: they are part of the sets.
+        # Trace rows of boxes follow the equality rows. They belong to the sets and have no multiplier.
         free = self.zero - self._equal.size
         y[self._equal] = -z[: cuts[0]]
         y[self._high] -= z[cuts[0] + free : cuts[1] + free]
@@ -88,19 +93,19 @@ class ConicForm:
             np.ravel(_unpacked(lmi.set, z[at], self.triangle))
             for lmi, at in zip(problem.lmis, ends, strict=True)
         ]
-        return self._shadows.multipliers(np.concatenate([y, *own]))
+        return self._psd_reduction.multipliers(np.concatenate([y, *own]))
 
     def _lmi_rows(self) -> list[np.ndarray]:
-        """The rows of every LMI."""
-        kinds = [_kind(lmi.set) for lmi in self._shadows.problem.lmis]
+        """Return the row indices of every LMI."""
+        kinds = [_kind(lmi.set) for lmi in self._psd_reduction.problem.lmis]
         starts = {
             "nonneg": self.zero + self.nonneg,
             "second": self._start_of_matrices,
             "matrix": self.rhs.size,
         }
         found: list[np.ndarray] = []
-        # LMIs come last among the cones of their kind, so they are counted from the end.
-        for kind, lmi in zip(reversed(kinds), reversed(self._shadows.problem.lmis), strict=True):
+        # LMIs are the last cones of their kind, so the indices are counted from the end.
+        for kind, lmi in zip(reversed(kinds), reversed(self._psd_reduction.problem.lmis), strict=True):
             starts[kind] -= lmi.set.dimension
             found.append(np.arange(starts[kind], starts[kind] + lmi.set.dimension))
         return found[::-1]
@@ -111,16 +116,16 @@ class ConicForm:
 
 
 def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> ConicForm:
-    """Pose a problem in the standard form of cone solvers.
+    """Build the standard form of cone solvers.
 
-    ``problem``: any problem. Boxes become two semidefinite cones and a row for the trace; LMIs, which have
-    to lie in a cone or a box without a trace, rows of ``s``; Hermitian matrices real ones of twice the
-    side. ``triangle``: how the solver stores symmetric matrices.
+    A SpectralBox becomes two PSD cones and a row for the trace. The value of an LMI is part of ``s``. A
+    Hermitian matrix becomes a real one of twice the side. ``triangle`` is the triangle that the solver
+    stores. Raises ``ProblemError`` for an LMI in a box.
     """
     entries = float(sum(block.entries for block in problem.sets))
     need("the standard form of cone solvers", numbers=NUMBERS_PER_ENTRY * entries, memory=90.0 * entries)
-    shadows = cones_to_psd(problem, _TAKEN)
-    plain = shadows.problem
+    psd_reduction = cones_to_psd(problem, _TAKEN)
+    plain = psd_reduction.problem
     columns = [_columns(block, triangle) for block in plain.sets]
     width = sum(block.dimension for block in plain.sets)
     flat = [rows.to_csr() @ own for rows, own in zip(plain.rows, columns, strict=True)]
@@ -152,7 +157,7 @@ def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> Con
         ]
         value, eye = sp.csr_array(sp.hstack(parts, format="csr")), own.T @ np.ravel(lmi.set.identity())
         if len(lmi.set.slacks) != 1:
-            raise ProblemError("an LMI in a box has two multipliers in standard form; pose it as two LMIs")
+            raise ProblemError("an LMI in a box has two multipliers in standard form; split it into two LMIs")
         for sign, shift in lmi.set.slacks:
             constant = own.T @ np.ravel(lmi.constant)
             cones[_kind(lmi.set)].append((-sign * value, sign * constant + shift * eye))
@@ -166,7 +171,7 @@ def conic_form(problem: FeasibilityProblem, triangle: Triangle = "lower") -> Con
         second_order=sides["second"],
         semidefinite=sides["matrix"],
         triangle=triangle,
-        _shadows=shadows,
+        _psd_reduction=psd_reduction,
         _equal=equal,
         _high=high,
         _low=low,
@@ -180,12 +185,12 @@ def _kind(block: BlockSet) -> str:
 
 
 def _side(part: FloatArray, kind: str) -> int:
-    """Length of a vector, or side of a matrix from the length of its triangle."""
+    """Return the length of a vector, or the side of a matrix from the length of its triangle."""
     return part.size if kind == "second" else (int(np.sqrt(8 * part.size + 1)) - 1) // 2
 
 
 def _columns(block: BlockSet, triangle: Triangle) -> Any:
-    """What turns the numbers of a block in the form into its entries."""
+    """Return the matrix that maps the numbers of a block in ``x`` to its entries."""
     return svec_map(block.n, triangle) if block.matrix else sp.eye_array(block.n, format="csc")
 
 

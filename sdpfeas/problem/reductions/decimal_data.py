@@ -1,7 +1,7 @@
 """Reduce the reading ``"written"`` of a problem to the reading ``"stored"`` of another one.
 
-The rounded number 1/3 is no double, but a row times 3 is the same constraint. Every row and every LMI with
-numbers that were rounded is multiplied by an odd fraction that makes all its decimals and fractions doubles.
+The fraction 1/3 is not a double, but a row multiplied by 3 is the same constraint. Every row and LMI with
+rounded data is multiplied by an odd fraction that makes all its decimals and fractions doubles.
 Points: unchanged. Multipliers: times the factors. If no such factor exists (1/49 next to e in one row),
 :func:`read_as` raises ``ProblemError``.
 """
@@ -28,16 +28,13 @@ from sdpfeas.problem.reductions.integer_rows import read_bounds
 from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import Read, stored_rows
 
-#: Distinct numbers of a problem that are looked at for fractions: a file that shows some has few numbers.
-FEW = 2000
-
 
 @dataclass(frozen=True)
 class DecimalData(Reduction):
-    """The problem with its data as decimals or fractions, scaled to doubles; it has the same points.
+    """The problem with its data read as decimals or fractions, scaled to doubles; points are the same.
 
-    ``factors``: the factor of every multiplier. ``example``: one number whose reading differs, for messages;
-    empty if none does.
+    ``factors``: the factor of every multiplier. ``example``: one number that the reading changes, for
+    messages; empty if there is none.
     """
 
     original: FeasibilityProblem
@@ -46,11 +43,11 @@ class DecimalData(Reduction):
     example: str
 
     def point(self, point: Point) -> Point:
-        """The same point."""
+        """Return the point unchanged."""
         return point
 
     def start_point(self, point: Point) -> Point:
-        """The same point."""
+        """Return the point unchanged."""
         return point
 
     def multipliers(self, y: FloatArray) -> FloatArray:
@@ -79,7 +76,8 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> DecimalData:
     for block in (*problem.sets, *(lmi.set for lmi in problem.lmis)):
         for name, value in block.spec().items():
             if isinstance(value, float) and math.isfinite(value) and read(value) != Fraction(value):
-                raise ProblemError(f"{name} of {block.described()}, {read.example}, is no double")
+                where = f"{name} of {block.described()}, {read.example},"
+                raise ProblemError(f"{where} is not exactly representable as a double")
     parts = [_read(rows, read) for rows in problem.rows]
     ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
     numbers = [[v for v in bounds if v is not None] for bounds in zip(*ends, strict=True)]
@@ -106,11 +104,9 @@ def read_as(problem: FeasibilityProblem, reading: Reading) -> DecimalData:
 
 
 def read_terms(terms: Point, reading: Reading) -> tuple[Point, Fraction, str]:
-    """An objective times a number that makes doubles of it, that number, and an example.
+    """Scale an objective, read as decimals, to doubles; return it with the factor and an example.
 
-    ``terms``: the objective, one array per set.
-
-    Raises ``ProblemError``: if there is no such number.
+    Raises ``ProblemError`` if no factor makes the objective exactly representable.
     """
     if reading == Reading.STORED:
         return terms, Fraction(1), ""
@@ -133,20 +129,20 @@ class RecordingReader:
         self.example = ""
 
     def __call__(self, value: float) -> Fraction:
-        """What a number stands for."""
+        """Convert a number and record it if the reading changes it."""
         found = self._read(value)
         self.note(value, found)
         return found
 
     def note(self, value: float, found: Fraction) -> None:
-        """Note a number if it stands for another."""
+        """Record ``value`` as the example if the reading changes it and there is no example yet."""
         if not self.example and found != Fraction(value):
             self.example = f"{value} for {found}"
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What rows on one block stand for: the numbers that are not zero, row by row, with their places."""
+    """The rows on one block as fractions: nonzero values, their row indices and flat positions."""
 
     rows: Rows
     places: np.ndarray
@@ -154,7 +150,7 @@ class _Read:
     values: list[Fraction]
 
     def times(self, factors: Sequence[Fraction]) -> Any:
-        """The rows, each times its factor, as doubles."""
+        """Return the rows as doubles, each multiplied by its factor."""
         if self.rows.empty:
             return self.rows
         data = [float(v * factors[i]) for i, v in zip(self.owners, self.values, strict=True)]
@@ -164,7 +160,7 @@ class _Read:
 
 
 def _read(rows: Rows, read: Read) -> _Read:
-    """What rows on one block stand for."""
+    """Convert the rows on one block to fractions."""
     if isinstance(rows, Sparse):
         array: Any = rows.array
         owners = stored_rows(array).tolist()
@@ -180,26 +176,28 @@ def _read(rows: Rows, read: Read) -> _Read:
 
 
 def _whole(values: list[Fraction], where: str) -> tuple[Fraction, list[float]]:
-    """The number, odd over odd, that makes doubles of fractions, and these times it."""
+    """Return an odd/odd factor that makes all values exactly representable, and the scaled values."""
     least = math.lcm(*(v.denominator for v in values))
     divisor = _odd(math.gcd(*(v.numerator * (least // v.denominator) for v in values)))
     common = _odd(least)
-    # If what is left has no common divisor, no other number makes doubles of it either.
+    # Scaled to coprime integers, the values have their shortest form: no other odd factor helps.
     for factor in (Fraction(common), Fraction(common, divisor)):
         out = [_double(v * factor) for v in values]
         if None not in out:
             return factor, [v for v in out if v is not None]
     long = values[out.index(None)]
-    raise ProblemError(f"{where} is none of doubles, whatever it is multiplied by: {long} times {common}")
+    raise ProblemError(
+        f"{where} is not exactly representable in doubles for any factor: {long} times {common}"
+    )
 
 
 def _odd(number: int) -> int:
-    """Divide an integer by the largest power of two that goes into it; one for zero."""
+    """Return the odd part of an integer; 1 for zero."""
     return number // (number & -number) if number else 1
 
 
 def _double(value: Fraction) -> float | None:
-    """A fraction as a double; None if it is none."""
+    """Convert a fraction to a double; None if it is not exactly representable."""
     try:
         near = float(value)
     except OverflowError:
@@ -208,7 +206,7 @@ def _double(value: Fraction) -> float | None:
 
 
 def _lmi(lmi: LMI, j: int, read: Read) -> tuple[LMI, Fraction]:
-    """An LMI times a number that makes doubles of it, and that."""
+    """Scale an LMI, read as decimals, to doubles; return it with the factor."""
     constant = [read(v) for v in lmi.constant.reshape(-1).tolist()]
     parts = [_read(rows, read) for rows in lmi.coefficients]
     values = constant + [v for part in parts for v in part.values]

@@ -40,23 +40,23 @@ from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 
 # --- tables: the rows of one block on a face, flattened; a CSR array of int64, or an array of Python integers
 
-#: Sums of products stay below this, so that int64 does not overflow.
+#: Bound of sums of products in int64, with one bit to spare before overflow.
 LARGEST = 2**62
 
 #: Cost of one term of a sparse product, in numbers written and in bytes.
-NUMBERS, BYTES = 20.0, 32.0
+TERM_NUMBERS, TERM_BYTES = 20.0, 32.0
 
-#: Tables with a larger share of non-zeros are stored dense.
-DENSE = 0.25
+#: Tables with a larger share of nonzeros are stored dense.
+DENSE_SHARE = 0.25
 
 
 def is_sparse(table: Any) -> bool:
-    """Whether rows are a CSR array."""
+    """Return whether a table is a CSR array."""
     return bool(sp.issparse(table))
 
 
 def congruences(rows: Any, basis: np.ndarray) -> Any | None:
-    """``V' A_i V`` for all rows; None if numbers might become too long."""
+    """Return ``V' A_i V`` for all rows in int64; None if that may overflow."""
     m, (n, side) = rows.shape[0], basis.shape
     largest = max(int(basis.max(initial=0)), -int(basis.min(initial=0)))
     sums = int(np.max(abs(rows).sum(axis=1), initial=0))
@@ -78,13 +78,13 @@ def congruences(rows: Any, basis: np.ndarray) -> Any | None:
 
 def _need(lengths: np.ndarray) -> None:
     count = float(lengths.sum(dtype=np.float64))
-    need("the rows on a face", numbers=NUMBERS * count, memory=BYTES * count)
+    need("the rows on a face", numbers=TERM_NUMBERS * count, memory=TERM_BYTES * count)
 
 
 def filled(table: Any, side: int | None) -> np.ndarray:
-    """The columns of rows that differ and are not zero, of matrices those of the upper triangle.
+    """Return the distinct nonzero columns of a table as a dense array, for the test of linear independence.
 
-    ``side``: side of the matrices; None if they are none.
+    For matrices of the given ``side``, only columns of the upper triangle; ``side`` is None for vectors.
     """
     columns = np.unique(table.indices) if is_sparse(table) else np.arange(table.shape[1])
     if side is not None:
@@ -98,16 +98,16 @@ def filled(table: Any, side: int | None) -> np.ndarray:
 
 
 def _distinct(table: Any) -> Any:
-    """Every column once."""
+    """Remove duplicate columns; if a hash collision occurs, return all columns."""
     marks = np.random.default_rng(0).integers(1, LARGEST, size=table.shape[0])
     _, first, place = np.unique(table.T @ marks, return_index=True, return_inverse=True)
     few = table[:, first]
-    # Columns with the same sum, which may have run over, are most likely the same.
+    # Columns with the same hash, a random sum modulo 2**64, are almost surely equal; compare to be sure.
     return table if (table - few[:, place]).nnz else few
 
 
 def divisors(table: Any) -> list[int]:
-    """Greatest common divisor of every row; zero for one that is zero."""
+    """Return the greatest common divisor of every row; zero for a zero row."""
     if not is_sparse(table):
         return row_divisors(table)
     out = np.zeros(table.shape[0], dtype=np.int64)
@@ -116,9 +116,9 @@ def divisors(table: Any) -> list[int]:
 
 
 def divided(table: Any, own: np.ndarray) -> Any:
-    """Rows over divisors of theirs."""
+    """Divide every row by a divisor of its entries."""
     if is_sparse(table):
-        # Of a row that is zero the divisor is that of its bounds, however long.
+        # The divisor of a zero row is that of its bounds and may exceed int64.
         short = np.array([d if d < LARGEST else 1 for d in own], dtype=np.int64)
         values = table.data // short[stored_rows(table)]
         return sp.csr_array((values, table.indices, table.indptr), table.shape)
@@ -129,16 +129,16 @@ def divided(table: Any, own: np.ndarray) -> Any:
 
 
 class NotReduced(ProblemError):
-    """The problem on a face cannot be made: no double can hold its numbers."""
+    """The problem on a face has data that are not exactly representable as doubles."""
 
 
 @dataclass(frozen=True)
 class Faces:
-    """A face of every set, with the bounds of the rows there.
+    """A face of every set, with the bounds of the rows on it.
 
-    ``bases``: for a PSD block V, a matrix of integers with independent columns; for a Nonneg block the
-    entries that may be positive; None for a block that stays whole. ``lower, upper``: bounds of the rows in
-    integers: where a chain has used a row, both are equal.
+    ``bases``: for a PSD block the integer matrix V with independent columns; for a Nonneg block the indices
+    of the entries that may be positive; None for other blocks. ``lower, upper``: bounds of the integer rows.
+    They are equal for an inequality that a facial reduction certificate has shown to be active.
     """
 
     rows: IntegralRows
@@ -148,7 +148,7 @@ class Faces:
 
     @classmethod
     def whole(cls, rows: IntegralRows) -> Faces:
-        """The sets themselves."""
+        """Return the sets themselves as faces."""
 
         def basis(block: BlockSet) -> np.ndarray | None:
             if type(block) is PSD:
@@ -160,22 +160,23 @@ class Faces:
 
     @property
     def problem(self) -> FeasibilityProblem:
-        """The problem whose sets these are faces of."""
+        """The original problem."""
         return self.rows.problem
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """What is left of every block: the side of S, or the number of entries."""
+        """Size of the face of every block: the side of S, or the number of entries."""
         pairs = zip(self.bases, self.problem.sets, strict=True)
         return tuple(block.n if basis is None else basis.shape[-1] for basis, block in pairs)
 
     def images(self, weights: np.ndarray) -> Iterator[np.ndarray]:
-        """Weighted sum of the rows on the face of every block."""
+        """Yield the weighted sum of the rows on the face of every block."""
         need_integers("rows on a face", 2.0 * sum(math.prod(block.shape) for block in self.problem.sets))
         for basis, total in zip(self.bases, self.rows.adjoint(weights), strict=True):
             yield self._on(basis, total)
 
     def _on(self, basis: np.ndarray | None, total: np.ndarray) -> np.ndarray:
+        """Restrict a coefficient array to a face: ``V' A V``, or a subset of the entries."""
         if basis is None:
             return total
         if basis.ndim == 1:
@@ -183,10 +184,7 @@ class Faces:
         return product(product(basis.T, total), basis)
 
     def terms(self, given: Point) -> Point | None:
-        """A linear objective on the faces, for the blocks that are left; None if no doubles hold it.
-
-        ``given``: the objective, one array per block of the problem.
-        """
+        """Restrict a linear objective to the nonempty faces; None if it is not exactly representable."""
         out = []
         for term, basis, size in zip(given, self.bases, self.sizes, strict=True):
             if not size:
@@ -206,11 +204,11 @@ class Faces:
         return tuple(out)
 
     def row(self, b: int, i: int) -> np.ndarray:
-        """Row ``i`` on the face of block ``b``."""
+        """Return row ``i`` on the face of block ``b``."""
         block, basis = self.problem.sets[b], self.bases[b]
         place, values = self.rows.row(b, i)
         if basis is not None and basis.ndim == 2:
-            # Only the lines of V that the row touches.
+            # Only the rows of V at nonzero entries of the row are needed.
             first, second = np.divmod(place, block.n)
             own = np.unique(first)
             part = np.zeros((own.size, own.size), dtype=object)
@@ -221,7 +219,7 @@ class Faces:
         return self._on(basis, total.reshape(block.shape))
 
     def table(self, b: int) -> Any:
-        """All rows on the face of block ``b``; see :mod:`.face_rows`."""
+        """Return all rows on the face of block ``b``, as CSR array of int64 or array of Python integers."""
         basis, words = self.bases[b], self.rows.words[b]
         if words is not None and (basis is None or basis.ndim == 1):
             return words if basis is None else sp.csr_array(words[:, basis])
@@ -238,7 +236,7 @@ class Faces:
         return out
 
     def point(self, point: Point) -> Point:
-        """Map what is on the face, one array per block that is left, to a point of the problem."""
+        """Map a point on the nonempty faces to a point of the problem: ``X = V S V'``."""
         parts = iter(point)
         exact = any(part.dtype == object for part in point)
         out = []
@@ -258,7 +256,7 @@ class Faces:
         return tuple(out)
 
     def coordinates(self, point: Point) -> Point:
-        """Nearest S of a point, one array per block that is left."""
+        """Return the least-squares solution S of ``V S V' = X`` for every nonempty face."""
         out: list[FloatArray] = []
         for x, basis, size in zip(point, self.bases, self.sizes, strict=True):
             if not size:
@@ -274,11 +272,11 @@ class Faces:
 
     @cached_property
     def reduction(self) -> FaceReduction | None:
-        """The problem on these faces; None if every block is gone.
+        """The problem on these faces; None if all faces are zero.
 
-        Raises ``NotReduced``: if it cannot be stored exactly.
+        Raises ``NotReduced`` if the data are not exactly representable as doubles.
         """
-        # Made once: whoever comes to the same faces on another way needs the same problem.
+        # The last reduction is cached on the rows, because several searches arrive at equal faces.
         known: _Known | None = self.rows.last_reduction
         if known is None or not known.faces.same(self):
             copies = (None if basis is None else basis.copy() for basis in self.bases)
@@ -287,7 +285,7 @@ class Faces:
         return known.reduction
 
     def same(self, other: Faces) -> bool:
-        """Whether these are the same faces, given by the same numbers."""
+        """Return whether bases and bounds are equal."""
         bases = zip(self.bases, other.bases, strict=True)
         return (
             self.rows is other.rows
@@ -298,7 +296,7 @@ class Faces:
 
 @dataclass(frozen=True)
 class _Known:
-    """The problem on faces that it was made for last."""
+    """A cached reduction with its faces."""
 
     faces: Faces
     reduction: FaceReduction | None
@@ -315,32 +313,32 @@ class FaceReduction(Reduction):
     _factors: tuple[Fraction, ...]
 
     def point(self, point: Point) -> Point:
-        """``V S V'``."""
+        """Return ``X = V S V'``."""
         return self.faces.point(point)
 
     def start_point(self, point: Point) -> Point:
-        """The nearest S."""
+        """Return the least-squares solution S of ``V S V' = X``."""
         return self.faces.coordinates(point)
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Multipliers of the rows as they were; they say something about points on the face only."""
+        """Return multipliers of the original rows; a certificate holds only for points on the face."""
         out = np.zeros(self.original.m)
         out[self.kept] = y * np.array([float(f) for f in self._factors])
         return out
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Multipliers of the rows that are left."""
+        """Return the multipliers of the kept rows."""
         return y[self.kept] / np.array([float(f) for f in self._factors])
 
     def weights(self, y: np.ndarray) -> np.ndarray:
-        """Fractions that are multipliers here as fractions that are multipliers of the original rows."""
+        """Map rational multipliers to rational multipliers of the original rows."""
         out = np.full(self.original.m, Fraction(0), dtype=object)
         out[self.kept] = [Fraction(v) * f for v, f in zip(y, self._factors, strict=True)]
         return out
 
 
 def reduce_to(faces: Faces) -> FaceReduction | None:
-    """Make the problem on faces; see :attr:`Faces.reduction`."""
+    """Build the problem on faces; see :attr:`Faces.reduction`."""
     problem = faces.problem
     blocks = [b for b, size in enumerate(faces.sizes) if size]
     if not blocks:
@@ -378,7 +376,7 @@ def _face_set(block: BlockSet, size: int) -> BlockSet:
 
 
 def _stored(table: Any, block: BlockSet) -> Any:
-    """Rows as a problem takes them; None if there are none."""
+    """Convert a table to an argument for ``FeasibilityProblem``; None if it is zero."""
     count = table.shape[0]
     if not count or (is_sparse(table) and not table.nnz):
         return None
@@ -387,36 +385,36 @@ def _stored(table: Any, block: BlockSet) -> Any:
     values = sp.csr_array((_floats(table.data), table.indices, table.indptr), table.shape)
     return (
         values
-        if values.nnz <= DENSE * math.prod(values.shape)
+        if values.nnz <= DENSE_SHARE * math.prod(values.shape)
         else values.toarray().reshape(count, *block.shape)
     )
 
 
 def _float(value: Fraction) -> float:
-    """The same number as a double."""
+    """Convert a fraction to a double; raise ``NotReduced`` if it is not exactly representable."""
     try:
         out = float(value)
     except OverflowError:
         out = math.inf
     if out != value:
-        raise NotReduced("bounds on a face are numbers that no double can hold")
+        raise NotReduced("bounds on a face are not exactly representable as doubles")
     return out
 
 
 def _floats(values: np.ndarray) -> FloatArray:
-    """The same integers as doubles."""
+    """Convert integers to doubles; raise ``NotReduced`` if one is not exactly representable."""
     try:
         out = as_floats(values)
     except OverflowError:
         out = np.full(values.shape, np.inf)
     large = np.abs(out) > EXACT_FLOAT
     if large.any() and any(map(operator.ne, out[large].tolist(), values[large].tolist())):
-        raise NotReduced("rows on a face hold integers that no double can")
+        raise NotReduced("rows on a face hold integers that are not exactly representable as doubles")
     return out
 
 
 def _needed(table: np.ndarray, faces: Faces) -> list[int]:
-    """Rows that do not follow from the others: equality rows that are independent, and inequalities."""
+    """Return the rows to keep: independent equality rows, and inequalities that are not trivial."""
     equal = _equalities(faces)
     known = table[equal]
     right = np.array([faces.lower[i] for i in equal], dtype=object)

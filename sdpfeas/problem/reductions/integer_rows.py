@@ -23,23 +23,23 @@ from sdpfeas.problem.rows import Dense, Rows, Sparse
 from sdpfeas.problem.rows.base import stored_rows
 from sdpfeas.problem.sets import BlockSet
 
-#: Integers up to this size are stored as int64, so that products do not overflow.
-WORD = 2**31
+#: Integers up to this magnitude are stored as int64; products of two of them do not overflow.
+MAX_INT64_FACTOR = 2**31
 
-#: Cost of fractions, in operations on integers: per number, per row, and per row of a block.
+#: Cost of conversion to fractions, in integer operations: per number, per row, and per row of a block.
 FRACTION_COST, ROW_COST, BLOCK_ROW_COST = 300.0, 650.0, 25.0
 
-#: Positions in a block, and the integers there.
+#: Flat positions in a block and the integers at them.
 Entries = tuple[np.ndarray, np.ndarray]
 
 
 class IntegralRows:
-    """All rows of a problem in integers.
+    """All rows of a problem, scaled to coprime integers.
 
-    ``scales``: what every row was multiplied by. ``lower, upper``: bounds of the rows, times that; None
-    where there is none. ``firm``: for every row, whether all of its numbers are short decimals or simple
-    fractions, or were rounded from such. Others were computed or measured, and their last digits are noise.
-    ``words``: for every block its rows in integers as a CSR array; None where some are too long for that.
+    ``scales``: the factor of every row. ``lower, upper``: scaled bounds, None if infinite. ``firm``: whether
+    all numbers of a row are short decimals or simple fractions, or are rounded from those; other numbers were
+    computed or measured, and their last digits are noise. ``words``: for every block the rows as a CSR array
+    of int64, None if an integer exceeds ``MAX_INT64_FACTOR``.
     """
 
     firm: list[bool]
@@ -50,11 +50,11 @@ class IntegralRows:
 
     def __init__(self, problem: FeasibilityProblem, reading: Reading) -> None:
         self.problem, self.reading = problem, reading
-        #: The last problem on a face that was made of these rows, with the face.
+        #: Cache of the most recent reduction of these rows to a face, with the face.
         self.last_reduction: Any = None
         stored = sum(rows.entries for rows in problem.rows)
         need_integers("the rows in integers", 40.0 * (stored + problem.m))
-        #: Whether all numbers are small integers, which every reading takes as they are.
+        #: Whether all numbers are small integers, which no reading changes.
         self.whole = self._take_whole()
         if not self.whole:
             parts = (
@@ -64,7 +64,7 @@ class IntegralRows:
             self._take()
 
     def _take_whole(self) -> bool:
-        """Take rows and bounds that are integers, and small, as they are; False if one is not."""
+        """Convert rows and bounds that are small integers to int64; return False if a number is not."""
         problem, blocks = self.problem, list[Any]()
         for rows in problem.rows:
             if not isinstance(rows, (Dense, Sparse)):
@@ -72,7 +72,7 @@ class IntegralRows:
             blocks.append(sp.csr_array(rows.to_csr(), copy=True))
         ends = [np.where(np.isfinite(end), end, 0.0) for end in (problem.lower, problem.upper)]
         for numbers in (*(block.data for block in blocks), *ends):
-            if np.any(np.abs(numbers) > WORD) or np.any(numbers != np.rint(numbers)):
+            if np.any(np.abs(numbers) > MAX_INT64_FACTOR) or np.any(numbers != np.rint(numbers)):
                 return False
         divisors = np.zeros(problem.m, dtype=np.int64)
         for block in blocks:
@@ -98,7 +98,7 @@ class IntegralRows:
         return True
 
     def _take(self) -> None:
-        """Take rows and bounds of any numbers, one by one."""
+        """Convert rows and bounds to integers by fractions, row by row."""
         problem = self.problem
         read = READERS[self.reading]
         ends = [read_bounds(values, read) for values in (problem.lower, problem.upper)]
@@ -136,7 +136,7 @@ class IntegralRows:
 
     @cached_property
     def _entries(self) -> list[list[Entries]]:
-        """Every row on every block."""
+        """Positions and integers of every row, by block."""
         return [
             [
                 (words.indices[a:c].astype(np.int64), words.data[a:c].astype(object))
@@ -147,15 +147,15 @@ class IntegralRows:
 
     @property
     def simple(self) -> bool:
-        """Whether all numbers are short decimals or simple fractions."""
+        """Whether all rows are ``firm``."""
         return all(self.firm)
 
     def row(self, b: int, i: int) -> Entries:
-        """Row ``i`` on block ``b``."""
+        """Return positions and integers of row ``i`` on block ``b``."""
         return self._entries[b][i]
 
     def weights(self, y: np.ndarray) -> np.ndarray:
-        """Multipliers of the rows in integers from those of the rows as they are, up to a positive factor."""
+        """Map multipliers of the original rows to integer multipliers, up to a positive factor."""
         scaled = [Fraction(v) / scale for v, scale in zip(y, self.scales, strict=True)]
         common = math.lcm(*(v.denominator for v in scaled))
         out = np.empty(len(scaled), dtype=object)
@@ -163,13 +163,13 @@ class IntegralRows:
         return out
 
     def multipliers(self, weights: np.ndarray) -> np.ndarray:
-        """Multipliers of the rows as they are from those of the rows in integers."""
+        """Map multipliers of the integer rows to rational multipliers of the original rows."""
         out = np.empty(len(self.scales), dtype=object)
         out[:] = [int(w) * scale for w, scale in zip(weights, self.scales, strict=True)]
         return out
 
     def adjoint(self, weights: np.ndarray) -> Iterator[np.ndarray]:
-        """Weighted sum of the rows, block by block."""
+        """Yield the weighted sum of the integer rows on every block."""
         used = np.flatnonzero(weights != 0)
         for block, entries in zip(self.problem.sets, self._entries, strict=True):
             total = np.zeros(math.prod(block.shape), dtype=object)
@@ -180,7 +180,7 @@ class IntegralRows:
 
 
 def _rounds_simple(value: Fraction) -> bool:
-    """Whether a stored number is one that a short decimal or a simple fraction rounds to."""
+    """Return whether the double ``value`` is the rounding of a short decimal or a simple fraction."""
     try:
         return is_simple(float(value))
     except OverflowError:
@@ -188,15 +188,15 @@ def _rounds_simple(value: Fraction) -> bool:
 
 
 def read_bounds(values: np.ndarray, read: Callable[[float], Fraction]) -> list[Fraction | None]:
-    """Bounds as fractions; None where there is none."""
+    """Convert bounds to fractions; infinite bounds become None."""
     return [read(v) if math.isfinite(v) else None for v in values.tolist()]
 
 
 def _fractions(
     rows: Rows, read: Callable[[float], Fraction], m: int
 ) -> list[tuple[np.ndarray, list[Fraction]]]:
-    """Positions and values of every row on one block."""
-    # Of many blocks a row touches few: one object stands for all that it does not touch.
+    """Return positions and values, as fractions, of every row on one block."""
+    # One shared object for all empty parts: with many blocks, a row has entries in few of them.
     nothing: tuple[np.ndarray, list[Fraction]] = (np.zeros(0, dtype=np.int64), [])
     if rows.empty:
         return [nothing] * m
@@ -218,12 +218,12 @@ def _fractions(
 
 
 def _words(entries: list[Entries], block: BlockSet) -> Any | None:
-    """Rows on one block as a CSR array of integers; None if some are too long."""
+    """Return the rows on one block as a CSR array of int64; None if an integer is too large."""
     shape = (len(entries), math.prod(block.shape))
     if not entries:
         return sp.csr_array(shape, dtype=np.int64)
     values = np.concatenate([values for _, values in entries])
-    if any(abs(v) > WORD for v in values):
+    if any(abs(v) > MAX_INT64_FACTOR for v in values):
         return None
     ends = np.cumsum([0, *(len(own) for own, _ in entries)])
     places = np.concatenate([place for place, _ in entries])
@@ -231,5 +231,5 @@ def _words(entries: list[Entries], block: BlockSet) -> Any | None:
 
 
 def integral_rows(problem: FeasibilityProblem, reading: Reading) -> IntegralRows:
-    """Rows in integers, made once."""
+    """Return the rows of a problem in integers; cached on the problem."""
     return problem.cached(IntegralRows, reading)

@@ -15,54 +15,54 @@ from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.sets import Nonneg
 
-#: The margin is counted from minus this on, so that it is a non-negative number of about this size.
-SHIFT = 0.5
+#: The margin block holds ``t + MARGIN_SHIFT``, which is non-negative for margins t near zero.
+MARGIN_SHIFT = 0.5
 
 
 @dataclass(frozen=True)
 class MarginForm(Reduction):
-    """A problem with a last block for the margin of its rows, counted from ``-SHIFT`` on."""
+    """A problem with an additional last block Nonneg(1) that holds ``t + MARGIN_SHIFT``."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
 
     @property
     def objective(self) -> Point:
-        """The margin, to be maximised."""
+        """The terms of the objective to maximise, the margin."""
         return (*(np.zeros(block.shape) for block in self.original.sets), np.ones(1))
 
     def point(self, point: Point) -> Point:
-        """Leave the margin away."""
+        """Drop the margin block."""
         return point[:-1]
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """The same: the rows are."""
+        """Return the multipliers unchanged: the rows correspond one to one."""
         return y
 
     def start_point(self, point: Point) -> Point:
-        """The point with the largest margin that it has, or with none if it misses too much."""
+        """Append the margin of the point, clipped at ``t = -MARGIN_SHIFT``."""
         value = self.original.apply(point)
         left = np.minimum(value - self.original.lower, self.original.upper - value) / self.original.norms
-        return (*point, np.array([max(float(np.min(left)) + SHIFT, 0.0)]))
+        return (*point, np.array([max(float(np.min(left)) + MARGIN_SHIFT, 0.0)]))
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """The same."""
+        """Return the multipliers unchanged."""
         return y
 
     def start(self, point: Point | None, y: FloatArray | None) -> tuple[Point, FloatArray] | None:
-        """Return a point and multipliers as a start of the maximisation; None unless there are both."""
+        """Return a warm start for the maximisation; None unless both point and usable multipliers exist."""
         if point is None or y is None:
             return None
-        # The multipliers of the best margin weigh all rows, by their norms, with one in sum.
+        # Dual feasibility of the margin: sum_i |y_i| ||A_i|| = 1.
         weights = np.where(np.isfinite(self.original.lower), np.maximum(y, 0.0), np.minimum(y, 0.0))
         total = float(np.abs(weights) @ self.original.norms)
         return (point, weights / total) if 0.0 < total < np.inf else None
 
 
 def margin_form(problem: FeasibilityProblem) -> MarginForm | None:
-    """Give the rows of a problem a margin to maximise; None where that means nothing or may have no end.
+    """Build the margin maximisation; None if the margin is undefined or may be unbounded.
 
-    ``problem``: without LMIs, with a bounded block, and all rows with one bound and something in them.
+    It requires a problem without LMIs, with a SpectralBox, and with nonzero rows that have exactly one bound.
     """
     one_sided = np.isfinite(problem.lower) != np.isfinite(problem.upper)
     norms = problem.norms
@@ -73,7 +73,7 @@ def margin_form(problem: FeasibilityProblem) -> MarginForm | None:
     widened = FeasibilityProblem(
         [*problem.sets, Nonneg(1)],
         [*problem.rows, column],
-        problem.lower - SHIFT * norms,
-        problem.upper + SHIFT * norms,
+        problem.lower - MARGIN_SHIFT * norms,
+        problem.upper + MARGIN_SHIFT * norms,
     )
     return MarginForm(problem, widened)
