@@ -1,7 +1,7 @@
 """Read files within a memory limit, and write files without leaving partial ones.
 
 A small file can expand to a huge problem: compressed zeros, or a header that announces a matrix of order 10⁹.
-So readers estimate the memory of a file's content and refuse estimates above the *reading limit* before
+So readers estimate the memory of a file's content and refuse estimates above the *read limit* before
 allocating. The limit is 1 GiB unless the environment variable ``SDPFEAS_READ_LIMIT`` sets another, such as
 ``8G``.
 """
@@ -30,10 +30,10 @@ __all__ = [
     "writing",
 ]
 
-#: The environment variable that sets the reading limit.
+#: The environment variable that sets the read limit.
 LIMIT_VARIABLE = "SDPFEAS_READ_LIMIT"
 
-#: The default reading limit in bytes.
+#: The default read limit in bytes.
 READ_LIMIT = 2**30
 
 #: Bytes per read: a stream allocates as much as is requested.
@@ -61,13 +61,13 @@ def format_size(count: int) -> str:
 
 
 def read_limit() -> int:
-    """The reading limit in bytes. Raises OptionError if the environment variable is not a size."""
+    """The read limit in bytes. Raises OptionError if the environment variable is not a size."""
     text = os.environ.get(LIMIT_VARIABLE, "")
     return parse_size(text, LIMIT_VARIABLE) if text.strip() else READ_LIMIT
 
 
 def require_within_limit(count: int, what: str, *, each: int = 1) -> None:
-    """Raise FileFormatError if ``count`` items of ``each`` bytes exceed the reading limit.
+    """Raise FileFormatError if ``count`` items of ``each`` bytes exceed the read limit.
 
     ``what`` names the items in the plural. ``each`` is the memory of an item, or the bytes that take equally
     long to process.
@@ -83,7 +83,7 @@ def require_within_limit(count: int, what: str, *, each: int = 1) -> None:
 
 
 def read_within(stream: BufferedIOBase, each: int = 1) -> bytes:
-    """Read a stream to its end, or raise FileFormatError above the reading limit.
+    """Read a stream to its end, or raise FileFormatError above the read limit.
 
     The stream may decompress. ``each`` is the weight of one byte.
     """
@@ -96,7 +96,7 @@ def read_within(stream: BufferedIOBase, each: int = 1) -> bytes:
 
 
 def read_file(path: str | PathLike[str], each: int = 1) -> bytes:
-    """Read a file, or raise FileFormatError above the reading limit; ``each`` is the weight of one byte."""
+    """Read a file, or raise FileFormatError above the read limit; ``each`` is the weight of one byte."""
     with Path(path).open("rb") as file:
         require_within_limit(os.fstat(file.fileno()).st_size, "bytes", each=each)
         return read_within(file, each)

@@ -1,7 +1,7 @@
 """Read and write ``.npz`` files with a JSON header and numeric arrays, without pickle.
 
 All files of the library have this format; :class:`Format` describes one kind. The uncompressed size of an
-archive is compared with the reading limit (:mod:`sdpfeas.files`) before anything is decompressed. An array
+archive is compared with the read limit (:mod:`sdpfeas.files`) before anything is decompressed. An array
 whose header announces more data than are stored is refused.
 """
 
@@ -130,7 +130,7 @@ class Format:
 def unpack_arrays(data: bytes, wanted: Collection[str] | None = None) -> dict[str, np.ndarray]:
     """Read the arrays of an ``.npz`` archive by name, or only those in ``wanted``.
 
-    Raises one of `UNREADABLE` if the archive is damaged, FileFormatError above the reading limit.
+    Raises one of `UNREADABLE` if the archive is damaged, FileFormatError above the read limit.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import os
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,59 @@ def test_the_picture_of_the_packages_shows_their_layers() -> None:
     lines = fenced(section, "text")[0].splitlines()
     shown = [set(re.split(r" · ", re.match(r" (\w+(?: · \w+)*)", line)[1])) for line in lines]
     assert shown[::-1] == [set(layer) for layer in ORDER if layer != ["sdpfeas"]]
+
+
+def trusted() -> list[tuple[str, list[str]]]:
+    """Modules with the names that docs/verdicts.md lists as code that must be correct."""
+    page = (ROOT / "docs/verdicts.md").read_text(encoding="utf-8")
+    section = page.split("## Code that must be correct")[1].split("\n## ")[0]
+    cells = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    parts = [part for cell in cells for part in cell.split("; ")]
+    return [(names[0], names[1:]) for part in parts if (names := re.findall(r"`([^`]+)`", part))]
+
+
+def test_code_that_must_be_correct_exists() -> None:
+    assert len(trusted()) >= 40
+    for module, names in trusted():
+        text = (ROOT / "sdpfeas" / module).read_text(encoding="utf-8")
+        assert names, module
+        for name in names:
+            assert re.search(rf"^\s*(def|class) {name}\b", text, re.MULTILINE), f"{module}: {name}"
+
+
+def test_modules_that_prove_are_on_the_list() -> None:
+    """Importers of the proofs of the verifier are listed as code that must be correct."""
+    proofs = {"prove_point", "prove_certificate", "prove_lmi_certificate", "exact_point", "exact_certificate"}
+    proofs |= {"contradiction", "exact_vertex", "CongruenceProgram", "ChainAttempt", "judge", "expose_face"}
+    listed = {module for module, _ in trusted()}
+    for path in (ROOT / "sdpfeas").rglob("*.py"):
+        module = path.relative_to(ROOT / "sdpfeas").as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sdpfeas.verifier"):
+                assert module in listed or not proofs & {alias.name for alias in node.names}, module
+
+
+def test_one_module_grants_verdicts() -> None:
+    granting = set()
+    for path in (ROOT / "sdpfeas").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
+                "Check",
+                "ModelCheck",
+            ):
+                verdict = ast.unparse(node)
+                if not re.search(r"Verdict\.UNDECIDED", verdict):
+                    granting.add(path.relative_to(ROOT / "sdpfeas").as_posix())
+    # The second one copies a check of the first, and withdraws it if the model is violated.
+    assert granting == {"verifier/verifier.py", "cvxpy_models/models.py"}
+
+
+def test_the_page_states_the_default_tolerances() -> None:
+    section = (ROOT / "docs/verdicts.md").read_text(encoding="utf-8").split("## Tolerances")[1]
+    stated = {
+        name: float(value) for name, value in re.findall(r"^\| `(\w+)` \| ([\d.e-]+) \|", section, re.M)
+    }
+    assert stated == asdict(sf.Tolerances())
 
 
 @pytest.fixture

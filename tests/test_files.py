@@ -1,4 +1,4 @@
-"""How sizes are written, and the reading limit that a user can raise."""
+"""How sizes are written, and the read limit that a user can raise."""
 
 import pytest
 

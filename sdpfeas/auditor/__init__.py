@@ -1,1 +1,1 @@
-"""The auditor: independent second proofs of stored answers; it shares no code with the verifier."""
+"""The auditor: independent second proofs of stored answers; it shares no proof code with the verifier."""

@@ -1,10 +1,10 @@
 """Audit: an independent second proof of a stored answer, from the stored numbers alone.
 
-The auditor shares no code with the verifier and proves differently: in rational arithmetic instead of
-floating point with error bounds. Only factorisations that would grow too long use balls (python-flint's
-``arb``). Floating point is used for guesses (bases, weights, distances) and decides nothing. Of the library
-it reads only what files hold: the parameters of sets, the arrays of rows, bounds and evidence. :func:`audit`
-is the entry point.
+The auditor shares no proof code with the verifier, only the file readers, and proves differently: in rational
+arithmetic instead of floating point with error bounds. Only factorisations that would grow too long use balls
+(python-flint's ``arb``). Floating point is used for guesses (bases, weights, distances) and decides nothing.
+Of the library it reads only what files hold: the parameters of sets, the arrays of rows, bounds and evidence.
+:func:`audit` is the entry point.
 
 FEASIBLE: blocks outside their sets are moved inside; the least-norm step that satisfies the equality rows, in
 units of the distance to the boundary, is computed exactly; then sets are checked by ``L D L'``

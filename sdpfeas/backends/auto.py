@@ -1,7 +1,8 @@
 """Backend ``auto``: choose backends by problem structure, and try them in turn until a proof is found.
 
-The selection rules come from the measurements in docs/backends.md. All backends share one inquiry, so the
-first proof ends the search. Entry point: :class:`Auto`.
+docs/backends.md states the selection rules; docs/benchmarks.md, docs/board.md and docs/truth.md measure the
+backends and ``auto`` itself. A constant below was chosen by a benchmark if its comment names one. All
+backends share one inquiry, so the first proof ends the search. Entry point: :class:`Auto`.
 """
 
 from __future__ import annotations

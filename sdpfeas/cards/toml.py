@@ -10,7 +10,7 @@ from typing import Any
 from sdpfeas.errors import CardError
 from sdpfeas.files import read_file
 
-#: Weight of one byte of a card against the reading limit: parsing it takes as long as reading so many bytes.
+#: Weight of one byte of a card against the read limit: parsing it takes as long as reading so many bytes.
 CARD_COST_FACTOR = 2**15
 
 #: Maximum nesting depth of tables and lists.

@@ -58,7 +58,7 @@ def read_cbf(path: str | PathLike[str]) -> FeasibilityProblem:
     ------
     FileFormatError
         If the file is malformed (the message gives the line), uses unknown cones or keywords, or is larger
-        than the reading limit; that is checked before memory is allocated (see :mod:`sdpfeas.files`).
+        than the read limit; that is checked before memory is allocated (see :mod:`sdpfeas.files`).
     FileNotFoundError
         If there is no such file.
 

@@ -1,7 +1,7 @@
 """Read and write MATLAB files (``.mat``, versions 5 to 7) from untrusted sources: :func:`read_matlab`.
 
 Every size in a file is checked against the bytes that follow before memory is allocated, and decompressed
-bytes count against the reading limit (:mod:`sdpfeas.files`). Dense and sparse arrays of numbers, cells and
+bytes count against the read limit (:mod:`sdpfeas.files`). Dense and sparse arrays of numbers, cells and
 single structures are read; functions and objects are skipped.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["read_matlab", "write_matlab"]
 #: Bytes of the header, of the text in it, and of a tag.
 HEADER_BYTES, TEXT_BYTES, TAG_BYTES = 128, 116, 8
 
-#: Bytes counted against the reading limit per field of a structure or cell.
+#: Bytes counted against the read limit per field of a structure or cell.
 FIELD_BYTES = 2**10
 
 #: Signature of HDF5, which MATLAB calls version 7.3.
@@ -56,7 +56,7 @@ def read_matlab(path: str | PathLike[str], wanted: Collection[str] | None = None
     """Read the variables of a file: arrays, sparse arrays, mappings (structures), object arrays (cells).
 
     ``wanted`` names the variables to read; None reads all. gzip is recognised by the content. Raises
-    ``FileFormatError`` for a malformed file, or one beyond the reading limit.
+    ``FileFormatError`` for a malformed file, or one beyond the read limit.
     """
     content = read_decompressed(path)
     try:

@@ -18,7 +18,7 @@ from sdpfeas.numerics.exact_arithmetic import sum_of
 #: SDPA and SeDuMi files state a conic program and its dual: ``"primal"`` in standard form, ``"lmi"`` as LMIs.
 Side = Literal["primal", "lmi"]
 
-#: Bytes counted against the reading limit per byte of a file: text is copied while it is parsed, and a byte
+#: Bytes counted against the read limit per byte of a file: text is copied while it is parsed, and a byte
 #: of a MATLAB file may stand for a number.
 BYTES_PER_BYTE = 8
 
@@ -30,7 +30,7 @@ def require_side(side: str) -> None:
 
 
 def read_decompressed(path: str | PathLike[str]) -> bytes:
-    """Return the content of a file, decompressed if it is gzip; raise an error beyond the reading limit."""
+    """Return the content of a file, decompressed if it is gzip; raise an error beyond the read limit."""
     with Path(path).open("rb") as file:
         packed = file.peek(2)[:2] == b"\x1f\x8b"
         try:

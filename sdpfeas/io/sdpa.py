@@ -75,7 +75,7 @@ def read_sdpa(path: str | PathLike[str], side: Side = "primal") -> FeasibilityPr
     ------
     FileFormatError
         If the file is malformed (the message gives line and column), or if the problem is larger than the
-        reading limit; that is checked before memory is allocated (see :mod:`sdpfeas.files`).
+        read limit; that is checked before memory is allocated (see :mod:`sdpfeas.files`).
     FileNotFoundError
         If there is no such file.
 

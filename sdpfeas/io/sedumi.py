@@ -69,7 +69,7 @@ def read_sedumi(path: str | PathLike[str], side: Side = "primal") -> Feasibility
     Raises
     ------
     FileFormatError
-        If the file is malformed, has unknown cones, or is larger than the reading limit; that is checked
+        If the file is malformed, has unknown cones, or is larger than the read limit; that is checked
         before memory is allocated (see :mod:`sdpfeas.files`).
     FileNotFoundError
         If there is no such file.

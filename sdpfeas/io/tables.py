@@ -1,6 +1,6 @@
 """Read labelled samples from CSV, NPZ and Parquet files; write Markdown and CSV tables.
 
-:func:`read_samples` checks sizes against the reading limit (:mod:`sdpfeas.files`) before memory is allocated.
+:func:`read_samples` checks sizes against the read limit (:mod:`sdpfeas.files`) before memory is allocated.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def csv_table(columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> s
     return text.getvalue()
 
 
-#: Bytes counted against the reading limit per byte of CSV: an empty column becomes one number.
+#: Bytes counted against the read limit per byte of CSV: an empty column becomes one number.
 BYTES_PER_CSV_BYTE = 8
 
 #: Characters used to detect the separator, and the separators tried.

@@ -43,8 +43,8 @@ class LMI:
     Parameters
     ----------
     set : BlockSet
-        The set of ``F(X)``: usually ``PSD(k)``. ``Nonneg(k)`` and a ``SpectralBox`` without a trace are
-        accepted too.
+        The set of ``F(X)``: usually ``PSD(k)``. Any set is accepted except ``Free`` and a ``SpectralBox``
+        with a trace.
     constant : array_like
         ``F(0)``, of the shape of the set, dense or sparse; matrices must be symmetric.
     coefficients : sequence

@@ -388,7 +388,8 @@ def verify(
         may be omitted: then the values of its variables and the dual values of its constraints are verified.
     rigorous : bool
         Accept only a rigorous proof (floating point with a bound on every rounding error) or, on small
-        problems with short decimal data, an exact one. Otherwise residuals within the tolerances are enough.
+        problems with short decimal data, an exact one. Otherwise residuals within the tolerances are enough;
+        ``solve`` attempts these proofs first.
     exact : bool
         Accept only an exact proof (rational arithmetic); for small problems.
     repair : bool

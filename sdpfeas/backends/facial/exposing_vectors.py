@@ -1,4 +1,4 @@
-"""Exposing vectors: the auxiliary problem of facial reduction, and four ways to solve it.
+"""Exposing vectors: the auxiliary problem of facial reduction, and three searches for its solutions.
 
 A step of facial reduction (Borwein and Wolkowicz 1981) needs multipliers with ``-A*y`` in the dual cone of
 the current face, ``beta(y) >= 0`` and the right signs. Together these are one cone membership: an *exposing
@@ -6,10 +6,12 @@ vector* of PSD matrices, then non-negative entries, which are those of Nonneg bl
 inequality rows, and ``beta(y)``, in this order. :class:`AuxiliarySystem` holds the linear map from
 multipliers to exposing vectors, in integers and in floating point.
 
-In order of cost: :func:`sieve` tests single rows (Zhu, Pataki and Tran-Dinh 2019, "Sieve-SDP");
-:func:`solve_auxiliary_problem` calls a conic solver, and :func:`round_multipliers` makes its solution exact;
-:func:`expose_coordinates` works with rounded data. :func:`start_coefficients` replaces the conic solver if
-approximate multipliers are known.
+In order of cost, as in docs/facial-reduction.md: (1) :func:`sieve` tests single rows (Zhu, Pataki and
+Tran-Dinh 2019, "Sieve-SDP"); (2) the same on short combinations of rows, after
+:meth:`AuxiliarySystem.lll_reduced`; (3) :func:`solve_auxiliary_problem` calls a conic solver, and
+:func:`round_multipliers` makes its solution exact, or :func:`expose_coordinates` if the data were rounded.
+If approximate multipliers are known, :func:`start_coefficients` prepares them for :func:`round_multipliers`
+without a conic solver.
 """
 
 from __future__ import annotations

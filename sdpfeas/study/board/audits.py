@@ -1,4 +1,4 @@
-"""Audits of the evidence on a board, by code that shares nothing with the verifier.
+"""Audits of the evidence on a board, by code that shares no proof code with the verifier.
 
 An audit is a cell of a study: it runs in a worker process under limits, is stored, and is not run again. Its
 problem is that of the evidence, its solver the one that found the evidence. :func:`audit_rounds` plans them.
