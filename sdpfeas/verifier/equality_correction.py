@@ -247,7 +247,7 @@ def correction_systems(problem: FeasibilityProblem, point: Point) -> Iterator[Co
     for b, rows in touched:
         block, x = problem.sets[b], point[b]
         # The computed distance to the boundary is an estimate; a share of it is proved.
-        weight = block.room(x, BOUND_SHARE)
+        weight = block.interior_radius(x, BOUND_SHARE)
         if weight is not None:
             movable.append(Movable(b, rows, weight, block.trace, block.trace_missed(x)))
     for part in movable:

@@ -452,7 +452,7 @@ def metric_block(
 ) -> EntrywiseBlock | CongruenceBlock | None:
     """Return a block with a proved set of admissible steps; None if nothing is proved."""
     if block.entrywise:
-        weight = block.room(x, STEP_SHARE)
+        weight = block.interior_radius(x, STEP_SHARE)
         return None if weight is None else EntrywiseBlock(b, rows, weight)
     side = _side(block)
     if side is None:

@@ -432,7 +432,9 @@ class LmiMultipliers:
         """
         out: list[float | FloatArray | None] = []
         for lmi, own in zip(self.problem.lmis, self.own, strict=True):
-            out.append(norm_upper(own) or 1.0 if lmi.set.bounded else lmi.set.room(own, BOUND_SHARE))
+            out.append(
+                norm_upper(own) or 1.0 if lmi.set.bounded else lmi.set.interior_radius(own, BOUND_SHARE)
+            )
         return out
 
     def corrected(self, *, metric: bool = False) -> FloatArray | None:

@@ -41,7 +41,7 @@ def test_the_boundary_is_met_exactly(triple: tuple[int, ...], scale: float) -> N
     tiny = np.zeros(x.size)
     tiny[-1] = 5e-324
     assert block.support_upper(-x, tiny, 0.0, None)[0] == np.inf
-    assert block.room(x, 0.5) is None
+    assert block.interior_radius(x, 0.5) is None
 
 
 @given(SEEDS)
@@ -54,7 +54,7 @@ def test_proofs_hold_in_rational_arithmetic(seed: int) -> None:
     exact = fractions(x)
     if block.distance_upper(x) == 0.0:
         assert block.nonnegative_exact(exact)
-    room = block.room(x, 0.9)
+    room = block.interior_radius(x, 0.9)
     if room is not None:
         step = rng.normal(size=n)
         step[0] = -np.linalg.norm(step[1:])
@@ -129,7 +129,7 @@ def test_hermitian_proofs_hold_in_rational_arithmetic(seed: int) -> None:
     x = block.compose(block.random_frame(rng), lam * (1 if rng.random() < 0.7 else -1))
     if block.distance_upper(x) == 0.0:
         assert block.nonnegative_exact(fractions(x))
-    room = block.room(x, 0.9)
+    room = block.interior_radius(x, 0.9)
     if room is not None:
         lowered = fractions(x) - number(room) / (2 * side) * fractions(block.identity())
         assert block.nonnegative_exact(lowered)

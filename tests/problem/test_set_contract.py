@@ -123,7 +123,7 @@ def proofs(block: BlockSet, rng: np.random.Generator) -> None:
         assert block.distance_upper(x) >= block.distance(x) - 1e-12
     inside = block.interior_point()
     assert block.snapped_distance(inside, 1e-9) <= 1e-12
-    room = block.room(inside, 0.5)
+    room = block.interior_radius(inside, 0.5)
     assert room is not None
     assert np.all(np.asarray(room) > 0.0)
     step = array(block, rng)
@@ -225,11 +225,11 @@ class Unfinished(VectorSet):
 
 @dataclass(frozen=True)
 class Careless(sf.Nonneg):
-    """Claims too much room, has a support that is too small, and is in no list."""
+    """Has an interior radius that is too large, has a support that is too small, and is in no list."""
 
     kind = "Careless"
 
-    def room(self, x, share):
+    def interior_radius(self, x, share):
         return 2.0 * x
 
     def support_upper(self, g, error, slip, moves):
@@ -237,7 +237,7 @@ class Careless(sf.Nonneg):
 
 
 def test_a_new_set_is_told_which_answers_are_missing():
-    assert missing(Unfinished) == ["distance_upper", "room", "support_upper"]
+    assert missing(Unfinished) == ["distance_upper", "interior_radius", "support_upper"]
 
 
 def test_a_new_set_is_told_which_answers_are_wrong():

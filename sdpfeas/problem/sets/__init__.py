@@ -25,14 +25,14 @@ __all__ = [
     "set_from_spec",
 ]
 
-#: Every kind of set there is, by the name it has in files.
+#: Every kind of set, by its name in files.
 KINDS: dict[str, type[BlockSet]] = {
     kind.kind: kind for kind in (PSD, Nonneg, Free, SpectralBox, SecondOrder, HermitianPSD)
 }
 
 
 def set_from_spec(spec: dict[str, Any]) -> BlockSet:
-    """Build a set from what :meth:`BlockSet.spec` returned."""
+    """Build a set from the output of :meth:`BlockSet.spec`."""
     spec = dict(spec)
     kind = spec.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:

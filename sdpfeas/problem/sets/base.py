@@ -35,16 +35,16 @@ from sdpfeas.numerics.linalg import (
 )
 from sdpfeas.numerics.rounding import UNIT, definite, norm_upper, product_up, sum_up
 
-#: What turns eigenvalues into an array: eigenvectors (complex ones, of Hermitian matrices), or nothing.
+#: Frame of a spectral decomposition: eigenvectors (complex for Hermitian matrices), a direction, or None.
 Frame = Any
 
 
 @dataclass(frozen=True)
 class Maximiser:
-    """Where a linear function is largest on a bounded set.
+    """A maximiser ``sum_k weights_k F_k`` of ``<G, X>`` over a bounded set.
 
-    ``lam``: eigenvalues of the function, or those that count. ``weights``: eigenvalues of the member, in
-    the same order. ``size``: about the largest magnitude of all eigenvalues of the function.
+    ``lam`` holds the eigenvalues of G that belong to non-zero weights (or all), in the order of ``weights``
+    and ``frame``; ``size`` estimates the spectral norm of G.
     """
 
     lam: FloatArray
@@ -53,15 +53,15 @@ class Maximiser:
     size: float
 
 
-#: No array could hold a larger block.
+#: Largest accepted n, the largest int32.
 LARGEST_SIDE = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class BlockSet(ABC):
-    """One block of the variable; the base class of every set.
+    """The base class of all sets; a set constrains one block of the variable.
 
-    Every set is one of three: *bounded*, a proper *cone*, or *free*.
+    Every set is either *bounded*, a proper *cone*, or *free* (the whole space).
 
     Parameters
     ----------
@@ -87,15 +87,15 @@ class BlockSet(ABC):
         object.__setattr__(self, "n", int(self.n))
 
     def spec(self) -> dict[str, Any]:
-        """Parameters as plain data, for files and hashes."""
+        """Return the parameters as plain data, for files and hashes."""
         return {"kind": self.kind, "n": self.n}
 
     def described(self) -> str:
-        """The set with its parameters, in a few characters."""
+        """Format the set with its parameters, as in ``SpectralBox(3, 0, 1)``."""
         values = [v for k, v in self.spec().items() if k != "kind" and v is not None]
         return f"{self.kind}({', '.join(str(v) if isinstance(v, int) else f'{v:g}' for v in values)})"
 
-    # ------------------------------------------------------------ facts
+    # ------------------------------------------------------------ properties
 
     @property
     def lower(self) -> float:
@@ -109,7 +109,7 @@ class BlockSet(ABC):
 
     @property
     def trace(self) -> float | None:
-        """Prescribed sum of the eigenvalues; None where there is none."""
+        """Prescribed sum of the eigenvalues; None if it is not prescribed."""
         return None
 
     @property
@@ -144,7 +144,7 @@ class BlockSet(ABC):
 
     @property
     def dimension(self) -> int:
-        """Dimension of the space that members live in."""
+        """Dimension of the space of symmetric matrices, Hermitian matrices or vectors."""
         return self.n * (self.n + 1) // 2 if self.matrix else self.n
 
     @property
@@ -154,18 +154,18 @@ class BlockSet(ABC):
 
     @property
     def side(self) -> int:
-        """Side of the real symmetric matrix whose eigenvalues decide; zero where no matrix is needed."""
+        """Side of the real symmetric matrix that is factorised to decide membership; zero for vector sets."""
         return self.n if self.matrix else 0
 
     @property
     def slacks(self) -> tuple[tuple[float, float], ...]:
-        """Signs and shifts such that ``sign·X + shift·I >= 0`` for all of them, and the trace, say all."""
+        """Pairs (sign, shift); members satisfy all ``sign·X + shift·I >= 0`` and the prescribed trace."""
         sides = ((1.0, 0.0 - self.lower), (-1.0, self.upper))
         return tuple((sign, shift) for sign, shift in sides if shift < math.inf)
 
     @property
     def middle(self) -> float:
-        """The multiple of the identity that is deepest inside; in a cone, the identity itself."""
+        """The factor t for which ``t·I`` is the centre of the set; 1 for a cone."""
         return 1.0 if self.cone else 0.0
 
     @property
@@ -180,75 +180,75 @@ class BlockSet(ABC):
 
     @property
     def single(self) -> bool:
-        """Whether the set has a single member, or as good as one."""
+        """Whether the set is a single point, up to a relative tolerance of 1e-12."""
         depth = min(self.middle - self.lower, self.upper - self.middle)
         return self.bounded and depth <= 1e-12 * self.spectral_radius
 
     @property
     def radius(self) -> float:
-        """Frobenius radius: how far members are from the middle at most."""
+        """Largest Frobenius distance of a member from ``middle·I``."""
         return math.inf
 
     # ------------------------------------------------------------ arrays and spectra
 
     @abstractmethod
     def identity(self) -> FloatArray:
-        """Array whose eigenvalues are all one."""
+        """Return the array with all eigenvalues equal to one."""
 
     @abstractmethod
     def symmetrize(self, x: FloatArray) -> FloatArray:
-        """Nearest array of the space that members live in."""
+        """Project orthogonally onto the space of symmetric matrices (the identity map for vectors)."""
 
     @abstractmethod
     def decompose(self, x: FloatArray) -> tuple[FloatArray, Frame]:
-        """Eigenvalues of an array, and the frame they belong to."""
+        """Return the eigenvalues and the frame of the spectral decomposition ``x = sum_k lam_k F_k``."""
 
     @abstractmethod
     def compose(self, frame: Frame, lam: FloatArray) -> FloatArray:
-        """Array with given eigenvalues; inverse of :meth:`decompose`."""
+        """Return ``sum_k lam_k F_k``; the inverse of :meth:`decompose`."""
 
     @abstractmethod
     def coefficients(self, frame: Frame, x: FloatArray) -> FloatArray:
-        """Inner products of an array with the elements of a frame."""
+        """Return the inner products ``<F_k, x>`` with the elements of a frame."""
 
     @abstractmethod
     def random_frame(self, rng: np.random.Generator) -> Frame:
-        """Draw a frame."""
+        """Draw a random frame."""
 
     def spectrum(self, x: FloatArray) -> FloatArray:
-        """Eigenvalues of an array."""
+        """Return the eigenvalues of an array."""
         return self.decompose(self.symmetrize(x))[0]
 
     def trace_of(self, x: FloatArray) -> float:
-        """Sum of the eigenvalues."""
+        """Return the sum of the eigenvalues."""
         return float(np.vdot(self.identity(), x))
 
     # ------------------------------------------------------------ geometry, on spectra
 
     def project_spectrum(self, lam: FloatArray) -> FloatArray:
-        """Nearest eigenvalues of a member."""
+        """Project onto the spectra of members: ``clip(lam, lower, upper)`` if no trace is prescribed."""
         return np.asarray(np.minimum(np.maximum(lam, self.lower), self.upper))
 
     def support_spectrum(self, lam: FloatArray) -> float:
-        """Largest inner product with the eigenvalues of a member; without bounds it is zero or infinity."""
+        """Return the support function of the spectrum; for a cone, zero if ``lam <= 0`` and else infinity."""
         return math.inf if np.any(self.project_spectrum(lam)) else 0.0
 
     def maximiser_spectrum(self, lam: FloatArray) -> FloatArray:
-        """Eigenvalues of a member that attains a finite support; ``lam`` in ascending order."""
+        """Return the eigenvalues of a member that attains a finite support; ``lam`` is ascending."""
         return np.zeros_like(lam)
 
     def threshold(self, lam: FloatArray) -> float:
-        """Multiplier of the trace at a maximiser: the eigenvalue where it runs out; zero without a trace."""
+        """Return the dual multiplier of the trace constraint at a maximiser; zero without a trace."""
         return 0.0
 
     def depth_spectrum(self, lam: FloatArray) -> float:
-        """Least distance of an eigenvalue from the bounds; negative outside."""
+        """Return the least distance of an eigenvalue from the bounds; negative outside the set."""
         return float(min(np.min(lam) - self.lower, self.upper - np.max(lam)))
 
     # ------------------------------------------------------------ geometry
 
     def project(self, x: FloatArray) -> FloatArray:
-        """Nearest member in the Frobenius norm.
+        """Project onto the set in the Frobenius norm.
 
         Parameters
         ----------
@@ -264,24 +264,25 @@ class BlockSet(ABC):
         return self.compose(frame, self.project_spectrum(lam))
 
     def maximiser(self, g: FloatArray) -> Maximiser:
-        """Where the inner product with ``g`` is largest; of a bounded set."""
+        """Maximise ``<g, X>`` over a bounded set."""
         lam, frame = self.decompose(g)
         return Maximiser(lam, self.maximiser_spectrum(lam), frame, float(np.max(np.abs(lam), initial=0.0)))
 
     def support(self, g: FloatArray) -> float:
-        """Largest inner product of ``g`` with a member; may be infinity."""
+        """Return the support function ``max <g, X>`` over the set; it may be infinite."""
         return self.support_spectrum(self.spectrum(g))
 
     def distance(self, x: FloatArray) -> float:
-        """Frobenius distance of ``x`` from the set."""
+        """Return the Frobenius distance of ``x`` from the set."""
         lam = self.spectrum(x)
         apart = lam - self.project_spectrum(lam)
         return float(math.hypot(np.linalg.norm(apart), np.linalg.norm(x - self.symmetrize(x))))
 
     def depth(self, x: FloatArray) -> float:
-        """Distance of ``x`` from the boundary in eigenvalue terms; negative outside.
+        """Return the least distance of an eigenvalue of ``x`` from the bounds; negative outside the set.
 
-        For a set with a trace this is the depth in the relative interior: the trace itself is not looked at.
+        The trace of ``x`` is not checked: for a set with a prescribed trace this is the depth in the relative
+        interior.
         """
         return self.depth_spectrum(self.spectrum(x))
 
@@ -293,7 +294,7 @@ class BlockSet(ABC):
         x : ndarray
             Point of the set's shape.
         tolerance : float
-            Rounding allowed in the trace, relative to its size.
+            Allowed error of the trace, relative to its size.
         """
         if self.trace is not None:
             scale = max(abs(self.trace), self.degree * self.spectral_radius)
@@ -309,36 +310,40 @@ class BlockSet(ABC):
 
     @abstractmethod
     def distance_upper(self, x: FloatArray) -> float:
-        """Proven bound of the distance of ``x`` from an exact member; infinity if nothing is proved."""
+        """Return a proven upper bound of the distance of ``x`` from the set; infinity if the proof fails."""
 
     @abstractmethod
-    def room(self, x: FloatArray, share: float) -> float | FloatArray | None:
-        """How far from ``x`` one may go and is proved to stay inside; None if nothing is proved.
+    def interior_radius(self, x: FloatArray, share: float) -> float | FloatArray | None:
+        """Return a proven radius of a neighbourhood of ``x`` inside the set; None if the proof fails.
 
-        Either one number, a Frobenius norm, or one an entry: then a step may take the share of each entry
-        that a vector of norm below one has. Where a computed depth is proved, it is this share of it.
+        A number r stands for the Frobenius ball ``||d|| <= r``. A vector r (one number per entry) stands for
+        the ellipsoid of all ``d = r * u`` with ``||u|| < 1``. A radius that is derived from a
+        computed depth is ``share`` times that depth.
         """
 
     @abstractmethod
     def support_upper(
         self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
     ) -> tuple[float, float]:
-        """Proven bound of the support function at all arrays near ``g``, and the size of the terms in it.
+        """Return a proven bound of the support function near ``g``, and the magnitude of its terms.
+
+        The bound holds for all arrays ``g + e + d`` with ``|e| <= error`` entry by entry, ``||d|| <= slip``
+        in the Frobenius norm, and ``d`` zero outside ``moves``.
 
         Parameters
         ----------
         g, error : ndarray
-            The middle of the arrays, and how far each entry may be off.
+            Centre and entrywise radius of the arrays.
         slip : float
-            How far they may be off beyond that, in the Frobenius norm, ...
+            Frobenius radius of the further perturbation ``d``.
         moves : ndarray of bool, optional
-            ... on these entries; None if they are not.
+            Entries that ``d`` may change; None if ``d`` is zero.
         """
 
     def proves_near(self, x: FloatArray, error: FloatArray, slip: float) -> bool:
         """Prove that all arrays near ``x`` are members; ``error`` and ``slip`` as in :meth:`support_upper`.
 
-        Every cone here is its own dual: its members are where the support at the negative is zero.
+        All cones here are self-dual: x is a member if and only if the support function at ``-x`` is zero.
         """
         moves = np.ones(self.shape, dtype=bool) if slip > 0.0 else None
         return self.support_upper(-x, error, slip, moves)[0] == 0.0
@@ -353,9 +358,9 @@ class BlockSet(ABC):
         Parameters
         ----------
         x : ndarray
-            Rationals of python-flint.
+            Rationals of python-flint (``fmpq``).
         read : callable
-            Makes such rationals of the bounds and the trace.
+            Maps the bounds and the trace to such rationals.
         """
         eye = np.vectorize(read, otypes=[object])(self.identity())
         slacks = ((x if sign > 0.0 else -x) + read(shift) * eye for sign, shift in self.slacks)
@@ -364,25 +369,25 @@ class BlockSet(ABC):
         )
 
     def polar_exact(self, g: np.ndarray) -> bool:
-        """Decide whether the support of an unbounded set is zero at an array of rationals."""
+        """Decide whether the support function of an unbounded set is zero at an array of rationals."""
         return self.nonnegative_exact(-g) and (self.cone or self.nonnegative_exact(g))
 
     def snapped_distance(self, x: FloatArray, snap: float) -> float:
-        """Proven bound of the distance from an exact member; infinity above a share of the size."""
+        """Return ``distance_upper(x)`` if it is at most ``snap`` times the size of x, else infinity."""
         eta, size = self.distance_upper(x), norm_upper(x)
         if self.bounded:
             size = max(size, math.sqrt(self.degree) * self.spectral_radius)
         return eta if eta == 0.0 or eta <= snap * size else math.inf
 
     def trace_missed(self, x: FloatArray) -> float:
-        """Proven bound of how far the trace of ``x`` is from the one prescribed."""
+        """Return a proven upper bound of ``|tr x - trace|``."""
         return 0.0
 
     def coordinates(self, values: Any, *, exact: bool = True) -> Any:
-        """Array that is stored for what a user wrote; ``exact=False`` lets numbers be rounded."""
+        """Convert user input to the stored array; ``exact=False`` permits rounding."""
         return values
 
-    # ------------------------------------------------------------ other sets
+    # ------------------------------------------------------------ reformulation and scaling
 
     @property
     def psd_side(self) -> int | None:
@@ -402,15 +407,12 @@ class BlockSet(ABC):
         return self
 
     def shrunk(self, margin: float) -> BlockSet:
-        """Return a bounded set pulled to its middle by a share of the way; others as they are."""
+        """Return ``(1 - margin)·set + margin·middle·I`` for a bounded set, and any other set unchanged."""
         return self
 
 
-# --- sets of vectors, entry by entry
-
-
 class VectorSet(BlockSet):
-    """Vectors: the entries are the eigenvalues, and there is but one frame."""
+    """Base class of sets of vectors: the eigenvalues are the entries, the frame is the standard basis."""
 
     matrix = False
     entrywise = True
@@ -436,23 +438,20 @@ class VectorSet(BlockSet):
         return x
 
     def trace_of(self, x: FloatArray) -> float:
-        """Sum of the entries."""
+        """Return the sum of the entries."""
         return float(np.sum(x))
 
     def nonnegative_exact(self, x: np.ndarray) -> bool:
-        """Look at every entry."""
+        """Decide whether all entries are non-negative."""
         return all(v >= 0 for v in x)
 
     def random_frame(self, rng: np.random.Generator) -> Frame:
-        """Draw nothing."""
+        """Return None: the frame is the standard basis."""
         return None
 
 
-# --- sets of symmetric matrices, by their eigenvalues
-
-
 class MatrixSet(BlockSet):
-    """Symmetric matrices; a frame is an orthogonal matrix of eigenvectors."""
+    """Base class of sets of symmetric matrices; a frame is an orthogonal matrix of eigenvectors."""
 
     matrix = True
     entrywise = False
@@ -466,64 +465,64 @@ class MatrixSet(BlockSet):
         return symmetrize(x)
 
     def decompose(self, x: FloatArray) -> tuple[FloatArray, Frame]:
-        """Eigenvalues, ascending, and eigenvectors of a symmetric matrix."""
+        """Return the ascending eigenvalues and the eigenvectors of a symmetric matrix."""
         return eigh(x)
 
     def compose(self, frame: Frame, lam: FloatArray) -> FloatArray:
-        """Matrix with given eigenvalues and eigenvectors, exactly symmetric."""
+        """Return the exactly symmetric matrix with the given eigenvalues and eigenvectors."""
         assert frame is not None
         return spectral_matrix(frame, lam)
 
     def coefficients(self, frame: Frame, x: FloatArray) -> FloatArray:
-        """``v' x v`` for every eigenvector v."""
+        """Return ``v' x v`` for every eigenvector v."""
         assert frame is not None
         return np.asarray(np.einsum("ij,ij->j", frame, x @ frame))
 
     def random_frame(self, rng: np.random.Generator) -> Frame:
-        """Draw an orthogonal matrix."""
+        """Draw a random orthogonal matrix."""
         return random_orthogonal(rng, self.n)
 
     def spectrum(self, x: FloatArray) -> FloatArray:
-        """Eigenvalues, without eigenvectors."""
+        """Return the eigenvalues without computing eigenvectors."""
         return eigvalsh(symmetrize(x))
 
     def trace_of(self, x: FloatArray) -> float:
-        """Sum of the diagonal."""
+        """Return the sum of the diagonal."""
         return float(np.trace(x))
 
     def nonnegative_exact(self, x: np.ndarray) -> bool:
-        """Decide by the signs of the characteristic polynomial."""
+        """Decide semidefiniteness from the signs of the characteristic polynomial."""
         return semidefinite_exact(x)
 
-    def room(self, x: FloatArray, share: float) -> float | None:
-        """Share of the least distance of an eigenvalue from the bounds."""
+    def interior_radius(self, x: FloatArray, share: float) -> float | None:
+        """Prove ``share`` times the least distance of an eigenvalue from the bounds."""
         alone = self.cone and len(self.slacks) == 1
         depth = share * (smallest(symmetrize(x)) if alone else self.depth(x))
         return depth if depth > 0.0 and self.proves_inside(x, depth) else None
 
-    def proves_inside(self, x: FloatArray, room: float = 0.0, *, graded: bool = True) -> bool:
-        """Prove that all eigenvalues of ``x`` are further than ``room`` from the bounds.
+    def proves_inside(self, x: FloatArray, margin: float = 0.0, *, graded: bool = True) -> bool:
+        """Prove that all eigenvalues of ``x`` are further than ``margin`` from the bounds.
 
         Parameters
         ----------
         x : ndarray
             Exactly symmetric matrix.
-        room : float
+        margin : float
             Non-negative distance.
         graded : bool
-            As for :func:`~sdpfeas.numerics.rounding.definite`.
+            Whether to scale the matrix row by row, as in :func:`~sdpfeas.numerics.rounding.definite`.
         """
         size = float(np.max(np.abs(np.diagonal(x)))) + sum(abs(shift) for _, shift in self.slacks)
-        # Rounding of the diagonal shift is covered by moving the bound inwards by a few units.
-        slip = float(sum_up(product_up(16.0 * UNIT, size), room))
+        # 16 units of roundoff cover the rounding of the shifted diagonal.
+        slip = float(sum_up(product_up(16.0 * UNIT, size), margin))
         return all(
-            definite(_slack(x, sign, shift), shift=slip if shift else room, graded=graded)
+            definite(_slack(x, sign, shift), shift=slip if shift else margin, graded=graded)
             for sign, shift in self.slacks
         )
 
 
 def _slack(x: FloatArray, sign: float, shift: float) -> FloatArray:
-    """``sign·x + shift·I``."""
+    """Return ``sign·x + shift·I``."""
     if sign == 1.0 and shift == 0.0:
         return x
     out = sign * x

@@ -38,12 +38,12 @@ class Free(VectorSet):
         """Return zero."""
         return 0.0
 
-    def room(self, x: FloatArray, share: float) -> FloatArray | None:
-        """As far as one likes: each entry by the size of the largest."""
+    def interior_radius(self, x: FloatArray, share: float) -> FloatArray | None:
+        """Return the largest magnitude in ``x`` for every entry; any radius would be valid."""
         return np.full(self.n, float(np.max(np.abs(x))) or 1.0)
 
     def support_upper(
         self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
     ) -> tuple[float, float]:
-        """Zero at the zero vector alone; see :meth:`BlockSet.support_upper`."""
+        """Return zero at the zero vector and infinity elsewhere; see :meth:`BlockSet.support_upper`."""
         return (math.inf if moves is not None or g.any() or error.any() else 0.0), 0.0

@@ -1,4 +1,4 @@
-"""The cone of positive semidefinite Hermitian matrices.
+"""The cone of Hermitian positive semidefinite matrices.
 
 Projection: ``U max(Lambda, 0) U*`` for ``H = U Lambda U*``. Support function: 0 if ``G`` is negative
 semidefinite, else infinite.
@@ -76,39 +76,39 @@ class HermitianPSD(BlockSet):
         object.__setattr__(self, "n", int(side) ** 2)
 
     def __repr__(self) -> str:
-        """The set with its side."""
+        """Format the set with its side."""
         return f"HermitianPSD({self.degree})"
 
     def spec(self) -> dict[str, Any]:
-        """The side as plain data, for files and hashes."""
+        """Return the side as plain data, for files and hashes."""
         return {"kind": self.kind, "side": self.degree}
 
     @property
     def degree(self) -> int:
-        """The side."""
+        """Number of eigenvalues, the side of the complex matrix."""
         return math.isqrt(self.n)
 
     @property
     def side(self) -> int:
-        """Side of the real matrix with the same eigenvalues, each twice."""
+        """Side of the real symmetric embedding, which has every eigenvalue twice."""
         return 2 * self.degree
 
     # ------------------------------------------------------------ complex matrices
 
     def coordinates(self, values: Any, *, exact: bool = True) -> Any:
-        """Real numbers that are stored for complex or real matrices; all else comes back as it is.
+        """Convert complex or real matrices to stored vectors; return any other input unchanged.
 
         Parameters
         ----------
         values : array_like
             Matrices, of shape (..., side, side).
         exact : bool
-            Refuse matrices that are not Hermitian or whose numbers would be rounded.
+            Raise for matrices that are not Hermitian and for entries that would be rounded.
 
         Raises
         ------
         ProblemError
-            If there are such.
+            If ``exact`` and a matrix is not Hermitian or an entry would be rounded.
         """
         try:
             array = np.asarray(values)
@@ -138,7 +138,7 @@ class HermitianPSD(BlockSet):
         return total.reshape(*array.shape[:-2], self.n)
 
     def to_complex(self, x: FloatArray) -> np.ndarray:
-        """The Hermitian matrix that stored numbers stand for.
+        """Return the Hermitian matrix that a stored vector represents.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class HermitianPSD(BlockSet):
         return np.asarray((half + half.T) + 1j * (half - half.T))
 
     def _doubled(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The real symmetric matrix with the eigenvalues of ``2 H``, each twice; how far entries are off."""
+        """Return the real embedding of ``2 H`` and the rounding errors of its entries."""
         r = x.reshape(self.degree, self.degree)
         with np.errstate(over="ignore", invalid="ignore"):
             same, skew = sum_of(r, r.T), sum_of(r, -r.T)
@@ -162,11 +162,11 @@ class HermitianPSD(BlockSet):
         return np.eye(self.degree).reshape(-1)
 
     def symmetrize(self, x: FloatArray) -> FloatArray:
-        """Return the vector itself: every one stands for a Hermitian matrix."""
+        """Return the vector itself: every vector represents a Hermitian matrix."""
         return x
 
     def decompose(self, x: FloatArray) -> tuple[FloatArray, Frame]:
-        """Eigenvalues, ascending, and eigenvectors."""
+        """Return the ascending eigenvalues and the eigenvectors."""
         need("an eigendecomposition", cubes=4.0 * float(self.degree) ** 3)
         if not np.isfinite(x).all():
             raise np.linalg.LinAlgError("matrix holds NaN or infinity")
@@ -174,26 +174,26 @@ class HermitianPSD(BlockSet):
         return lam, vec
 
     def compose(self, frame: Frame, lam: FloatArray) -> FloatArray:
-        """Matrix with given eigenvalues and eigenvectors."""
+        """Return the stored vector of the matrix with the given eigenvalues and eigenvectors."""
         assert frame is not None
         full = (frame * lam) @ frame.conj().T
         full = 0.5 * (full + full.conj().T)
         return np.asarray(full.real + full.imag).reshape(-1)
 
     def coefficients(self, frame: Frame, x: FloatArray) -> FloatArray:
-        """``v* x v`` for every eigenvector v."""
+        """Return ``v* x v`` for every eigenvector v."""
         assert frame is not None
         return np.asarray(np.einsum("ij,ij->j", frame.conj(), self.to_complex(x) @ frame).real)
 
     def random_frame(self, rng: np.random.Generator) -> Frame:
-        """Draw a unitary matrix."""
+        """Draw a random unitary matrix."""
         side = self.degree
         q, r = np.linalg.qr(rng.normal(size=(side, side)) + 1j * rng.normal(size=(side, side)))
         phase = np.diagonal(r)
         return np.asarray(q * (phase / np.abs(phase)))
 
     def spectrum(self, x: FloatArray) -> FloatArray:
-        """Eigenvalues, without eigenvectors."""
+        """Return the eigenvalues without computing eigenvectors."""
         need("an eigendecomposition", cubes=2.0 * float(self.degree) ** 3)
         if not np.isfinite(x).all():
             raise np.linalg.LinAlgError("matrix holds NaN or infinity")
@@ -202,7 +202,7 @@ class HermitianPSD(BlockSet):
     # ------------------------------------------------------------ proofs, on real matrices of twice the side
 
     def distance_upper(self, x: FloatArray) -> float:
-        """Zero for a semidefinite matrix; else what a multiple of the identity has to make up for."""
+        """Return zero for a semidefinite matrix, else the norm of ``t·I`` with ``x + t·I`` semidefinite."""
         doubled, off = self._doubled(x)
         if not np.isfinite(doubled).all():
             return math.inf
@@ -212,8 +212,8 @@ class HermitianPSD(BlockSet):
         lacking = float(sum_up(max(-smallest_eigenvalue_lower(doubled), 0.0), slip))
         return float(product_up(0.5 * lacking, sqrt_upper(self.degree)))
 
-    def room(self, x: FloatArray, share: float) -> float | None:
-        """Share of the least eigenvalue."""
+    def interior_radius(self, x: FloatArray, share: float) -> float | None:
+        """Prove ``share`` times the smallest eigenvalue."""
         depth = share * self.depth(x)
         doubled, off = self._doubled(x)
         shift = float(sum_up(symmetric_norm_upper(off), 2.0 * depth))
@@ -222,11 +222,11 @@ class HermitianPSD(BlockSet):
     def support_upper(
         self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
     ) -> tuple[float, float]:
-        """Zero where all these matrices are negative semidefinite; see :meth:`BlockSet.support_upper`."""
+        """Return zero if all these matrices are negative semidefinite; see :meth:`BlockSet.support_upper`."""
         doubled, off = self._doubled(-g)
         square = error.reshape(self.degree, self.degree)
         spread = sum_up(off, np.tile(sum_up(square, square.T), (2, 2)))
-        # Rows that are exactly zero stay so: they need no strictness.
+        # Rows that are exactly zero in all these matrices are dropped: the rest can be strictly definite.
         alive = (doubled != 0.0) | (spread != 0.0)
         if moves is not None:
             moved = moves.reshape(square.shape)
@@ -239,19 +239,19 @@ class HermitianPSD(BlockSet):
         return (0.0 if definite(doubled, shift=shift) else math.inf), 0.0
 
     def nonnegative_exact(self, x: np.ndarray) -> bool:
-        """Decide by the real matrix of twice the side."""
+        """Decide semidefiniteness of the real symmetric embedding."""
         r = x.reshape(self.degree, self.degree)
         return semidefinite_exact(_embedded(r + r.T, r - r.T))
 
-    # ------------------------------------------------------------ other sets
+    # ------------------------------------------------------------ reformulation
 
     @property
     def psd_side(self) -> int:
-        """Real matrices of twice the side."""
+        """Side of the real symmetric embedding."""
         return 2 * self.degree
 
     def psd_map(self) -> Any:
-        """``[[Re, -Im], [Im, Re]]``, from the numbers stored."""
+        """Return the map from stored vectors to the embedding ``[[Re H, -Im H], [Im H, Re H]]``."""
         side = self.degree
         i, j = (part.reshape(-1) for part in np.indices((side, side)))
         own, mirrored = i * side + j, j * side + i
@@ -264,10 +264,10 @@ class HermitianPSD(BlockSet):
         return sp.csr_array((values, (rows, columns)), shape=(4 * self.n, self.n))
 
     def psd_preimage(self, x: FloatArray) -> FloatArray:
-        """Half of the real matrix, which has every eigenvalue twice."""
+        """Return half of the real embedding, since the embedding has every eigenvalue twice."""
         return 0.25 * self._doubled(x)[0]
 
 
 def _embedded(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
-    """The real symmetric matrix with the eigenvalues of a Hermitian one, each twice."""
+    """Return the real embedding ``[[R, -S], [S, R]]`` of the Hermitian matrix ``R + iS``."""
     return np.asarray(np.block([[real, -imaginary], [imaginary, real]]))

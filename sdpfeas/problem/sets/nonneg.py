@@ -38,16 +38,16 @@ class Nonneg(VectorSet):
     lower = 0.0
 
     def distance_upper(self, x: FloatArray) -> float:
-        """Norm of the negative part."""
+        """Bound the norm of the negative part."""
         return norm_upper(np.minimum(x, 0.0))
 
-    def room(self, x: FloatArray, share: float) -> FloatArray | None:
-        """Each entry may shrink by its own size."""
+    def interior_radius(self, x: FloatArray, share: float) -> FloatArray | None:
+        """Return ``x`` itself: every entry may decrease by its own size."""
         return np.array(x) if np.all(x >= 0.0) else None
 
     def support_upper(
         self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
     ) -> tuple[float, float]:
-        """Zero where all these vectors are non-positive; see :meth:`BlockSet.support_upper`."""
+        """Return zero if all these vectors are non-positive; see :meth:`BlockSet.support_upper`."""
         apart = 0.0 if moves is None else np.where(moves, slip, 0.0)
         return (0.0 if np.all(g + inflate(error + apart, 4) <= 0.0) else math.inf), 0.0

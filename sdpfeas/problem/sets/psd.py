@@ -51,7 +51,7 @@ class PSD(MatrixSet):
     lower = 0.0
 
     def distance_upper(self, x: FloatArray) -> float:
-        """Zero for a semidefinite matrix; else what a multiple of the identity has to make up for."""
+        """Return zero for a semidefinite matrix, else the norm of ``t·I`` with ``x + t·I`` semidefinite."""
         if semidefinite(x):
             return 0.0
         return float(product_up(max(-smallest_eigenvalue_lower(x), 0.0), sqrt_upper(self.n)))
@@ -59,8 +59,8 @@ class PSD(MatrixSet):
     def support_upper(
         self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
     ) -> tuple[float, float]:
-        """Zero where all these matrices are negative semidefinite; see :meth:`BlockSet.support_upper`."""
-        # Rows that are exactly zero stay so: they need no strictness.
+        """Return zero if all these matrices are negative semidefinite; see :meth:`BlockSet.support_upper`."""
+        # Rows that are exactly zero in all these matrices are dropped: the rest can be strictly definite.
         alive = (g != 0.0) | (error != 0.0)
         alive = alive if moves is None else alive | moves
         keep = np.any(alive | alive.T, axis=1)

@@ -20,11 +20,11 @@ from sdpfeas.problem.sets.base import BlockSet, Frame
 
 __all__ = ["SecondOrder"]
 
-#: Eigenvalues are divided by this, so that frames are orthonormal.
-ROOT = math.sqrt(2.0)
+#: Normalises the eigenvalues so that frames are orthonormal.
+SQRT_2 = math.sqrt(2.0)
 
-#: Points are looked at in rational numbers if they are this near to the boundary, relative to their size.
-NEAR = 1e-12
+#: Violation ``||z|| - t``, relative to ``||z||``, below which membership is decided in rational arithmetic.
+EXACT_TEST_SHARE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class SecondOrder(BlockSet):
 
     @property
     def degree(self) -> int:
-        """Two eigenvalues; one, if there is only ``t``."""
+        """Number of eigenvalues: two, or one for ``n = 1``."""
         return min(self.n, 2)
 
     def identity(self) -> FloatArray:
         """Return ``(√2, 0)``."""
         out = np.zeros(self.n)
-        out[0] = ROOT if self.n > 1 else 1.0
+        out[0] = SQRT_2 if self.n > 1 else 1.0
         return out
 
     def symmetrize(self, x: FloatArray) -> FloatArray:
@@ -70,7 +70,7 @@ class SecondOrder(BlockSet):
         return x
 
     def decompose(self, x: FloatArray) -> tuple[FloatArray, Frame]:
-        """Eigenvalues, ascending, and the direction of ``z``."""
+        """Return the ascending eigenvalues and the unit vector ``z / ||z||``."""
         if self.n == 1:
             return np.array(x), None
         if not np.isfinite(x).all():
@@ -81,23 +81,23 @@ class SecondOrder(BlockSet):
         axis[0] = 1.0
         if length > 0.0:
             axis = x[1:] / size / np.linalg.norm(x[1:] / size)
-        return np.array([x[0] - length, x[0] + length]) / ROOT, axis
+        return np.array([x[0] - length, x[0] + length]) / SQRT_2, axis
 
     def compose(self, frame: Frame, lam: FloatArray) -> FloatArray:
-        """Vector with given eigenvalues and direction."""
+        """Return the vector with the given eigenvalues and direction of ``z``."""
         if frame is None:
             return np.array(lam)
-        return np.concatenate([[lam[0] + lam[1]], (lam[1] - lam[0]) * frame]) / ROOT
+        return np.concatenate([[lam[0] + lam[1]], (lam[1] - lam[0]) * frame]) / SQRT_2
 
     def coefficients(self, frame: Frame, x: FloatArray) -> FloatArray:
-        """Inner products with the two elements of a frame."""
+        """Return the inner products with the frame elements ``(1, ∓axis) / √2``."""
         if frame is None:
             return np.array(x)
         along = float(frame @ x[1:])
-        return np.array([x[0] - along, x[0] + along]) / ROOT
+        return np.array([x[0] - along, x[0] + along]) / SQRT_2
 
     def random_frame(self, rng: np.random.Generator) -> Frame:
-        """Draw a direction."""
+        """Draw a random direction of ``z``."""
         if self.n == 1:
             return None
         axis = rng.normal(size=self.n - 1)
@@ -106,23 +106,23 @@ class SecondOrder(BlockSet):
     # ------------------------------------------------------------ proofs
 
     def distance_upper(self, x: FloatArray) -> float:
-        """What ``t`` lacks."""
+        """Bound ``max(||z|| - t, 0)``: raising ``t`` by that much gives a member."""
         length = norm_upper(x[1:])
         lacking = float(sum_up(length, -x[0]))
         if not lacking > 0.0:
             return 0.0 if lacking <= 0.0 else math.inf
-        if lacking <= NEAR * length and self._holds(x):
+        if lacking <= EXACT_TEST_SHARE * length and self._holds(x):
             return 0.0
         return lacking
 
     def _holds(self, x: FloatArray) -> bool:
-        """Decide for the numbers as they are."""
+        """Decide membership of the binary64 data in rational arithmetic."""
         if not np.isfinite(x).all():
             return False
         return self.nonnegative_exact(np.array([Fraction(v) for v in x.tolist()], dtype=object))
 
-    def room(self, x: FloatArray, share: float) -> float | None:
-        """Share of the distance from the boundary."""
+    def interior_radius(self, x: FloatArray, share: float) -> float | None:
+        """Prove ``share`` times the smaller eigenvalue."""
         depth = share * self.depth(x)
         left = float(difference_down(x[0], norm_upper(x[1:])))
         return depth if depth > 0.0 and left >= float(product_up(sqrt_upper(2.0), depth)) else None
@@ -130,35 +130,35 @@ class SecondOrder(BlockSet):
     def support_upper(
         self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
     ) -> tuple[float, float]:
-        """Zero where all these vectors are in the polar; see :meth:`BlockSet.support_upper`."""
+        """Return zero if all these vectors are in the polar cone; see :meth:`BlockSet.support_upper`."""
         apart = moves is not None and bool(np.any(moves))
         if not apart and not error.any():
             return (0.0 if self.distance_upper(-g) == 0.0 else math.inf), 0.0
-        # A step of norm s changes t and the norm of z together by no more than √2·s.
+        # A perturbation of norm s changes t + ||z|| by at most √2·s.
         slips = float(product_up(sqrt_upper(2.0), slip)) if apart else 0.0
         length = norm_upper(sum_up(np.abs(g[1:]), error[1:]))
         return (0.0 if float(sum_up(length, error[0], slips)) <= -g[0] else math.inf), 0.0
 
     def nonnegative_exact(self, x: np.ndarray) -> bool:
-        """Compare squares."""
+        """Decide ``t >= 0`` and ``t² >= ||z||²``."""
         return bool(x[0] >= 0 and x[0] * x[0] >= sum((v * v for v in x[1:]), 0 * x[0]))
 
-    # ------------------------------------------------------------ other sets
+    # ------------------------------------------------------------ reformulation
 
     @property
     def psd_side(self) -> int:
-        """As many rows as there are entries."""
+        """Side of the arrow matrix, n."""
         return self.n
 
     def psd_map(self) -> Any:
-        """Arrow matrices: ``t`` on the diagonal, ``z`` in the first row and column."""
+        """Return the map to arrow matrices: ``t`` on the diagonal, ``z`` in the first row and column."""
         n, k = self.n, np.arange(1, self.n)
         place = np.concatenate([np.arange(n) * (n + 1), k, k * n])
         entry = np.concatenate([np.zeros(n, dtype=np.int64), k, k])
         return sp.csr_array((np.ones(place.size), (place, entry)), shape=(n * n, n))
 
     def psd_preimage(self, x: FloatArray) -> FloatArray:
-        """Of rank one where ``x`` is on the boundary, with what is left of ``t`` on the diagonal."""
+        """Return ``(2/t) v v' + s·I`` with ``v = (t/2, z/2)`` and s such that the trace is t."""
         t, z = max(float(x[0]), 0.0), 0.5 * x[1:]
         out = np.zeros((self.n, self.n))
         if t > 0.0:

@@ -37,8 +37,8 @@ from sdpfeas.problem.validation import finite_number
 
 __all__ = ["SpectralBox", "nearest_between"]
 
-#: A trace may leave ``[n·lower, n·upper]`` by this much, relative to the ends, and is then moved to the
-#: end: 0.1·3 is not 0.3 in floating point.
+#: Distance of a trace from ``[n·lower, n·upper]``, relative to the larger end, that counts as rounding (0.1·3
+#: is not 0.3 in floating point); the trace is then replaced by the nearest end.
 TRACE_ROUNDING = 1e-14
 
 
@@ -93,7 +93,7 @@ class SpectralBox(MatrixSet):
         if not math.isfinite(2.0 * self.n * self.spectral_radius):
             raise ProblemError(f"SpectralBox: n times the bounds {self.lower} and {self.upper} overflows")
         if self.trace is not None:
-            # n·lower is seldom a floating-point number: compare with what it is, not with its rounding.
+            # n·lower is rounded in floating point: compare with the exact product.
             low, high = self.n * Fraction(self.lower), self.n * Fraction(self.upper)
             slack = Fraction(TRACE_ROUNDING) * max(abs(low), abs(high))
             if not low - slack <= self.trace <= high + slack:
@@ -106,7 +106,7 @@ class SpectralBox(MatrixSet):
 
     @property
     def rank(self) -> float:
-        """How many eigenvalues sit at ``upper`` at an extreme point; fractional where it does not fit."""
+        """``(trace - n·lower) / (upper - lower)``, the eigenvalues at ``upper`` at an extreme point."""
         if self.trace is None:
             return 0.0
         rank = (self.trace - self.n * self.lower) / (self.upper - self.lower)
@@ -121,7 +121,7 @@ class SpectralBox(MatrixSet):
 
     @property
     def radius(self) -> float:
-        """Frobenius radius: how far members are from the middle at most."""
+        """Largest Frobenius distance of a member from ``middle·I``."""
         width = self.upper - self.lower
         if self.trace is None:
             return 0.5 * width * math.sqrt(self.n)
@@ -129,26 +129,26 @@ class SpectralBox(MatrixSet):
 
     @property
     def middle(self) -> float:
-        """Half way between the bounds, or what has the trace."""
+        """``(lower + upper) / 2``, or ``trace / n`` with a prescribed trace."""
         return 0.5 * (self.lower + self.upper) if self.trace is None else self.trace / self.n
 
     def spec(self) -> dict[str, Any]:
-        """Parameters as plain data, for files and hashes."""
+        """Return the parameters as plain data, for files and hashes."""
         return super().spec() | {"lower": self.lower, "upper": self.upper, "trace": self.trace}
 
     def project_spectrum(self, lam: FloatArray) -> FloatArray:
-        """Clip ``lam - theta`` to the bounds, ``theta`` the exact root that gives the trace."""
+        """Return ``clip(lam - theta, lower, upper)``; theta gives the prescribed trace, or is 0."""
         if self.trace is None:
             return np.clip(lam, self.lower, self.upper)
-        # A common shift changes nothing, and what is further than the width of the box from the eigenvalue
-        # where the trace runs out is at a bound: so rounding is relative to the box, not to lam.
+        # The projection is invariant under a common shift of lam, and eigenvalues further than the width of
+        # the box from the threshold are projected to a bound. So rounding is relative to the box, not to lam.
         width = self.upper - self.lower
         with np.errstate(over="ignore"):
             lam = np.clip(lam - self.threshold(lam), -width, width)
         return np.clip(lam - self._theta(lam), self.lower, self.upper)
 
     def _theta(self, lam: FloatArray) -> float:
-        """Root of ``sum(clip(lam - theta, lower, upper)) = trace``, piecewise linear and falling."""
+        """Solve ``sum(clip(lam - theta, lower, upper)) = trace``, piecewise linear and non-increasing."""
         assert self.trace is not None
         n, low, high = self.n, self.lower, self.upper
         ascending = np.sort(lam)
@@ -159,7 +159,7 @@ class SpectralBox(MatrixSet):
         middle = sums[np.maximum(n - at_high, at_low)] - sums[at_low]
         free = np.maximum(n - at_high - at_low, 0)
         totals = middle - free * knots + low * at_low + high * at_high
-        # totals fall along knots; the root lies between the last total >= trace and the next knot.
+        # totals decrease along knots; the root lies between the last knot with total >= trace and the next.
         k = int(np.searchsorted(-totals, -self.trace, side="right")) - 1
         if k < 0:
             return float(knots[0])
@@ -175,7 +175,7 @@ class SpectralBox(MatrixSet):
         return float(min(max(theta, knots[k]), knots[k + 1]))
 
     def support_spectrum(self, lam: FloatArray) -> float:
-        """``lower·sum + (upper - lower)·(sum of the largest)``; without a trace, eigenvalue by eigenvalue."""
+        """Return ``lower·sum(lam) + (upper - lower)·s``; s sums the ``rank`` largest or the positive ones."""
         if self.trace is None:
             return float(np.sum(np.maximum(self.upper * lam, self.lower * lam)))
         descending = np.sort(lam)[::-1]
@@ -186,7 +186,7 @@ class SpectralBox(MatrixSet):
         return self.lower * float(np.sum(lam)) + (self.upper - self.lower) * top
 
     def maximiser_spectrum(self, lam: FloatArray) -> FloatArray:
-        """Upper bound where an eigenvalue is positive; with a trace, at the largest ones."""
+        """Return ``upper`` at positive eigenvalues or, with a trace, the ``rank`` largest; else ``lower``."""
         if self.trace is None:
             return np.where(lam > 0.0, self.upper, self.lower)
         weights = np.zeros(self.n)
@@ -197,7 +197,7 @@ class SpectralBox(MatrixSet):
         return self.lower + (self.upper - self.lower) * weights
 
     def maximiser(self, g: FloatArray) -> Maximiser:
-        """Where the inner product with ``g`` is largest; the leading eigenvectors do, if no other counts."""
+        """Maximise ``<g, X>``; with ``lower = 0`` and a trace only leading eigenvectors are computed."""
         if self.lower != 0.0 or not self.trace:
             return super().maximiser(g)
         weights = self.maximiser_spectrum(np.zeros(self.n))
@@ -207,7 +207,7 @@ class SpectralBox(MatrixSet):
         return Maximiser(lam, weights, vec, max(size, float(np.max(np.abs(lam), initial=0.0))))
 
     def threshold(self, lam: FloatArray) -> float:
-        """Eigenvalue where the trace runs out; zero without a trace."""
+        """Return the largest eigenvalue after the ``floor(rank)`` leading ones; zero without a trace."""
         return 0.0 if self.trace is None else float(np.sort(lam)[::-1][min(int(self.rank), self.n - 1)])
 
     def scaled(self, factor: float) -> SpectralBox:
@@ -216,34 +216,34 @@ class SpectralBox(MatrixSet):
         return SpectralBox(self.n, self.lower * factor, self.upper * factor, trace)
 
     def shrunk(self, margin: float) -> SpectralBox:
-        """Return the box with its bounds pulled to its middle by a share of the way."""
+        """Return the box with bounds ``(1 - margin)·bound + margin·middle`` and the same trace."""
         lower, upper = (bound + margin * (self.middle - bound) for bound in (self.lower, self.upper))
         return SpectralBox(self.n, lower, upper, self.trace)
 
     def distance_upper(self, x: FloatArray) -> float:
-        """Strictly inside, what the trace is off; else what the eigenvalues are off as well."""
+        """Bound the trace error if x is proved strictly inside; else add the distance of the eigenvalues."""
         if self.trace is not None and not (
             self.n * Fraction(self.lower) <= Fraction(self.trace) <= self.n * Fraction(self.upper)
         ):
             return math.inf
-        room = float(quotient_up(self.trace_missed(x), self.n))
-        if self.proves_inside(x, room):
-            # A shift of the diagonal makes up for the trace.
-            return float(product_up(room, sqrt_upper(self.n)))
+        shift = float(quotient_up(self.trace_missed(x), self.n))
+        if self.proves_inside(x, shift):
+            # Adding a multiple of the identity of this size corrects the trace.
+            return float(product_up(shift, sqrt_upper(self.n)))
         lam, _, error = eigenvalue_enclosure(x)
         target = self.project_spectrum(lam)
         off = norm_upper(inflate(np.abs(lam - target), 2))
-        # An exact spectrum with the right trace is no further from the target than its sum is off.
+        # A spectrum with the prescribed sum lies within the error of the sum of the target.
         missed = 0.0 if self.trace is None else _sum_missed(target, self.trace)
         return float(sum_up(off, product_up(error, sqrt_upper(self.n)), missed))
 
-    def proves_inside(self, x: FloatArray, room: float = 0.0, *, graded: bool = True) -> bool:
-        """Prove it as for any other set, or of the matrix as a whole: few of its eigenvalues may be large."""
-        whole = super().proves_inside(x, room, graded=False)
-        return whole or (graded and super().proves_inside(x, room))
+    def proves_inside(self, x: FloatArray, margin: float = 0.0, *, graded: bool = True) -> bool:
+        """Prove as in :meth:`MatrixSet.proves_inside`; try without row scaling first."""
+        whole = super().proves_inside(x, margin, graded=False)
+        return whole or (graded and super().proves_inside(x, margin))
 
     def proves_near(self, x: FloatArray, error: FloatArray, slip: float) -> bool:
-        """Prove that all matrices near ``x`` are between the bounds; a trace has to be met by ``x`` alone."""
+        """Prove that all matrices near ``x`` are members; with a trace, only of ``x`` itself."""
         if not error.any() and slip == 0.0:
             return self.distance_upper(x) == 0.0
         return self.trace is None and self.proves_inside(x, float(sum_up(symmetric_norm_upper(error), slip)))
@@ -251,7 +251,7 @@ class SpectralBox(MatrixSet):
     def support_upper(
         self, g: FloatArray, error: FloatArray, slip: float, moves: np.ndarray | None
     ) -> tuple[float, float]:
-        """By a few leading eigenvectors and a Cholesky factor, or else by all eigenvalues."""
+        """Bound by leading eigenvectors and a Cholesky factor (Fantope), or by all eigenvalues."""
         if self.lower == 0.0 and self.upper == 1.0 and self.trace is not None and self.trace < self.n:
             found, largest = largest_sum_upper(g, self.trace)
             if math.isfinite(found):
@@ -262,25 +262,25 @@ class SpectralBox(MatrixSet):
         total = inflate(np.sum(np.abs(lam)), self.n)
         rounding = product_up(2.0 * gamma(8 * self.n + 32), bound, total)
         spread = sum_up(radius, symmetric_norm_upper(error), slip)
-        lost = 64.0 * self.n * TINY * (1.0 + bound)  # what underflow may have taken
-        # The nuclear radius may have been rounded itself.
+        lost = 64.0 * self.n * TINY * (1.0 + bound)  # bound of the underflow errors
+        # inflate covers the rounding of the nuclear radius itself.
         extra = sum_up(product_up(inflate(self.nuclear_radius, 2), spread), rounding, lost)
         size = self.nuclear_radius * float(np.max(np.abs(lam)))
         return float(sum_up(self.support_spectrum(lam), extra)), size
 
     def trace_missed(self, x: FloatArray) -> float:
-        """Proven bound of how far the sum of the diagonal is from the trace."""
+        """Return a proven upper bound of ``|tr x - trace|``."""
         return 0.0 if self.trace is None else _sum_missed(np.diagonal(x), self.trace)
 
 
 def _sum_missed(values: FloatArray, total: float) -> float:
-    """Proven bound of how far the exact sum of values is from a number."""
+    """Return a proven upper bound of ``|sum(values) - total|``."""
     terms = np.append(values, -total)
     return max(sum_upper(terms), -sum_lower(terms), 0.0)
 
 
 def nearest_between(value: Fraction, low: Fraction, high: Fraction) -> float:
-    """Floating-point number between ``low`` and ``high`` (exactly) that is nearest to ``value``."""
+    """Return the floating-point number in the exact interval [low, high] that is nearest to ``value``."""
     number = float(min(max(value, low), high))
     if Fraction(number) < low:
         number = math.nextafter(number, math.inf)
