@@ -32,15 +32,13 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGETS: dict[str, tuple[list[str], list[str]]] = {
     "verifier": (
         [
-            *("rigorous", "numeric", "equality", "gram", "judging", "lmis", "cases", "readings"),
-            *("sparse_gram", "free_columns", "metric", "orthonormal", "precise"),
-            *("exact/multipliers", "exact/points", "exact/rows", "exact/algebra", "exact/rationals"),
-            *("exact/contradiction", "exact/eligible", "chains/replay", "chains/case", "chains/chain"),
+            *("rigorous", "numeric", "equality_correction", "gram", "point_metric", "multiprecision"),
+            *("verifier", "proof_attempts", "facial_reduction", "exact", "exact_simplex"),
         ],
         ["tests/verifier", "tests/problem/test_redundancy.py", "tests/auditor/test_audit.py"],
     ),
     "numerics": (
-        ["rounding", "integers", "exactness", "rational", "written", "sparse", "largest_sum", "balls"],
+        ["rounding", "integer_matrices", "exact_arithmetic"],
         [
             "tests/numerics",
             "tests/verifier/test_verify_range.py",
@@ -50,7 +48,7 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
         ],
     ),
     "sets": (
-        [*("psd", "vectors", "matrices", "second_order", "spectral_box", "hermitian", "base")],
+        ["psd", "free", "nonneg", "second_order", "spectral_box", "hermitian", "base"],
         [
             "tests/problem/test_set_contract.py",
             "tests/problem/test_sets.py",
@@ -58,7 +56,7 @@ TARGETS: dict[str, tuple[list[str], list[str]]] = {
         ],
     ),
     "brackets": (
-        ["drivers/bracket", "families/bounds"],
+        ["drivers/bracket", "families/threshold_bounds"],
         ["tests/drivers/test_bisection.py", "tests/families/test_families.py"],
     ),
 }

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+import mutants
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "sdpfeas"
@@ -262,3 +263,12 @@ def test_every_rule_can_be_broken(tmp_path: Path) -> None:
         "problem.one: numerics's _secret",
     }
     assert "attic" in set(rooms_without_a_place(house))
+
+
+def test_the_mutation_tool_names_modules_and_tests_that_exist() -> None:
+    """`make mutate` changes the code that proves things; a moved module must not drop out of it unnoticed."""
+    for room, (modules, tests) in mutants.TARGETS.items():
+        for module in modules:
+            assert (PACKAGE.parent / mutants.FOLDERS[room] / f"{module}.py").is_file(), module
+        for test in tests:
+            assert (PACKAGE.parent / test).exists(), test
