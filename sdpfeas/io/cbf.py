@@ -28,7 +28,7 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.sdpa_forms import BLOCK_ROOM, BLOCK_ROW_ROOM, ENTRY_ROOM, ROW_ROOM
+from sdpfeas.problem.reductions.sdpa_forms import BLOCK_BYTES, BLOCK_ROW_BYTES, ENTRY_BYTES, ROW_BYTES
 from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg, SecondOrder
 
@@ -135,10 +135,10 @@ class _Content:
         entries = count + sum(n * n for n in self.matrices)
         require_within_limit(entries, "numbers in a point", each=8)
         require_within_limit(sum(n * n for n in self.inequalities), "numbers in matrix inequalities", each=8)
-        require_within_limit(lines, "rows", each=ROW_ROOM)
+        require_within_limit(lines, "rows", each=ROW_BYTES)
         blocks = len(self.variables) + len(self.matrices)
         cones = sum(kind in QUADRATIC for kind, _ in self.constraints) + len(self.inequalities)
-        require_within_limit(blocks * (lines + 1 + cones), "rows times blocks", each=BLOCK_ROW_ROOM)
+        require_within_limit(blocks * (lines + 1 + cones), "rows times blocks", each=BLOCK_ROW_BYTES)
         require_within_limit(
             cones * (count + sum(n * n for n in self.matrices)), "entries times cones", each=8
         )
@@ -247,7 +247,7 @@ class _Parser:
     """Parses a file keyword by keyword."""
 
     def __init__(self, text: bytes) -> None:
-        require_within_limit(text.count(b"\n"), "lines", each=ENTRY_ROOM)
+        require_within_limit(text.count(b"\n"), "lines", each=ENTRY_BYTES)
         self.lines = text.split(b"\n")
         self.place = 0
         self.content = _Content()
@@ -325,7 +325,7 @@ class _Parser:
         if len(words) != 2:
             self.fail(f"{name} begins with two numbers")
         total, lines = self.count(words[:1]), self.count(words[1:])
-        require_within_limit(lines, "blocks", each=BLOCK_ROOM)
+        require_within_limit(lines, "blocks", each=BLOCK_BYTES)
         out = []
         for _ in range(lines):
             words = self.words()
@@ -342,7 +342,7 @@ class _Parser:
     def sides(self) -> list[int]:
         """Parse the sides of matrices."""
         lines = self.count()
-        require_within_limit(lines, "blocks", each=BLOCK_ROOM)
+        require_within_limit(lines, "blocks", each=BLOCK_BYTES)
         out = [self.count() for _ in range(lines)]
         if 0 in out:
             self.fail("a matrix has at least one row")
@@ -353,7 +353,7 @@ class _Parser:
         count = self.count()
         if count > len(self.lines):
             self.fail(f"{count} entries, but the file has only {len(self.lines)} lines")
-        require_within_limit(count, "entries", each=ENTRY_ROOM)
+        require_within_limit(count, "entries", each=ENTRY_BYTES)
         index, value = np.zeros((count, width), dtype=np.int64), np.zeros(count)
         for k in range(count):
             words = self.words()

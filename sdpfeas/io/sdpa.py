@@ -41,9 +41,9 @@ from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.sdpa_forms import (
-    BLOCK_ROOM,
-    ENTRY_ROOM,
-    ROW_ROOM,
+    BLOCK_BYTES,
+    ENTRY_BYTES,
+    ROW_BYTES,
     SdpaData,
     lmi_form,
     primal_data,
@@ -173,9 +173,9 @@ class _Parser:
 
     def parse(self) -> SdpaData:
         """Parse the file."""
-        self._require_room(0, self.text.count(b"\n"), "lines", ENTRY_ROOM)
-        m = self._count("the number of matrices m", "rows", ROW_ROOM)
-        blocks = self._count("the number of blocks", "blocks", BLOCK_ROOM)
+        self._require_room(0, self.text.count(b"\n"), "lines", ENTRY_BYTES)
+        m = self._count("the number of matrices m", "rows", ROW_BYTES)
+        blocks = self._count("the number of blocks", "blocks", BLOCK_BYTES)
         sizes = self._block_sizes(blocks)
         return self._entries(sizes, self._right_hand_side(m))
 
@@ -310,7 +310,7 @@ class _Parser:
         count = int(np.count_nonzero(dark[1:] & ~dark[:-1])) + int(dark.size > 0 and dark[0])
         if count == 0:
             return np.zeros(0)
-        self._require_room(start, count // 5, "entries", ENTRY_ROOM)
+        self._require_room(start, count // 5, "entries", ENTRY_BYTES)
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)
             try:

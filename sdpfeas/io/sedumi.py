@@ -38,10 +38,10 @@ from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.objective import Objective
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.sdpa_forms import (
-    BLOCK_ROOM,
-    BLOCK_ROW_ROOM,
-    ENTRY_ROOM,
-    ROW_ROOM,
+    BLOCK_BYTES,
+    BLOCK_ROW_BYTES,
+    ENTRY_BYTES,
+    ROW_BYTES,
 )
 from sdpfeas.problem.rows import Rows, Sparse
 from sdpfeas.problem.rows.base import canonical_csr
@@ -184,8 +184,8 @@ class _Data:
         total = sum(block.entries for block in sets)
         require_within_limit(total, "numbers in a point", each=8)
         b = _vector(content["b"], "b")
-        require_within_limit(b.size, "rows", each=ROW_ROOM)
-        require_within_limit(len(sets) * (b.size + 1), "rows times blocks", each=BLOCK_ROW_ROOM)
+        require_within_limit(b.size, "rows", each=ROW_BYTES)
+        require_within_limit(len(sets) * (b.size + 1), "rows times blocks", each=BLOCK_ROW_BYTES)
         columns = _matrix(content, b.size, total)
         c = _vector(content["c"], "c") if "c" in content else np.zeros(total)
         if c.size == 0:
@@ -222,8 +222,10 @@ class _Data:
         m = self.b.size
         if m == 0:
             raise FileFormatError("no rows, so there is no y")
-        require_within_limit(sum(block.entries for block in self.sets), "entries of the cones", each=ROW_ROOM)
-        require_within_limit(m * len(self.sets), "rows times blocks", each=BLOCK_ROW_ROOM)
+        require_within_limit(
+            sum(block.entries for block in self.sets), "entries of the cones", each=ROW_BYTES
+        )
+        require_within_limit(m * len(self.sets), "rows times blocks", each=BLOCK_ROW_BYTES)
         lmis: list[LMI] = []
         own, right = [sp.csr_array((0, m))], [np.zeros(0)]
         for block, columns, c in self._parts():
@@ -258,7 +260,7 @@ def _cones(cones: dict[str, Any]) -> tuple[list[BlockSet], list[str]]:
         lengths = _vector(cones.get(name, np.zeros(0)), f"K.{name}")
         if np.any((lengths < 0) | (lengths != np.floor(lengths)) | (lengths >= 2**31)):
             raise FileFormatError(f"K.{name} must hold numbers of entries")
-        require_within_limit(lengths.size, "blocks", each=BLOCK_ROOM)
+        require_within_limit(lengths.size, "blocks", each=BLOCK_BYTES)
         found = [int(n) for n in lengths if n]
         if name in "fl":
             found = [sum(found)] if found else []
@@ -288,7 +290,7 @@ def _matrix(content: dict[str, Any], m: int, total: int) -> Any:
     if not (sp.issparse(array) or isinstance(array, np.ndarray)) or array.ndim != 2:
         raise FileFormatError(f"{name} must be a matrix")
     count = array.nnz if sp.issparse(array) else int(np.count_nonzero(array))
-    require_within_limit(count, "entries", each=ENTRY_ROOM)
+    require_within_limit(count, "entries", each=ENTRY_BYTES)
     shapes = [(m, total), (total, m)]
     if array.shape not in shapes:
         raise FileFormatError(

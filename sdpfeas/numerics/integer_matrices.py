@@ -75,7 +75,7 @@ class _Table:
         self.left -= operations
         self._spent += operations
         if self._spent > BATCH:
-            need("a look for redundant rows", numbers=ROW_NUMBERS * BATCH)
+            need("the search for redundant rows", numbers=ROW_NUMBERS * BATCH)
             self._spent = 0
 
     def add(self, owner: int, row: dict[int, int]) -> dict[int, int] | None:

@@ -208,7 +208,7 @@ def test_the_standard_form_and_a_look_for_pairs_are_not_begun_without_time() -> 
     with cost_estimate.limited(Deadline(5.0)):
         with pytest.raises(LimitError, match="the standard form of cone solvers"):
             problem.to_conic()
-        with pytest.raises(LimitError, match="a look for pairs of rows"):
+        with pytest.raises(LimitError, match="the search for parallel rows"):
             meeting_pairs(problem)
 
 

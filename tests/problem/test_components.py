@@ -7,9 +7,9 @@ import scipy.sparse as sp
 import sdpfeas as sf
 from sdpfeas.backends.auto import preferred
 from sdpfeas.problem.problem import FeasibilityProblem
-from sdpfeas.problem.reductions.split import LEAST_SIDE, SplitComponents, split_components
+from sdpfeas.problem.reductions.split import MIN_SPLIT_SIDE, SplitComponents, split_components
 
-SIZES = (LEAST_SIDE // 2, LEAST_SIDE // 3, 1, 1, 1, 2, LEAST_SIDE // 2)
+SIZES = (MIN_SPLIT_SIDE // 2, MIN_SPLIT_SIDE // 3, 1, 1, 1, 2, MIN_SPLIT_SIDE // 2)
 SIDE = sum(SIZES)
 
 

@@ -25,22 +25,24 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.lmi_to_slack import lmi_entries, lmi_rows, stacked_rows, times_stored
 from sdpfeas.problem.rows import Dense, Sparse
 
-#: Rows are compared in fractions if ratios of their values at two points differ by less, relatively.
+#: Rows are compared exactly if the ratios of their values at two points have a smaller relative difference.
 RATIO_TOLERANCE = 1e-9
 
-#: Entries of rows that are read as fractions, at the most, and the time of each in floating-point numbers.
-MOST_ENTRIES, FRACTION_COST = 100_000, 400.0
+#: Largest number of row entries converted to fractions.
+MAX_FRACTION_ENTRIES = 100_000
 
-#: Time of two random points, per entry, in floating-point numbers written; measured at side 7000.
-POINT_COST = 40.0
+#: Cost of one fraction, in floating-point numbers written.
+FRACTION_NUMBERS = 400.0
+
+#: Cost of two random points, in floating-point numbers written per entry; measured at side 7000.
+POINT_NUMBERS = 40.0
 
 
 @dataclass(frozen=True)
 class PairsToEquations(Reduction):
-    """A problem with equations in place of pairs; the same one where there are none.
+    """A problem with equations in place of pairs; its feasible set is exactly that of the original.
 
-    ``original, problem``: the problem before and after: they have the same points, exactly.
-    ``certificate``: multipliers of the original problem: two rows that contradict each other.
+    ``certificate``: a Farkas certificate of the original problem if the bounds of a pair cross.
     """
 
     original: FeasibilityProblem
@@ -50,15 +52,15 @@ class PairsToEquations(Reduction):
     _lines: tuple[_Line, ...]
 
     def point(self, point: Point) -> Point:
-        """The same point."""
+        """Return the point unchanged."""
         return point
 
     def start_point(self, point: Point) -> Point:
-        """The same point."""
+        """Return the point unchanged."""
         return point
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Give the multiplier of every equation to the row that has its bound."""
+        """Assign ``y > 0`` to the row with the lower bound and ``y < 0`` to that with the upper bound."""
         if self._as_rows is None:
             return y
         out = np.zeros(self._as_rows.count)
@@ -68,7 +70,7 @@ class PairsToEquations(Reduction):
         return self._as_rows.back(out, y[len(self._lines) :])
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Add up the multipliers of the rows that became one equation."""
+        """Sum the multipliers of the rows that were merged into one equation."""
         if self._as_rows is None:
             return y
         rows, rest = self._as_rows.forth(y)
@@ -78,7 +80,7 @@ class PairsToEquations(Reduction):
 
 @dataclass(frozen=True)
 class _Line:
-    """A row that is left: its place, bounds, and which rows, times what, give its bounds and make it up."""
+    """A kept row: index, bounds, and the merged rows with factors; ``below, above`` have its bounds."""
 
     place: int
     lower: float
@@ -89,7 +91,7 @@ class _Line:
 
 
 class _Rows:
-    """A problem with rows in place of its polyhedral LMIs and of the LMIs that are opposite."""
+    """The reduction of polyhedral LMIs to inequality rows, and of pairs of opposite LMIs to equality rows."""
 
     def __init__(self, problem: FeasibilityProblem) -> None:
         self._problem = problem
@@ -106,7 +108,7 @@ class _Rows:
         self.count = problem.m + sum(self._sizes)
 
     def made(self) -> FeasibilityProblem:
-        """The problem of these rows."""
+        """Build the problem with these rows."""
         problem = self._problem
         chosen = [problem.lmis[j] for j in self.used]
         rows = [
@@ -122,7 +124,7 @@ class _Rows:
         return FeasibilityProblem(problem.sets, rows, low, high, block_names=problem.block_names, lmis=lmis)
 
     def back(self, rows: FloatArray, rest: FloatArray) -> FloatArray:
-        """Multipliers of the problem, of those of the rows and of the LMIs that are left."""
+        """Map multipliers of the rows and of the remaining LMIs to those of the original problem."""
         problem = self._problem
         parts = [np.zeros(lmi.set.shape) for lmi in problem.lmis]
         start, partners = problem.m, {j: (k, c) for j, k, c in self.pairs}
@@ -146,7 +148,7 @@ class _Rows:
         return np.concatenate([rows[: problem.m], *(part.reshape(-1) for part in parts)])
 
     def forth(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Multipliers of the rows and of the LMIs that are left, of those of the problem."""
+        """Map multipliers of the original problem to those of the rows and of the remaining LMIs."""
         first, own = self._problem.split(self._problem.multipliers(y))
         values = list(own)
         for j, k, factor in self.pairs:
@@ -158,7 +160,7 @@ class _Rows:
 
 
 def meeting_pairs(problem: FeasibilityProblem) -> PairsToEquations:
-    """Put equations in place of pairs of inequalities that meet; made once."""
+    """Replace pairs of inequalities with equal bounds by equations; cached on the problem."""
     return problem.cached(_meeting_pairs)
 
 
@@ -182,17 +184,17 @@ def _meeting_pairs(problem: FeasibilityProblem) -> PairsToEquations:
 
 
 def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]:
-    """The rows that are left, or the multipliers of two that contradict each other."""
+    """Return the kept rows, or a Farkas certificate if two rows contradict each other."""
     lines: list[_Line | None] = [
         _Line(i, low, high, (i, 1.0), (i, 1.0), ((i, 1.0),))
         for i, (low, high) in enumerate(zip(problem.lower.tolist(), problem.upper.tolist(), strict=True))
     ]
-    left = float(MOST_ENTRIES)
+    left = float(MAX_FRACTION_ENTRIES)
     for group in _groups(problem):
         left -= sum(part.entries // part.m for part in problem.rows if not part.empty) * len(group)
         if left < 0:
             break
-        need("a look for pairs of rows", numbers=FRACTION_COST * (MOST_ENTRIES - left))
+        need("the search for parallel rows", numbers=FRACTION_NUMBERS * (MAX_FRACTION_ENTRIES - left))
         parallel: dict[Any, list[tuple[int, Fraction]]] = {}
         for i in group:
             terms = [
@@ -208,7 +210,7 @@ def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]
             if len(members) > 1 and not problem.equality[[i for i, _ in members]].all():
                 try:
                     y = _met(problem, members, lines)
-                except OverflowError:  # a coefficient, or a ratio of two, is larger than any double
+                except OverflowError:  # a coefficient or a ratio overflows
                     continue
                 if y is not None:
                     return [], y
@@ -218,10 +220,10 @@ def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]
 def _met(
     problem: FeasibilityProblem, members: list[tuple[int, Fraction]], lines: list[_Line | None]
 ) -> FloatArray | None:
-    """Make parallel rows one equation if their bounds meet; their multipliers if they cross."""
+    """Merge parallel rows into one equation if their bounds are equal; return a certificate if they cross."""
     ends = []
     for sign in (1, -1):
-        # Bounds from below of the common direction; from above, those of its opposite.
+        # Lower bounds of the common direction (sign 1) and of its negative (sign -1).
         bounds = [
             (sign * Fraction(float(bound)) / unit, i, unit)
             for i, unit in members
@@ -242,7 +244,7 @@ def _met(
     bound = float((problem.lower if unit > 0 else problem.upper)[chosen])
     shares = {i: float(other / unit) for i, other in members}
     if not all(shares.values()):
-        return None  # a ratio is smaller than any double
+        return None  # a ratio underflows
     sources = (below, 1.0), (above, float(unit / second))
     lower, upper = sources if unit > 0 else sources[::-1]
     lines[chosen] = _Line(chosen, bound, bound, lower, upper, tuple(shares.items()))
@@ -253,11 +255,11 @@ def _met(
 
 
 def _groups(problem: FeasibilityProblem) -> Iterator[list[int]]:
-    """Rows that may be parallel: ratios of their values at two random points agree."""
+    """Yield groups of rows that may be parallel: ratios of their values at two random points agree."""
     if problem.equality.all():
-        return  # an equation meets nothing
+        return  # only pairs with an inequality are merged
     entries = float(sum(block.entries for block in problem.sets))
-    need("a look for pairs of rows", numbers=POINT_COST * entries, memory=32.0 * entries)
+    need("the search for parallel rows", numbers=POINT_NUMBERS * entries, memory=32.0 * entries)
     rng = np.random.default_rng(0)
     with np.errstate(all="ignore"):
         first, second = (
@@ -276,12 +278,12 @@ def _groups(problem: FeasibilityProblem) -> Iterator[list[int]]:
 
 
 def _is_exact(lmi: LMI) -> bool:
-    """Whether the coefficients are stored as they are."""
+    """Return whether all coefficients are stored explicitly."""
     return all(isinstance(part, (Dense, Sparse)) for part in lmi.coefficients)
 
 
 def _opposite(lmis: tuple[LMI, ...]) -> Iterator[tuple[int, int, float]]:
-    """Pairs of LMIs, each in one pair at the most, of which one is the other times ``-factor``."""
+    """Yield disjoint pairs of LMIs with ``F_k = -factor · F_j``, and the factor."""
     candidates = [
         (j, lmi) for j, lmi in enumerate(lmis) if lmi.set.cone and not lmi.set.polyhedral and _is_exact(lmi)
     ]
@@ -293,9 +295,9 @@ def _opposite(lmis: tuple[LMI, ...]) -> Iterator[tuple[int, int, float]]:
         whole = sp.csr_array(sp.vstack(parts, format="csr"))
         whole.sum_duplicates()
         whole.eliminate_zeros()
-        if 0 < whole.nnz <= MOST_ENTRIES:
+        if 0 < whole.nnz <= MAX_FRACTION_ENTRIES:
             where = tuple(not part.empty for part in lmi.coefficients)
-            # Only LMIs with the same pattern of entries can be multiples of each other.
+            # Only LMIs with the same sparsity pattern can be multiples of each other.
             pattern = lmi.set, where, whole.indptr.tobytes(), whole.indices.tobytes()
             waiting.setdefault(pattern, []).append(j)
             numbers[j] = whole.data
@@ -311,14 +313,14 @@ def _opposite(lmis: tuple[LMI, ...]) -> Iterator[tuple[int, int, float]]:
 
 
 def _factor(one: FloatArray, other: FloatArray) -> float | None:
-    """The double ``c`` with ``other = -c·one``, exactly, if there is one above zero."""
+    """Return the double ``c > 0`` with ``other = -c·one`` exactly; None if there is none."""
     with np.errstate(all="ignore"):
         factor = -other[0] / one[0]
         if not (0.0 < factor < np.inf) or not np.allclose(
             other, -factor * one, rtol=RATIO_TOLERANCE, atol=0.0
         ):
             return None
-    need("a look for pairs of LMIs", numbers=FRACTION_COST * one.size)
+    need("the search for opposite LMIs", numbers=FRACTION_NUMBERS * one.size)
     exact = Fraction(float(factor))
     pairs = zip(one.tolist(), other.tolist(), strict=True)
     return float(factor) if all(Fraction(v) == -exact * Fraction(u) for u, v in pairs) else None

@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem, Point
 
 #: Fixed cost of a block, in numbers written.
-BLOCK_COST = 500.0
+BLOCK_NUMBERS = 500.0
 
 
 @dataclass(frozen=True)
 class LmiToSlack(Reduction):
-    """A problem with a slack for every LMI; its blocks come first, then the slacks."""
+    """A problem with a slack block for every LMI, after the original blocks."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
 
     def point(self, point: Point) -> Point:
-        """The blocks without the slacks."""
+        """Drop the slack blocks."""
         return tuple(point[: len(self.original.sets)])
 
     def start_point(self, point: Point) -> Point:
-        """The values of the LMIs as slacks."""
+        """Append the values of the LMIs as slacks."""
         point = self.original.point(point)
         return (*point, *(lmi.value(point) for lmi in self.original.lmis))
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Those of the entries of every LMI, on both sides of the diagonal."""
+        """Return ``Y_ii = y_ii``, ``Y_ij = Y_ji = y_ij / 2`` for every LMI."""
         y = self.problem.multipliers(y)
         out, start = [y[: self.original.m]], self.original.m
         for lmi in self.original.lmis:
@@ -58,7 +58,7 @@ class LmiToSlack(Reduction):
         return np.concatenate(out)
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """The entries on and above the diagonal."""
+        """Return ``y_ii = Y_ii``, ``y_ij = 2 Y_ij`` (i < j) for every LMI."""
         rows, own = self.original.split(self.original.multipliers(y))
         pairs = zip(self.original.lmis, own, strict=True)
         parts = (times_stored(lmi.set) * part[lmi_entries(lmi.set)] for lmi, part in pairs)
@@ -66,15 +66,15 @@ class LmiToSlack(Reduction):
 
 
 def with_slacks(problem: FeasibilityProblem) -> LmiToSlack:
-    """Replace every LMI by a slack block and equality rows; without any, keep the problem."""
+    """Replace every LMI by a slack block and equality rows; without LMIs, return the problem itself."""
     lmis = problem.lmis
     if not lmis:
         return LmiToSlack(problem, problem)
     stored = sum(rows.entries for lmi in lmis for rows in lmi.coefficients)
     counts = [lmi_entries(lmi.set)[0].size for lmi in lmis]
-    # The rows of every slack have an end for each row of the problem.
-    cells = stored + sum(lmi.set.entries for lmi in lmis) + len(lmis) * (BLOCK_COST + 0.1 * sum(counts))
-    need("slacks for the LMIs", numbers=100.0 * cells, memory=100.0 * cells)
+    # The CSR matrix of every slack has one row pointer per row of the problem.
+    cells = stored + sum(lmi.set.entries for lmi in lmis) + len(lmis) * (BLOCK_NUMBERS + 0.1 * sum(counts))
+    need("slack blocks for the LMIs", numbers=100.0 * cells, memory=100.0 * cells)
     rows: list[Rows] = []
     for b, block, old in problem.blocks():
         parts = [lmi_rows(lmi, b, block) for lmi in lmis]
@@ -94,7 +94,7 @@ def with_slacks(problem: FeasibilityProblem) -> LmiToSlack:
 
 
 def _names(problem: FeasibilityProblem) -> tuple[list[str] | None, list[str] | None]:
-    """Names of the rows and blocks, where all parts they come from have names."""
+    """Return names of rows and blocks; None unless all LMIs and all original rows or blocks have names."""
     names = [lmi.name for lmi in problem.lmis if lmi.name is not None]
     if len(names) < len(problem.lmis):
         return None, None
@@ -111,25 +111,25 @@ def _names(problem: FeasibilityProblem) -> tuple[list[str] | None, list[str] | N
 
 
 def lmi_entries(block: BlockSet) -> tuple[np.ndarray, ...]:
-    """Places of the entries that count: all of a vector, those on and above the diagonal of a matrix."""
+    """Return the indices of independent entries: all of a vector, the upper triangle of a matrix."""
     return np.triu_indices(block.n) if block.matrix else (np.arange(block.n),)
 
 
 def times_stored(block: BlockSet) -> FloatArray:
-    """How often each of these entries stands in a member."""
+    """Return the multiplicity of the independent entries: 1 on the diagonal, 2 off the diagonal."""
     place = lmi_entries(block)
     return np.where(place[0] == place[-1], 1.0, 2.0)
 
 
 def lmi_rows(lmi: LMI, b: int, block: BlockSet) -> Any:
-    """Rows on a block that give the entries of ``B(X)``."""
+    """Return the rows on block ``b`` that evaluate the independent entries of ``B(X)``."""
     rows = lmi.coefficients[b]
     place = np.ravel_multi_index(lmi_entries(lmi.set), lmi.set.shape)
     return sp.csr_array(rows.to_csr().T)[place]
 
 
 def _own(block: BlockSet, start: int, total: int) -> Rows:
-    """Rows on a slack that take its entries away, from row ``start`` on."""
+    """Return the rows ``-S_ij`` of a slack block, from row ``start`` on."""
     entries = triangle_map(block.n, 0.5).T if block.matrix else sp.eye_array(block.n, format="csr")
     ends = entries.indptr[np.clip(np.arange(total + 1) - start, 0, entries.shape[0])]
     csr = sp.csr_array((-entries.data, np.array(entries.indices), ends), shape=(total, block.entries))
@@ -137,7 +137,7 @@ def _own(block: BlockSet, start: int, total: int) -> Rows:
 
 
 def stacked_rows(old: Rows, block: BlockSet, parts: list[Any]) -> Rows:
-    """The old rows with those of all LMIs below."""
+    """Append the rows of the LMIs to the rows of a block."""
     new = sp.csr_array(sp.vstack(parts, format="csr"))
     if old.empty and new.nnz == 0:
         return NoRows(old.m + new.shape[0], block.n, block.matrix)

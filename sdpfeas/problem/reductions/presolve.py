@@ -21,10 +21,10 @@ from sdpfeas.problem.sets import BlockSet, Free, Nonneg
 
 @dataclass(frozen=True)
 class Presolve(Reduction):
-    """A smaller problem, or an answer already found.
+    """A presolved problem, or its solution.
 
-    ``original, problem``: the problem before and after; they are the same where an answer was found.
-    ``answer``: a point or multipliers of the original problem, where nothing is left to solve.
+    ``answer``: a point or a Farkas certificate of the original problem if presolve solves it, else None. With
+    an answer, ``problem is original``.
     """
 
     original: FeasibilityProblem
@@ -35,30 +35,30 @@ class Presolve(Reduction):
     _fixed: Point
 
     def point(self, point: Point) -> Point:
-        """Add the blocks that were fixed."""
+        """Insert the fixed blocks."""
         out = list(self._fixed)
         for b, x in zip(self._blocks, point, strict=True):
             out[b] = x
         return tuple(out)
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Zero for the rows that were dropped."""
+        """Insert zeros for the dropped rows."""
         out = np.zeros(self.original.m)
         out[self._rows] = y
         return out
 
     def start_point(self, point: Point) -> Point:
-        """The blocks that are left."""
+        """Drop the fixed blocks."""
         return tuple(point[b] for b in self._blocks)
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """The rows that are left."""
+        """Drop the multipliers of dropped rows."""
         return y[self._rows]
 
 
 def presolve(problem: FeasibilityProblem) -> Presolve:
-    """Fix boxes that hold a single matrix, and drop rows without terms or without bounds."""
-    require_no_lmis(problem, "presolving")
+    """Fix boxes that contain a single matrix, and drop rows without coefficients or without bounds."""
+    require_no_lmis(problem, "presolve")
     fixed = tuple(block.interior_point() for block in problem.sets)
     blocks = tuple(b for b, block in enumerate(problem.sets) if not block.single)
     shift = np.zeros(problem.m)
@@ -81,7 +81,7 @@ def presolve(problem: FeasibilityProblem) -> Presolve:
         y[worst] = 1.0 if lower[worst] > 0.0 else -1.0
         return Presolve(problem, problem, (None, y), keep, blocks, fixed)
     if keep.size == 0:
-        # Nothing ties the blocks together: any member of each will do.
+        # No constraints are left: any element of every set is feasible.
         return Presolve(problem, problem, (fixed, None), keep, blocks, fixed)
     if keep.size == problem.m and len(blocks) == len(problem.sets):
         return Presolve(problem, problem, None, keep, blocks, fixed)
@@ -92,7 +92,7 @@ def presolve(problem: FeasibilityProblem) -> Presolve:
     return Presolve(problem, smaller, None, keep, blocks, fixed)
 
 
-# --- split free variables: the dual has no strictly feasible point unless they are merged
+# --- split free variables; unless they are merged, the dual has no strictly feasible point
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class MergeOppositeColumns(Reduction):
     _kept: tuple[np.ndarray | None, ...]
 
     def point(self, point: Point) -> Point:
-        """Positive and negative parts of the free variables."""
+        """Return positive and negative parts of the free variables."""
         parts, out = iter(point), []
         for block, kept in zip(self.original.sets, self._kept, strict=True):
             if kept is None:
@@ -121,11 +121,11 @@ class MergeOppositeColumns(Reduction):
         return tuple(out)
 
     def start_point(self, point: Point) -> Point:
-        """Differences of the pairs."""
+        """Return the differences of the pairs as free variables."""
         return self.terms(point, half=False)
 
     def terms(self, objective: Point, *, half: bool = True) -> Point:
-        """An objective on what is left; pairs have opposite ones, of which the first counts."""
+        """Map an objective: a pair keeps the term of its first variable (``half=False``: the difference)."""
         out = []
         for part, kept in zip(objective, self._kept, strict=True):
             if kept is None:
@@ -137,11 +137,11 @@ class MergeOppositeColumns(Reduction):
         return tuple(out)
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """As they are."""
+        """Return the multipliers unchanged."""
         return y
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """As they are."""
+        """Return the multipliers unchanged."""
         return y
 
 
@@ -187,7 +187,7 @@ def _columns(problem: FeasibilityProblem, b: int, chosen: np.ndarray) -> Sparse:
 
 
 def _pairs(columns: Any, objective: FloatArray) -> tuple[np.ndarray, np.ndarray]:
-    """Columns, and for each another one that is its opposite."""
+    """Find pairs of columns ``a, -a`` with opposite objective; zero columns are skipped."""
     waiting: dict[tuple[bytes, bytes], list[int]] = {}
     first, second = list[int](), list[int]()
     columns.sum_duplicates()
@@ -195,7 +195,7 @@ def _pairs(columns: Any, objective: FloatArray) -> tuple[np.ndarray, np.ndarray]
     for j in range(objective.size):
         own = slice(columns.indptr[j], columns.indptr[j + 1])
         place = columns.indices[own].tobytes()
-        # A zero of either sign is the same.
+        # Adding 0.0 turns -0.0 into 0.0, so that equal values have equal bytes.
         values = np.append(columns.data[own], objective[j]) + 0.0
         if not values.any():
             continue

@@ -32,29 +32,32 @@ MAX_ROWS = 3000
 #: Relative pivots of the Gram matrix below this mark candidates for dependent rows.
 SMALL_PIVOT = 1e-12
 
-#: Denominators of the coefficients that are tried, and how close a coefficient must be to its fraction.
-DENOMINATORS, CLOSE = (1, 60, 5040), 1e-6
+#: Limits of the denominators of coefficients, tried in this order.
+DENOMINATORS = (1, 60, 5040)
 
-#: Weights of normalised rows below this are rounding errors.
-NEGLIGIBLE = 1e-9
+#: Largest distance of a coefficient to a fraction, relative to max(1, |coefficient|).
+FRACTION_TOLERANCE = 1e-6
 
-#: Largest number of entries converted to integers: a few seconds.
+#: Smaller coefficients of normalised rows are treated as rounding errors.
+NEGLIGIBLE_COEFFICIENT = 1e-9
+
+#: Largest number of entries converted to integers; takes a few seconds.
 INTEGER_ENTRIES = 3_000_000
 
-#: Cost of one operation on long integers, in numbers written.
-INTEGER_COST = 400.0
+#: Cost of one operation on Python integers, in numbers written.
+INTEGER_NUMBERS = 400.0
 
 
-#: A row, the combination of others that it is, and the multiples of identities that are left.
+#: A redundant row, its coefficients in other rows, and its coefficients in identities of blocks.
 Following = tuple[int, dict[int, Fraction], dict[int, Fraction]]
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Equality rows that add up to nothing, or to known traces, while their bounds do not.
+    """A linear combination of equality rows that is zero, or a sum of known traces, with another bound.
 
-    ``multipliers``: fractions, one per row, and zero for LMIs: a certificate. ``gap``: by how much the two
-    sides differ, ... ``size``: ... and the size of the terms that add up to it.
+    ``multipliers``: the combination as fractions, a Farkas certificate; zero for LMIs. ``gap``: difference of
+    the two sides. ``size``: sum of the absolute values of the terms of the gap.
     """
 
     multipliers: np.ndarray
@@ -64,10 +67,9 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class DropRedundantRows(Reduction):
-    """A problem without the equality rows that follow from others; the same one where there are none.
+    """A problem without redundant equality rows; its feasible set is exactly that of the original.
 
-    ``original, problem``: the problem before and after: they have the same points, exactly.
-    ``contradiction``: rows found to contradict each other; then there are no points at all.
+    ``contradiction``: a proof of infeasibility, if rows contradict each other.
     """
 
     original: FeasibilityProblem
@@ -77,21 +79,21 @@ class DropRedundantRows(Reduction):
     _combinations: dict[int, dict[int, Fraction]]
 
     def point(self, point: Point) -> Point:
-        """The same point."""
+        """Return the point unchanged."""
         return point
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Zero for the rows that were dropped."""
+        """Insert zeros for the dropped rows."""
         head = np.zeros(self.original.m)
         head[self._kept] = y[: self._kept.size]
         return np.concatenate([head, y[self._kept.size :]])
 
     def start_point(self, point: Point) -> Point:
-        """The same point."""
+        """Return the point unchanged."""
         return point
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Give the multipliers of rows that were dropped to those they follow from."""
+        """Distribute the multipliers of dropped rows over the rows of their linear combinations."""
         out = np.array(y)
         for k, weights in self._combinations.items():
             for j, weight in weights.items():
@@ -100,7 +102,7 @@ class DropRedundantRows(Reduction):
 
 
 def independent_rows(problem: FeasibilityProblem) -> DropRedundantRows:
-    """Drop the equality rows that follow from others; cached on the problem."""
+    """Drop equality rows that are linear combinations of others; cached on the problem."""
     return problem.cached(_independent_rows)
 
 
@@ -129,7 +131,7 @@ def _independent_rows(problem: FeasibilityProblem) -> DropRedundantRows:
 
 
 def _found(problem: FeasibilityProblem, whole: _Integers) -> Iterator[Following]:
-    """Rows that follow from others, checked: with the combination, and what is left of it as identities."""
+    """Yield linearly dependent rows with their combinations, verified in exact arithmetic."""
     index = problem.equality_rows
     if index.size > MAX_ROWS:
         yield from whole.eliminated(index.tolist())
@@ -143,21 +145,21 @@ def _found(problem: FeasibilityProblem, whole: _Integers) -> Iterator[Following]
         else:
             open_[k] = near
     if open_:
-        # No simple fractions: look at these rows, and at those that have a part in them.
+        # Without simple fractions, eliminate these rows and the rows with nonzero coefficients exactly.
         others = set().union(*open_.values()) - set(open_)
         yield from whole.eliminated([*sorted(others), *open_], len(others))
 
 
-# --- in floating point
+# --- candidates in floating point
 
 
 @dataclass(frozen=True)
 class Screen:
-    """Equality rows in units, and which of them look independent.
+    """Normalised equality rows and a numerically independent subset.
 
-    ``parts``: their parts in every block that has some, with its set; row ``i`` is divided by
-    ``2**exponents[i]``. ``gram``: inner products of the rows, identities taken out where a trace is
-    prescribed. ``kept``: places in ``index`` of a largest subset that looks independent.
+    ``parts``: set and rows of every block with rows; row ``i`` is divided by ``2**exponents[i]``. ``gram``:
+    Gram matrix of the rows, projected orthogonally to the identity of blocks with a prescribed trace.
+    ``kept``: positions in ``index`` of a maximal numerically independent subset.
     """
 
     index: np.ndarray
@@ -168,7 +170,10 @@ class Screen:
 
 
 def screen(problem: FeasibilityProblem) -> Screen | None:
-    """Look for equality rows that follow from others, up to rounding; None where there is nothing to find."""
+    """Find a numerically independent subset of the equality rows by pivoted Cholesky factorisation.
+
+    Returns None without equality rows, with more than ``MAX_ROWS``, or if the Gram matrix overflows.
+    """
     index = problem.equality_rows
     if not 1 <= index.size <= MAX_ROWS:
         return None
@@ -177,7 +182,7 @@ def screen(problem: FeasibilityProblem) -> Screen | None:
     exponents = np.where(exponents == EMPTY, 0, exponents)
     parts = [(block, rows.scaled(np.ldexp(1.0, power - exponents))) for block, rows, power in both]
     work = reduce(Work.plus, (rows.gram_work for _, rows in parts), Work(products=float(index.size) ** 3))
-    need("a look for redundant rows", *work, memory=32.0 * float(index.size) ** 2)
+    need("the search for redundant rows", *work, memory=32.0 * float(index.size) ** 2)
     gram = np.zeros((index.size, index.size))
     for block, rows in parts:
         gram += rows.gram()
@@ -193,13 +198,14 @@ def screen(problem: FeasibilityProblem) -> Screen | None:
 
 
 def _candidates(seen: Screen) -> Iterator[tuple[int, set[int], dict[int, Fraction] | None]]:
-    """Rows that may follow from others, which these are, and the combination if it is a simple one."""
+    """Yield dependent rows, the rows of their combinations, and coefficients if simple fractions fit."""
     rest = np.setdiff1d(np.arange(seen.index.size), seen.kept)
     if rest.size == 0:
         return
     inner = seen.gram[np.ix_(seen.kept, seen.kept)]
     need(
-        "a look for redundant rows", products=2.0 * float(seen.kept.size) ** 2 * (seen.kept.size + rest.size)
+        "the search for redundant rows",
+        products=2.0 * float(seen.kept.size) ** 2 * (seen.kept.size + rest.size),
     )
     try:
         weights = scipy.linalg.solve(inner, seen.gram[np.ix_(seen.kept, rest)], assume_a="pos").T
@@ -208,7 +214,7 @@ def _candidates(seen: Screen) -> Iterator[tuple[int, set[int], dict[int, Fractio
     for k, row in zip(rest, weights, strict=True):
         if not np.isfinite(row).all():
             continue
-        near = {int(seen.index[seen.kept[p]]) for p in np.flatnonzero(np.abs(row) > NEGLIGIBLE)}
+        near = {int(seen.index[seen.kept[p]]) for p in np.flatnonzero(np.abs(row) > NEGLIGIBLE_COEFFICIENT)}
         simple = next((found for most in DENOMINATORS if (found := _simple(row, most)) is not None), None)
         exact = (
             None
@@ -223,23 +229,23 @@ def _candidates(seen: Screen) -> Iterator[tuple[int, set[int], dict[int, Fractio
 
 
 def _simple(weights: FloatArray, most: int) -> dict[int, Fraction] | None:
-    """Fractions with denominators up to a number that are close to all weights; None if there are none."""
+    """Approximate all weights by fractions with denominators up to ``most``; None if one is not close."""
     out = {}
-    for p in np.flatnonzero(np.abs(weights) > CLOSE):
+    for p in np.flatnonzero(np.abs(weights) > FRACTION_TOLERANCE):
         value = float(weights[p])
         near = Fraction(value).limit_denominator(most)
-        if abs(float(near) - value) > CLOSE * max(1.0, abs(value)):
+        if abs(float(near) - value) > FRACTION_TOLERANCE * max(1.0, abs(value)):
             return None
         if near:
             out[int(p)] = near
     return out
 
 
-# --- in integers
+# --- verification in integers
 
 
 class _Integers:
-    """The rows of a problem as integers times powers of two, each read once."""
+    """The rows of a problem as integers divided by powers of two, converted once on demand."""
 
     def __init__(self, problem: FeasibilityProblem) -> None:
         self._problem = problem
@@ -248,12 +254,12 @@ class _Integers:
 
     @cached_property
     def _entries(self) -> float:
-        """Entries of a row, on average."""
+        """Average number of entries of a row."""
         return float(sum(r.entries / r.m for r in self._problem.rows if not r.empty))
 
     @cached_property
     def _blocks(self) -> list[list[int]]:
-        """For every row the blocks that may have a part in it: of many blocks it may be few."""
+        """For every row the blocks in which it may have entries."""
         found: list[list[int]] = [[] for _ in range(self._problem.m)]
         for b, rows in enumerate(self._problem.rows):
             if isinstance(rows, Sparse):
@@ -265,9 +271,9 @@ class _Integers:
         return found
 
     def _row(self, i: int) -> tuple[dict[int, dict[int, int]], int]:
-        """Entries of a row that are not zero, by block, times a power of two; and its exponent."""
+        """Return the nonzero entries of a row by block, multiplied by ``2**bits``, and ``bits``."""
         if i not in self._read:
-            need("a look for redundant rows", numbers=INTEGER_COST * self._entries)
+            need("the search for redundant rows", numbers=INTEGER_NUMBERS * self._entries)
             parts = {b: self._problem.rows[b].exact_terms(i) for b in self._blocks[i]}
             values = [v for part in parts.values() for v in part.values()]
             bits = max((v.denominator.bit_length() - 1 for v in values), default=0)
@@ -279,7 +285,7 @@ class _Integers:
         return self._read[i]
 
     def eliminated(self, index: list[int], first: int = 0) -> Iterator[Following]:
-        """Rows among some that follow from the others, the first ones being kept."""
+        """Yield dependent rows among ``index`` by exact elimination; the first ``first`` rows are kept."""
         problem = self._problem
         if self._entries * len(index) > self._left:
             return
@@ -296,7 +302,7 @@ class _Integers:
         found = combinations([*eyes, *rows], len(eyes) + first, int(self._left))
         for place, weights in () if found is None else found.items():
             if place < len(eyes):
-                continue  # an identity is no row
+                continue  # an identity, not a row
             k = index[place - len(eyes)]
             scaled = {
                 index[j - len(eyes)]: w
@@ -309,9 +315,10 @@ class _Integers:
                 yield k, scaled, sums
 
     def identities(self, k: int, weights: dict[int, Fraction]) -> dict[int, Fraction] | None:
-        """What is left of row ``k`` without a combination of others, as multiples of identities.
+        """Return the remainder of row ``k`` minus a combination of others, as multiples of identities.
 
-        They are given block by block, where a trace is prescribed; None if anything else is left.
+        The result maps blocks with a prescribed trace to the multiple of their identity. None if the
+        remainder has another form, or the budget of ``INTEGER_ENTRIES`` is exhausted.
         """
         problem = self._problem
         self._left -= self._entries * (1 + len(weights))
@@ -324,7 +331,7 @@ class _Integers:
         for j, share in shares.items():
             factor = share.numerator * (common // share.denominator)
             parts = self._row(j)[0]
-            need("a look for redundant rows", numbers=INTEGER_COST * sum(map(len, parts.values())))
+            need("the search for redundant rows", numbers=INTEGER_NUMBERS * sum(map(len, parts.values())))
             for b, part in parts.items():
                 total = left[b]
                 for place, value in part.items():

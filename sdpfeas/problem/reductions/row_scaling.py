@@ -15,7 +15,7 @@ from sdpfeas.problem.rows.base import value_range
 if TYPE_CHECKING:
     from sdpfeas.problem.problem import FeasibilityProblem, Point
 
-#: Largest exponents to scale by, in the order they are tried.
+#: Limits of the binary exponents of the factors, tried in this order until no number over- or underflows.
 EXPONENTS = (500, 100, 20, 0)
 
 
@@ -23,8 +23,7 @@ EXPONENTS = (500, 100, 20, 0)
 class RowScaling(Reduction):
     """A problem with scaled rows; it has the same points.
 
-    ``original, problem``: the problem before and after scaling. ``factors``: the power of two each row was
-    multiplied by.
+    ``factors``: the power of two of each row.
     """
 
     original: FeasibilityProblem
@@ -32,11 +31,11 @@ class RowScaling(Reduction):
     factors: FloatArray
 
     def point(self, point: Point) -> Point:
-        """The same point."""
+        """Return the point unchanged."""
         return point
 
     def start_point(self, point: Point) -> Point:
-        """The same point."""
+        """Return the point unchanged."""
         return point
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
@@ -49,14 +48,14 @@ class RowScaling(Reduction):
 
     @property
     def _all_factors(self) -> FloatArray:
-        """The factors of the rows, and one for every entry of the LMIs, which stay as they are."""
+        """The factors of the rows, then 1 for every entry of the LMIs, which are not scaled."""
         return np.append(self.factors, np.ones(self.original.multiplier_count - self.factors.size))
 
 
 def power_of_two(sizes: FloatArray, most: int = EXPONENTS[0]) -> FloatArray:
-    """Powers of two that bring positive ``sizes`` into [1/2, 2); 1 where a size is zero.
+    """Return powers of two that scale positive ``sizes`` into [1/2, 2); 1 for a size of zero.
 
-    ``most``: largest exponent to use, up or down.
+    ``most``: limit of the magnitude of the exponents.
     """
     out = np.ones_like(sizes)
     positive = sizes > 0.0
@@ -65,7 +64,7 @@ def power_of_two(sizes: FloatArray, most: int = EXPONENTS[0]) -> FloatArray:
 
 
 def _exact_factors(problem: FeasibilityProblem) -> FloatArray:
-    """Powers of two by which every number of the problem can be multiplied without rounding."""
+    """Return a power of two per row such that scaling the problem involves no rounding."""
     bounds = np.concatenate([problem.lower, problem.upper])
     ranges = [rows.value_range for rows in problem.rows]
     ranges.append(value_range(bounds[np.isfinite(bounds)]))
@@ -80,10 +79,7 @@ def _exact_factors(problem: FeasibilityProblem) -> FloatArray:
 
 
 def scale_rows(problem: FeasibilityProblem) -> RowScaling:
-    """Scale the rows of a problem to norm about one.
-
-    Returns: the scaled problem; points are the same, certificates are mapped exactly.
-    """
+    """Scale the rows of a problem to norm about one; multipliers are mapped without rounding."""
     factors = _exact_factors(problem)
     rows = [r.scaled(factors) for r in problem.rows]
     scaled = type(problem)(

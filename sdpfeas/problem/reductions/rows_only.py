@@ -25,39 +25,41 @@ from sdpfeas.problem.sets import PSD, BlockSet, Free, HermitianPSD, Nonneg, Seco
 
 __all__ = ["RowsOnly", "has_faces", "rows_only", "slack_rows"]
 
-#: Sets whose faces are known, or that stay whole.
-KNOWN: tuple[type[BlockSet], ...] = (PSD, Nonneg, Free, SpectralBox)
+#: Sets that facial reduction handles: PSD and Nonneg have faces, the others are kept whole.
+FACE_SETS: tuple[type[BlockSet], ...] = (PSD, Nonneg, Free, SpectralBox)
 
-#: Ways to store rows whose numbers are those of the rows.
-PLAIN = ("dense", "sparse")
+#: Kinds of rows that store their entries explicitly.
+EXPLICIT_KINDS = ("dense", "sparse")
 
 
 class RowsOnly(Reduction):
     """A problem in rows alone, made by ``lmi_to_slack`` and then ``cones_to_psd``."""
 
-    def __init__(self, original: FeasibilityProblem, slack: LmiToSlack, shadows: ConesToPsd) -> None:
-        self.original, self.problem = original, shadows.problem
-        self._slack, self._shadows = slack, shadows
+    def __init__(self, original: FeasibilityProblem, slack: LmiToSlack, psd_reduction: ConesToPsd) -> None:
+        self.original, self.problem = original, psd_reduction.problem
+        self._slack, self._psd_reduction = slack, psd_reduction
 
     def point(self, point: Point) -> Point:
         """Apply the linear maps of the cones and drop the slack blocks."""
-        return self._slack.point(self._shadows.point(point))
+        return self._slack.point(self._psd_reduction.point(point))
 
     def start_point(self, point: Point) -> Point:
         """Add the values of the LMIs as slacks, and PSD preimages for the other cones."""
-        return self._shadows.start_point(self._slack.start_point(point))
+        return self._psd_reduction.start_point(self._slack.start_point(point))
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Those of the entries of every LMI, on both sides of the diagonal."""
+        """Return ``Y_ii = y_ii``, ``Y_ij = Y_ji = y_ij / 2`` for every LMI."""
         return self._slack.multipliers(y)
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """The entries on and above the diagonal."""
+        """Return ``y_ii = Y_ii``, ``y_ij = 2 Y_ij`` (i < j) for every LMI."""
         return self._slack.start_multipliers(y)
 
     def rational_point(self, point: Point) -> Point | None:
-        """Map a point of fractions exactly; None where that needs rounding."""
-        return self._slack.point(point) if self._shadows.original is self._shadows.problem else None
+        """Map a rational point exactly; None if cones were replaced, whose maps are in floating point."""
+        return (
+            self._slack.point(point) if self._psd_reduction.original is self._psd_reduction.problem else None
+        )
 
     def forth(self, y: np.ndarray) -> np.ndarray:
         """Map rational multipliers of the original problem to those of the rows."""
@@ -92,7 +94,7 @@ def _above(lmi: LMI) -> list[tuple[int, int]]:
 
 
 def _both(part: np.ndarray, i: int, j: int) -> Fraction:
-    """Multiplier of an entry that stands on both sides of the diagonal."""
+    """Return the multiplier ``Y_ii``, or ``Y_ij + Y_ji`` off the diagonal."""
     return Fraction(part[i, j]) if i == j else Fraction(part[i, j]) + Fraction(part[j, i])
 
 
@@ -103,31 +105,31 @@ def slack_rows(problem: FeasibilityProblem) -> list[int]:
 
 
 def has_faces(problem: FeasibilityProblem, reading: Reading = Reading.STORED) -> bool:
-    """Whether a problem can be written in rows alone without rounding, over sets with known faces.
+    """Return whether a problem can be written in rows alone without rounding, over ``FACE_SETS``.
 
-    The rows of Hermitian matrices are sums of data, which only the reading ``stored`` keeps exact.
+    The rows of Hermitian matrices are sums of data, which are exact in the reading ``stored`` only.
     """
     sets = [*problem.sets, *(lmi.set for lmi in problem.lmis)]
-    if not all(type(block) in (*KNOWN, SecondOrder, HermitianPSD) for block in sets):
+    if not all(type(block) in (*FACE_SETS, SecondOrder, HermitianPSD) for block in sets):
         return False
     if reading != Reading.STORED:
         if any(type(block) is HermitianPSD for block in sets):
             return False
-        # Bounds and trace of a box are not read anew.
+        # Bounds and trace of a box are always the stored doubles, so the reading must not change them.
         numbers = [v for block in sets for v in block.spec().values() if isinstance(v, float)]
         if any(math.isfinite(v) and written(v) != Fraction(v) for v in numbers):
             return False
     parts = [rows for lmi in problem.lmis for rows in lmi.coefficients]
-    parts += [rows for _, block, rows in problem.blocks() if type(block) not in KNOWN or problem.lmis]
-    if not all(rows.empty or rows.kind in PLAIN for rows in parts):
+    parts += [rows for _, block, rows in problem.blocks() if type(block) not in FACE_SETS or problem.lmis]
+    if not all(rows.empty or rows.kind in EXPLICIT_KINDS for rows in parts):
         return False
     mixed = [rows for _, block, rows in problem.blocks() if type(block) is HermitianPSD]
-    # Of the LMIs, it is their slacks that would be mixed: minus ones.
+    # LMIs need no check: the coefficients of their slack blocks are -1.
     return all(_exact_halves(rows) for rows in mixed)
 
 
 def _exact_halves(rows: Rows) -> bool:
-    """Whether half the sums and differences of mirrored entries are exact doubles."""
+    """Return whether half the sums and differences of mirrored entries are exact doubles."""
     array = rows.to_csr().toarray()
     side = math.isqrt(array.shape[-1])
     own = array.reshape(-1, side, side) / 2
@@ -155,12 +157,12 @@ def rows_only(problem: FeasibilityProblem) -> RowsOnly:
 
 def _rows_only(problem: FeasibilityProblem) -> RowsOnly:
     if not has_faces(problem):
-        raise ProblemError("the problem cannot be posed in rows alone without rounding")
+        raise ProblemError("the problem cannot be written in rows alone without rounding")
     plain = problem
     if problem.lmis:
-        # Rows of one kind, so that those of the LMIs are stored with them.
+        # Sparse rows, so that the rows of the LMIs are appended to the same matrix.
         rows = [_sparse(part) for part in problem.rows]
         names = problem.row_names, problem.block_names
         plain = FeasibilityProblem(problem.sets, rows, problem.lower, problem.upper, *names, problem.lmis)
     slack = with_slacks(plain)
-    return RowsOnly(problem, slack, cones_to_psd(slack.problem, KNOWN))
+    return RowsOnly(problem, slack, cones_to_psd(slack.problem, FACE_SETS))

@@ -23,9 +23,9 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Rows, Sparse, Stacked
 from sdpfeas.problem.sets import PSD, BlockSet, Free, Nonneg
 
-#: Memory estimate in bytes: per row, per entry, per row of a touched block, and per block. That of a block
-#: includes its reading time, which is that of some hundred entries.
-ROW_ROOM, ENTRY_ROOM, BLOCK_ROW_ROOM, BLOCK_ROOM = 256, 128, 16, 2**15
+#: Memory estimates in bytes: per row, per entry, per row of a block with entries, and per block. That of a
+#: block includes the time to read it, which is that of some hundred entries.
+ROW_BYTES, ENTRY_BYTES, BLOCK_ROW_BYTES, BLOCK_BYTES = 256, 128, 16, 2**15
 
 #: Entries: index of the matrix (or row of a problem), row, column, value.
 Entries = tuple[np.ndarray, np.ndarray, np.ndarray, FloatArray]
@@ -33,10 +33,10 @@ Entries = tuple[np.ndarray, np.ndarray, np.ndarray, FloatArray]
 
 @dataclass(frozen=True)
 class SdpaData:
-    """The content of a file: block sizes (negative if diagonal), c, and the entries, counted from zero.
+    """The content of a file: block sizes (negative if diagonal), ``c``, and the entries.
 
-    ``c``: one number per matrix ``F_1, ..., F_m``. ``matrix, block, row, column``: where each entry stands;
-    matrix 0 is ``F_0``, and ``row <= column``.
+    ``c``: one number per matrix ``F_1, ..., F_m``. ``matrix, block, row, column``: zero-based indices of the
+    entries; matrix 0 is ``F_0``, and ``row <= column``.
     """
 
     sizes: np.ndarray
@@ -48,8 +48,8 @@ class SdpaData:
     value: FloatArray
 
     def added_up(self) -> tuple[SdpaData, np.ndarray]:
-        """Return the same with every entry once, and the entries given more often whose sum is rounded."""
-        # One number a place: lexicographic ranks, because sizes multiplied up may overflow.
+        """Sum duplicate entries; also return the indices of entries with a rounded sum."""
+        # One key per position: lexicographic ranks, because a product of sizes may overflow.
         order = np.lexsort((self.column, self.row, self.block, self.matrix))
         keys = np.stack([self.matrix, self.block, self.row, self.column])[:, order]
         new = np.any(keys[:, 1:] != keys[:, :-1], axis=0)
@@ -71,14 +71,14 @@ class SdpaData:
         return [PSD(int(n)) if n > 0 else Nonneg(int(-n)) for n in self.sizes]
 
     def _by_block(self) -> Iterator[tuple[BlockSet, np.ndarray]]:
-        """Every set with the indices of its entries."""
+        """Yield every set with the indices of its entries."""
         order = np.argsort(self.block, kind="stable")
         edges = np.searchsorted(self.block[order], np.arange(self.sizes.size + 1))
         for b, block in enumerate(self.sets()):
             yield block, order[edges[b] : edges[b + 1]]
 
     def _rows(self, block: BlockSet, entries: np.ndarray) -> Rows | None:
-        """One row for every matrix but the first, of the entries of one block."""
+        """Return one row per matrix ``F_1, ..., F_m``, with the entries of one block."""
         index, m = entries[self.matrix[entries] > 0], self.c.size
         if index.size == 0:
             return None
@@ -91,13 +91,13 @@ class SdpaData:
         both = np.concatenate([value, value[off]]), (np.concatenate([which, which[off]]), place)
         return Sparse(sp.csr_array(both, shape=(m, block.n**2)), block.n)
 
-    def _require_room(self) -> None:
+    def _require_memory(self) -> None:
         used = np.unique(self.block[self.matrix > 0]).size
-        require_within_limit(used * (self.c.size + 1), "rows times blocks", each=BLOCK_ROW_ROOM)
+        require_within_limit(used * (self.c.size + 1), "rows times blocks", each=BLOCK_ROW_BYTES)
 
     def primal(self) -> FeasibilityProblem:
-        """Find Y with ``<F_i, Y> = c_i``."""
-        self._require_room()
+        """Return the primal problem: find Y with ``<F_i, Y> = c_i``."""
+        self._require_memory()
         return FeasibilityProblem(
             self.sets(),
             [self._rows(block, entries) for block, entries in self._by_block()],
@@ -109,21 +109,21 @@ class SdpaData:
 
     @property
     def _starts(self) -> np.ndarray:
-        """First row of every block on the LMI side, and how many rows there are: one an entry."""
+        """First row of every block on the LMI side, one row per entry, and the number of rows."""
         counts = np.where(self.sizes > 0, self.sizes * (self.sizes + 1) // 2, -self.sizes)
         return np.concatenate([[0], np.cumsum(counts)])
 
     def places(self, block: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-        """Rows of the LMI side that entries on or above the diagonal have."""
+        """Return the rows on the LMI side of entries in the upper triangle."""
         size = self.sizes[block]
         inside = np.where(size > 0, row * size - row * (row + 1) // 2 + column, row)
         return np.asarray(self._starts[block] + inside)
 
     def lmi(self) -> FeasibilityProblem:
-        """Find x with ``sum_k x_k F_k - F_0`` positive semidefinite, block by block."""
-        self._require_room()
+        """Return the LMI problem: find x with ``sum_k x_k F_k - F_0`` in every block."""
+        self._require_memory()
         require_within_limit(
-            sum(block.entries for block in self.sets()), "entries of matrices", each=ROW_ROOM
+            sum(block.entries for block in self.sets()), "entries of matrices", each=ROW_BYTES
         )
         lmis = []
         for b, (block, entries) in enumerate(self._by_block()):
@@ -135,7 +135,7 @@ class SdpaData:
         return FeasibilityProblem([Free(self.c.size)], [None], [], [], block_names=["x"], lmis=lmis)
 
     def text(self, comment: str) -> bytes:
-        """Return the file."""
+        """Return the text of the file."""
         head = [
             f'"{comment}"',
             str(self.c.size),
@@ -145,7 +145,7 @@ class SdpaData:
         ]
         columns = (self.matrix, self.block + 1, self.row + 1, self.column + 1, self.value)
         lines = [
-            "%d %d %d %d %r" % entry  # noqa: UP031 - the fastest way, and there may be millions
+            "%d %d %d %d %r" % entry  # noqa: UP031 - the fastest format, for millions of entries
             for entry in zip(*(column.tolist() for column in columns), strict=True)
         ]
         return "\n".join([*head, *lines, ""]).encode()
@@ -155,7 +155,7 @@ class SdpaData:
 
 
 def _upper(rows: Rows, block: BlockSet) -> Entries:
-    """Entries of the rows on or above the diagonal."""
+    """Return the entries of the rows in the upper triangle."""
     coo = rows.explicit().tocoo()
     which, place = coo.coords
     i, j = np.divmod(place, block.n) if block.matrix else (place, place)
@@ -168,11 +168,9 @@ def _sizes(sets: Sequence[BlockSet]) -> np.ndarray:
 
 
 def primal_data(problem: FeasibilityProblem) -> SdpaData:
-    """Return the file whose primal side is the problem.
+    """Return the file with the problem as its primal side.
 
-    ``problem``: PSD and Nonneg blocks and equality rows only.
-
-    Raises ``ProblemError``: if there are others; the message says where.
+    Raises ``ProblemError`` unless the problem has PSD and Nonneg blocks and equality rows only.
     """
     require_no_lmis(problem, "the primal side of a file")
     for b, block in enumerate(problem.sets):
@@ -211,30 +209,30 @@ def _ordered(
 
 @dataclass(frozen=True)
 class EqualityForm(Reduction):
-    """A problem made of PSD and Nonneg blocks and equality rows."""
+    """A problem with PSD and Nonneg blocks and equality rows; see :func:`equality_form` for the formula."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
-    #: The rows that are kept; among those the ones with a slack, and the ones with two.
+    #: The kept rows; positions among them of rows with a slack, and of rows with two slacks.
     _rows: np.ndarray
     _open: np.ndarray
     _ranged: np.ndarray
 
     def point(self, point: Point) -> Point:
-        """Differences of split blocks; slack variables are dropped."""
+        """Return ``x = x_1 - x_2`` for free blocks and drop the slack variables."""
         return tuple(
             part[: block.n] - part[block.n :] if block.free else part
             for part, block in zip(point, self.original.sets, strict=False)
         )
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """The multipliers of the original rows."""
+        """Return the multipliers of the original rows; zero for dropped rows."""
         out = np.zeros(self.original.m)
         out[self._rows] = y[: self._rows.size]
         return out
 
     def start_point(self, point: Point) -> Point:
-        """Positive and negative parts of free blocks, and the slack that is left in every row."""
+        """Return positive and negative parts of free blocks, and the slacks of inequality rows."""
         out = [
             np.concatenate([np.maximum(x, 0.0), np.maximum(-x, 0.0)]) if block.free else x
             for x, block in zip(point, self.original.sets, strict=True)
@@ -247,7 +245,7 @@ class EqualityForm(Reduction):
         return tuple(out)
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """What an upper bound contributes goes to the row of its width."""
+        """Append ``min(y_i, 0)`` for the row ``s + t = upper - lower`` of every row with two bounds."""
         kept = y[self._rows]
         return np.concatenate([kept, np.minimum(kept[self._ranged], 0.0)])
 
@@ -255,11 +253,10 @@ class EqualityForm(Reduction):
 def equality_form(problem: FeasibilityProblem) -> EqualityForm:
     """Bring a problem into the form of the primal side of an SDPA file.
 
-    A Free block becomes the difference of two halves of a Nonneg block. A row with one bound gets a slack
-    variable; one with two gets two and a further row for the width between the bounds; one without any is
-    dropped.
-
-    ``problem``: a problem without SpectralBox; :meth:`FeasibilityProblem.lift` replaces those.
+    ``x in Free(n)`` → ``x = x_1 - x_2``, ``(x_1, x_2) in Nonneg(2n)``. With slacks ``s, t >= 0``,
+    ``a >= lower`` → ``a - s = lower``; ``a <= upper`` → ``a + s = upper``; ``lower <= a <= upper`` →
+    ``a - s = lower``, ``s + t = upper - lower``. Rows without bounds are dropped. Raises ``ProblemError`` for
+    a SpectralBox, which :meth:`FeasibilityProblem.lift` replaces.
     """
     require_no_lmis(problem, "the equality form")
     for b, block in enumerate(problem.sets):
@@ -282,7 +279,7 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
         rows.append(None if part is None else _padded(part, extra))
     open_rows = np.flatnonzero(~((low & high) & (lower == upper)))
     if open_rows.size:
-        # A(X) - s = lower or A(X) + s = upper; and s + t = upper - lower where there are both.
+        # A(X) - s = lower or A(X) + s = upper; for rows with two bounds also s + t = upper - lower.
         k = np.arange(open_rows.size)
         sign = np.where(low[open_rows], -1.0, 1.0)
         second = np.searchsorted(open_rows, ranged)
@@ -300,7 +297,7 @@ def equality_form(problem: FeasibilityProblem) -> EqualityForm:
 
 
 def _padded(rows: Rows, extra: int) -> Rows:
-    """Rows followed by rows of zeros."""
+    """Append ``extra`` zero rows."""
     if extra == 0:
         return rows
     width = rows.n**2 if rows.matrix else rows.n
@@ -309,31 +306,31 @@ def _padded(rows: Rows, extra: int) -> Rows:
 
 @dataclass(frozen=True)
 class LmiForm(Reduction):
-    """A problem seen as the LMI side of an SDPA file: rows in the order of its entries, divided by a number.
+    """A problem as the LMI side of an SDPA file; its rows are permuted and scaled to entries of the LMIs.
 
-    ``data``: the file; its ``c`` is zero.
+    ``data``: the content of the file, with ``c = 0``.
     """
 
     original: FeasibilityProblem
     data: SdpaData
-    #: For every row of the original, the row it became, and the number it was divided by.
+    #: For every original row, its index in the LMI form and its divisor.
     _place: np.ndarray
     _divisor: FloatArray
 
     @cached_property
     def problem(self) -> FeasibilityProblem:  # type: ignore[override]
-        """The LMI side; made when it is asked for."""
+        """The LMI side, built on first access."""
         return self.data.lmi()
 
     def point(self, point: Point) -> Point:
-        """Cut ``x`` into the free blocks; the others are the values of the LMIs."""
+        """Split ``x`` into the free blocks; the other blocks are the values of the LMIs."""
         sizes = [block.n for block in self.original.sets if block.free]
         parts = iter(np.split(point[0], np.cumsum(sizes)[:-1]))
         slacks = (lmi.value(point) for lmi in self.problem.lmis)
         return tuple(next(parts if block.free else slacks) for block in self.original.sets)
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """In the order and the units of the original rows: each is twice an entry off the diagonal."""
+        """Return ``Y_ii`` and ``2 Y_ij`` (i < j) in the order and scale of the original rows."""
         parts = []
         for part in self.problem.split(self.problem.multipliers(y))[1]:
             i, j = np.triu_indices(len(part)) if part.ndim == 2 else 2 * (np.arange(part.size),)
@@ -341,11 +338,11 @@ class LmiForm(Reduction):
         return np.concatenate(parts)[self._place] / self._divisor
 
     def start_point(self, point: Point) -> Point:
-        """All free blocks in one."""
+        """Concatenate the free blocks."""
         return (np.concatenate([x for b, x in zip(self.original.sets, point, strict=True) if b.free]),)
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """One matrix for every LMI."""
+        """Assemble the multipliers of the rows to one array per LMI."""
         entries = np.empty_like(y)
         entries[self._place] = y * self._divisor
         out, start = [], 0
@@ -359,15 +356,13 @@ class LmiForm(Reduction):
 
 
 def lmi_form(problem: FeasibilityProblem) -> LmiForm:
-    """See a problem as a linear matrix inequality: Free blocks, and slack blocks that the rows define.
+    """Convert equality rows that define slack blocks to LMIs: ``B(x) + c·S_ij = b`` → ``S = F(x)``.
 
-    ``problem``: equality rows only, at least one Free block, and PSD and Nonneg blocks such that every row
-    holds exactly one of their entries and every entry stands in exactly one row. Rows may come in any order
-    and are divided by the coefficient of that entry, if it is not one.
-
-    Raises ``ProblemError``: if the problem is not of this form; the message says where.
+    The problem must have equality rows only, at least one Free block, and PSD and Nonneg blocks such that
+    every row contains exactly one of their entries and every entry is in exactly one row. The rows may be in
+    any order. Raises ``ProblemError`` if the problem does not have this form.
     """
-    require_no_lmis(problem, "this form of LMIs")
+    require_no_lmis(problem, "the LMI form")
     free = [b for b, block in enumerate(problem.sets) if block.free]
     if not free:
         raise ProblemError("a linear matrix inequality needs a Free block")
@@ -405,16 +400,15 @@ def _slack_entries(problem: FeasibilityProblem, slack: list[int]) -> Entries:
         which, i, j, value = _upper(problem.rows[b], own)
         entries = own.dimension
         if which.size != entries or np.unique(i * own.n + j).size != entries:
-            raise ProblemError(
-                f"block {problem.block_name(b)}: in an LMI every entry stands in exactly one row"
-            )
+            raise ProblemError(f"block {problem.block_name(b)}: in an LMI every entry is in exactly one row")
         np.add.at(count, which, 1)
         block[which], row[which], column[which] = k, i, j
-        # The row holds an entry off the diagonal twice.
+        # A row contains an off-diagonal entry twice.
         coefficient[which] = np.where(i == j, 1.0, 2.0) * value
     if np.any(count != 1):
         r = int(np.argmax(count != 1))
         raise ProblemError(
-            f"row {problem.row_name(r)} holds {count[r]} entries of PSD and Nonneg blocks, in an LMI just one"
+            f"row {problem.row_name(r)} holds {count[r]} entries of PSD and Nonneg blocks; "
+            "in an LMI it holds exactly one"
         )
     return block, row, column, coefficient

@@ -29,20 +29,20 @@ from sdpfeas.problem.rows import Dense, NoRows, Rows, Sparse
 from sdpfeas.problem.rows.base import stored_rows
 from sdpfeas.problem.sets import PSD, BlockSet, Nonneg
 
-#: Matrices of a smaller side are left whole: looking at many of them takes longer than is gained.
-LEAST_SIDE = 30
+#: Matrices of a smaller side are not split: the search costs more time than smaller blocks save.
+MIN_SPLIT_SIDE = 30
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How a block is cut: its new sets, and which indices of the old one each of them has."""
+    """The decomposition of a block: its new sets and the indices of the old block in each of them."""
 
     old: BlockSet
     sets: tuple[BlockSet, ...]
     places: tuple[np.ndarray, ...]
 
     def parts(self, x: FloatArray) -> Iterator[FloatArray]:
-        """What a matrix is on every part."""
+        """Yield the diagonal block of a matrix for every part."""
         for block, place in zip(self.sets, self.places, strict=True):
             if block is self.old:
                 yield x
@@ -50,7 +50,7 @@ class Cut:
                 yield x[np.ix_(place, place)] if block.matrix else x[place, place]
 
     def whole(self, parts: Sequence[FloatArray]) -> FloatArray:
-        """The matrix with these parts, and zeros between them."""
+        """Return the block-diagonal matrix with these parts."""
         if len(self.sets) == 1 and self.sets[0] is self.old:
             return parts[0]
         out = np.zeros(self.old.shape)
@@ -59,7 +59,7 @@ class Cut:
         return out
 
     def rows(self, rows: Rows) -> list[Rows]:
-        """Rows on every part."""
+        """Return the rows restricted to every part."""
         if len(self.sets) == 1 and self.sets[0] is self.old:
             return [rows]
         if rows.empty:
@@ -90,20 +90,20 @@ class SplitComponents(Reduction):
     _lmis: tuple[Cut, ...]
 
     def point(self, point: Point) -> Point:
-        """Put the parts together."""
+        """Assemble block-diagonal matrices from the parts."""
         return _joined(self._blocks, self.problem.point(point))
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """Put those of the parts of every LMI together."""
+        """Assemble the block-diagonal multipliers of the LMIs."""
         rows, own = self.problem.split(self.problem.multipliers(y))
         return np.concatenate([rows, *(part.reshape(-1) for part in _joined(self._lmis, own))])
 
     def start_point(self, point: Point) -> Point:
-        """Take the blocks apart."""
+        """Return the diagonal blocks of the point."""
         return _taken_apart(self._blocks, self.original.point(point))
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """Take those of the LMIs apart."""
+        """Return the diagonal blocks of the multipliers of the LMIs."""
         rows, own = self.original.split(self.original.multipliers(y))
         return np.concatenate([rows, *(part.reshape(-1) for part in _taken_apart(self._lmis, own))])
 
@@ -146,11 +146,11 @@ def _whole(block: BlockSet) -> Cut:
 
 
 def _cut(block: BlockSet, rows: Sequence[Rows], constant: FloatArray | None = None) -> Cut:
-    """Cut a block where neither rows nor a constant connect it."""
-    if type(block) is not PSD or block.n < LEAST_SIDE or not all(isinstance(own, Sparse) for own in rows):
+    """Split a block into the connected components of the sparsity pattern of rows and constant."""
+    if type(block) is not PSD or block.n < MIN_SPLIT_SIDE or not all(isinstance(own, Sparse) for own in rows):
         return _whole(block)
     stored = [_stored(own) for own in rows]
-    # One matrix with more entries than two parts have connects all.
+    # Two components of sizes n-1 and 1 have at most (n-1)^2 + 1 entries; a row with more connects all.
     if any(np.max(np.diff(csr.indptr), initial=0) > (block.n - 1) ** 2 + 1 for csr in stored):
         return _whole(block)
     need("the parts of a block", numbers=10.0 * (sum(csr.nnz for csr in stored) + block.entries))
@@ -190,20 +190,20 @@ def _taken_apart(cuts: tuple[Cut, ...], values: Sequence[FloatArray]) -> tuple[F
 
 # --- parts of a problem that share no variable
 
-#: Problems with more entries of rows than this stay whole.
-MOST_ENTRIES = 1_000_000
+#: Problems with more row entries are not split.
+MAX_SPLIT_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a problem, with the places of its variables, rows and LMIs in the whole."""
+    """One part of a problem, with the indices of its variables, rows and LMIs in the whole problem."""
 
     problem: FeasibilityProblem
     _blocks: tuple[tuple[int, np.ndarray | None], ...]
     _multipliers: np.ndarray
 
     def terms(self, whole: Point) -> Point:
-        """What a point or an objective of the whole problem is on this part."""
+        """Restrict a point or an objective of the whole problem to this part."""
         return tuple(whole[b] if own is None else whole[b][own] for b, own in self._blocks)
 
     def place(self, point: Point, whole: Sequence[FloatArray]) -> None:
@@ -219,11 +219,10 @@ class Part:
 def split_parts(problem: FeasibilityProblem, objective: Point) -> list[Part]:
     """Split a problem into the groups of connected variables that the objective uses, and the rest.
 
-    Variables without an objective make one last part together. One part, or none, means that the problem
-    stays whole.
+    All components without an objective form one last part. Returns an empty list if the problem is not split.
     """
     rows = [*problem.rows, *(part for lmi in problem.lmis for part in lmi.coefficients)]
-    if sum(part.entries for part in rows) > MOST_ENTRIES:
+    if sum(part.entries for part in rows) > MAX_SPLIT_ENTRIES:
         return []
     units, count = _units(problem)
     hits = [_used(problem, problem.rows, problem.m, units)]
@@ -244,7 +243,7 @@ def split_parts(problem: FeasibilityProblem, objective: Point) -> list[Part]:
     constrained[label[:lines]] = True
     used = np.diff(uses.indptr) > 0
     if not used.all() or not constrained[wanted].all() or not wanted.any():
-        return []  # constant rows, or an objective on what nothing bounds: nothing is gained
+        return []  # constant rows, or an objective on unconstrained variables
     keys = np.flatnonzero(wanted)
     last = np.flatnonzero(~wanted)
     groups = [np.array([key]) for key in keys] + ([last] if last.size else [])
@@ -254,7 +253,7 @@ def split_parts(problem: FeasibilityProblem, objective: Point) -> list[Part]:
 
 
 def _units(problem: FeasibilityProblem) -> tuple[list[np.ndarray], int]:
-    """For every entry of every block the unit that it belongs to: itself, or its block."""
+    """Assign every entry to a node of the graph: one per entry of a separable block, else one per block."""
     out, count = [], 0
     for block in problem.sets:
         alone = _is_separable(block)
@@ -268,7 +267,7 @@ def _is_separable(block: BlockSet) -> bool:
 
 
 def _used(problem: FeasibilityProblem, rows: Sequence[Rows], m: int, units: list[np.ndarray]) -> Any:
-    """Which rows use which units."""
+    """Return the incidence matrix of rows and nodes."""
     lines, columns = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for b, (part, own) in enumerate(zip(rows, units, strict=True)):
         if part.empty or not m:
@@ -282,7 +281,7 @@ def _used(problem: FeasibilityProblem, rows: Sequence[Rows], m: int, units: list
             lines.append(np.flatnonzero(problem.block_norms[b]))
             columns.append(np.full(lines[-1].size, own[0]))
         else:
-            # Rows of other kinds on vectors: taken to use every entry.
+            # Other kinds of rows on vectors count as dense.
             lines.append(np.repeat(np.arange(m), own.size))
             columns.append(np.tile(own, m))
     row, column = np.concatenate(lines), np.concatenate(columns)

@@ -20,44 +20,47 @@ from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.rows import Dense, Sparse
 from sdpfeas.problem.rows.base import stored_rows
 
-#: Units that differ by fewer bits than this stay as they are, and so do problems of more entries.
-LEAST_BITS, MOST_ENTRIES = 12, 20_000
+#: Variables are not scaled if their units differ by fewer bits.
+MIN_RANGE_BITS = 12
 
-#: Weight of units near one, which decides where rows leave them open.
-NEAR_ONE = 1e-2
+#: Problems with more row entries are not scaled.
+MAX_SCALED_ENTRIES = 20_000
+
+#: Weight of the regularisation towards unit factors, which makes the least-squares solution unique.
+REGULARISATION_WEIGHT = 1e-2
 
 
 @dataclass(frozen=True)
 class VariableScaling(Reduction):
-    """A problem in other units; the same one where units are alike."""
+    """A problem with scaled variables; ``problem is original`` if scaling is not needed."""
 
     original: FeasibilityProblem
     problem: FeasibilityProblem
     _units: tuple[FloatArray, ...]
 
     def point(self, point: Point) -> Point:
-        """In the old units."""
+        """Return ``X = D Y D`` or ``x = D y``."""
         return tuple(x * unit for x, unit in zip(point, self._units, strict=True))
 
     def start_point(self, point: Point) -> Point:
-        """In the new units."""
+        """Return ``Y = D^-1 X D^-1`` or ``y = D^-1 x``."""
         return tuple(x / unit for x, unit in zip(point, self._units, strict=True))
 
     def multipliers(self, y: FloatArray) -> FloatArray:
-        """As they are."""
+        """Return the multipliers unchanged."""
         return y
 
     def start_multipliers(self, y: FloatArray) -> FloatArray:
-        """As they are."""
+        """Return the multipliers unchanged."""
         return y
 
 
 def scale_variables(problem: FeasibilityProblem) -> VariableScaling:
-    """Scale the variables of a problem; with LMIs, or too many entries, keep them."""
+    """Scale the variables of a problem, unless it has LMIs or more than ``MAX_SCALED_ENTRIES`` entries."""
     same = VariableScaling(problem, problem, tuple(np.ones(block.shape) for block in problem.sets))
     kinds = all(isinstance(rows, (Dense, Sparse)) for rows in problem.rows)
     entries = sum(rows.entries for rows in problem.rows)
-    if problem.lmis or not problem.m or not kinds or entries > MOST_ENTRIES:
+    if problem.lmis or not problem.m or not kinds or entries > MAX_SCALED_ENTRIES:
         return same
     stored = [rows.explicit() for rows in problem.rows]
     exponents = _exponents(problem, stored)
@@ -79,7 +82,10 @@ def scale_variables(problem: FeasibilityProblem) -> VariableScaling:
 
 
 def _exponents(problem: FeasibilityProblem, stored: list[sp.csr_array]) -> list[np.ndarray] | None:
-    """Exponents of the units, entry by entry; None if they are alike."""
+    """Return the binary exponents of the units, entry by entry; None if their range is small.
+
+    Minimises the squared log2 of coefficient, units and row factor over all entries and bounds (LSQR).
+    """
     lines, columns, weights, right, count = [], [], [], [], 0
     places, starts, width = [], [], 0
     for block in problem.sets:
@@ -111,12 +117,12 @@ def _exponents(problem: FeasibilityProblem, stored: list[sp.csr_array]) -> list[
     right.append(-np.log2(bound[given]))
     count += given.size
     total = width + problem.m
-    add(count + np.arange(width), np.arange(width), NEAR_ONE)
+    add(count + np.arange(width), np.arange(width), REGULARISATION_WEIGHT)
     right.append(np.zeros(width))
     triple = (np.concatenate(weights), (np.concatenate(lines), np.concatenate(columns)))
     matrix = sp.csr_array(triple, shape=(count + width, total))
     found = np.rint(lsqr(matrix, np.concatenate(right), iter_lim=1000)[0][:width]).astype(np.int64)
-    if not width or np.max(found) - np.min(found) < LEAST_BITS:
+    if not width or np.max(found) - np.min(found) < MIN_RANGE_BITS:
         return None
     out = []
     for block, start, size in zip(problem.sets, starts, places, strict=True):
