@@ -86,8 +86,8 @@ def require_doubles(values: Any, what: str) -> None:
 
 def _rounding(value: Any) -> str:
     return (
-        f"{value}, which is no floating-point number and would be rounded to {float(value)!r}; "
-        "round it yourself if that is what you mean"
+        f"{value}, which is not exactly representable as a double and would be rounded to "
+        f"{float(value)!r}; round it first if that is intended"
     )
 
 
@@ -152,7 +152,7 @@ def require_symmetric(skew: FloatArray, size: FloatArray) -> None:
         raise RowError(
             i,
             f"the matrix is not symmetric, entries differ by {skew[i]:.3g} "
-            f"(largest entry {size[i]:.3g}); pass (A + A') / 2 if that is what you mean",
+            f"(largest entry {size[i]:.3g}); pass (A + A') / 2 if that is intended",
         )
 
 
@@ -161,6 +161,6 @@ def require_exact_mean(off: FloatArray) -> None:
     if off.any():
         raise RowError(
             int(np.argmax(off != 0.0)),
-            "the matrix is symmetric only up to rounding, and the mean of two mirrored entries is no "
-            "floating-point number; pass (A + A') / 2, rounded, if that is what you mean",
+            "the matrix is symmetric only up to rounding, and the mean of two mirrored entries is not "
+            "exactly representable; pass (A + A') / 2, rounded, if that is intended",
         )
