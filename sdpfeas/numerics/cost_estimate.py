@@ -41,7 +41,7 @@ RATE_LIFETIME_SECONDS = 20.0
 
 
 class Limit(Protocol):
-    """What work has to fit into."""
+    """A deadline, as :func:`limited` takes it."""
 
     @property
     def left(self) -> float:
@@ -53,11 +53,10 @@ _LIMIT: ContextVar[Limit | None] = ContextVar("sdpfeas_limit", default=None)
 
 @contextmanager
 def limited(limit: Limit | None) -> Iterator[None]:
-    """Refuse work that does not fit into a limit, for as long as the block runs.
+    """Apply a limit to all work inside the ``with`` block.
 
-    ``limit``: it takes the place of the limit around it; None leaves that as it is.
-
-    Raises ``FloatingPointStateError``: if nothing that is computed in this thread could be proved.
+    The limit replaces that of an enclosing block; None keeps the enclosing one. Raises
+    ``FloatingPointStateError`` if the arithmetic of this thread violates IEEE 754.
     """
     require_ieee()
     if limit is None:
@@ -71,11 +70,11 @@ def limited(limit: Limit | None) -> Iterator[None]:
 
 
 class Work(NamedTuple):
-    """How much is to be done.
+    """An amount of work, or a rate per second, in three units.
 
-    ``products``: multiply-adds in products of matrices, and in factorisations. ``cubes``: cubes of the side
-    of a matrix whose eigenvectors are computed. ``numbers``: numbers written into new memory by plain loops
-    over arrays.
+    ``products`` counts multiply-adds in matrix products and factorisations, ``cubes`` is the sum of ``n**3``
+    over eigendecompositions of n×n matrices, and ``numbers`` counts numbers written into new memory by array
+    operations.
     """
 
     products: float = 0.0
@@ -83,19 +82,19 @@ class Work(NamedTuple):
     numbers: float = 0.0
 
     def plus(self, other: Work) -> Work:
-        """Return both, one after the other."""
+        """Return the sum of two amounts of work."""
         return Work(self.products + other.products, self.cubes + other.cubes, self.numbers + other.numbers)
 
     def times(self, count: float) -> Work:
-        """Return the same many times."""
+        """Return the work multiplied by ``count``."""
         return Work(*(count * a for a in self))
 
     def at(self, rates: Work) -> float:
-        """Seconds it takes where so much is done in a second."""
+        """Return the seconds that the work takes at the given rates per second."""
         return sum(amount / rate for amount, rate in zip(self, rates, strict=True))
 
 
-#: What a machine does in a second that is slow, or busy.
+#: Rates per second of a slow or busy machine.
 SLOW = Work(1e9, 1e8, 1e8)
 
 _measured: list[tuple[float, Work]] = []
@@ -104,17 +103,15 @@ _measured: list[tuple[float, Work]] = []
 def need(
     what: str, products: float = 0.0, cubes: float = 0.0, numbers: float = 0.0, *, memory: float = 0.0
 ) -> None:
-    """Refuse work that does not fit into the time or the memory left.
+    """Raise ``OutOfTime`` or ``OutOfMemory`` if work exceeds the remaining time or the free memory.
 
-    ``what``: what it is for, as in "out of time before ...". ``products, cubes, numbers``: how much it is;
-    see :class:`Work`.
-
-    Raises ``OutOfTime, OutOfMemory``: if it does not fit.
+    ``what`` names the work in the message "out of time before ...". The amounts are those of :class:`Work`;
+    ``memory`` is in bytes.
     """
     if memory > UNCHECKED_BYTES:
-        room = available_memory()
-        if memory > MEMORY_SHARE * room:
-            raise OutOfMemory(what, memory, room)
+        free = available_memory()
+        if memory > MEMORY_SHARE * free:
+            raise OutOfMemory(what, memory, free)
     limit = _LIMIT.get()
     if limit is None:
         return
@@ -130,16 +127,16 @@ def need(
 
 
 def time_left() -> float:
-    """Seconds left to whatever runs now; infinity without a limit."""
+    """Return the seconds left in the current :func:`limited` block; infinity without a limit."""
     limit = _LIMIT.get()
     return math.inf if limit is None else limit.left
 
 
 def seconds(work: Work, negligible: float = 0.0) -> float:
-    """Time that work takes here and now, roughly.
+    """Estimate the time of work at the measured rates of this machine.
 
-    ``negligible``: seconds that do not matter: work that takes no longer on a slow machine is not worth a
-    measurement, and what it takes there is returned.
+    If the rates of a slow machine give at most ``negligible`` seconds, that estimate is returned without a
+    measurement.
     """
     slow = work.at(SLOW)
     if slow <= negligible:
@@ -154,17 +151,17 @@ def _measure() -> Work:
     rng = np.random.default_rng(0)
     square, small = rng.normal(size=(256, 256)), rng.normal(size=(160, 160))
     small = small + small.T
-    count = 9 * 2**19  # beyond what allocators keep: memory that is new has to be cleared first
-    crowd = _crowd()
+    count = 9 * 2**19  # larger than allocators cache, so that the time to clear new pages is included
+    load = _load_factor()
     return Work(
-        products=square.shape[0] ** 3 / _time(lambda: square @ square) / crowd,
-        cubes=small.shape[0] ** 3 / _time(lambda: scipy.linalg.lapack.dsyevd(small, lower=1)) / crowd,
-        numbers=count / _time(lambda: np.ones(count)) / crowd,
+        products=square.shape[0] ** 3 / _time(lambda: square @ square) / load,
+        cubes=small.shape[0] ** 3 / _time(lambda: scipy.linalg.lapack.dsyevd(small, lower=1)) / load,
+        numbers=count / _time(lambda: np.ones(count)) / load,
     )
 
 
 def _time(work: Callable[[], object]) -> float:
-    """Best of three, so that it is the machine that is measured and not who else uses it."""
+    """Return the best of three timings, which is least affected by other processes."""
     found = []
     for _ in range(3):
         begin = time.perf_counter()
@@ -173,8 +170,8 @@ def _time(work: Callable[[], object]) -> float:
     return max(min(found), 1e-7)
 
 
-def _crowd() -> float:
-    """How many programs share a processor; what takes longer than a moment has to wait for its turn."""
+def _load_factor() -> float:
+    """Return the load average per processor, at least 1; long work runs slower by this factor."""
     try:
         return max(os.getloadavg()[0] / _processors(), 1.0)
     except (AttributeError, OSError):
@@ -188,15 +185,15 @@ def _processors() -> int:
 
 
 def available_memory() -> float:
-    """Bytes that this process can still take: what the machine has, and what it is allowed."""
-    import psutil  # takes a while, and few proofs come so far
+    """Return the bytes this process can still allocate within the free memory and its limits."""
+    import psutil  # imported here because it is slow to import and rarely needed
 
     found = float(psutil.virtual_memory().available)
     return max(min(found, _group_memory(), _address_space()), 0.0)
 
 
 def _group_memory() -> float:
-    """Bytes left to the control group, where there is one."""
+    """Return the bytes left to the control group; infinity without one."""
     for folder, most, now in (
         ("/sys/fs/cgroup", "memory.max", "memory.current"),
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -211,7 +208,7 @@ def _group_memory() -> float:
 
 
 def _address_space() -> float:
-    """Bytes left below the limit of the address space, where the system has one."""
+    """Return the bytes left below the address space limit; infinity without one."""
     try:
         import resource
     except ImportError:

@@ -26,8 +26,8 @@ LARGEST_INTEGER = 2**53
 
 
 def first_rounded(values: Any) -> Any | None:
-    """First number that no double can hold, in an array or in nested lists; None if there is none."""
-    # NumPy makes one type of all entries of a list, and rounds on its way: look before it does.
+    """Return the first number that is not a double, in an array or nested lists; None if all are."""
+    # NumPy converts a list to one type, which may round: check the entries first.
     if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
         return next((found for v in values if (found := first_rounded(v)) is not None), None)
     if isinstance(values, float):
@@ -38,7 +38,7 @@ def first_rounded(values: Any) -> Any | None:
         # Python compares integers with floats exactly, NumPy does not.
         return next((v for v in large.tolist() if float(v) != v), None)
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        # What was read from a file may be bits that are no number at all.
+        # Bits read from a file need not be a valid extended-precision number.
         with np.errstate(all="ignore"):
             off = (array.astype(np.float64) != array) & ~np.isnan(array)
         return array[off].flat[0] if off.any() else None
@@ -46,10 +46,10 @@ def first_rounded(values: Any) -> Any | None:
 
 
 def add_up(place: np.ndarray, values: FloatArray) -> tuple[np.ndarray, FloatArray, np.ndarray]:
-    """Sums of the values that share a place.
+    """Add up the values of equal ``place`` and detect rounding.
 
-    Returns: for every place, in ascending order, the last value that stands there. Returns: the sum for
-    every place; infinity where it overflows. Returns: those of ``index`` whose sum no double can hold.
+    Returns, for the distinct places in ascending order, the index of the last value of each and the sums
+    (infinity on overflow), then the indices of those sums that are not exact.
     """
     order = np.argsort(place, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(place[order]) != 0, np.ones(min(order.size, 1), dtype=bool))) + 1
@@ -60,7 +60,7 @@ def add_up(place: np.ndarray, values: FloatArray) -> tuple[np.ndarray, FloatArra
         terms = values[order[starts[k] : ends[k]]].tolist()
         try:
             totals[k] = math.fsum(terms)
-            # The sum of doubles is a multiple of the smallest one: what is left over cannot underflow.
+            # A sum of doubles is a multiple of the smallest subnormal: the remainder cannot underflow.
             exact = math.fsum([*terms, -totals[k]]) == 0.0
         except OverflowError:
             totals[k], exact = math.inf, False
@@ -70,45 +70,44 @@ def add_up(place: np.ndarray, values: FloatArray) -> tuple[np.ndarray, FloatArra
 
 
 def mean_of(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return ``(a + b) / 2`` of two arrays, sparse ones too, and what is zero just where it is exact."""
+    """Return ``(a + b) / 2`` of dense or sparse arrays, and an array that is zero only where it is exact."""
     # Halving first: the sum of two huge entries would overflow.
     x, y = 0.5 * a, 0.5 * b
     mean, lost = sum_of(x, y)
-    # What the addition lost, and what halving lost to underflow.
+    # Rounding error of the addition, and underflow error of the halving.
     return mean, abs(lost) + abs(a - 2.0 * x) + abs(b - 2.0 * y)
 
 
 def sum_of(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return ``a + b`` of two arrays, sparse ones too, and what the addition lost (Knuth's two-sum)."""
+    """Return ``a + b`` of dense or sparse arrays, and its rounding error (Knuth's two-sum)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
-#: Decimals of at most this many digits come before fractions: few doubles have one by chance.
+#: Decimals of at most this many digits are preferred to fractions: few random doubles have such a decimal.
 SHORT_DIGITS = 9
 
 #: Every decimal of at most this many digits is the shortest that rounds to its double.
-MOST_DIGITS = 15
+DECIMAL_DIGITS = 15
 
-#: Largest numerator times denominator of a fraction that somebody may have meant, and largest odd factor of
-#: an integer times a power of two. Fewer than one double in a million comes so close to one by chance.
-SIMPLE = 2**30
+#: Largest numerator times denominator of a simple fraction, and largest odd factor of an integer times a
+#: power of two. Fewer than one random double in a million rounds from such a number.
+SIMPLE_FRACTION_SIZE = 2**30
 
-#: Integers up to this size were meant as such: fewer than one double in a hundred of that size is one by
-#: chance, and a row holds many.
-WHOLE = 2**45
+#: Integers up to this size are taken as exact data: fewer than one random double in a hundred of that size is
+#: an integer, and a row holds many numbers.
+LARGEST_EXACT_INTEGER = 2**45
 
 
 @lru_cache(maxsize=65_536)
 def written(value: float) -> Fraction:
-    """Return the number as written that a double was rounded from: the simplest one that rounds to it.
+    """Return the simplest number that rounds to a double: its decimal data.
 
     In this order: the double itself, if it is an integer up to 2⁴⁵, or one below 2³⁰ times a power of two; a
     decimal of at most 9 digits; a fraction whose numerator times denominator is at most 2³⁰; a decimal of at
-    most 15 digits; the double itself. Whatever is returned rounds to ``value``.
-
-    Raises ``ValueError, OverflowError``: if it is NaN or infinite.
+    most 15 digits; the double itself. The result always rounds to ``value``. Raises ``ValueError`` for NaN
+    and ``OverflowError`` for infinity.
     """
     value = float(value)
     stored = Fraction(value)
@@ -117,14 +116,13 @@ def written(value: float) -> Fraction:
     simple = _simple(value, stored)
     if simple is not None:
         return simple
-    return Fraction(repr(value)) if _digits(value) <= MOST_DIGITS else stored
+    return Fraction(repr(value)) if _digits(value) <= DECIMAL_DIGITS else stored
 
 
 def is_simple(value: float | Fraction) -> bool:
-    """Whether a finite number is, as written, one that hardly any double is by chance.
+    """Whether a finite number has a short binary, short decimal or simple fractional form.
 
-    ``value``: a finite number; a fraction is asked whether it is what somebody wrote, and not what a double
-    holds.
+    A ``Fraction`` must equal that form itself; for a float it is enough that the form rounds to it.
     """
     try:
         size = abs(float(value))
@@ -135,43 +133,45 @@ def is_simple(value: float | Fraction) -> bool:
 
 
 def _simple(value: float, stored: Fraction) -> Fraction | None:
-    """Short binary, short decimal or simple fraction that rounds to a number; None if there is none."""
-    if _odd_part(stored.numerator) <= SIMPLE or (stored.denominator == 1 and stored <= WHOLE):
+    """Return the short binary, short decimal or simple fraction that rounds to a number; None without one."""
+    if _odd_part(stored.numerator) <= SIMPLE_FRACTION_SIZE or (
+        stored.denominator == 1 and stored <= LARGEST_EXACT_INTEGER
+    ):
         return stored
     if _digits(value) <= SHORT_DIGITS:
         return Fraction(repr(value))
-    # Numerator times denominator is at least the number and its inverse.
-    return _simplest(value) if 1.0 / SIMPLE < value < SIMPLE else None
+    # Numerator times denominator is at least the number, and at least its inverse.
+    return _simplest(value) if 1.0 / SIMPLE_FRACTION_SIZE < value < SIMPLE_FRACTION_SIZE else None
 
 
 def _digits(value: float) -> int:
-    """Digits of the shortest decimal that rounds to a number."""
+    """Count the digits of the shortest decimal that rounds to a number."""
     return len(repr(value).partition("e")[0].replace(".", "").strip("0"))
 
 
 def _odd_part(number: int) -> int:
-    """Divide an integer by the largest power of two that goes into it."""
+    """Divide an integer by the largest power of two that divides it."""
     return number // (number & -number) if number else 0
 
 
 def _simplest(value: float) -> Fraction | None:
-    """Fraction of smallest denominator that rounds to a positive number; None if it is not simple."""
-    # The ends of what rounds to it, in units that make them integers: this is asked of every number.
+    """Return the fraction of smallest denominator that rounds to a positive number; None if not simple."""
+    # The interval that rounds to the number, scaled to integers: faster than Fraction arithmetic.
     ends = [float(value), math.nextafter(value, 0.0), math.nextafter(value, math.inf)]
     unit = 2 * max(Fraction(end).denominator for end in ends)
     middle, below, above = (int(Fraction(end) * unit) for end in ends)
-    found = _simplest_between((middle + below) // 2, (middle + above) // 2, unit, SIMPLE)
-    # The ends themselves round to even, which may be elsewhere.
+    found = _simplest_between((middle + below) // 2, (middle + above) // 2, unit, SIMPLE_FRACTION_SIZE)
+    # The ends of the interval round to even, possibly to a neighbour.
     return found if found is not None and float(found) == value else None
 
 
 def _simplest_between(low: int, high: int, unit: int, most: int) -> Fraction | None:
-    """Fraction of smallest denominator between ``low / unit`` and ``high / unit``, both positive.
+    """Return the fraction of smallest denominator in ``[low / unit, high / unit]``, both positive.
 
-    None if its numerator times denominator is more than ``most``.
+    Returns None if its numerator times denominator exceeds ``most``.
     """
     low_unit, high_unit = unit, unit
-    # Convergents of the interval: both ends have the same quotients until a simpler number fits between.
+    # Continued fractions: both ends share their partial quotients until an integer lies between them.
     p, q, before_p, before_q = 1, 0, 0, 1
     while True:
         quotient = -(-low // low_unit)
@@ -199,12 +199,12 @@ class Reading(StrEnum):
     WRITTEN = "written"
 
 
-#: The exact number that a double stands for, by reading.
+#: Maps a reading to the function that maps a double to the exact number it represents.
 READERS: dict[Reading, Callable[[float], Fraction]] = {Reading.STORED: Fraction, Reading.WRITTEN: written}
 
 
 def as_reading(value: str) -> Reading:
-    """Return the reading of a name; raises ``OptionError`` if there is no such reading."""
+    """Parse the name of a reading; raise ``OptionError`` for an unknown one."""
     if value not in set(Reading):
         known = " or ".join(repr(str(reading)) for reading in Reading)
         raise OptionError(f"reading must be {known}, got {value!r}")
@@ -215,19 +215,19 @@ def as_reading(value: str) -> Reading:
 
 
 def number(value: float | Fraction) -> Any:
-    """A number as an exact rational."""
+    """Convert a number to an ``fmpq``."""
     import flint
 
     return flint.fmpq(*value.as_integer_ratio())
 
 
 def to_rationals(array: FloatArray) -> np.ndarray:
-    """The same numbers as rationals."""
+    """Convert an array of doubles to ``fmpq``."""
     return np.vectorize(lambda v: number(float(v)), otypes=[object])(array)
 
 
 def rounded(array: FloatArray, denominator: int) -> np.ndarray:
-    """Nearest rationals with a denominator of at most ``denominator``."""
+    """Round to the nearest rationals with a denominator of at most ``denominator``."""
 
     def one(value: float) -> Any:
         return number(Fraction(float(value)).limit_denominator(denominator))
@@ -236,12 +236,12 @@ def rounded(array: FloatArray, denominator: int) -> np.ndarray:
 
 
 def zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """An array of zeros."""
+    """Return an array of rational zeros."""
     return np.full(shape, number(0), dtype=object)
 
 
 def eye(n: int, value: float | Fraction = 1) -> np.ndarray:
-    """A multiple of the identity matrix."""
+    """Return ``value`` times the identity matrix, as rationals."""
     out = zeros((n, n))
     out[np.diag_indices(n)] = number(value)
     return out
@@ -252,12 +252,12 @@ def _fraction(value: Any) -> Fraction:
 
 
 def to_fractions(array: np.ndarray) -> np.ndarray:
-    """The same numbers as fractions of the standard library."""
+    """Convert an array of ``fmpq`` to ``fractions.Fraction``."""
     return np.vectorize(_fraction, otypes=[object])(array)
 
 
 def to_float(value: Any) -> float:
-    """Nearest floating-point number; infinity where there is none."""
+    """Round to the nearest double; infinity on overflow."""
     try:
         return float(_fraction(value))
     except OverflowError:
@@ -265,13 +265,13 @@ def to_float(value: Any) -> float:
 
 
 def to_floats(array: np.ndarray) -> FloatArray:
-    """Nearest floating-point numbers."""
+    """Round an array of ``fmpq`` to the nearest doubles."""
     out = np.array([to_float(v) for v in array.reshape(-1)], dtype=np.float64)
     return out.reshape(array.shape)
 
 
 def echelon(matrix: np.ndarray) -> tuple[np.ndarray, list[int]]:
-    """Rows of the reduced row echelon form that are not zero, and their pivot columns."""
+    """Return the non-zero rows of the reduced row echelon form, and their pivot columns."""
     import flint
 
     rows, columns = matrix.shape

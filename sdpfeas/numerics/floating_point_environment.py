@@ -20,7 +20,7 @@ from sdpfeas.errors import FloatingPointStateError
 
 CAUSE = "a library built with -ffast-math does that, or a call of fesetround"
 
-#: Bits of ``a``, ``b``, ``c`` and of ``a * b + c``; as integers, since text is converted by arithmetic.
+#: Bits of ``a``, ``b``, ``c`` and ``a * b + c``, as integers: parsing decimals uses the tested arithmetic.
 _CASES = {
     "subnormal results are set to zero": [
         (0x0010000000000000, 0x3FE0000000000000, 0, 0x0008000000000000),  # 2^-1022 / 2
@@ -50,18 +50,18 @@ _BYTES = _EXPECTED.tobytes()
 _TRIPLES = list(zip(_A.tolist(), _B.tolist(), _C.tolist(), strict=True))
 _PACK = struct.Struct(f"={len(_TRIPLES)}d").pack
 
-#: Side of the product that is split between all threads of BLAS.
+#: Side of a matrix product that is large enough to be split between all BLAS threads.
 _SIDE = 384
 
 
 def require_ieee() -> None:
-    """Restore IEEE 754 arithmetic in this thread if need be, or raise FloatingPointStateError."""
+    """Restore IEEE 754 arithmetic in this thread if necessary, or raise FloatingPointStateError."""
     if wrong := not_ieee():
         raise FloatingPointStateError(wrong)
 
 
 def not_ieee() -> str:
-    """Restore IEEE 754 arithmetic in this thread if need be; what is wrong with it if that is impossible.
+    """Restore IEEE 754 arithmetic in this thread if necessary; return what is wrong if that fails, else "".
 
     Takes a few microseconds.
     """
@@ -72,12 +72,12 @@ def not_ieee() -> str:
 
 
 def _is_ieee() -> bool:
-    # Array operations and Python's own floats: each may be built with options of its own.
+    # NumPy and the Python interpreter may be compiled with different options: test both.
     return (_A * _B + _C).tobytes() == _BYTES == _PACK(*[a * b + c for a, b, c in _TRIPLES])
 
 
 def _wrong() -> str:
-    """What the arithmetic of this thread does otherwise than it should."""
+    """Describe how the arithmetic of this thread violates IEEE 754."""
     arrays = (_A * _B + _C).view(np.uint64)
     floats = np.frombuffer(_PACK(*[a * b + c for a, b, c in _TRIPLES]), dtype=np.uint64)
     right = _EXPECTED.view(np.uint64)
@@ -85,10 +85,10 @@ def _wrong() -> str:
 
 
 def _restore() -> None:
-    """Set the default floating-point environment of C in this thread, where the C library is known."""
+    """Set the default floating-point environment of C in this thread, if the C library supports it."""
     with suppress(OSError, AttributeError, ValueError):
         library: Any = ctypes.CDLL(None)
-        # glibc and musl spell the default environment as the pointer -1, macOS has an object of that name.
+        # FE_DFL_ENV is the pointer -1 in glibc and musl, and a named object on macOS.
         default: Any = ctypes.c_void_p(-1)
         if sys.platform == "darwin":
             default = ctypes.byref(ctypes.c_char.in_dll(library, "_FE_DFL_ENV"))
@@ -96,13 +96,13 @@ def _restore() -> None:
 
 
 def blas_is_ieee() -> bool:
-    """Whether the threads of BLAS, which have an environment each, compute as IEEE 754 says, too.
+    """Whether all BLAS threads, each with its own floating-point environment, follow IEEE 754.
 
-    Takes milliseconds: what a thread does stays as it was when the thread began, so ask once.
+    Takes milliseconds. A thread keeps the environment it was started with, so one check suffices.
     """
     # Row k of the left factor picks a case, and every column of the product shows its a * b + c.
     left, right = np.zeros((_SIDE, 2 * len(_A))), np.zeros((2 * len(_A), _SIDE))
-    case = np.arange(_SIDE) % (len(_A) - 1)  # but the last: nobody minds products that are more precise
+    case = np.arange(_SIDE) % (len(_A) - 1)  # without the last case: fused multiply-add in BLAS is harmless
     left[np.arange(_SIDE), 2 * case] = _A[case]
     left[np.arange(_SIDE), 2 * case + 1] = _C[case]
     right[::2], right[1::2] = _B[:, None], 1.0

@@ -10,9 +10,9 @@ Everything here returns bounds that hold in real arithmetic although they were c
   through, the matrix is positive definite (Rump, "Verification of positive definiteness", BIT 2006);
 * enclosures of all eigenvalues from a computed eigensystem (Ostrowski's theorem and Weyl's inequality).
 
-Two errors have to be told apart. Rounding is relative, and ``gamma`` and ``inflate`` cover it. Underflow is
-absolute: a product of two numbers that are not zero may come out as zero, and no factor makes up for that.
-Sums and differences never underflow, so only products and quotients have to be looked after.
+There are two kinds of errors. Rounding errors are relative; ``gamma`` and ``inflate`` bound them. Underflow
+errors are absolute: the product of two non-zero numbers may be computed as zero, which no relative bound
+covers. Sums and differences never underflow, so only products and quotients need absolute bounds.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ UNIT = 2.0**-53
 #: Smallest positive normal number; bounds the absolute error of an operation that underflows.
 TINY = float(np.finfo(np.float64).tiny)
 
-#: Entries that are worked on at a time where arrays may fill most of the memory.
-STRIP = 1_000_000
+#: Entries processed at a time where arrays may fill most of the memory.
+STRIP_ENTRIES = 1_000_000
 
 
 def gamma(k: float) -> float:
@@ -46,7 +46,7 @@ def gamma(k: float) -> float:
 def inflate(bound: FloatArray | float, k: float) -> FloatArray:
     """Round up a non-negative ``bound`` that was computed with ``k`` chained roundings; zero stays zero.
 
-    A product in it that underflows to zero is lost: take ``product_up`` for that.
+    It does not cover a product that underflowed to zero; use ``product_up`` for those.
     """
     array = np.asarray(bound, dtype=np.float64)
     return array * (1.0 + 2.0 * gamma(k + 4)) + np.where(array > 0.0, (k + 4) * TINY, 0.0)
@@ -71,7 +71,7 @@ def shift_up(bound: FloatArray | float, exponent: np.ndarray | int) -> FloatArra
     """Upper bound of a non-negative number times a power of two; zero only where the number is zero."""
     array = np.asarray(bound, dtype=np.float64)
     moved = np.ldexp(array, exponent)
-    # Exact but among the smallest numbers.
+    # Multiplication by a power of two is exact except for subnormal results.
     return np.where((array != 0.0) & (moved < TINY), np.nextafter(moved, np.inf), moved)
 
 
@@ -81,23 +81,23 @@ def sqrt_upper(number: float) -> float:
 
 
 def in_strips(combine: Callable[..., FloatArray], own: FloatArray, *others: FloatArray | float) -> FloatArray:
-    """Combine arrays of one shape, or numbers, entry by entry; the first array may be written over.
+    """Apply an entrywise function to arrays of one shape or numbers; may overwrite the first array.
 
-    A large one is, strip by strip: bounds of a matrix that fills most of the memory have to fit beside it.
+    Large arrays are processed in place, in strips, so that no temporary array of their size is allocated.
     """
-    if own.size <= STRIP or not own.flags.c_contiguous:
+    if own.size <= STRIP_ENTRIES or not own.flags.c_contiguous:
         return np.asarray(combine(own, *others))
     flat = [np.ravel(part) if isinstance(part, np.ndarray) and part.ndim else part for part in others]
     out = own.reshape(-1)
-    for start in range(0, out.size, STRIP):
-        place = slice(start, start + STRIP)
+    for start in range(0, out.size, STRIP_ENTRIES):
+        place = slice(start, start + STRIP_ENTRIES)
         parts = (part[place] if isinstance(part, np.ndarray) else part for part in flat)
         out[place] = combine(out[place], *parts)
     return own
 
 
 def sum_up(*terms: FloatArray | float) -> FloatArray:
-    """Upper bound of a sum; where all terms but one are zero it is that one."""
+    """Upper bound of a sum; exact where all terms but one are zero."""
     out = np.asarray(terms[0], dtype=np.float64)
     for term in terms[1:]:
         exact = (out == 0.0) | (np.asarray(term) == 0.0)
@@ -107,7 +107,7 @@ def sum_up(*terms: FloatArray | float) -> FloatArray:
 
 
 def sum_radius(first: FloatArray, second: FloatArray, value: FloatArray) -> FloatArray:
-    """Radius of a sum that came out as ``value``, from those of its two terms."""
+    """Radius of a computed sum ``value`` of two terms with the given radii."""
     return sum_up(first, second, product_up(2.0 * UNIT, np.abs(value)))
 
 
@@ -118,8 +118,8 @@ def difference_down(a: FloatArray | float, b: FloatArray | float) -> FloatArray:
 
 
 def norms_upper(vectors: FloatArray) -> FloatArray:
-    """Upper bounds of the Euclidean norms of the rows of a matrix; zero only where a row is."""
-    # Scaled by powers of two, so that squaring neither overflows nor loses anything that counts.
+    """Upper bounds of the Euclidean norms of the rows of a matrix; zero only for zero rows."""
+    # Scaling by powers of two prevents overflow and harmful underflow of the squares.
     exponent = np.frexp(np.max(np.abs(vectors), axis=1, initial=0.0))[1]
     scaled = np.ldexp(vectors, -exponent[:, None])
     return shift_up(inflate(np.sqrt(np.sum(scaled * scaled, axis=1)), vectors.shape[1] + 4), exponent)
@@ -161,21 +161,19 @@ def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True) -> 
     """Prove that ``matrix - shift·I`` is positive definite (strictly).
 
     The matrix is first scaled from both sides by powers of two, so that its diagonal is near one: that
-    is exact, keeps definiteness, and lets the test succeed on graded matrices. Without that the test gives
-    away a share of the trace, which is better where few eigenvalues are large.
+    is exact, keeps definiteness, and lets the test succeed on graded matrices. With ``graded=False`` one
+    common scale is used; the test then loses a multiple of the trace, which is less where few eigenvalues are
+    large.
 
-    ``matrix``: symmetric matrix; nothing is proved about one that is not, to the last bit. ``shift``:
-    non-negative shift, taken off the diagonal before the test. ``graded``: whether to scale the matrix row
-    by row, or as a whole.
-
-    Returns: true is a proof; False means "not proven".
+    The matrix must be exactly symmetric, else the result is False, and ``shift`` non-negative. True is a
+    proof; False means "not proven".
     """
     n = matrix.shape[0]
     if n == 0:
         return True
     need("a proof of definiteness", products=float(n) ** 3, numbers=8.0 * n * n)
     diagonal = np.diagonal(matrix)
-    # The factorisation reads one triangle only, and LAPACK need not notice what is not a number.
+    # The factorisation reads one triangle only, and LAPACK need not detect NaN.
     if not (np.isfinite(matrix).all() and np.isfinite(shift) and np.array_equal(matrix, matrix.T)):
         return False
     if not np.all(diagonal > shift):
@@ -193,7 +191,7 @@ def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True) -> 
     # The largest entry of a definite matrix is on its diagonal; beyond that Cholesky would overflow.
     if not np.max(np.abs(scaled)) <= np.max(diag):
         return False
-    # Underflow in the scaling of off-diagonal entries is at most TINY an entry.
+    # Underflow in the scaling of off-diagonal entries is at most TINY per entry.
     # Two roundings more than in Rump's bound: some libraries multiply by reciprocals of the pivots.
     phi = gamma(n + 3) / (1.0 - gamma(n + 3))
     c = float(inflate(phi * float(np.sum(diag)), n + 4)) + 8.0 * n * (n + 4) * TINY
@@ -202,7 +200,7 @@ def definite(matrix: FloatArray, *, shift: float = 0.0, graded: bool = True) -> 
         return False
     np.fill_diagonal(scaled, shifted)
     factor, info = scipy.linalg.lapack.dpotrf(scaled.T, lower=1, clean=0, overwrite_a=1)
-    # A pivot that is not a number stops some libraries and not others.
+    # A NaN pivot stops some LAPACK libraries and not others.
     return bool(info == 0 and np.isfinite(factor).all())
 
 
@@ -228,18 +226,17 @@ def eigenvalue_enclosure(matrix: FloatArray) -> tuple[FloatArray, FloatArray, fl
     eigenvalues of ``V'AV`` against those of ``A``, and Weyl's inequality those of ``V'AV`` against its
     diagonal part.
 
-    ``matrix``: symmetric matrix; nothing is proved about one that is not, to the last bit.
-
-    Returns: the k-th exact eigenvalue is within ``radius`` of the k-th computed one; infinity if not
-    proven.
+    Returns the eigenvalues, the eigenvectors and the radius: the k-th exact eigenvalue is within ``radius``
+    of the k-th computed one. The radius is infinite if the proof fails, or if the matrix is not exactly
+    symmetric.
     """
     n = matrix.shape[0]
     need("an enclosure of eigenvalues", products=3.0 * float(n) ** 3, cubes=float(n) ** 3)
     lam, vec = eigh(matrix)
     if not np.array_equal(matrix, matrix.T):
         return lam, vec, float("inf")
-    # Every product is off by at most gamma times the product of the magnitudes, whose norm is bounded by the
-    # product of their norms: no further product is needed.
+    # The error of a product is at most gamma times the product of the magnitudes, whose norm is at most the
+    # product of their norms. Hence no further matrix product is needed.
     size, vec_size = magnitude_norm_upper(matrix), magnitude_norm_upper(vec)
     gram = vec.T @ vec
     gram[np.diag_indices(n)] -= 1.0
@@ -258,7 +255,7 @@ def eigenvalue_enclosure(matrix: FloatArray) -> tuple[FloatArray, FloatArray, fl
     largest = (float(np.max(np.abs(lam))) + off_bound) / (1.0 - delta)
     radius = float(inflate(delta * largest + off_bound, 8))
     if matrix.any():
-        radius += 8.0 * n * n * TINY  # what underflow may have taken from the products
+        radius += 8.0 * n * n * TINY  # bound of the underflow errors of the products
     return lam, vec, radius if np.isfinite(radius) else float("inf")
 
 
@@ -268,23 +265,19 @@ def smallest_eigenvalue_lower(matrix: FloatArray) -> float:
     return float(np.nextafter(lam[0] - radius, -np.inf))
 
 
-# --- upper bound of the sum of the largest eigenvalues, from one Cholesky factor
-#
-# If ``mu·I + W W' - G`` is positive semidefinite, then ``<G, Z> <= trace·mu + |W|²`` for every Z with ``0
-# <= Z <= I`` and that trace. With the columns of W along the leading eigenvectors of G, and mu at the next
-# eigenvalue, that is the sum of the largest eigenvalues up to the accuracy of these few.
-
-#: How far mu is above the eigenvalue it belongs to, in units of what the test of definiteness gives away.
-ROOM = 4.0
+#: Distance of mu in :func:`largest_sum_upper` from its eigenvalue, in units of the loss of the definiteness
+#: test. If it is smaller, the test fails more often; if it is larger, the bound is weaker.
+DEFINITENESS_LOSSES = 4.0
 
 
 def largest_sum_upper(matrix: FloatArray, count: float) -> tuple[float, float]:
     """Upper bound of ``<matrix, Z>`` over all Z with ``0 <= Z <= I`` and ``tr Z = count``.
 
-    ``matrix``: symmetric matrix; nothing is proved about one that is not, to the last bit. ``count``: the
-    trace, non-negative and less than the side of the matrix; it need not be an integer.
+    If ``mu·I + W W' - G`` is positive semidefinite, then ``<G, Z> <= count·mu + ||W||²`` for all these Z. The
+    columns of W are multiples of the leading eigenvectors of G, and mu is slightly above the next eigenvalue.
 
-    Returns: about the largest magnitude of an eigenvalue.
+    ``matrix`` must be exactly symmetric, and ``count`` non-negative and less than its side; ``count`` need
+    not be an integer. Returns the bound (infinity if the proof fails) and an estimate of the spectral norm.
     """
     n, whole = matrix.shape[0], math.floor(count)
     size = float(np.max(np.sqrt(np.einsum("ij,ij->i", matrix, matrix)), initial=0.0))
@@ -297,15 +290,15 @@ def largest_sum_upper(matrix: FloatArray, count: float) -> tuple[float, float]:
     test = factor @ factor.T
     test -= matrix
     squares = float(product_up(norm_upper(factor), norm_upper(factor)))
-    # Every entry of the product and of the two sums is rounded; each norm bounds that of its roundings.
+    # Rounding errors of the product and of the two sums, bounded in the Frobenius norm.
     rounding = sum_up(product_up(gamma(whole + 2), squares), product_up(2.0 * UNIT, norm_upper(test)))
     diagonal = np.diagonal(test)
-    # What the test gives away is in proportion to the diagonal of what it tests.
-    given = n * n * UNIT * float(np.max(np.abs(diagonal + lam[0]), initial=0.0))
-    mu = float(lam[0]) + ROOM * (given + n * UNIT * size + float(rounding))
+    # The loss of the definiteness test is proportional to the diagonal of the tested matrix.
+    loss = n * n * UNIT * float(np.max(np.abs(diagonal + lam[0]), initial=0.0))
+    mu = float(lam[0]) + DEFINITENESS_LOSSES * (loss + n * UNIT * size + float(rounding))
     test.flat[:: n + 1] = diagonal + mu
     ends = product_up(2.0 * UNIT, float(np.max(np.abs(np.diagonal(test)), initial=0.0)))
-    lost = 8.0 * n * (whole + 4) * TINY  # what underflow may have taken from the product
+    lost = 8.0 * n * (whole + 4) * TINY  # bound of the underflow errors of the product
     if not definite(test, shift=float(sum_up(rounding, ends, lost))):
         return math.inf, size
     base = math.nextafter(count * mu, math.inf)

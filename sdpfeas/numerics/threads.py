@@ -19,20 +19,20 @@ from threadpoolctl import ThreadpoolController
 
 from sdpfeas.numerics.floating_point_environment import blas_is_ieee
 
-__all__ = ["LARGE", "few_threads"]
+__all__ = ["MULTITHREADED_SIDE", "few_threads"]
 
-#: Side from which on matrices are worth more than one BLAS thread on an idle machine.
-LARGE = 1000
+#: Smallest side of matrices for which several BLAS threads are faster than one on an idle machine.
+MULTITHREADED_SIDE = 1000
 
-#: With more rows than this no Gram matrix is formed, and their number does not count.
-MOST_ROWS = 20_000
+#: Largest number of rows for which a Gram matrix is formed; more rows do not affect the choice.
+GRAM_ROWS = 20_000
 
 
-#: Whether this thread has asked for one BLAS thread already.
+#: Whether this context is already inside :func:`few_threads`.
 _limited: ContextVar[bool] = ContextVar("sdpfeas_few_threads", default=False)
 
 
-#: Libraries, and the number of threads of each.
+#: BLAS libraries with their numbers of threads.
 Found = list[tuple[Any, int | None]]
 
 #: Thread counts found by each caller inside the limit; the first entry holds the original ones.
@@ -46,7 +46,7 @@ def _blas(modules: int) -> list[Any]:
 
 
 def _unfaithful() -> bool:
-    """Whether threads of BLAS set subnormal numbers to zero, as they do if a thread that did started them."""
+    """Whether BLAS threads violate IEEE 754; they inherit flush-to-zero from the thread that started them."""
     return not _checked(len(sys.modules), tuple(library.num_threads for library in _blas(len(sys.modules))))
 
 
@@ -58,7 +58,7 @@ def _checked(modules: int, threads: tuple[int | None, ...]) -> bool:
 @contextmanager
 def few_threads(sides: Iterable[int], rows: int) -> Iterator[None]:
     """Limit BLAS to one thread for a small problem, or for any problem if BLAS threads violate IEEE 754."""
-    small = max(max(sides, default=0), rows // 3 if rows <= MOST_ROWS else 0) < LARGE
+    small = max(max(sides, default=0), rows // 3 if rows <= GRAM_ROWS else 0) < MULTITHREADED_SIDE
     if _limited.get() or not (small or _unfaithful()):
         yield
         return
@@ -71,15 +71,15 @@ def few_threads(sides: Iterable[int], rows: int) -> Iterator[None]:
 
 
 def _enter() -> Found:
-    """Limit all libraries to one thread; return what to leave them with."""
+    """Limit all libraries to one thread; return the thread counts to restore."""
     with _lock:
-        # Modules that were imported since may have brought libraries of their own.
+        # Modules imported in the meantime may have loaded further libraries.
         libraries = _blas(len(sys.modules))
         first = {library.filepath: count for library, count in _inside[0]} if _inside else {}
         found = []
         for library in libraries:
             own = library.num_threads
-            # One may be what another thread, that is inside, has set for the whole process.
+            # A count of 1 may be the process-wide limit set by another thread inside `few_threads`.
             found.append((library, first.get(library.filepath, own) if own == 1 else own))
         _inside.append(found)
         _set([(library, 1) for library in libraries])
@@ -88,7 +88,7 @@ def _enter() -> Found:
 
 def _leave(found: Found) -> None:
     with _lock:
-        _inside.pop()  # any but the first, which stays until nobody is inside
+        _inside.pop()  # the first entry stays until the last caller has left
         _set(found)
 
 

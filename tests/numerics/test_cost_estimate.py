@@ -17,7 +17,7 @@ from sdpfeas.numerics import cost_estimate
 from sdpfeas.numerics import threads as module
 from sdpfeas.numerics.cost_estimate import Work, available_memory, limited, need, seconds, time_left
 from sdpfeas.numerics.linalg import eigh
-from sdpfeas.numerics.threads import LARGE, few_threads
+from sdpfeas.numerics.threads import MULTITHREADED_SIDE, few_threads
 
 # ---------------------------------------------------------------- time
 
@@ -135,7 +135,7 @@ def test_small_matrices_get_one_thread_and_the_others_come_back() -> None:
 def test_large_matrices_keep_all_threads() -> None:
     with threadpool_limits(2, user_api="blas"):
         before = threads()
-        for sides, rows in (([LARGE], 1), ([], 3 * LARGE)):
+        for sides, rows in (([MULTITHREADED_SIDE], 1), ([], 3 * MULTITHREADED_SIDE)):
             with few_threads(sides, rows):
                 assert threads() == before
         with few_threads([10], 10**6):  # nobody forms a matrix of that side

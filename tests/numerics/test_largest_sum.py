@@ -103,5 +103,5 @@ def test_strips_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((7, 5)), rng.random((7, 5))
     whole = in_strips(rounding.sum_up, a.copy(), b, 0.5)
-    monkeypatch.setattr(rounding, "STRIP", 4)
+    monkeypatch.setattr(rounding, "STRIP_ENTRIES", 4)
     assert np.array_equal(in_strips(rounding.sum_up, a.copy(), b, 0.5), whole)

@@ -80,7 +80,7 @@ def test_what_is_lost_in_a_sum_is_rounded_up(large):
 
 
 def test_large_arrays_are_combined_in_strips_whatever_their_order(monkeypatch):
-    monkeypatch.setattr(rounding, "STRIP", 5)
+    monkeypatch.setattr(rounding, "STRIP_ENTRIES", 5)
     first, second = np.arange(12.0).reshape(3, 4), np.arange(12.0, 24.0).reshape(3, 4)
     for turn in (np.copy, lambda a: np.array(a).T, lambda a: np.array(a)[:, ::2], lambda a: np.array(a)[:1]):
         expected = turn(first) + 2.0 * turn(second) + 1.0
