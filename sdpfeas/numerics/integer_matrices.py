@@ -20,22 +20,21 @@ from sdpfeas.numerics.rounding import definite
 #: A prime p; fractions with numerator and denominator below sqrt(p / 2) are reconstructed.
 LARGE_PRIME = 2**521 - 1
 
-#: Cost of one operation on long integers, in numbers written.
-ROW_NUMBERS = 400.0
+#: Cost of one operation on long integers, in numbers written (see ``cost_estimate.Work``).
+LONG_INTEGER_NUMBERS = 400.0
 
 #: Operations between two checks of the deadline.
-BATCH = 20_000
+DEADLINE_OPERATIONS = 20_000
 
 
 def combinations(
     rows: Sequence[dict[int, int]], first: int = 0, most: int = 3_000_000
 ) -> dict[int, dict[int, Fraction]] | None:
-    """Rows that are likely to be combinations of others, each with the combination it is likely to be.
+    """Find candidates for linearly dependent rows by elimination modulo ``LARGE_PRIME``.
 
-    ``rows``: entries that are not zero, by column. ``first``: how many rows are to be kept before all
-    others, where they are independent.
-
-    Returns: for every such row the weights of rows that are none of them; None if it takes too long.
+    ``rows`` maps columns to non-zero entries. The first ``first`` rows are kept in preference to others.
+    Returns, for every dependent row, its weights in terms of the independent rows; None after ``most``
+    operations.
     """
     counts: dict[int, int] = {}
     for row in rows:
@@ -57,12 +56,12 @@ def combinations(
 
 
 class _Table:
-    """Rows in echelon form, modulo the prime, with how each was made."""
+    """Rows in echelon form modulo ``LARGE_PRIME``, with the elimination steps that produced them."""
 
     def __init__(self, counts: dict[int, int], most: int) -> None:
         self.left = most
         self._counts = counts
-        #: Pivot column to place in the lists below.
+        #: Maps a pivot column to its index in the lists below.
         self._place: dict[int, int] = {}
         self._rows: list[dict[int, int]] = []
         self._owner: list[int] = []
@@ -74,12 +73,12 @@ class _Table:
     def _spend(self, operations: int) -> None:
         self.left -= operations
         self._spent += operations
-        if self._spent > BATCH:
-            need("the search for redundant rows", numbers=ROW_NUMBERS * BATCH)
+        if self._spent > DEADLINE_OPERATIONS:
+            need("the search for redundant rows", numbers=LONG_INTEGER_NUMBERS * DEADLINE_OPERATIONS)
             self._spent = 0
 
     def add(self, owner: int, row: dict[int, int]) -> dict[int, int] | None:
-        """Reduce a row and keep what is left; where nothing is, return the rows taken off it, by place."""
+        """Reduce a row and store the remainder; if it is zero, return the elimination steps instead."""
         now = {column: value % LARGE_PRIME for column, value in row.items() if value % LARGE_PRIME}
         steps: dict[int, int] = {}
         heap = [self._place[column] for column in now if column in self._place]
@@ -117,7 +116,7 @@ class _Table:
         return None
 
     def expanded(self, steps: dict[int, int]) -> dict[int, int]:
-        """Weights of the rows as they were given that make the same combination."""
+        """Convert weights of reduced rows to weights of the given rows."""
         left, out = dict(steps), dict[int, int]()
         heap = [-place for place in left]
         heapq.heapify(heap)
@@ -137,9 +136,10 @@ class _Table:
 
 
 def lift(residue: int, prime: int = LARGE_PRIME) -> Fraction | None:
-    """The fraction of small numerator and denominator that a residue stands for; None if there is none.
+    """Reconstruct a fraction with numerator and denominator up to ``sqrt(prime / 2)`` from its residue.
 
-    ``residue``: at least zero, and below the prime.
+    This is rational reconstruction by the extended Euclidean algorithm (Wang). ``residue`` is in [0, prime).
+    Returns None if there is no such fraction.
     """
     largest = math.isqrt(prime // 2)
     a, b, before, now = prime, residue, 0, 1
@@ -151,10 +151,10 @@ def lift(residue: int, prime: int = LARGE_PRIME) -> Fraction | None:
     return Fraction(b, now)
 
 
-# --- exact products, kernels, definiteness and reduced bases of lattices
+# --- exact products, kernels, definiteness and reduced lattice bases
 
-#: Cost of one operation on integers, in numbers written.
-NUMBERS = 20.0
+#: Cost of one operation on integers, in numbers written (see ``cost_estimate.Work``).
+INTEGER_NUMBERS = 20.0
 
 #: Sums of integers below this are exact in floating point.
 EXACT_FLOAT = 2.0**53
@@ -168,27 +168,27 @@ EXCESS_COMBINATIONS = 8
 #: Cost of one step of elimination modulo a prime, in operations on integers.
 MODULAR_STEP_COST = 0.05
 
-#: Largest side for the test by the characteristic polynomial.
+#: Largest side for which definiteness is decided by the characteristic polynomial without a Cholesky test.
 POLYNOMIAL_SIDE = 20
 
 #: Largest number of distinct residues that are reconstructed one by one.
-MOST_DISTINCT = 2000
+DISTINCT_RESIDUES = 2000
 
 
 def need_integers(what: str, operations: float) -> None:
-    """Refuse arithmetic with integers for which there is no time."""
-    need(what, numbers=operations * NUMBERS)
+    """Raise ``OutOfTime`` if integer operations exceed the remaining time."""
+    need(what, numbers=operations * INTEGER_NUMBERS)
 
 
 def identity(n: int) -> np.ndarray:
-    """The identity matrix."""
+    """Return the identity matrix."""
     out = np.zeros((n, n), dtype=object)
     out[np.diag_indices(n)] = 1
     return out
 
 
 def integral(values: Iterable[Fraction]) -> tuple[np.ndarray, int]:
-    """Fractions times their least common denominator, and that."""
+    """Return fractions multiplied by their least common denominator, and the denominator."""
     listed = list(values)
     common = math.lcm(*(v.denominator for v in listed))
     out = np.empty(len(listed), dtype=object)
@@ -215,7 +215,7 @@ def _array(matrix: Any) -> np.ndarray:
 
 
 def as_int64(matrix: np.ndarray) -> np.ndarray | None:
-    """The same integers in words of the machine; None if one does not fit."""
+    """Convert to int64; return None on overflow."""
     try:
         return matrix.astype(np.int64, copy=False)
     except OverflowError:
@@ -223,7 +223,7 @@ def as_int64(matrix: np.ndarray) -> np.ndarray | None:
 
 
 def row_divisors(matrix: np.ndarray) -> list[int]:
-    """Greatest common divisor of every row; zero for one that is zero."""
+    """Return the greatest common divisor of every row; zero for a zero row."""
     short = as_int64(matrix)
     if short is None or not matrix.size:
         return [math.gcd(*(int(v) for v in row)) for row in matrix]
@@ -231,10 +231,7 @@ def row_divisors(matrix: np.ndarray) -> list[int]:
 
 
 def as_floats(matrix: np.ndarray) -> np.ndarray:
-    """Nearest floating-point numbers.
-
-    Raises ``OverflowError``: if an integer is too large for any.
-    """
+    """Round to the nearest doubles; raise ``OverflowError`` if an integer is too large."""
     short = as_int64(matrix)
     if short is not None:
         return short.astype(np.float64)
@@ -246,12 +243,12 @@ def _largest(matrix: np.ndarray) -> int:
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Product of two integer matrices."""
+    """Return the product of two integer matrices as Python integers."""
     return _product(a, b).astype(object, copy=False)
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The same, in words of the machine where all of it is so small that floating point is exact."""
+    """Return the product of two integer matrices, as int64 if floating-point products are exact."""
     if not (a.size and b.size):
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
     first, second = as_int64(a), as_int64(b)
@@ -269,21 +266,21 @@ def _exact(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _echelon(matrix: np.ndarray) -> tuple[np.ndarray, int, list[int]]:
-    """Reduced row echelon form times its denominator, which is returned too, and the pivot columns."""
+    """Return the reduced row echelon form times its denominator, the denominator, and the pivot columns."""
     form, common, rank = _flint(matrix).rref()
     table = _array(form)[: int(rank)]
     return table, int(common), [int(np.flatnonzero(row != 0)[0]) for row in table]
 
 
 def _kernel_of(weights: np.ndarray, common: int, pivots: Sequence[int], width: int) -> np.ndarray:
-    """Kernel where every other column, times a common factor, is a combination of those of the pivots."""
+    """Return kernel vectors from ``common * other columns = pivot columns @ weights``."""
     loose = _others(pivots, width)
     out = np.zeros((width, len(loose)), dtype=object)
     for k, column in enumerate(loose):
         out[column, k] = common
         if len(pivots):
             out[list(pivots), k] = -weights[:, k]
-        # A vector that holds a one has no divisor.
+        # A vector with an entry 1 is primitive.
         out[:, k] = out[:, k] if common == 1 else _primitive(out[:, k])
     return out
 
@@ -298,7 +295,7 @@ def _primitive(vector: np.ndarray) -> np.ndarray:
 
 
 def kernel(matrix: np.ndarray) -> np.ndarray:
-    """Integer vectors, as columns and short, that span the kernel of a matrix."""
+    """Return short integer vectors that span the kernel of a matrix, as columns."""
     width = matrix.shape[1]
     if matrix.shape[0] == 0:
         return identity(width)
@@ -307,16 +304,16 @@ def kernel(matrix: np.ndarray) -> np.ndarray:
 
 
 def _reduced(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int]:
-    """As :func:`_dependences`, by elimination in integers."""
+    """Compute the result of :func:`_dependences` by elimination in integers."""
     form, common, pivots = _echelon(matrix)
     return pivots, form[:, _others(pivots, matrix.shape[1])], common
 
 
 def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
-    """Kernel of a symmetric matrix that is negative semidefinite, as in :func:`kernel`; None if it is not.
+    """Return the kernel of a negative semidefinite matrix, as :func:`kernel`; None if it is not one.
 
-    Of a matrix of rank r with independent columns P, the r×r part with rows and columns P has rank r too, and
-    decides: the matrix is ``C' M C`` of that part M.
+    Let P index r independent columns of a symmetric matrix of rank r. Its submatrix M with rows and columns P
+    has rank r, and the matrix is ``C' M C``. It is thus negative semidefinite if and only if M is.
     """
     n = matrix.shape[0]
     if n == 0:
@@ -335,8 +332,8 @@ def negative_kernel(matrix: np.ndarray) -> np.ndarray | None:
 def _definite(matrix: np.ndarray) -> bool:
     """Decide whether a symmetric matrix is positive definite.
 
-    First in floating point if it is large, then by its characteristic polynomial: all its roots are real, and
-    all are positive if and only if its signs alternate strictly.
+    Large matrices are first tested in floating point. The characteristic polynomial then decides: all its
+    roots are real, and all are positive if and only if its signs alternate strictly.
     """
     if len(matrix) > POLYNOMIAL_SIDE and _largest(matrix) < EXACT_FLOAT and definite(as_floats(matrix)):
         return True
@@ -347,7 +344,7 @@ def _definite(matrix: np.ndarray) -> bool:
 
 
 def independent_rows(matrix: np.ndarray) -> list[int]:
-    """Rows of a matrix that are independent and on which all others depend: the first that are."""
+    """Return the indices of the lexicographically first maximal set of independent rows."""
     if not matrix.size:
         return []
     count, width = matrix.shape
@@ -360,12 +357,12 @@ def independent_rows(matrix: np.ndarray) -> list[int]:
 
 
 def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None:
-    """Columns that are independent, the first that are, and how the others are made of them.
+    """Return the first independent columns, and the weights of the other columns in terms of them.
 
-    Elimination modulo a prime tells, in a few rows that are mixed of all. Columns that are independent so are
-    independent; that the others depend on them is checked in all rows. None if it does not come out.
-
-    Returns: the others times ``common`` are ``matrix[:, pivots] @ weights``.
+    Elimination modulo a prime is applied to a few random combinations of the rows. Columns independent modulo
+    a prime are independent; that the others depend on them is checked exactly in all rows. Returns
+    ``(pivots, weights, common)`` with ``common * others = matrix[:, pivots] @ weights``, or None if the check
+    fails.
     """
     if not matrix.size:
         return None
@@ -377,7 +374,7 @@ def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None
     few = matrix if count <= width + 2 * EXCESS_COMBINATIONS else _mixed(matrix, width + EXCESS_COMBINATIONS)
     residues = np.mod(few, PRIME)
     form, rank = flint.nmod_mat(len(few), width, residues.reshape(-1).tolist(), PRIME).rref()
-    # Pivots move to the right, so that few entries have to be looked at.
+    # Pivot columns ascend, so the search continues where the previous one ended.
     pivots, column = list[int](), 0
     for row in range(int(rank)):
         while not int(form[row, column]):
@@ -394,14 +391,14 @@ def _dependences(matrix: np.ndarray) -> tuple[list[int], np.ndarray, int] | None
 
 
 def _mixed(matrix: np.ndarray, count: int) -> np.ndarray:
-    """Combinations of the rows of a matrix, drawn at random."""
+    """Return random 0-1 combinations of the rows of a matrix."""
     return _product(np.random.default_rng(0).integers(0, 2, size=(count, len(matrix))), matrix)
 
 
 def _lifted(residues: list[int], shape: tuple[int, ...]) -> tuple[np.ndarray, int] | None:
-    """Integers and a common denominator that residues are likely to stand for; None if these are long."""
+    """Reconstruct integers and a common denominator from residues; None if they are too long."""
     distinct = set(residues)
-    if len(distinct) > MOST_DISTINCT:
+    if len(distinct) > DISTINCT_RESIDUES:
         return None
     fractions = {residue: lift(residue, PRIME) for residue in distinct}
     known = [value for value in fractions.values() if value is not None]
@@ -415,7 +412,7 @@ def _lifted(residues: list[int], shape: tuple[int, ...]) -> tuple[np.ndarray, in
 
 
 def _solved(own: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int] | None:
-    """Integers and a common denominator that make columns of others, as a few mixed rows tell."""
+    """Solve ``own @ weights = common * others`` in random combinations of the rows; None if singular."""
     if not own.shape[1]:
         return None
     both = _mixed(np.concatenate([own, others], axis=1), own.shape[1])
@@ -428,9 +425,9 @@ def _solved(own: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, int] | Non
 
 
 def short_rows(matrix: np.ndarray) -> np.ndarray:
-    """Short rows that span the same lattice (Lenstra, Lenstra, Lovász), those that vanish left out.
+    """Return an LLL-reduced basis of the lattice of the rows (Lenstra, Lenstra, Lovász), without zero rows.
 
-    Independent rows of at most two ones are as short as they can be.
+    Rows with at most two entries, all ±1, are returned unchanged: they are short already.
     """
     if not matrix.size:
         return matrix
@@ -442,7 +439,7 @@ def short_rows(matrix: np.ndarray) -> np.ndarray:
 
 
 def saturated(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Short basis of all integer vectors in the row space of a matrix, and how it is made of the rows."""
+    """Return a short basis of all integer vectors in the row space, and its weights over a denominator."""
     rows = independent_rows(matrix)
     part = matrix[rows]
     weights = np.zeros((len(rows), len(matrix)), dtype=object)
@@ -451,7 +448,7 @@ def saturated(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
         return part, weights, 1
     import flint
 
-    # Columns of the part generate the same lattice as those of a square H; the basis is H⁻¹ times the part.
+    # The columns of the part generate the lattice of its Hermite normal form H; the basis is H⁻¹ · part.
     rank = len(rows)
     square = _array(_flint(part.T).hnf())[:rank].T
     inverse = flint.fmpq_mat(_flint(square)).inv()
@@ -462,9 +459,9 @@ def saturated(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 def solution(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
-    """Fractions ``z`` with ``matrix @ z = right``, any such; None if there are none.
+    """Return a rational solution of ``matrix @ z = right``; None if there is none.
 
-    Both are integers; ``right`` is a vector or has one in each column.
+    Both arrays are integers; ``right`` is a vector or a matrix of right-hand sides.
     """
     width = matrix.shape[1]
     table, common, pivots = _echelon(np.column_stack([matrix, right]))

@@ -20,15 +20,15 @@ FloatArray = NDArray[np.float64]
 #: matrix, and still count as symmetric up to rounding.
 SYMMETRY_TOLERANCE = 1e-10
 
-#: From this size on the smallest eigenvalue of a definite matrix is found with its inverse: steps at most,
-#: and the relative error that is good enough.
+#: Inverse Lanczos iteration in :func:`smallest`: smallest side, largest number of steps, and relative error
+#: at which it stops.
 INVERSE_SIZE, INVERSE_STEPS, INVERSE_ERROR = 120, 40, 0.02
 
-#: From this size on it pays to compute a few eigenvectors instead of all.
+#: Side from which computing a few eigenvectors is faster than computing all.
 PARTIAL_SIZE = 100
 
 
-#: Side of the tiles that a large matrix and its transpose are read by: both fit into the cache together.
+#: Side of the tiles in which a large matrix and its transpose are read: two tiles fit into the cache.
 TILE = 128
 
 
@@ -60,16 +60,15 @@ def _mirrored_tiles(n: int) -> Iterator[tuple[tuple[slice, slice], tuple[slice, 
 
 
 def eigh(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues (ascending) and eigenvectors of a symmetric matrix.
+    """Compute the eigenvalues (ascending) and eigenvectors of a symmetric matrix.
 
-    LAPACK's fast driver can fail to converge on matrices of wild scale; the slower one is then tried.
-
-    Raises ``numpy.linalg.LinAlgError``: if the matrix holds NaN or infinity, or neither driver converges.
+    LAPACK's divide-and-conquer driver can fail to converge on badly scaled matrices; QR iteration is then
+    tried. Raises ``numpy.linalg.LinAlgError`` if the matrix holds NaN or infinity, or neither converges.
     """
     need("an eigendecomposition", cubes=float(matrix.shape[0]) ** 3)
     _require_finite(matrix)
-    # Straight to LAPACK: below a hundred rows scipy's own checks take as long as a fifth of the work. The
-    # transpose is the same matrix, in the order that LAPACK copies fastest.
+    # Call LAPACK directly: below a hundred rows SciPy's checks take a fifth of the time. The transpose is the
+    # same matrix in Fortran order, which LAPACK copies fastest.
     lam, vec, info = scipy.linalg.lapack.dsyevd(matrix.T, lower=1)
     if info != 0:
         lam, vec = scipy.linalg.eigh(matrix, driver="ev", check_finite=False)
@@ -77,27 +76,23 @@ def eigh(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def eigvalsh(matrix: FloatArray) -> FloatArray:
-    """Eigenvalues (ascending) of a symmetric matrix.
+    """Compute the eigenvalues (ascending) of a symmetric matrix.
 
-    Raises ``numpy.linalg.LinAlgError``: as for :func:`eigh`.
+    Raises ``numpy.linalg.LinAlgError`` as :func:`eigh` does.
     """
     need("an eigendecomposition", cubes=0.5 * float(matrix.shape[0]) ** 3)
     _require_finite(matrix)
     lam: FloatArray
-    # With less work space than this the reduction to tridiagonal form goes column by column.
+    # With a smaller workspace the reduction to tridiagonal form is not blocked.
     lam, _, info = scipy.linalg.lapack.dsyevd(matrix.T, compute_v=0, lower=1, lwork=66 * matrix.shape[0] + 1)
     return lam if info == 0 else scipy.linalg.eigvalsh(matrix, driver="ev", check_finite=False)
 
 
 def outer_eigenvalues(matrix: FloatArray, error: float, both: bool = True) -> tuple[float, float]:
-    """Smallest and largest eigenvalue of a symmetric matrix, or a little beyond them.
+    """Bound the eigenvalues of a symmetric matrix from below and above, up to about ``error``.
 
-    Bisection on the tridiagonal form finds two of its eigenvalues in a fraction of the time of all.
-
-    ``error``: how far beyond they may be. ``both``: whether the largest is wanted; infinity is returned if
-    not.
-
-    Raises ``numpy.linalg.LinAlgError``: as for :func:`eigh`.
+    Bisection on the tridiagonal form computes the two extreme eigenvalues in a fraction of the time of all.
+    The upper bound is infinite unless ``both``. Raises ``numpy.linalg.LinAlgError`` as :func:`eigh` does.
     """
     n = matrix.shape[0]
     need("eigenvalues", cubes=0.25 * float(n) ** 3)
@@ -120,9 +115,9 @@ def outer_eigenvalues(matrix: FloatArray, error: float, both: bool = True) -> tu
 
 
 def leading_pairs(matrix: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Largest eigenvalues of a symmetric matrix, ascending, with eigenvectors as columns.
+    """Compute the ``count`` largest eigenvalues of a symmetric matrix, ascending, and their eigenvectors.
 
-    Raises ``numpy.linalg.LinAlgError``: as for :func:`eigh`.
+    Raises ``numpy.linalg.LinAlgError`` as :func:`eigh` does.
     """
     n = matrix.shape[0]
     count = min(count, n)
@@ -136,26 +131,24 @@ def leading_pairs(matrix: FloatArray, count: int) -> tuple[FloatArray, FloatArra
 
 
 def cholesky(matrix: FloatArray) -> FloatArray:
-    """Lower Cholesky factor of a symmetric matrix.
+    """Compute the lower Cholesky factor of a symmetric matrix.
 
-    Raises ``numpy.linalg.LinAlgError``: if the matrix is not positive definite.
+    Raises ``numpy.linalg.LinAlgError`` if the matrix is not positive definite.
     """
     need("a Cholesky factor", products=float(matrix.shape[0]) ** 3)
     factor: FloatArray
     factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=1)
-    # A pivot that is not a number stops some libraries and not others; it shows on the diagonal.
+    # A NaN pivot stops some LAPACK libraries and not others; it remains on the diagonal.
     if info != 0 or not math.isfinite(np.trace(factor)):
         raise np.linalg.LinAlgError("the matrix is not positive definite")
     return factor
 
 
 def smallest(matrix: FloatArray) -> float:
-    """Smallest eigenvalue of a symmetric matrix, rather too small: roughly, of a large definite one quickly.
+    """Estimate the smallest eigenvalue of a symmetric matrix; the estimate tends to be too small.
 
-    There Lanczos' method with the inverse finds it to a few percent in a dozen steps or two, for one Cholesky
-    factor.
-
-    Raises ``numpy.linalg.LinAlgError``: as for :func:`eigh`.
+    For large definite matrices the Lanczos method is applied to the inverse: one Cholesky factor and about
+    twenty steps give a few percent of accuracy. Raises ``numpy.linalg.LinAlgError`` as :func:`eigh` does.
     """
     n = matrix.shape[0]
     if n < INVERSE_SIZE:
@@ -172,7 +165,7 @@ def smallest(matrix: FloatArray) -> float:
     for k in range(INVERSE_STEPS):
         w = scipy.linalg.lapack.dpotrs(factor, basis[k], lower=1)[0]
         diagonal[k] = w @ basis[k]
-        # Twice: after one pass rounding leaves enough of the old vectors to come back as ghosts.
+        # Orthogonalise twice: after one pass rounding errors cause spurious (ghost) eigenvalues.
         for _ in range(2):
             w = w - basis[: k + 1].T @ (basis[: k + 1] @ w)
         off[k] = np.linalg.norm(w)
@@ -195,7 +188,7 @@ def spectral_matrix(vec: FloatArray, lam: FloatArray) -> FloatArray:
 
 
 def random_orthogonal(rng: np.random.Generator, n: int) -> FloatArray:
-    """Draw an orthogonal matrix."""
+    """Draw a random orthogonal matrix."""
     q, r = np.linalg.qr(rng.normal(size=(n, n)))
     return np.asarray(q * np.sign(np.diagonal(r)))
 
@@ -206,7 +199,7 @@ Triangle = Literal["lower", "upper"]
 
 
 def triangle_size(n: int) -> int:
-    """Entries of one triangle of an n×n matrix."""
+    """Return the number of entries of one triangle of an n×n matrix."""
     return n * (n + 1) // 2
 
 
@@ -227,7 +220,7 @@ def triangle_map(n: int, weight: float, triangle: Triangle = "lower") -> Any:
 
 
 def unpack_triangle(entries: FloatArray, n: int) -> FloatArray:
-    """Symmetric matrix from the entries on and above its diagonal, row by row."""
+    """Return the symmetric matrix with the given entries on and above its diagonal, row by row."""
     out = np.zeros((n, n))
     i, j = np.triu_indices(n)
     out[i, j] = out[j, i] = entries

@@ -146,13 +146,13 @@ def test_batches_of_pairs_are_all_pairs(seed: int, c: int, n: int, size: int) ->
     x = rng.standard_normal((n, n))
     x = x + x.T
     d = rows.differences()
-    batch = pairwise.BATCH_SIZE
+    batch = pairwise.BATCH_NUMBERS
     try:
-        pairwise.BATCH_SIZE = size
+        pairwise.BATCH_NUMBERS = size
         found = rows.stable_apply(x), rows.magnitude_apply(np.abs(x)), rows.norms_upper
         sums = rows.stable_adjoint(y), rows.magnitude_adjoint(np.abs(y))
     finally:
-        pairwise.BATCH_SIZE = batch
+        pairwise.BATCH_NUMBERS = batch
     np.testing.assert_allclose(found[0], np.einsum("ki,ij,kj->k", d, x, d), atol=1e-12)
     np.testing.assert_allclose(found[1], np.einsum("ki,ij,kj->k", abs(d), abs(x), abs(d)), atol=1e-12)
     assert np.all(found[2] >= np.sum(d * d, axis=1) * (1 - 1e-15))

@@ -21,7 +21,7 @@ from sdpfeas.problem.validation import RowError, float_array, require_doubles, r
 
 # --- read-only arrays and CSR arrays
 
-#: Maps a float to the rational (``Fraction`` or ``fmpq``) it stands for: itself or what it was rounded from.
+#: Maps a float to the rational (``Fraction`` or ``fmpq``) it represents: exact or decimal data.
 Read = Callable[[float], Any]
 
 
@@ -39,29 +39,29 @@ def value_range(array: FloatArray) -> tuple[float, float]:
     return least, most
 
 
-#: Exponent of nothing at all, below that of any number or product of numbers.
+#: Exponent of zero and of rows without entries, below that of any product of doubles.
 EMPTY = -100_000
 
 
 def exponents(sizes: FloatArray) -> np.ndarray:
-    """Exponents of the powers of two just above non-negative numbers; ``EMPTY`` for zero."""
+    """Return the exponents of the next larger powers of two of non-negative numbers; ``EMPTY`` for zero."""
     return np.where(sizes == 0.0, EMPTY, np.frexp(sizes)[1])
 
 
 def largest_by_row(matrix: Any, values: np.ndarray) -> np.ndarray:
-    """Largest in every row of the ``values`` of the stored entries of a CSR array; ``EMPTY`` without any."""
+    """Return the row maxima of ``values``, one per stored entry of a CSR array; ``EMPTY`` for empty rows."""
     out = np.full(matrix.shape[0], EMPTY, dtype=np.int64)
     np.maximum.at(out, stored_rows(matrix), values)
     return out
 
 
 def stored_rows(matrix: Any) -> np.ndarray:
-    """Row of every stored entry of a CSR array."""
+    """Return the row index of every stored entry of a CSR array."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
 def longest_row(matrix: Any) -> int:
-    """Most stored entries in a row of a CSR array."""
+    """Return the largest number of stored entries in a row of a CSR array."""
     return int(np.max(np.diff(matrix.indptr), initial=0))
 
 
@@ -71,12 +71,12 @@ def dense_array(matrix: Any) -> FloatArray:
 
 
 def outer_squares(vectors: FloatArray) -> FloatArray:
-    """``v v'`` for every row ``v``, flattened."""
+    """Return ``v v'`` for every row ``v``, flattened."""
     return np.einsum("ki,kj->kij", vectors, vectors).reshape(vectors.shape[0], -1)
 
 
 class _Owner:
-    """The owner of the memory of a sealed array, which hands out no writeable view of it."""
+    """Owner of the memory of a sealed array; it exposes the memory as read-only."""
 
     __slots__ = ("__array_interface__", "__kept")
 
@@ -93,7 +93,7 @@ def sealed(array: Any) -> Any:
 
 
 def is_sealed(array: Any) -> bool:
-    """Whether :func:`sealed` made an array."""
+    """Whether an array was returned by :func:`sealed`."""
     return isinstance(array.base, _Owner)
 
 
@@ -109,7 +109,7 @@ def is_frozen(array: Any) -> bool:
 
 
 def frozen(array: FloatArray) -> FloatArray:
-    """Contiguous, read-only copy; the array itself if it is one."""
+    """Return a contiguous read-only copy; an array that is frozen already is returned itself."""
     if is_frozen(array):
         return array
     # Adding zero turns -0.0 into 0.0, so that equal data hash equally.
@@ -117,12 +117,12 @@ def frozen(array: FloatArray) -> FloatArray:
 
 
 def fractions(array: FloatArray, read: Read = Fraction) -> np.ndarray:
-    """Entries as exact rationals, in an object array."""
+    """Convert the entries to exact rationals, in an object array."""
     return np.vectorize(lambda v: read(float(v)), otypes=[object])(array)
 
 
 def canonical_csr(values: Any, what: str) -> Any:
-    """Copy to a CSR array of finite floats without duplicates or stored zeros, sorted."""
+    """Copy to a sorted CSR array of finite floats without duplicates or stored zeros."""
     # SciPy would take a pair of numbers for a shape.
     array: Any = values if sp.issparse(values) else float_array(values, what)
     if array.dtype.kind not in "biuf":
@@ -157,12 +157,12 @@ def canonical_csr(values: Any, what: str) -> Any:
 
 
 def _is_canonical(csr: Any) -> bool:
-    """Whether all entries are there once, in order, finite and not zero; what SciPy noted may be untrue."""
+    """Whether entries are sorted, unique, finite and non-zero; SciPy's cached flags are not trusted."""
     data, last = csr.data, int(csr.indptr[-1])
     if data.size != last or csr.indices.size != last or not (np.isfinite(data).all() and np.all(data)):
         return False
     ascends = np.append(True, np.diff(csr.indices) > 0)
-    ascends[csr.indptr[:-1][csr.indptr[:-1] < last]] = True  # where a row begins
+    ascends[csr.indptr[:-1][csr.indptr[:-1] < last]] = True  # first entries of rows
     return bool(np.all(ascends[:last]))
 
 
@@ -183,11 +183,11 @@ def validate_indices(indices: np.ndarray, indptr: np.ndarray, width: int, what: 
 
 
 def frozen_csr(array: Any) -> Any:
-    """Make a CSR array read-only, in place; one index width, so that equal rows hash equally."""
+    """Make a CSR array read-only in place, with int64 indices so that equal rows hash equally."""
     for name, kind in (("data", np.float64), ("indices", np.int64), ("indptr", np.int64)):
         part = getattr(array, name)
         if not (is_sealed(part) and part.dtype == kind):
-            setattr(array, name, sealed(part.astype(kind)))  # a copy: somebody else may hold the array
+            setattr(array, name, sealed(part.astype(kind)))  # a copy: the caller may hold a reference
     return array
 
 
@@ -197,7 +197,7 @@ def csr_parts(array: Any) -> dict[str, np.ndarray]:
 
 
 def csr_from_parts(parts: dict[str, np.ndarray], m: int, width: int) -> Any:
-    """Return the array of shape (m, width) that three arrays of the CSR format stand for, if they do."""
+    """Build a CSR array of shape (m, width) from its three arrays; raise ``ProblemError`` if malformed."""
     validate_indices(parts["indices"], parts["indptr"], width, "sparse rows")
     try:
         csr = sp.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=(m, width))
@@ -207,20 +207,20 @@ def csr_from_parts(parts: dict[str, np.ndarray], m: int, width: int) -> Any:
     return csr
 
 
-#: A product whose smallest factors, multiplied up, stay above this does not underflow on its way. Nor does a
-#: factor times a sum that cancelled: every partial sum is zero or a multiple of the last bit of its terms.
+#: If the product of the smallest factors is above this, no intermediate product underflows. The same holds
+#: for factors times sums with cancellation: a partial sum is zero or a multiple of the last bit of its terms.
 SAFE_SMALL = 1e-200
 
-#: Norms outside these bounds may have lost terms to underflow or overflow when they were squared.
+#: Computed norms outside these bounds may be affected by underflow or overflow of the squares.
 NORM_SMALL, NORM_LARGE = 1e-140, 1e150
 
-#: Rows made of numbers no larger than this have norms far from overflow, however they are composed.
+#: Rows with stored numbers up to this size have norms far from overflow, for every storage kind.
 NORM_SAFE = 1e30
 
 #: A bound of sums of products: the magnitudes of ``apply`` or ``adjoint``.
 Product = Callable[[FloatArray], FloatArray]
 
-#: What one kind stores: plain numbers, arrays by name, and other rows it is made of.
+#: Stored data of rows: plain numbers, arrays by name, and the rows they are composed of.
 State = tuple[dict[str, Any], dict[str, np.ndarray], list["Rows"]]
 
 
@@ -234,7 +234,7 @@ class Rows(ABC):
     n: int
     #: Whether the block is a matrix.
     matrix: bool
-    #: Whether no row touches the block; only ``NoRows`` is.
+    #: Whether no row touches the block; True only for ``NoRows``.
     empty: ClassVar[bool] = False
 
     @property
@@ -244,18 +244,18 @@ class Rows(ABC):
 
     @abstractmethod
     def apply(self, x: FloatArray) -> FloatArray:
-        """Inner products ``<A_i, x>`` for every row."""
+        """Return the inner products ``<A_i, x>`` of all rows."""
 
     @abstractmethod
     def adjoint(self, y: FloatArray) -> FloatArray:
-        """Weighted sum ``sum_i y_i A_i``."""
+        """Return the weighted sum ``sum_i y_i A_i``."""
 
     @abstractmethod
     def to_csr(self, magnitude: bool = False) -> Any:
-        """All rows as one CSR array of shape (m, entries of the block), products multiplied out.
+        """Return all rows as one CSR array of shape (m, entries of the block).
 
-        Entries are rounded where the kind stores factors. With ``magnitude`` they are the sums of the
-        magnitudes of the terms, which cancellation does not shrink.
+        Entries are rounded if the kind stores factors. With ``magnitude`` they are the sums of the magnitudes
+        of the terms, without cancellation.
         """
 
     def explicit(self) -> Any:
@@ -268,7 +268,7 @@ class Rows(ABC):
         return sp.csr_array(sp.vstack(rows, format="csr")) if rows else self.to_csr()
 
     def columns(self, magnitude: bool = False) -> Any:
-        """``to_csr``, but a NumPy array where rows are stored in one."""
+        """Return ``to_csr``, or a NumPy array if the rows are stored densely."""
         return self.to_csr(magnitude)
 
     def leaves(self) -> Iterator[Rows]:
@@ -282,7 +282,7 @@ class Rows(ABC):
     @property
     @abstractmethod
     def entries(self) -> float:
-        """Upper bound of the number of non-zero entries of all rows written out."""
+        """Upper bound of the number of non-zero entries of all matrices ``A_i``."""
 
     @property
     @abstractmethod
@@ -300,7 +300,7 @@ class Rows(ABC):
         """Cost estimate of ``gram``."""
 
     def norms(self) -> FloatArray:
-        """Frobenius norm of every row."""
+        """Return the Frobenius norm of every row."""
         with np.errstate(all="ignore"):
             out = self._plain_norms()
             for i in np.flatnonzero(~((out > NORM_SMALL) & (out < NORM_LARGE)) & self._filled):
@@ -309,20 +309,20 @@ class Rows(ABC):
 
     @abstractmethod
     def _plain_norms(self) -> FloatArray:
-        """Frobenius norm of every row, where squares neither underflow nor overflow."""
+        """Return the Frobenius norms, valid if squares neither underflow nor overflow."""
 
     @property
     def _filled(self) -> np.ndarray | bool:
-        """Which rows hold anything; True where that is not known."""
+        """Mask of rows with stored entries; True if that is unknown."""
         return True
 
     def _entries(self, i: int) -> FloatArray:
-        """All entries of row ``i`` that are not zero, and maybe some that are."""
+        """Return the entries of row ``i``; zeros may be omitted."""
         return self._row(i).ravel()
 
     @abstractmethod
     def _row(self, i: int) -> FloatArray:
-        """Row ``i`` as an array, up to rounding of its own entries."""
+        """Return row ``i`` as an array, up to rounding of its entries."""
 
     def require_representable(self) -> None:
         """Raise ``RowError`` if the norm of a row overflows."""
@@ -334,7 +334,7 @@ class Rows(ABC):
             raise RowError(int(np.argmax(bad)), "the row is too large for floating point, its norm overflows")
 
     def select(self, index: Any) -> Rows:
-        """Return the rows with the given indices, in that order, or those a mask marks."""
+        """Return the rows with the given indices, in that order, or those selected by a mask."""
         return self._select(row_index(index, self.m))
 
     @abstractmethod
@@ -347,17 +347,17 @@ class Rows(ABC):
 
     @abstractmethod
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
-        """Row ``i`` in rational arithmetic, an array of what ``read`` makes of each number."""
+        """Return row ``i`` in rational arithmetic; ``read`` maps each stored number to a rational."""
 
     def is_nonpositive(self, signs: FloatArray) -> bool:
-        """Whether the storage shows that weights of these signs give a negative semidefinite sum.
+        """Whether weights of these signs give a negative semidefinite sum, as far as the storage shows.
 
-        False does not show the opposite.
+        False means unknown.
         """
         return not signs.any()
 
     def exact_terms(self, i: int) -> dict[int, Fraction]:
-        """Entries of row ``i`` that are not zero, as fractions, by their place in the flattened array."""
+        """Return the non-zero entries of row ``i`` as fractions, by their index in the flattened array."""
         return {k: v for k, v in enumerate(self.exact_row(i).reshape(-1).tolist()) if v}
 
     @abstractmethod
@@ -367,21 +367,21 @@ class Rows(ABC):
     @classmethod
     @abstractmethod
     def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
-        """Build rows from what :meth:`state` returned."""
+        """Build rows from the output of :meth:`state`."""
 
     @abstractmethod
     def magnitude_apply(self, x: FloatArray) -> FloatArray:
-        """Bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
+        """Return an upper bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
 
     @abstractmethod
     def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        """Entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
+        """Return an entrywise upper bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
 
     @cached_property
     def norms_upper(self) -> FloatArray:
-        """Proven upper bounds of the norms of the rows, signs taken away from all terms; read-only.
+        """Proven upper bounds of the row norms, with all terms replaced by their magnitudes; read-only.
 
-        Zero only where no term is.
+        A bound is zero only if the row has no terms.
         """
         return np.asarray(sealed(self._norms_upper()))
 
@@ -405,28 +405,28 @@ class Rows(ABC):
     @property
     @abstractmethod
     def _factors_stored(self) -> int:
-        """How many stored numbers are multiplied in one term of ``apply``."""
+        """Number of stored factors in one term of ``apply``."""
 
     @abstractmethod
     def stable_apply(self, x: FloatArray) -> FloatArray:
-        """``apply`` without cancellation beyond that of the rows; ``depths`` bounds its rounding errors."""
+        """Compute ``apply`` with errors relative to ``<|A_i|, |x|>``; ``depths`` counts the roundings."""
 
     @abstractmethod
     def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """``adjoint`` without cancellation beyond that of the rows; ``depths`` bounds its rounding errors."""
+        """Compute ``adjoint`` with errors relative to ``sum |y_i| |A_i|``; see ``depths``."""
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``apply`` with a proven radius for every row."""
+        """Return ``apply`` with a proven error bound for every row."""
         need("the values of the rows", *self.work.times(3.0))
         return self.stable_apply(x), self._radius(self.magnitude_apply, self.depths[0], np.abs(x))
 
     def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``adjoint`` with a proven radius for every entry."""
+        """Return ``adjoint`` with a proven error bound for every entry."""
         need("a combination of the rows", *self.work.times(3.0))
         return self.stable_adjoint(y), self._radius(self.magnitude_adjoint, self.depths[1], np.abs(y))
 
     def _radius(self, product: Product, depth: int, argument: FloatArray) -> FloatArray:
-        """Error bound of sums with a factor from ``argument`` in every term; ``product`` adds magnitudes."""
+        """Bound the rounding and underflow errors of sums whose terms contain a factor of ``argument``."""
         lost = self._underflow(product, depth, argument)
 
         def rounding(total: FloatArray, less: FloatArray | float) -> FloatArray:
@@ -435,29 +435,29 @@ class Rows(ABC):
         return in_strips(rounding, product(argument), lost)
 
     def magnitude_apply_upper(self, x: FloatArray) -> FloatArray:
-        """Proven bound of ``<|A_i|, x>`` for ``x >= 0``; zero only where no term is."""
+        """Return proven bounds of ``<|A_i|, x>`` for ``x >= 0``; zero only for sums without terms."""
         depth = self.depths[0]
         lost = self._underflow(self.magnitude_apply, depth, x)
         return sum_up(inflate(self.magnitude_apply(x), depth), lost)
 
     def magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
-        """Proven entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``; zero only where no term is."""
+        """Return proven bounds of ``sum_i w_i |A_i|`` for ``w >= 0``; zero only for sums without terms."""
         depth = self.depths[1]
         lost = self._underflow(self.magnitude_adjoint, depth, w)
         return sum_up(inflate(self.magnitude_adjoint(w), depth), lost)
 
     def _underflow(self, product: Product, depth: int, argument: FloatArray) -> FloatArray | float:
-        """Bound of what underflow may take from the sums that ``product`` bounds; zero where no term is."""
+        """Bound the underflow errors of the sums that ``product`` bounds; zero for sums without terms."""
         low, high = self.value_range
         smallest, largest = value_range(argument)
         stored, worst = 1.0, 1.0 + largest
         for _ in range(self._factors_stored):
-            # Python's own powers would raise where these become infinite.
+            # Repeated multiplication: Python's power operator raises on overflow.
             stored *= min(low, 1.0)
             worst *= 1.0 + high
         if largest == 0.0 or smallest * stored >= SAFE_SMALL:
             return 0.0
-        # A sum has at most as many terms as its depth cubed: LowRank has n² for every factor of a row.
+        # A sum has at most depth³ terms: LowRank has n² terms per factor of a row.
         lost = float(depth) ** 3 * TINY * worst
         if stored < SAFE_SMALL:
             return lost
@@ -473,10 +473,10 @@ class Rows(ABC):
 
     @abstractmethod
     def gram(self) -> FloatArray:
-        """Matrix of inner products ``<A_i, A_j>``.
+        """Return the Gram matrix ``<A_i, A_j>``.
 
-        An entry is off by at most ``gamma(gram_depth)`` times the ``norms_upper`` of its two rows, where no
-        product underflows: take ``units`` first.
+        The error of an entry is at most ``gamma(gram_depth)`` times the ``norms_upper`` of its two rows if no
+        product underflows; call ``units`` first to ensure that.
         """
 
     @property
@@ -486,23 +486,23 @@ class Rows(ABC):
 
     @property
     def _row_depth(self) -> int:
-        """How many roundings are chained in one entry of ``_row``, at the most."""
+        """Upper bound of the number of chained roundings in one entry of ``_row``."""
         return self.depths[1]
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set an attribute once, in the constructor, and never again."""
+        """Set an attribute; raise if it was set before."""
         if name in self.__dict__:
             raise AttributeError(f"{type(self).__name__} rows are immutable; cannot set {name!r}")
         super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
-        """Refuse: rows are immutable."""
+        """Raise: rows are immutable."""
         raise AttributeError(f"{type(self).__name__} rows are immutable; cannot delete {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild through the constructor: arrays come out of a pickle writeable."""
+        """Pickle through ``from_state``, since unpickled arrays are writeable."""
         return type(self).from_state, self.state()
 
     def __repr__(self) -> str:
-        """Kind and sizes."""
+        """Format the kind and the sizes."""
         return f"{self.kind}(m={self.m}, n={self.n})"

@@ -77,22 +77,22 @@ class Stacked(Rows):
 
     @property
     def entries(self) -> float:
-        """Entries of all parts."""
+        """Number of entries of all parts."""
         return sum(part.entries for part in self.parts)
 
     @property
     def work(self) -> Work:
-        """Work of all parts."""
+        """Total cost estimate of the parts."""
         return reduce(Work.plus, (part.work for part in self.parts))
 
     @property
     def norm_work(self) -> Work:
-        """Norms of all parts."""
+        """Total cost estimate of the norms of the parts."""
         return reduce(Work.plus, (part.norm_work for part in self.parts))
 
     @property
     def gram_work(self) -> Work:
-        """Gram matrices of all parts, and one row after the other of the smaller of each two."""
+        """Cost estimate of the Gram matrices of the parts, and of the products between each two parts."""
         total = reduce(Work.plus, (part.gram_work for part in self.parts))
         for first, second in combinations(self.parts, 2):
             small, large = sorted((first, second), key=lambda part: part.m)
@@ -100,33 +100,33 @@ class Stacked(Rows):
         return total
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Inner products with every row."""
+        """Return the inner products with all rows."""
         return np.concatenate([part.apply(x) for part in self.parts])
 
     def adjoint(self, y: FloatArray) -> FloatArray:
-        """Weighted sum of the rows."""
+        """Return the weighted sum of the rows."""
         return self._total(lambda part, weights: part.adjoint(weights), y)
 
     def to_csr(self, magnitude: bool = False) -> Any:
-        """All rows as one CSR array."""
+        """Return all rows as one CSR array."""
         return sp.csr_array(sp.vstack([part.to_csr(magnitude) for part in self.parts], format="csr"))
 
     def columns(self, magnitude: bool = False) -> Any:
-        """All rows as one matrix; an array where a part is one."""
+        """Return all rows as one matrix; a NumPy array if a part is stored densely."""
         parts = [part.columns(magnitude) for part in self.parts]
         if all(sp.issparse(part) for part in parts):
             return sp.vstack(parts, format="csr")
         return np.vstack([dense_array(part) for part in parts])
 
     def _total(self, product: Callable[[Rows, FloatArray], FloatArray], y: FloatArray) -> FloatArray:
-        """Sum of what every part makes of its weights."""
+        """Return the sum of ``product(part, weights)`` over the parts."""
         out = np.zeros(self.shape)
         for part, weights in zip(self.parts, np.split(y, self._splits), strict=True):
             out += product(part, weights)
         return out
 
     def norms(self) -> FloatArray:
-        """Frobenius norm of every row."""
+        """Return the Frobenius norm of every row."""
         return self._plain_norms()
 
     def _plain_norms(self) -> FloatArray:
@@ -136,13 +136,13 @@ class Stacked(Rows):
         return np.concatenate([part.norms_upper for part in self.parts])
 
     def units(self) -> tuple[Rows, np.ndarray]:
-        """Units of the parts."""
+        """Return the stacked units of the parts."""
         both = [part.units() for part in self.parts]
         return Stacked([rows for rows, _ in both]), np.concatenate([power for _, power in both])
 
     @property
     def gram_depth(self) -> int:
-        """That of the parts, or of the products between them."""
+        """Largest number of chained roundings within the parts and between them."""
         within = max(part.gram_depth for part in self.parts)
         return max(within, self._row_depth + max(part.depths[0] for part in self.parts) + 2)
 
@@ -155,7 +155,7 @@ class Stacked(Rows):
         return part._row(k)
 
     def _locate(self, i: int) -> tuple[Rows, int]:
-        """Part that row ``i`` belongs to, and its number there."""
+        """Return the part that contains row ``i``, and its index in the part."""
         for part in self.parts:
             if i < part.m:
                 return part, i
@@ -163,7 +163,7 @@ class Stacked(Rows):
         raise IndexError(i)
 
     def gram(self) -> FloatArray:
-        """Matrix of inner products between rows."""
+        """Return the Gram matrix of the rows."""
         out = np.empty((self.m, self.m))
         edges = [0, *(int(k) for k in self._splits), self.m]
         places = [slice(a, b) for a, b in pairwise(edges)]
@@ -187,17 +187,17 @@ class Stacked(Rows):
         return selection(self, index)
 
     def scaled(self, factors: FloatArray) -> Rows:
-        """Return the rows multiplied by factors."""
+        """Return the rows multiplied by ``factors``."""
         weights = np.split(factors, self._splits)
         return Stacked([part.scaled(w) for part, w in zip(self.parts, weights, strict=True)])
 
     def is_nonpositive(self, signs: FloatArray) -> bool:
-        """Whether every part does."""
+        """Whether every part gives a negative semidefinite sum."""
         parts = zip(self.parts, np.split(signs, self._splits), strict=True)
         return all(part.is_nonpositive(own) for part, own in parts)
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
-        """Row ``i`` in rational arithmetic."""
+        """Return row ``i`` in rational arithmetic."""
         part, k = self._locate(i)
         return part.exact_row(k, read)
 
@@ -207,24 +207,24 @@ class Stacked(Rows):
 
     @classmethod
     def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
-        """Build the rows again."""
+        """Build rows from the output of :meth:`state`."""
         return cls(children)
 
     def stable_apply(self, x: FloatArray) -> FloatArray:
-        """Stable values of the parts."""
+        """Concatenate the stable values of the parts."""
         return np.concatenate([part.stable_apply(x) for part in self.parts])
 
     def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """Sum of the stable sums of the parts."""
+        """Add the stable sums of the parts."""
         return self._total(lambda part, weights: part.stable_adjoint(weights), y)
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``apply`` with a proven radius for every row."""
+        """Return ``apply`` with a proven error bound for every row."""
         both = [part.enclose_apply(x) for part in self.parts]
         return np.concatenate([v for v, _ in both]), np.concatenate([r for _, r in both])
 
     def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``adjoint`` with a proven radius for every entry."""
+        """Return ``adjoint`` with a proven error bound for every entry."""
         (first, some), *others = zip(self.parts, np.split(y, self._splits), strict=True)
         total, radius = first.enclose_adjoint(some)
         for part, weights in others:
@@ -234,16 +234,16 @@ class Stacked(Rows):
         return total, radius
 
     def magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
-        """Proven bound of the sum of the magnitudes with weights ``w >= 0``."""
+        """Return a proven entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``."""
         pieces = zip(self.parts, np.split(w, self._splits), strict=True)
         return sum_up(np.zeros(self.shape), *(part.magnitude_adjoint_upper(v) for part, v in pieces))
 
     def magnitude_apply(self, x: FloatArray) -> FloatArray:
-        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
+        """Return an upper bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
         return np.concatenate([part.magnitude_apply(x) for part in self.parts])
 
     def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
+        """Return an entrywise upper bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
         return self._total(lambda part, weights: part.magnitude_adjoint(weights), w)
 
     @property
@@ -252,7 +252,7 @@ class Stacked(Rows):
 
     @property
     def depths(self) -> tuple[int, int]:
-        """Chained roundings in one entry of the stable products."""
+        """Number of chained roundings in one entry of ``stable_apply`` and of ``stable_adjoint``."""
         apply, adjoint = zip(*(part.depths for part in self.parts), strict=True)
         return max(apply), max(adjoint) + len(self.parts)
 
@@ -302,41 +302,41 @@ class Combined(Rows):
 
     @property
     def entries(self) -> float:
-        """Entries of the base, as often as they are used."""
+        """Estimate of the number of entries: those of the base, once per use."""
         return self.base.entries * self._csr.nnz / max(self.base.m, 1)
 
     @property
     def work(self) -> Work:
-        """Work of the base, and of the combination."""
+        """Cost estimate of the base and of the combination."""
         return self.base.work.plus(Work(numbers=2.0 * self._csr.nnz))
 
     @property
     def norm_work(self) -> Work:
-        """Norms of the base where it is only scaled, else its Gram matrix."""
+        """Cost estimate of the norms of the base if rows are only scaled, else of its Gram matrix."""
         scaled = np.all(np.diff(self._csr.indptr) <= 1)
         base = self.base.norm_work if scaled else self.base.gram_work
         return base.plus(Work(numbers=4.0 * self._csr.nnz * (1 if scaled else self.base.m)))
 
     @property
     def gram_work(self) -> Work:
-        """Gram matrix of the base, combined twice."""
+        """Cost estimate of the Gram matrix G of the base and of ``C G C'``."""
         twice = float(self._csr.nnz) * (self.base.m + self.m)
         return self.base.gram_work.plus(Work(numbers=2.0 * twice))
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Inner products with every row."""
+        """Return the inner products with all rows."""
         return np.asarray(self._csr @ self.base.apply(x))
 
     def adjoint(self, y: FloatArray) -> FloatArray:
-        """Weighted sum of the rows."""
+        """Return the weighted sum of the rows."""
         return self.base.adjoint(np.asarray(self._csr.T @ y))
 
     def to_csr(self, magnitude: bool = False) -> Any:
-        """All rows as one CSR array."""
+        """Return all rows as one CSR array."""
         return sp.csr_array(self._weights(magnitude) @ self.base.to_csr(magnitude))
 
     def columns(self, magnitude: bool = False) -> Any:
-        """All rows as one matrix; an array where the base is one."""
+        """Return all rows as one matrix; a NumPy array if the base is stored densely."""
         return self._weights(magnitude) @ self.base.columns(magnitude)
 
     def _weights(self, magnitude: bool) -> Any:
@@ -354,24 +354,24 @@ class Combined(Rows):
         return np.sqrt(np.maximum(squared, 0.0))
 
     def _norms_upper(self) -> FloatArray:
-        """Norms of the base, combined without signs."""
+        """Bound by ``|C|`` times the norm bounds of the base."""
         return _sums_up(self._csr, self.base.norms_upper)
 
     def units(self) -> tuple[Rows, np.ndarray]:
-        """Combinations of the units of the base, with coefficients of at most one."""
+        """Return combinations of the units of the base, with coefficients of at most one."""
         base, own = self.base.units()
         mantissa, power = np.frexp(self._csr.data)
         power = power.astype(np.int64) + own[self._csr.indices]
         largest = largest_by_row(self._csr, power)
         data = np.ldexp(mantissa, power - largest[stored_rows(self._csr)])
         parts = (data, self._csr.indices, self._csr.indptr)
-        # Rows made of nothing but empty ones are empty.
+        # Combinations of empty rows only are empty.
         largest = np.where(largest < EMPTY // 2, EMPTY, largest)
         return Combined(sp.csr_array(parts, self._csr.shape), base), largest
 
     @property
     def gram_depth(self) -> int:
-        """That of the base, and two sums of its products."""
+        """Number of chained roundings in ``C G C'``."""
         return self.base.gram_depth + 2 * (longest_row(self._csr) + 2)
 
     @property
@@ -388,21 +388,21 @@ class Combined(Rows):
         return Combined(self._csr[index], self.base)
 
     def scaled(self, factors: FloatArray) -> Rows:
-        """Return the rows multiplied by factors."""
+        """Return the rows multiplied by ``factors``."""
         return Combined(sp.diags_array(factors) @ self._csr, self.base)
 
     def gram(self) -> FloatArray:
-        """Matrix of inner products between rows."""
+        """Return the Gram matrix of the rows."""
         return np.asarray(self._csr @ (self._csr @ self.base.gram()).T)
 
     def is_nonpositive(self, signs: FloatArray) -> bool:
-        """Whether the base does, where no two terms of a weight have opposite signs."""
+        """Whether the base gives a negative semidefinite sum, if the signs of ``C' y`` are determined."""
         terms = np.sign(self._csr.data) * np.repeat(signs, np.diff(self._csr.indptr))
         up, down = (np.isin(range(self.base.m), self._csr.indices[s * terms > 0.0]) for s in (1, -1))
         return not np.any(up & down) and self.base.is_nonpositive(up.astype(np.float64) - down)
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
-        """Row ``i`` in rational arithmetic."""
+        """Return row ``i`` in rational arithmetic."""
         out = np.full(self.shape, read(0.0), dtype=object)
         for k in range(self._csr.indptr[i], self._csr.indptr[i + 1]):
             row = self.base.exact_row(int(self._csr.indices[k]), read)
@@ -415,40 +415,40 @@ class Combined(Rows):
 
     @classmethod
     def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
-        """Build the rows again."""
+        """Build rows from the output of :meth:`state`."""
         return cls(csr_from_parts(arrays, int(numbers["m"]), children[0].m), children[0])
 
     def stable_apply(self, x: FloatArray) -> FloatArray:
-        """Combinations of the stable values of the base."""
+        """Combine the stable values of the base."""
         return np.asarray(self._csr @ self.base.stable_apply(x))
 
     def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """Stable sum of the base with the weights combined."""
+        """Return the stable sum of the base with the weights ``C' y``."""
         return self.base.stable_adjoint(np.asarray(self._csr.T @ y))
 
     def enclose_apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``apply`` with a proven radius for every row."""
+        """Return ``apply`` with a proven error bound for every row."""
         value, radius = self.base.enclose_apply(x)
         error = sum_up(_sums_up(self._csr, radius), _slip(self._csr, np.abs(value)))
         return np.asarray(self._csr @ value), error
 
     def enclose_adjoint(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``adjoint`` with a proven radius for every entry."""
+        """Return ``adjoint`` with a proven error bound for every entry."""
         transposed = self._csr.T.tocsr()
         slip = _slip(transposed, np.abs(y))
         value, radius = self.base.enclose_adjoint(np.asarray(transposed @ y))
         return value, sum_up(radius, self.base.magnitude_adjoint_upper(slip))
 
     def magnitude_adjoint_upper(self, w: FloatArray) -> FloatArray:
-        """Proven bound of the sum of the magnitudes with weights ``w >= 0``."""
+        """Return a proven entrywise bound of ``sum_i w_i |A_i|`` for ``w >= 0``."""
         return self.base.magnitude_adjoint_upper(_sums_up(self._csr.T.tocsr(), w))
 
     def magnitude_apply(self, x: FloatArray) -> FloatArray:
-        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
+        """Return an upper bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
         return np.asarray(abs(self._csr) @ self.base.magnitude_apply(x))
 
     def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
+        """Return an entrywise upper bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
         return self.base.magnitude_adjoint(np.asarray(abs(self._csr.T) @ w))
 
     @property
@@ -457,7 +457,7 @@ class Combined(Rows):
 
     @property
     def depths(self) -> tuple[int, int]:
-        """Chained roundings in one entry of the stable products."""
+        """Number of chained roundings in one entry of ``stable_apply`` and of ``stable_adjoint``."""
         apply, adjoint = self.base.depths
         widest = longest_row(self._csr)
         tallest = int(np.max(np.bincount(self._csr.indices, minlength=1), initial=0))
@@ -465,31 +465,31 @@ class Combined(Rows):
 
 
 def _lost(matrix: Any, values: FloatArray) -> FloatArray:
-    """Bound of what underflow may take from ``matrix @ values``; zero where no term is."""
+    """Bound the underflow errors of ``matrix @ values``; zero for sums without terms."""
     ones = sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), matrix.shape)
     return TINY * np.asarray(ones @ (values != 0.0))
 
 
 def _sums_up(matrix: Any, values: FloatArray) -> FloatArray:
-    """Upper bounds of ``|matrix| @ values`` for ``values >= 0``; zero only where no term is."""
+    """Return upper bounds of ``|matrix| @ values`` for ``values >= 0``; zero only without terms."""
     return inflate(np.asarray(abs(matrix) @ values) + _lost(matrix, values), longest_row(matrix) + 2)
 
 
 def _slip(matrix: Any, sizes: FloatArray) -> FloatArray:
-    """Bounds of the errors of ``matrix @ values`` for values of the given sizes; zero where no term is."""
+    """Bound the errors of ``matrix @ values`` for values of the given sizes; zero without terms."""
     rounding = product_up(gamma(longest_row(matrix) + 2), _sums_up(matrix, sizes))
     return sum_up(rounding, _lost(matrix, sizes))
 
 
 def selection(base: Rows, index: np.ndarray) -> Combined:
-    """Rows of ``base`` with the given indices, as a combination."""
+    """Return the rows of ``base`` with the given indices, as a combination."""
     index = np.asarray(index)
     ones = np.ones(index.size)
     return Combined(sp.csr_array((ones, (np.arange(index.size), index)), (index.size, base.m)), base)
 
 
 def _cross_gram(first: Rows, second: Rows) -> FloatArray:
-    """Inner products between the rows of two parts."""
+    """Return the inner products between the rows of two parts."""
     if first.m > second.m:
         return _cross_gram(second, first).T
     out = np.empty((first.m, second.m))

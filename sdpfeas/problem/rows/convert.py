@@ -18,7 +18,7 @@ from sdpfeas.problem.sets import BlockSet
 
 __all__ = ["as_rows", "rows_from_state"]
 
-#: All the kinds there are.
+#: Every kind of rows, by its name in files; ``NoRows`` is not stored.
 KINDS: dict[str, type[Rows]] = {
     kind.kind: kind for kind in (Combined, Dense, LowRank, PairwiseDifference, Sparse, Stacked)
 }
@@ -45,7 +45,7 @@ def as_rows(entry: Any, block: BlockSet, m: int) -> Rows:
 def rows_from_state(
     kind: str, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]
 ) -> Rows:
-    """Build rows of a kind from what :meth:`Rows.state` returned."""
+    """Build rows of a kind from the output of :meth:`Rows.state`."""
     if kind not in KINDS:
         raise ProblemError(f"unknown kind of rows {kind!r}")
     return KINDS[kind].from_state(numbers, arrays, children)

@@ -66,36 +66,36 @@ class Dense(Rows):
 
     @property
     def entries(self) -> float:
-        """Numbers stored."""
+        """Number of stored entries."""
         return float(self._flat.size)
 
     @property
     def work(self) -> Work:
-        """One pass over the entries."""
+        """Cost estimate of one pass over the entries."""
         return Work(numbers=0.5 * self._flat.size)
 
     @property
     def norm_work(self) -> Work:
-        """One pass over the entries."""
+        """Cost estimate of one pass over the entries."""
         return self.work
 
     @property
     def gram_work(self) -> Work:
-        """One product of the rows with their transpose."""
+        """Cost estimate of one product of the rows with their transpose."""
         return Work(products=0.6 * self.m * self._flat.size)
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Inner products with every row."""
+        """Return the inner products with all rows."""
         return self._flat @ x.reshape(-1)
 
     def adjoint(self, y: FloatArray) -> FloatArray:
-        """Weighted sum of the rows."""
+        """Return the weighted sum of the rows."""
         total = (y @ self._flat).reshape(self.shape)
         # BLAS may sum mirror entries in different orders.
         return symmetrize(total) if self.matrix else total
 
     def to_csr(self, magnitude: bool = False) -> Any:
-        """All rows as one CSR array."""
+        """Return all rows as one CSR array."""
         csr = sp.csr_array(self._flat)
         return abs(csr) if magnitude else csr
 
@@ -104,19 +104,19 @@ class Dense(Rows):
         return self.to_csr()
 
     def columns(self, magnitude: bool = False) -> Any:
-        """All rows as one array."""
+        """Return all rows as one array."""
         return np.abs(self._flat) if magnitude else self._flat
 
     def stable_apply(self, x: FloatArray) -> FloatArray:
-        """``apply``: sums of single products."""
+        """Return ``apply``: every term is a single product."""
         return self.apply(x)
 
     def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """``adjoint``: sums of single products."""
+        """Return ``adjoint``: every term is a single product."""
         return self.adjoint(y)
 
     def _plain_norms(self) -> FloatArray:
-        # Without a copy of the squares, which may be as large as the problem.
+        # einsum allocates no array of squares, which would be as large as the problem.
         return np.sqrt(np.einsum("ij,ij->i", self._flat, self._flat))
 
     def _row(self, i: int) -> FloatArray:
@@ -128,7 +128,7 @@ class Dense(Rows):
         return self._like(self._array[index])
 
     def scaled(self, factors: FloatArray) -> Rows:
-        """Return the rows multiplied by factors; large ones are not copied but combined."""
+        """Return the rows multiplied by ``factors``; large ones as ``Combined``, without a copy."""
         if self._array.size > COPIED_ENTRIES:
             return Combined(sp.diags_array(factors), self)
         scaled = self._array * factors.reshape((-1,) + (1,) * (self._array.ndim - 1))
@@ -136,7 +136,7 @@ class Dense(Rows):
         return self._like(scaled) if np.isfinite(largest) else Dense(scaled)
 
     def _like(self, array: FloatArray) -> Dense:
-        """Rows in a new array made of these, which is known to be finite and symmetric."""
+        """Wrap a new array that is known to be finite and symmetric."""
         array += 0.0  # as `frozen` does, but in place: the problem may fill half of the memory
         rows = type(self).__new__(type(self))
         rows.matrix, rows.m, rows.n = self.matrix, array.shape[0], self.n
@@ -145,7 +145,7 @@ class Dense(Rows):
         return rows
 
     def units(self) -> tuple[Rows, np.ndarray]:
-        """Rows whose largest entry is about one; as they are if no row is very large or very small."""
+        """Return rows with largest entry in [1/2, 1), or these rows if no exponent is extreme."""
         flat = self._flat
         power = exponents(np.maximum(flat.max(axis=1, initial=0.0), -flat.min(axis=1, initial=0.0)))
         if np.all((np.abs(power) <= UNSCALED_EXPONENT) | (power == EMPTY)):
@@ -154,11 +154,11 @@ class Dense(Rows):
         return Dense(np.ldexp(self._array, -power.reshape(shape))), power
 
     def gram(self) -> FloatArray:
-        """Matrix of inner products between rows."""
+        """Return the Gram matrix of the rows."""
         return self._flat @ self._flat.T
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
-        """Row ``i`` in rational arithmetic."""
+        """Return row ``i`` in rational arithmetic."""
         return fractions(self._array[i], read)
 
     def state(self) -> State:
@@ -167,17 +167,17 @@ class Dense(Rows):
 
     @classmethod
     def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
-        """Build the rows again."""
+        """Build rows from the output of :meth:`state`."""
         return cls(arrays["array"])
 
     def magnitude_apply(self, x: FloatArray) -> FloatArray:
-        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
+        """Return an upper bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
         flat = x.reshape(-1)
         # Row by row: a copy of all magnitudes at once would double the memory of the problem.
         return np.array([np.abs(row) @ flat for row in self._flat])
 
     def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
+        """Return an entrywise upper bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
         out = np.zeros(self._flat.shape[1])
         for weight, row in zip(w, self._flat, strict=True):
             if weight:
@@ -186,10 +186,10 @@ class Dense(Rows):
 
     @property
     def depths(self) -> tuple[int, int]:
-        """Chained roundings in one entry of the stable products."""
+        """Number of chained roundings in one entry of ``stable_apply`` and of ``stable_adjoint``."""
         return self._flat.shape[1] + 2, self.m + 3
 
 
 def _largest(matrices: FloatArray) -> FloatArray:
-    """Largest magnitude in every matrix."""
+    """Return the largest magnitude in every matrix."""
     return np.asarray(np.abs(matrices).max(axis=(1, 2), initial=0.0))

@@ -30,8 +30,8 @@ from sdpfeas.problem.validation import float_array, listed, require_finite, row_
 
 __all__ = ["LowRank"]
 
-#: Factors that are multiplied at a time: products of all of them would take as much memory again.
-STRIP = 1024
+#: Factors processed at a time: temporary products of all factors would double the memory.
+STRIP_FACTORS = 1024
 
 
 class LowRank(Rows):
@@ -128,7 +128,7 @@ class LowRank(Rows):
         return rows
 
     def transformed(self, transform: FloatArray) -> LowRank:
-        """Rows ``T A_i T'``, unchecked.
+        """Return the rows ``T A_i T'``, unchecked.
 
         Parameters
         ----------
@@ -156,14 +156,14 @@ class LowRank(Rows):
         return self._owner
 
     def _norms_upper(self) -> FloatArray:
-        """Sum of the norms of the rank-one parts of every row."""
-        parts = range(0, max(self._factors.shape[0], 1), STRIP)
-        lengths = np.concatenate([norms_upper(self._factors[k : k + STRIP]) for k in parts])
+        """Bound by the sum of the norms of the rank-one terms of every row."""
+        parts = range(0, max(self._factors.shape[0], 1), STRIP_FACTORS)
+        lengths = np.concatenate([norms_upper(self._factors[k : k + STRIP_FACTORS]) for k in parts])
         sizes = self._sum_by_row(product_up(np.abs(self._signs), lengths, lengths))
         return inflate(sizes, self.depths[0])
 
     def units(self) -> tuple[Rows, np.ndarray]:
-        """Rows whose factors and coefficients are at most about one."""
+        """Return rows with factors and coefficients of at most one."""
         length = np.frexp(np.max(np.abs(self._factors), axis=1, initial=0.0))[1]
         mantissa, power = np.frexp(self._signs)
         power = power.astype(np.int64) + 2 * length
@@ -179,31 +179,31 @@ class LowRank(Rows):
 
     @property
     def entries(self) -> float:
-        """All entries of all rows."""
+        """Number of entries of all matrices ``A_i``."""
         return float(self.m) * self.n**2
 
     @property
     def work(self) -> Work:
-        """The factors, times a matrix."""
+        """Cost estimate of the product of all factors with a matrix."""
         return Work(products=float(self._factors.size) * self.n, numbers=4.0 * self._factors.size)
 
     @property
     def norm_work(self) -> Work:
-        """Products of the factors of every row, one row after the other."""
+        """Cost estimate of the products between the factors of every row."""
         return Work(numbers=4.0 * self._factors.size + 2000.0 * self.m)
 
     @property
     def gram_work(self) -> Work:
-        """Products of all pairs of factors."""
+        """Cost estimate of the products of all pairs of factors."""
         pairs = float(self._owner.size) ** 2
         return Work(products=0.6 * pairs * self.n, numbers=12.0 * pairs)
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Inner products with every row."""
+        """Return the inner products with all rows."""
         return self._sum_by_row(self._signs * _forms(self._factors, x))
 
     def to_csr(self, magnitude: bool = False) -> Any:
-        """All rows as one CSR array."""
+        """Return all rows as one CSR array."""
         signs, factors = self._signs, self._factors
         if magnitude:
             signs, factors = np.abs(signs), np.abs(factors)
@@ -211,13 +211,13 @@ class LowRank(Rows):
         return sp.csr_array(pick @ sp.csr_array(outer_squares(factors)))
 
     def stable_apply(self, x: FloatArray) -> FloatArray:
-        """Inner products with every row: every term of it once, so nothing cancels but what the rows do."""
+        """Return ``apply``: it adds every term ``s_ik f_ik' x f_ik`` once."""
         return self.apply(x)
 
     def adjoint(self, y: FloatArray) -> FloatArray:
-        """Weighted sum of the rows."""
+        """Return the weighted sum of the rows."""
         weights = self._signs * y[self._owner]
-        # A product of a matrix with its own transpose costs half and is symmetric by itself.
+        # BLAS computes a product with the own transpose at half the cost, exactly symmetric.
         if not np.any(weights < 0.0):
             return _squares(self._factors, weights)
         if not np.any(weights > 0.0):
@@ -227,7 +227,7 @@ class LowRank(Rows):
         return _squares(self._factors[plus], weights[plus]) - _squares(self._factors[minus], -weights[minus])
 
     def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """Weighted sum of the rows: every term of it once."""
+        """Return ``adjoint``: it adds every rank-one term once."""
         return self.adjoint(y)
 
     def _plain_norms(self) -> FloatArray:
@@ -254,11 +254,11 @@ class LowRank(Rows):
         return self.from_stacked(self._factors[flat], self._signs[flat], owner, len(picks))
 
     def scaled(self, factors: FloatArray) -> Rows:
-        """Return the rows multiplied by factors."""
+        """Return the rows multiplied by ``factors``."""
         return self.from_stacked(self._factors, self._signs * factors[self._owner], self._owner, self.m)
 
     def gram(self) -> FloatArray:
-        """Matrix of inner products between rows."""
+        """Return the Gram matrix of the rows."""
         squared = (self._factors @ self._factors.T) ** 2
         pick = sp.csr_array(
             (self._signs, (self._owner, np.arange(self._owner.size))), (self.m, self._owner.size)
@@ -266,11 +266,11 @@ class LowRank(Rows):
         return np.asarray(pick @ (pick @ squared).T)
 
     def is_nonpositive(self, signs: FloatArray) -> bool:
-        """Whether no rank-one part gets a positive weight."""
+        """Whether no rank-one term has a positive weight."""
         return not np.any(np.sign(self._signs) * signs[self._owner] > 0.0)
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
-        """Row ``i`` in rational arithmetic."""
+        """Return row ``i`` in rational arithmetic."""
         out = np.full(self.shape, read(0.0), dtype=object)
         for k in np.flatnonzero(self._owner == i):
             f = fractions(self._factors[k], read)
@@ -284,20 +284,20 @@ class LowRank(Rows):
 
     @classmethod
     def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
-        """Build the rows again."""
+        """Build rows from the output of :meth:`state`."""
         return cls.from_stacked(arrays["factors"], arrays["signs"], arrays["owner"], int(numbers["m"]))
 
     def magnitude_apply(self, x: FloatArray) -> FloatArray:
-        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
+        """Return an upper bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
         return self._sum_by_row(np.abs(self._signs) * _forms(self._factors, x, np.abs))
 
     def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
+        """Return an entrywise upper bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
         return _squares(self._factors, np.abs(self._signs) * w[self._owner], np.abs)
 
     @property
     def depths(self) -> tuple[int, int]:
-        """Chained roundings in one entry of the stable products; roots of weights count too."""
+        """Number of chained roundings in one entry of the stable products, with roots of the weights."""
         most = int(np.max(np.bincount(self._owner, minlength=self.m), initial=0))
         return 2 * self.n + most + 4, self._owner.size + 10
 
@@ -305,33 +305,35 @@ class LowRank(Rows):
 def _forms(
     factors: FloatArray, x: FloatArray, of: Callable[[FloatArray], FloatArray] | None = None
 ) -> FloatArray:
-    """``f' x f`` for every factor; one triangle of a symmetric matrix is enough, at half the cost."""
+    """Return ``f' x f`` for every factor, from one triangle of x at half the cost."""
     half = np.array(x)
     half.flat[:: x.shape[0] + 1] *= 0.5
     out = np.empty(factors.shape[0])
-    for start in range(0, factors.shape[0], STRIP):
-        part = factors[start : start + STRIP]
+    for start in range(0, factors.shape[0], STRIP_FACTORS):
+        part = factors[start : start + STRIP_FACTORS]
         part = part if of is None else of(part)
         product = scipy.linalg.blas.dtrmm(2.0, half.T, part.T, lower=0)
-        out[start : start + STRIP] = np.einsum("nk,kn->k", product, part)
+        out[start : start + STRIP_FACTORS] = np.einsum("nk,kn->k", product, part)
     return out
 
 
 def _squares(
     factors: FloatArray, weights: FloatArray, of: Callable[[FloatArray], FloatArray] | None = None
 ) -> FloatArray:
-    """``sum_k w_k f_k f_k'`` for weights that are not negative, exactly symmetric."""
+    """Return ``sum_k w_k f_k f_k'`` for non-negative weights, exactly symmetric."""
     n, out = factors.shape[1], None
-    for start in range(0, max(factors.shape[0], 1), STRIP):
-        root = np.sqrt(weights[start : start + STRIP])[:, None] * factors[start : start + STRIP]
+    for start in range(0, max(factors.shape[0], 1), STRIP_FACTORS):
+        root = (
+            np.sqrt(weights[start : start + STRIP_FACTORS])[:, None] * factors[start : start + STRIP_FACTORS]
+        )
         root = root if of is None else of(root)
-        if factors.shape[0] <= STRIP:
+        if factors.shape[0] <= STRIP_FACTORS:
             return np.asarray(root.T @ root)
         out = np.zeros((n, n), order="F") if out is None else out
         out = scipy.linalg.blas.dsyrk(1.0, root.T, beta=1.0, c=out, lower=1, overwrite_c=1)
     assert out is not None
-    for start in range(0, n, STRIP):
-        stop = min(start + STRIP, n)
+    for start in range(0, n, STRIP_FACTORS):
+        stop = min(start + STRIP_FACTORS, n)
         block = np.tril(out[start:stop, start:stop])
         out[start:stop, start:stop] = block + np.tril(block, -1).T
         out[start:stop, stop:] = out[stop:, start:stop].T

@@ -22,13 +22,13 @@ from sdpfeas.problem.validation import float_array, require_finite
 
 __all__ = ["PairwiseDifference", "pair_indices"]
 
-#: Numbers in one batch of differences: 16 MB. All of them at once would take gigabytes for a thousand means.
-BATCH_SIZE = 2_000_000
+#: Numbers in one batch of differences (16 MB). All differences of a thousand means would take gigabytes.
+BATCH_NUMBERS = 2_000_000
 
 
 @lru_cache(maxsize=32)
 def pair_indices(c: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices i < j of all pairs of c things in lexicographic order, read-only."""
+    """Return the indices i < j of all pairs out of c, in lexicographic order, read-only."""
     i, j = np.triu_indices(c, 1)
     return sealed(i), sealed(j)
 
@@ -66,7 +66,7 @@ class PairwiseDifference(Rows):
         self.m = self.c * (self.c - 1) // 2
 
     def transformed(self, transform: FloatArray) -> PairwiseDifference:
-        """Rows ``T A_i T'``, unchecked; their means are centred.
+        """Return the rows ``T A_i T'``, unchecked; their means are centred.
 
         Parameters
         ----------
@@ -90,43 +90,43 @@ class PairwiseDifference(Rows):
 
     @cached_property
     def _centred(self) -> FloatArray:
-        # Differences do not see a common shift, rounding does.
+        # Differences are invariant under a common shift; centred means have smaller rounding errors.
         return self._means - self._means.mean(axis=0)
 
     def differences(self) -> FloatArray:
-        """``m_i - m_j`` for every row, shape (m, n)."""
+        """Return ``m_i - m_j`` for every row, shape (m, n)."""
         i, j = self.pairs
         return self._means[i] - self._means[j]
 
     @property
     def entries(self) -> float:
-        """All entries of all rows."""
+        """Number of entries of all matrices ``A_i``."""
         return float(self.m) * self.n**2
 
     @property
     def work(self) -> Work:
-        """The differences, times a matrix, as proofs take them."""
+        """Cost estimate of the product of all differences with a matrix, as in the stable products."""
         return Work(products=float(self.m) * self.n**2, numbers=4.0 * self.m * self.n)
 
     @property
     def norm_work(self) -> Work:
-        """Distances of the means."""
+        """Cost estimate of the distances of the means."""
         return Work(numbers=2.0 * self.m * self.n)
 
     @property
     def gram_work(self) -> Work:
-        """Products of all pairs of differences."""
+        """Cost estimate of the products of all pairs of differences."""
         return Work(products=0.6 * float(self.m) ** 2 * self.n, numbers=3.0 * float(self.m) ** 2)
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Squared distances of the means in the metric ``x``."""
+        """Return the squared distances of the means in the metric ``x``."""
         gram = self._centred @ x @ self._centred.T
         diagonal = np.diagonal(gram)
         i, j = self.pairs
         return diagonal[i] + diagonal[j] - gram[i, j] - gram[j, i]
 
     def adjoint(self, y: FloatArray) -> FloatArray:
-        """Means in the Laplacian of the weights."""
+        """Return ``M' L M`` with the graph Laplacian L of the weights."""
         i, j = self.pairs
         laplacian = np.zeros((self.c, self.c))
         laplacian[i, j] = laplacian[j, i] = -y
@@ -134,14 +134,14 @@ class PairwiseDifference(Rows):
         return symmetrize(self._centred.T @ laplacian @ self._centred)
 
     def to_csr(self, magnitude: bool = False) -> Any:
-        """All rows as one CSR array."""
+        """Return all rows as one CSR array."""
         differences = self.differences()
         return sp.csr_array(outer_squares(np.abs(differences) if magnitude else differences))
 
     def _batches(self, index: np.ndarray | None = None) -> Iterator[tuple[Any, FloatArray]]:
-        """Differences of the rows, or of some of them, batch by batch with their places."""
+        """Iterate over batches of the differences of all or some rows, with their indices."""
         i, j = self.pairs
-        size = max(1, BATCH_SIZE // self.n)
+        size = max(1, BATCH_NUMBERS // self.n)
         for start in range(0, self.m if index is None else index.size, size):
             place = slice(start, start + size) if index is None else index[start : start + size]
             yield place, self._means[i[place]] - self._means[j[place]]
@@ -154,9 +154,9 @@ class PairwiseDifference(Rows):
         return out
 
     def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """Weighted sum of the rows, without cancelling more than they do."""
+        """Return the weighted sum of the rows, from the differences themselves."""
         out = np.zeros((self.n, self.n))
-        # What has no weight adds nothing: of very many rows often few have any.
+        # Skip rows of weight zero: often only few of very many rows have a weight.
         for place, d in self._batches(np.flatnonzero(y)):
             out += (d.T * y[place]) @ d
         return symmetrize(out)
@@ -168,14 +168,14 @@ class PairwiseDifference(Rows):
         return np.asarray(pdist(self._means, "sqeuclidean"), dtype=np.float64)
 
     def _norms_upper(self) -> FloatArray:
-        """Squared distances of the means."""
+        """Bound the squared distances of the means."""
         lengths = np.empty(self.m)
         for place, d in self._batches():
             lengths[place] = inflate(norms_upper(d), 2)
         return product_up(lengths, lengths)
 
     def units(self) -> tuple[Rows, np.ndarray]:
-        """Rows of the differences, as LowRank."""
+        """Return the units of the equal ``LowRank`` rows."""
         return LowRank.from_stacked(self.differences(), np.ones(self.m), np.arange(self.m), self.m).units()
 
     def _row(self, i: int) -> FloatArray:
@@ -187,21 +187,21 @@ class PairwiseDifference(Rows):
         return selection(self, index)
 
     def scaled(self, factors: FloatArray) -> Rows:
-        """Return the rows multiplied by factors, as a combination of these."""
+        """Return the rows multiplied by ``factors``, as ``Combined``."""
         every = np.arange(self.m + 1)
         return Combined(sp.csr_array((factors, every[:-1], every), (self.m, self.m)), self)
 
     def gram(self) -> FloatArray:
-        """Matrix of inner products between rows."""
+        """Return the Gram matrix of the rows."""
         d = self.differences()
         return (d @ d.T) ** 2
 
     def is_nonpositive(self, signs: FloatArray) -> bool:
-        """Whether no pair gets a positive weight."""
+        """Whether no pair has a positive weight."""
         return not np.any(signs > 0.0)
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
-        """Row ``i`` in rational arithmetic."""
+        """Return row ``i`` in rational arithmetic."""
         a, b = self.pairs
         d = fractions(self._means[a[i]], read) - fractions(self._means[b[i]], read)
         return np.outer(d, d)
@@ -212,11 +212,11 @@ class PairwiseDifference(Rows):
 
     @classmethod
     def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
-        """Build the rows again."""
+        """Build rows from the output of :meth:`state`."""
         return cls(arrays["means"])
 
     def magnitude_apply(self, x: FloatArray) -> FloatArray:
-        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
+        """Return an upper bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
         out = np.empty(self.m)
         for place, d in self._batches():
             size = np.abs(d)
@@ -224,7 +224,7 @@ class PairwiseDifference(Rows):
         return out
 
     def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
+        """Return an entrywise upper bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
         out = np.zeros((self.n, self.n))
         for place, d in self._batches(np.flatnonzero(w)):
             size = np.abs(d)
@@ -233,6 +233,6 @@ class PairwiseDifference(Rows):
 
     @property
     def depths(self) -> tuple[int, int]:
-        """Chained roundings in one entry of the stable products."""
+        """Number of chained roundings in one entry of ``stable_apply`` and of ``stable_adjoint``."""
         # Two roundings more than LowRank: each factor is itself a rounded difference.
         return 2 * self.n + 6, self.m + 7

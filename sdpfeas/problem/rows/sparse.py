@@ -67,7 +67,7 @@ class Sparse(Rows):
         return frame._derived(csr)
 
     def _derived(self, csr: Any) -> Sparse:
-        """Rows made from these by taking some, or multiplying them: still symmetric, each entry once."""
+        """Wrap a CSR array derived by selection or scaling, which is symmetric without duplicates."""
         out = object.__new__(Sparse)
         bad = ~np.isfinite(csr.data)
         if bad.any():
@@ -102,30 +102,30 @@ class Sparse(Rows):
 
     @property
     def entries(self) -> float:
-        """Numbers stored."""
+        """Number of stored entries."""
         return float(self._csr.nnz)
 
     @property
     def work(self) -> Work:
-        """One pass over the stored entries, and one over the block."""
+        """Cost estimate of one pass over the stored entries and one over the block."""
         return Work(numbers=2.0 * self._csr.nnz + self._csr.shape[1])
 
     @property
     def gram_work(self) -> Work:
-        """Products of all pairs of entries in one column."""
+        """Cost estimate of the products of all pairs of entries in one column."""
         counts = np.unique(self._csr.indices, return_counts=True)[1].astype(np.float64)
         return Work(numbers=10.0 * float(counts @ counts) + 3.0 * float(self.m) ** 2)
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Inner products with every row."""
+        """Return the inner products with all rows."""
         return np.asarray(self._csr @ x.reshape(-1))
 
     def adjoint(self, y: FloatArray) -> FloatArray:
-        """Weighted sum of the rows."""
+        """Return the weighted sum of the rows."""
         return np.asarray(self._transposed @ y).reshape(self.shape)
 
     def to_csr(self, magnitude: bool = False) -> Any:
-        """All rows as one CSR array."""
+        """Return all rows as one CSR array."""
         return abs(self.array) if magnitude else self.array
 
     def explicit(self) -> Any:
@@ -133,11 +133,11 @@ class Sparse(Rows):
         return self.to_csr()
 
     def stable_apply(self, x: FloatArray) -> FloatArray:
-        """``apply``: sums of single products."""
+        """Return ``apply``: every term is a single product."""
         return self.apply(x)
 
     def stable_adjoint(self, y: FloatArray) -> FloatArray:
-        """``adjoint``: sums of single products."""
+        """Return ``adjoint``: every term is a single product."""
         return self.adjoint(y)
 
     def _plain_norms(self) -> FloatArray:
@@ -160,16 +160,16 @@ class Sparse(Rows):
         return self._derived(self._csr[index])
 
     def _with(self, data: FloatArray) -> Sparse:
-        """Rows with other numbers in the same places."""
+        """Return rows with the same sparsity pattern and other numbers."""
         parts = (data, np.array(self._csr.indices), np.array(self._csr.indptr))
         return self._derived(sp.csr_array(parts, self._csr.shape))
 
     def scaled(self, factors: FloatArray) -> Rows:
-        """Return the rows multiplied by factors."""
+        """Return the rows multiplied by ``factors``."""
         return self._with(self._csr.data * np.asarray(factors)[stored_rows(self._csr)])
 
     def units(self) -> tuple[Rows, np.ndarray]:
-        """Rows whose largest entry is about one."""
+        """Return rows with largest entry in [1/2, 1)."""
         return self._in_units
 
     @cached_property
@@ -179,15 +179,15 @@ class Sparse(Rows):
         return self._with(np.ldexp(csr.data, -power[stored_rows(csr)])), power
 
     def sparse_gram(self) -> Any:
-        """Matrix of inner products between rows, as a sparse array."""
+        """Return the Gram matrix of the rows as a sparse array."""
         return sp.csr_array(self._csr @ self._csr.T)
 
     def gram(self) -> FloatArray:
-        """Matrix of inner products between rows."""
+        """Return the Gram matrix of the rows."""
         return np.asarray(self.sparse_gram().toarray())
 
     def exact_row(self, i: int, read: Read = Fraction) -> np.ndarray:
-        """Row ``i`` in rational arithmetic."""
+        """Return row ``i`` in rational arithmetic."""
         out = np.full(self._csr.shape[1], read(0.0), dtype=object)
         start, stop = self._csr.indptr[i], self._csr.indptr[i + 1]
         for k in range(start, stop):
@@ -195,7 +195,7 @@ class Sparse(Rows):
         return out.reshape(self.shape)
 
     def exact_terms(self, i: int) -> dict[int, Fraction]:
-        """Entries of row ``i`` that are not zero."""
+        """Return the non-zero entries of row ``i``."""
         part = slice(self._csr.indptr[i], self._csr.indptr[i + 1])
         places, values = self._csr.indices[part].tolist(), self._csr.data[part].tolist()
         return {k: Fraction(v) for k, v in zip(places, values, strict=True)}
@@ -206,27 +206,27 @@ class Sparse(Rows):
 
     @classmethod
     def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
-        """Build the rows again."""
+        """Build rows from the output of :meth:`state`."""
         n, matrix = int(numbers["n"]), bool(numbers["matrix"])
         return cls(csr_from_parts(arrays, int(numbers["m"]), n * n if matrix else n), n, matrix)
 
     def magnitude_apply(self, x: FloatArray) -> FloatArray:
-        """Bound of the inner products of the magnitudes with ``x >= 0``, up to rounding."""
+        """Return an upper bound of ``<|A_i|, x>`` for ``x >= 0``, up to rounding."""
         return np.asarray(abs(self._csr) @ x.reshape(-1))
 
     def magnitude_adjoint(self, w: FloatArray) -> FloatArray:
-        """Bound of the sum of the magnitudes with weights ``w >= 0``, up to rounding."""
+        """Return an entrywise upper bound of ``sum_i w_i |A_i|`` for ``w >= 0``, up to rounding."""
         return np.asarray(abs(self._transposed) @ w).reshape(self.shape)
 
     @cached_property
     def depths(self) -> tuple[int, int]:
-        """Chained roundings in one entry of the stable products."""
+        """Number of chained roundings in one entry of ``stable_apply`` and of ``stable_adjoint``."""
         tallest = int(np.max(np.unique(self._csr.indices, return_counts=True)[1], initial=0))
         return longest_row(self._csr) + 2, tallest + 2
 
 
 class NoRows(Sparse):
-    """``m`` zero rows on a block: what a problem holds where no row touches the block.
+    """``m`` zero rows, for a block that no row touches.
 
     Hashes and files record only that the block is untouched.
     """
@@ -244,17 +244,17 @@ class NoRows(Sparse):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """Range of no numbers."""
+        """Range of the empty set of stored numbers."""
         return np.inf, 0.0
 
     @property
     def entries(self) -> float:
-        """No numbers are stored."""
+        """Number of stored entries, zero."""
         return 0.0
 
     @property
     def work(self) -> Work:
-        """No work."""
+        """Cost estimate, zero."""
         return Work()
 
     norm_work = gram_work = work
@@ -297,7 +297,7 @@ class NoRows(Sparse):
         return self
 
     def stored(self) -> Sparse:
-        """Return zero rows that may be a part of composed rows, and are stored as such."""
+        """Return zero rows of kind ``Sparse``, for use in composed rows."""
         return Sparse(self._csr, self.n, self.matrix)
 
     def state(self) -> State:
@@ -306,10 +306,10 @@ class NoRows(Sparse):
 
     @classmethod
     def from_state(cls, numbers: dict[str, Any], arrays: dict[str, np.ndarray], children: list[Rows]) -> Rows:
-        """Build the rows again."""
+        """Build rows from the output of :meth:`state`."""
         return cls(int(numbers["m"]), int(numbers["n"]), bool(numbers["matrix"]))
 
 
 def _largest(rows: Any) -> FloatArray:
-    """Largest magnitude in every row."""
+    """Return the largest magnitude in every row."""
     return np.asarray(abs(rows).max(axis=1).toarray().ravel())
