@@ -13,6 +13,7 @@ import argparse
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 import sdpfeas as sf
 from sdpfeas.backends.registry import find_solver
 from sdpfeas.claims import claimed_verdict
+from sdpfeas.families.problem_cards import find_problem
 
 HERE = Path(__file__).resolve().parents[1] / "solvers"
 SOLVERS = ("auto", "clarabel", "scs", *(str(HERE / f"{name}.py") for name in ("csdp", "sdpa", "cvxopt")))
@@ -47,7 +49,9 @@ def collect(folder: Path, every: int) -> dict[str, list[sf.FeasibilityProblem]]:
     for name, paths in files.items():
         truth, shape = name.split("_")[:2]
         for seed, path in enumerate(paths[::every]):
-            problem = sf.read_sedumi(path, side="primal")
+            # As on the board: right-hand sides are thirds by construction, but some files hold them rounded.
+            problem = replace(find_problem(path), side="primal", bounds_denominator=3).make()
+            assert isinstance(problem, sf.FeasibilityProblem)
             asked[f"{'weakly' if truth == 'weak' else 'strongly'} infeasible, {shape}"].append(problem)
             if truth == "weak":
                 for numbers, twin in twins(problem, seed):
