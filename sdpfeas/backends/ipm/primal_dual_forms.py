@@ -209,7 +209,7 @@ class DualForm(ProblemForm):
         return sp.csr_array(parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr"))
 
     def corrected_point(self, embedding: SparseEmbedding) -> Point | None:
-        """Correct y."""
+        """Correct the dual iterate ``y / tau``, which is the point in this form; None if that fails."""
         found = embedding.corrected_dual(embedding.tau)
         return None if found is None else self._point(found[0] / embedding.tau)
 
