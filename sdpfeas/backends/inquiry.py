@@ -24,7 +24,7 @@ import numpy as np
 from sdpfeas.claims import Chain, Claim, Verdict
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import ClaimError, OptionError, OutOfTime
-from sdpfeas.numerics.cost_estimate import ESTIMATE_FACTOR, Work, limited, need, seconds
+from sdpfeas.numerics.cost_estimate import Work, limited, need, seconds
 from sdpfeas.numerics.exact_arithmetic import Reading, as_reading
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -430,7 +430,7 @@ def _reserve(problem: FeasibilityProblem, whole: Deadline) -> float:
     if whole.limit is None:
         return 0.0
     left = whole.left
-    wanted = ESTIMATE_FACTOR * seconds(proof_work(problem), 2.0 * LEAST_RESERVE_SHARE * left)
+    wanted = seconds(proof_work(problem), 2.0 * LEAST_RESERVE_SHARE * left)
     return min(max(wanted, LEAST_RESERVE_SHARE * left), MOST_RESERVE_SHARE * left)
 
 

@@ -21,7 +21,7 @@ from sdpfeas.backends.ipm.sparse_method import predictor_corrector
 from sdpfeas.backends.ipm.standard_form import ConeBlock, StandardForm
 from sdpfeas.deadline import Deadline
 from sdpfeas.families import planted
-from sdpfeas.numerics import cost_estimate
+from sdpfeas.numerics import limits
 from sdpfeas.problem.objective import ConicProgram
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -278,8 +278,8 @@ def test_the_time_limit_holds() -> None:
 
 
 def test_memory_is_checked_before_allocation(monkeypatch) -> None:
-    monkeypatch.setattr(cost_estimate, "UNCHECKED_BYTES", 0)
-    monkeypatch.setattr(cost_estimate, "available_memory", lambda: 1e6)
+    monkeypatch.setattr(limits, "UNCHECKED_BYTES", 0)
+    monkeypatch.setattr(limits, "available_memory", lambda: 1e6)
     result = sf.solve(sparse_problem(400, 60), "spectral-ipm")
     assert result.verdict is sf.Verdict.UNDECIDED
     assert "memory" in result.raw_status

@@ -18,7 +18,7 @@ from strategies import SEEDS, examples, scattered
 
 import sdpfeas as sf
 from sdpfeas.families import planted
-from sdpfeas.numerics.cost_estimate import limited
+from sdpfeas.numerics.limits import limited
 from sdpfeas.numerics.linalg import random_orthogonal
 from sdpfeas.numerics.rounding import norms_upper
 from sdpfeas.verifier.gram import smallest_lower, sparse_factor

@@ -17,8 +17,8 @@ from sdpfeas.cli.app import app
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import OptionError
 from sdpfeas.io.result_files import load_result, save_result
-from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.exact_arithmetic import written
+from sdpfeas.numerics.limits import limited
 from sdpfeas.problem.rows import LowRank
 from sdpfeas.problem.sets import BlockSet
 from sdpfeas.verifier import decide

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import check_deadline, guard
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.lmi import LMI
 from sdpfeas.problem.problem import FeasibilityProblem, Point
@@ -31,11 +31,8 @@ RATIO_TOLERANCE = 1e-9
 #: Largest number of row entries converted to fractions.
 MAX_FRACTION_ENTRIES = 100_000
 
-#: Cost of one fraction, in floating-point numbers written.
-FRACTION_NUMBERS = 400.0
-
-#: Cost of two random points, in floating-point numbers written per entry; measured at side 7000.
-POINT_NUMBERS = 40.0
+#: Cost of two random points, in multiply-adds per entry; measured at side 7000.
+POINT_FLOPS = 600.0
 
 
 @dataclass(frozen=True)
@@ -167,12 +164,15 @@ def meeting_pairs(problem: FeasibilityProblem) -> PairsToEquations:
 def _meeting_pairs(problem: FeasibilityProblem) -> PairsToEquations:
     as_rows = _Rows(problem)
     flat = as_rows.made() if as_rows.used else problem
-    lines, certificate = _lines(flat)
+    merged, certificate = _merged_rows(flat)
     if certificate is not None:
         certificate = as_rows.back(certificate, np.zeros(flat.multiplier_count - flat.m))
         return PairsToEquations(problem, problem, certificate, None, ())
-    if not as_rows.pairs and len(lines) == flat.m:
+    if not as_rows.pairs and not merged:
         return PairsToEquations(problem, problem, None, None, ())
+    bounds = zip(flat.lower.tolist(), flat.upper.tolist(), strict=True)
+    own = (_Line(i, low, high, (i, 1.0), (i, 1.0), ((i, 1.0),)) for i, (low, high) in enumerate(bounds))
+    lines = [line for line in (merged.get(each.place, each) for each in own) if line is not None]
     index = np.array([line.place for line in lines], dtype=np.int64)
     kept = flat.select_rows(index)
     low, high = (np.array([getattr(line, end) for line in lines]) for end in ("lower", "upper"))
@@ -183,18 +183,18 @@ def _meeting_pairs(problem: FeasibilityProblem) -> PairsToEquations:
 # --- rows
 
 
-def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]:
-    """Return the kept rows, or a Farkas certificate if two rows contradict each other."""
-    lines: list[_Line | None] = [
-        _Line(i, low, high, (i, 1.0), (i, 1.0), ((i, 1.0),))
-        for i, (low, high) in enumerate(zip(problem.lower.tolist(), problem.upper.tolist(), strict=True))
-    ]
+def _merged_rows(problem: FeasibilityProblem) -> tuple[dict[int, _Line | None], FloatArray | None]:
+    """Find parallel rows whose bounds are equal, and a Farkas certificate if two rows contradict each other.
+
+    The dictionary maps the kept row of each pair to its equation, and the others to None.
+    """
+    merged: dict[int, _Line | None] = {}
     left = float(MAX_FRACTION_ENTRIES)
     for group in _groups(problem):
         left -= sum(part.entries // part.m for part in problem.rows if not part.empty) * len(group)
         if left < 0:
             break
-        need("the search for parallel rows", numbers=FRACTION_NUMBERS * (MAX_FRACTION_ENTRIES - left))
+        check_deadline("the search for parallel rows")
         parallel: dict[Any, list[tuple[int, Fraction]]] = {}
         for i in group:
             terms = [
@@ -209,16 +209,16 @@ def _lines(problem: FeasibilityProblem) -> tuple[list[_Line], FloatArray | None]
         for members in parallel.values():
             if len(members) > 1 and not problem.equality[[i for i, _ in members]].all():
                 try:
-                    y = _met(problem, members, lines)
+                    y = _met(problem, members, merged)
                 except OverflowError:  # a coefficient or a ratio overflows
                     continue
                 if y is not None:
-                    return [], y
-    return [line for line in lines if line is not None], None
+                    return {}, y
+    return merged, None
 
 
 def _met(
-    problem: FeasibilityProblem, members: list[tuple[int, Fraction]], lines: list[_Line | None]
+    problem: FeasibilityProblem, members: list[tuple[int, Fraction]], merged: dict[int, _Line | None]
 ) -> FloatArray | None:
     """Merge parallel rows into one equation if their bounds are equal; return a certificate if they cross."""
     ends = []
@@ -247,10 +247,10 @@ def _met(
         return None  # a ratio underflows
     sources = (below, 1.0), (above, float(unit / second))
     lower, upper = sources if unit > 0 else sources[::-1]
-    lines[chosen] = _Line(chosen, bound, bound, lower, upper, tuple(shares.items()))
+    merged[chosen] = _Line(chosen, bound, bound, lower, upper, tuple(shares.items()))
     for i, _ in members:
         if i != chosen:
-            lines[i] = None
+            merged[i] = None
     return None
 
 
@@ -259,7 +259,7 @@ def _groups(problem: FeasibilityProblem) -> Iterator[list[int]]:
     if problem.equality.all():
         return  # only pairs with an inequality are merged
     entries = float(sum(block.entries for block in problem.sets))
-    need("the search for parallel rows", numbers=POINT_NUMBERS * entries, memory=32.0 * entries)
+    guard("the search for parallel rows", POINT_FLOPS * entries, memory=32.0 * entries)
     rng = np.random.default_rng(0)
     with np.errstate(all="ignore"):
         first, second = (
@@ -320,7 +320,7 @@ def _factor(one: FloatArray, other: FloatArray) -> float | None:
             other, -factor * one, rtol=RATIO_TOLERANCE, atol=0.0
         ):
             return None
-    need("the search for opposite LMIs", numbers=FRACTION_NUMBERS * one.size)
+    check_deadline("the search for opposite LMIs")
     exact = Fraction(float(factor))
     pairs = zip(one.tolist(), other.tolist(), strict=True)
     return float(factor) if all(Fraction(v) == -exact * Fraction(u) for u, v in pairs) else None

@@ -13,9 +13,17 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import LimitError, OutOfMemory, OutOfTime
-from sdpfeas.numerics import cost_estimate
+from sdpfeas.numerics import limits
 from sdpfeas.numerics import threads as module
-from sdpfeas.numerics.cost_estimate import Work, available_memory, limited, need, seconds, time_left
+from sdpfeas.numerics.limits import (
+    EIGEN_FLOPS,
+    available_memory,
+    check_deadline,
+    estimated_seconds,
+    guard,
+    limited,
+    time_left,
+)
 from sdpfeas.numerics.linalg import eigh
 from sdpfeas.numerics.threads import MULTITHREADED_SIDE, few_threads
 
@@ -23,12 +31,14 @@ from sdpfeas.numerics.threads import MULTITHREADED_SIDE, few_threads
 
 
 def test_work_that_fits_is_let_through() -> None:
-    need("anything", 1e30, 1e30, 1e30)  # no limit
+    guard("anything", 1e30)  # no limit
+    check_deadline("anything")
     with limited(Deadline(None)):
-        need("anything", 1e30, 1e30, 1e30)
+        guard("anything", 1e30)
     with limited(Deadline(60.0)):
-        need("little", 1e3, 1e3, 1e3)
-        need("some", products=1e9)
+        guard("little", 1e3)
+        guard("some", 1e9)
+        check_deadline("anything")
 
 
 def test_work_that_does_not_fit_is_refused_with_numbers() -> None:
@@ -36,7 +46,7 @@ def test_work_that_does_not_fit_is_refused_with_numbers() -> None:
         limited(Deadline(1.0)),
         pytest.raises(OutOfTime, match=r"before a miracle: about .* s needed, .* s left"),
     ):
-        need("a miracle", products=1e15)
+        guard("a miracle", 1e15)
 
 
 def test_when_the_time_is_up_nothing_is_begun() -> None:
@@ -45,6 +55,8 @@ def test_when_the_time_is_up_nothing_is_begun() -> None:
     with limited(deadline):
         with pytest.raises(OutOfTime, match="out of time before an eigendecomposition"):
             eigh(np.eye(2))
+        with pytest.raises(OutOfTime, match="out of time before a step"):
+            check_deadline("a step")
         assert time_left() == 0.0
     eigh(np.eye(2))
     assert time_left() == math.inf
@@ -53,9 +65,9 @@ def test_when_the_time_is_up_nothing_is_begun() -> None:
 def test_the_inner_limit_takes_the_place_of_the_outer_one() -> None:
     with limited(Deadline(1e-3)), limited(Deadline(60.0)):
         time.sleep(2e-3)
-        need("a moment")
+        check_deadline("a moment")
         with limited(None):
-            need("a moment")
+            check_deadline("a moment")
 
 
 def test_limits_are_those_of_their_own_thread() -> None:
@@ -81,16 +93,16 @@ def test_estimates_are_of_the_right_order() -> None:
         begin = time.perf_counter()
         eigh(a)
         taken.append(time.perf_counter() - begin)
-    assert seconds(Work(cubes=float(n) ** 3)) > 0.1 * min(taken)
-    assert seconds(Work(cubes=8.0 * n**3)) == pytest.approx(8.0 * seconds(Work(cubes=float(n) ** 3)))
+    assert estimated_seconds(EIGEN_FLOPS * n**3) > 0.1 * min(taken)
+    assert estimated_seconds(8e6) == pytest.approx(8.0 * estimated_seconds(1e6))
 
 
 def test_nothing_is_measured_for_what_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost_estimate, "_measured", [])
-    monkeypatch.setattr(cost_estimate, "_measure", lambda: pytest.fail("measured"))
+    monkeypatch.setattr(limits, "_measured", [])
+    monkeypatch.setattr(limits, "_measure", lambda: pytest.fail("measured"))
     with limited(Deadline(5.0)):
         eigh(np.eye(5))
-        need("little", 1e5, 1e4, 1e4)
+        guard("little", 1e6)
 
 
 # ---------------------------------------------------------------- memory
@@ -98,16 +110,16 @@ def test_nothing_is_measured_for_what_is_quick(monkeypatch: pytest.MonkeyPatch) 
 
 def test_memory_that_is_not_there_is_refused_even_without_a_limit() -> None:
     with pytest.raises(OutOfMemory, match=r"for the moon: about .* GiB needed, .* GiB left") as caught:
-        need("the moon", memory=1e17)
+        guard("the moon", memory=1e17)
     assert isinstance(caught.value, LimitError)
-    need("a little", memory=1e6)
+    guard("a little", memory=1e6)
 
 
 def test_available_memory_heeds_every_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.0 < available_memory() < 1e15
-    monkeypatch.setattr(cost_estimate, "_group_memory", lambda: 5.0)
+    monkeypatch.setattr(limits, "_group_memory", lambda: 5.0)
     assert available_memory() == 5.0
-    monkeypatch.setattr(cost_estimate, "_address_space", lambda: -3.0)
+    monkeypatch.setattr(limits, "_address_space", lambda: -3.0)
     assert available_memory() == 0.0
 
 
