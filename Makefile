@@ -38,8 +38,7 @@ $(READY): pyproject.toml
 
 demo: $(READY) ## Compare every backend on the problem cards demo-*, and write demo-report.html
 	rm -f demo-study.db
-	$(BIN)/sdpfeas compare --solvers all --problems 'problems/demo-*.toml' --time-limit 3 --jobs 2 \
-	  --out demo-study.db --report demo-report.html
+	$(BIN)/sdpfeas compare benchmarks/demo.toml
 
 test: $(READY) ## Run the fast tests
 	$(PYTEST) -m "not slow and not deep" -n $(WORKERS) --dist worksteal --benchmark-disable $(ARGS)

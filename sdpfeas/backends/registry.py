@@ -15,7 +15,7 @@ from typing import Any
 
 from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.cards.finder import SOLVERS, is_path, load_class
-from sdpfeas.cards.toml import read_card
+from sdpfeas.cards.toml import InlineCard, read_card
 from sdpfeas.errors import BackendError, CardError, OptionError, storable
 
 __all__ = ["BackendInfo", "Solver", "backends", "describe", "find_solver"]
@@ -106,13 +106,14 @@ def describe(kind: type[FeasibilityBackend]) -> BackendInfo:
     )
 
 
-def find_solver(spec: str | Path | type[FeasibilityBackend] | Solver) -> Solver:
+def find_solver(spec: str | Path | type[FeasibilityBackend] | Solver | InlineCard) -> Solver:
     """Find a solver by name, path or backend class.
 
     Parameters
     ----------
-    spec : str, Path, type or Solver
-        Name, path of a card or drop-in file, backend class, or a solver (returned unchanged).
+    spec : str, Path, type, Solver or InlineCard
+        Name, path of a card or drop-in file, backend class, a solver (returned unchanged), or a table of a
+        study file.
 
     Raises
     ------
@@ -131,6 +132,8 @@ def find_solver(spec: str | Path | type[FeasibilityBackend] | Solver) -> Solver:
         return spec
     if isinstance(spec, type) and issubclass(spec, FeasibilityBackend):
         return Solver(spec.name, spec, source=f"{spec.__module__}:{spec.__qualname__}")
+    if isinstance(spec, InlineCard):
+        return _from_table(spec.path, spec.table, spec.text, by_path=True, seen=())
     if not isinstance(spec, (str, Path)):
         raise BackendError(f"a solver is a name, a path or a backend class, got {type(spec).__name__}")
     if is_path(spec, (".toml", ".py")):
@@ -157,12 +160,14 @@ def _from_path(path: Path, *, by_path: bool, seen: tuple[Path, ...] = ()) -> Sol
         kind = _load(path)
         return Solver(kind.name, kind, source=str(path.resolve()))
     if path.suffix == ".toml":
-        return _from_card(path, by_path, (*seen, path))
+        return _from_table(path, *read_card(path), by_path=by_path, seen=(*seen, path))
     raise BackendError(f"{path}: a solver is a .toml card or a .py file")
 
 
-def _from_card(path: Path, by_path: bool, seen: tuple[Path, ...]) -> Solver:
-    card, text = read_card(path)
+def _from_table(
+    path: Path, card: Mapping[str, Any], text: str, *, by_path: bool, seen: tuple[Path, ...]
+) -> Solver:
+    """Make a solver of the content of a card; ``path`` is the file that holds it."""
     unknown = set(card) - {"backend", "options", "name", "description"}
     if unknown:
         raise CardError(f"{path}: unknown key {sorted(unknown)[0]!r}; a solver card has backend, options, "

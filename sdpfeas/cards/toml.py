@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,25 @@ CARD_COST_FACTOR = 2**15
 #: Maximum nesting depth of tables and lists.
 MAX_DEPTH = 32
 
-__all__ = ["locate_error", "parse_toml", "raise_all", "read_card"]
+__all__ = ["InlineCard", "locate_error", "parse_toml", "raise_all", "read_card"]
+
+
+@dataclass(frozen=True)
+class InlineCard:
+    """A card inside another file: a table ``[[solver]]`` or ``[[problem]]`` of a study file.
+
+    Paths in it are relative to the folder of ``path``, the study file. ``line`` is the line of its header,
+    ``text`` the part of the file that it was read from.
+    """
+
+    path: Path
+    table: Mapping[str, Any]
+    text: str
+    line: int = 1
+
+    def __str__(self) -> str:
+        """Show file and line, as error messages do."""
+        return f"{self.path}:{self.line}"
 
 
 def read_card(path: Path) -> tuple[dict[str, Any], str]:
@@ -58,19 +78,21 @@ DOTTED = re.compile(r"\b(?:sweep|data|options)\.(\w+)")
 QUOTED = re.compile(r"'([^']+)'")
 
 
-def locate_error(error: Exception, spec: str) -> str:
-    """Put file and line in front of an error message, if ``spec`` is the path of a card.
+def locate_error(error: Exception, spec: str | InlineCard) -> str:
+    """Put file and line in front of an error message, if ``spec`` is a card or the path of one.
 
     The line is guessed from the names in the message.
     """
     message = str(error)
     if ALREADY_LOCATED.match(message):
         return message
-    path = _named_file(message) or Path(spec)
+    own = spec.path if isinstance(spec, InlineCard) else Path(spec)
+    path = _named_file(message) or own
     if path.suffix not in (".toml", ".py") or not path.is_file():
-        return message if spec in message else f"{spec}: {message}"
+        return message if str(spec) in message else f"{spec}: {message}"
     message = message.removeprefix(f"{path}: ")
-    return f"{path}:{_line(path, message)}: {message}"
+    first = spec.line if isinstance(spec, InlineCard) and path == own else 1
+    return f"{path}:{_line(path, message, first)}: {message}"
 
 
 def raise_all(errors: list[str]) -> None:
@@ -87,20 +109,21 @@ def _named_file(message: str) -> Path | None:
     return Path(head) if colon and head.endswith((".toml", ".py")) else None
 
 
-def _line(path: Path, message: str) -> int:
+def _line(path: Path, message: str, first: int = 1) -> int:
+    """Guess the line that a message is about, from the line ``first`` on."""
     told = LINE_IN_MESSAGE.search(message)
     if told:
         return int(told[1])
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[first - 1 :]
     names = [*DOTTED.findall(message), *QUOTED.findall(message)]
-    keys = [rf"""^\s*(\[.*\b)?["']?{re.escape(name)}["']?\s*[=\].]""" for name in names]
+    keys = [rf"""(^\s*(\[.*\b)?|[{{,]\s*)["']?{re.escape(name)}["']?\s*[=\].]""" for name in names]
     # Prefer a line with the name as a key to one with the name as a value.
     for pattern in (*keys, *map(re.escape, names)):
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(lines, first):
             if re.search(pattern, line):
                 return number
     for word in re.findall(r"[a-z_]{4,}", message):
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(lines, first):
             if re.match(rf"\s*\[?{word}\b", line):
                 return number
-    return 1
+    return first

@@ -44,14 +44,8 @@ from sdpfeas.study.board.board_data import BoardData as BoardData
 from sdpfeas.study.board.problems import CARDS as CARDS, plan_board as plan_board
 from sdpfeas.study.board.site import write_site as write_site
 from sdpfeas.study.dropin_process import problem_key as problem_key
-from sdpfeas.study.engines import (
-    DaskEngine as DaskEngine,
-    Engine as Engine,
-    JoblibEngine as JoblibEngine,
-    LocalEngine as LocalEngine,
-)
+from sdpfeas.study.engines import LocalEngine as LocalEngine
 from sdpfeas.study.store import write_table as write_table
-from sdpfeas.study.comparison import make_plan as make_plan
 from sdpfeas.study.report import render_html as render_html, render_markdown as render_markdown
 from sdpfeas.study.report.charts import write_figures as write_figures
 from sdpfeas.study.report.study_data import (
@@ -64,3 +58,4 @@ from sdpfeas.testing import check_backend as check_backend
 from sdpfeas.verifier import decide as decide, verify as verify
 from sdpfeas.verifier.results import Check as Check, Result as Result
 from sdpfeas.claims import Verdict as Verdict
+from sdpfeas.study.study_file import Study as Study, StudyOptions as StudyOptions, read_study as read_study

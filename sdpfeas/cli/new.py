@@ -1,4 +1,4 @@
-"""Command ``new``: write a template of a backend or a family that works unchanged."""
+"""Command ``new``: write a template of a backend, a family or a study that works unchanged."""
 
 from __future__ import annotations
 
@@ -110,6 +110,37 @@ class {kind}(Family):
         return FeasibilityProblem([PSD(n)], [rows], bounds, bounds, row_names=names)
 '''
 
+STUDY = """# A study: solvers x problems x seeds. Run it with: sdpfeas compare {name}.toml
+# Names, cards, drop-in files, problem files and patterns; paths are relative to this file.
+solvers = ["auto", "clarabel"]
+problems = ["theta-cycle"]
+
+seeds = 2                 # number of seeds, from 0
+time_limit = 10           # seconds per cell
+memory_limit = "4G"       # resident memory per cell
+jobs = 1                  # cells that run at the same time
+threads = 1               # threads of the numerical libraries per cell
+rigorous = false          # true: accept no numeric verdict
+tol = 1e-3                # relative width of the bracket of a family
+keep_evidence = false     # true: store points and certificates
+out = "{name}.db"         # the database
+report = "{name}.html"    # written when all cells are done
+# engine = "dask"         # or "joblib", with joblib_backend = "loky"
+# scheduler = "tcp://scheduler:8786"
+
+[[solver]]                # a backend with options, and one solver per value of a sweep
+name = "scs"
+backend = "scs"
+options = {{ objective = "none" }}
+sweep = {{ eps = [1e-4, 1e-6] }}
+
+[[problem]]               # a family with parameters, and one problem per value of a sweep
+name = "planted"
+family = "planted"
+options = {{ rows = 10 }}
+sweep = {{ n = [10, 20, 40] }}
+"""
+
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name: lower-case letters, digits and dashes.")]
 Folder = Annotated[
     Path | None, typer.Option("--folder", help="Folder to write to; default: ./solvers or ./problems.")
@@ -118,9 +149,10 @@ Folder = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Write a template of a backend or a family.", no_args_is_help=True)
+    group = typer.Typer(help="Write a template of a backend, a family or a study.", no_args_is_help=True)
     group.command("backend", epilog="Example: sdpfeas new backend my-solver")(new_backend)
     group.command("family", epilog="Example: sdpfeas new family my-problems")(new_family)
+    group.command("study", epilog="Example: sdpfeas new study my-study")(new_study)
     app.add_typer(group, name="new")
 
 
@@ -144,13 +176,21 @@ def new_family(name: Name, folder: Folder = None) -> None:
     )
 
 
-def _write(template: str, name: str, folder: Path) -> Path:
+def new_study(
+    name: Name, folder: Annotated[Path, typer.Option("--folder", help="Folder to write to.")] = Path()
+) -> None:
+    """Write a study file with every key explained; replace its solvers and problems by yours."""
+    path = _write(STUDY, name, folder, f"{name}.toml")
+    out().print(f"written to {escape_terminal(path)}; next: sdpfeas compare {escape_terminal(path)}")
+
+
+def _write(template: str, name: str, folder: Path, file: str = "") -> Path:
     """Fill in a template and write it to a new file."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(name):
         raise OptionError(
             f"{name!r} is not a valid name: use lower-case letters, digits and dashes, as in my-solver"
         )
-    path = folder / f"{name.replace('-', '_')}.py"
+    path = folder / (file or f"{name.replace('-', '_')}.py")
     if path.exists():
         raise OptionError(f"{path} exists already; choose another name")
     kind = "".join(word.capitalize() for word in name.split("-"))

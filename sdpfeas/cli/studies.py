@@ -21,10 +21,10 @@ from sdpfeas.cli.console import (
     print_json,
     table,
 )
-from sdpfeas.errors import FileFormatError, OptionError
+from sdpfeas.errors import FileFormatError
 from sdpfeas.escaping import escape_terminal
-from sdpfeas.files import parse_size, writing
-from sdpfeas.study.cells import FAILED, Clock, Retry, Settings
+from sdpfeas.files import writing
+from sdpfeas.study.cells import FAILED, Clock, Retry
 
 __all__ = ["register"]
 
@@ -55,15 +55,19 @@ MARKS = {
 #: Above so many problems the table of verdicts is left out.
 MOST_PROBLEMS_SHOWN = 40
 
-Study = Annotated[Path, typer.Argument(metavar="STUDY.db", help="A study written by compare.")]
+Study = Annotated[
+    Path,
+    typer.Argument(metavar="STUDY", help="A study: its database, or the study file that names it."),
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
         "compare",
-        epilog="Examples: sdpfeas compare --solvers all --problems 'problems/*.toml' · sdpfeas compare "
-        "--solvers clarabel,scs --problems a.npz --problems b.dat-s --seeds 5 --jobs 2 --report report.html",
+        epilog="Examples: sdpfeas compare study.toml · sdpfeas compare --solvers all --problems "
+        "'problems/*.toml' · sdpfeas compare --solvers clarabel,scs --problems a.npz --problems b.dat-s "
+        "--seeds 5 --jobs 2 --report report.html",
     )(compare)
     app.command(
         "report",
@@ -74,80 +78,103 @@ def register(app: typer.Typer) -> None:
 
 
 def compare(
+    study: Annotated[
+        Path | None, typer.Argument(metavar="[STUDY.toml]", help="A study file; flags override its keys.")
+    ] = None,
     solvers: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--solvers",
             help="Names, cards or patterns; comma-separated or repeated; 'all' for every backend.",
             autocompletion=complete_listed_solvers,
         ),
-    ],
+    ] = None,
     problems: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--problems",
             help="Files, cards or patterns; comma-separated or repeated.",
             autocompletion=complete_listed_problems,
         ),
-    ],
-    seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.")] = 1,
-    time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds per cell.")] = 60.0,
-    memory_limit: Annotated[str, typer.Option("--memory-limit", help="Memory per cell, such as 4G.")] = "4G",
-    threads: Annotated[int, typer.Option(help="Threads per cell.")] = 1,
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds, from 0 (1).")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", "-t", help="Seconds per cell (60).")
+    ] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option("--memory-limit", help="Memory per cell, such as 4G (4G).")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads per cell (1).")] = None,
     rigorous: Annotated[
-        bool, typer.Option("--rigorous", help="Reject numeric verdicts: proofs only.")
-    ] = False,
-    tol: Annotated[float, typer.Option(help="Relative width of the bracket of a family.")] = 1e-3,
+        bool | None, typer.Option("--rigorous", help="Reject numeric verdicts: proofs only.")
+    ] = None,
+    tol: Annotated[
+        float | None, typer.Option(help="Relative width of the bracket of a family (0.001).")
+    ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Cells run in parallel.")] = None,
-    output: Annotated[Path, typer.Option("--out", "-o", help="Database of the study.")] = Path("study.db"),
+    output: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Database of the study (study.db).")
+    ] = None,
     retry: Annotated[Retry | None, typer.Option(help="Compute these finished cells again.")] = None,
     keep_evidence: Annotated[
-        bool, typer.Option("--keep-evidence", help="Store points and certificates too.")
-    ] = False,
-    engine: Annotated[Where, typer.Option(help="Engine that runs the cells.")] = Where.local,
+        bool | None, typer.Option("--keep-evidence", help="Store points and certificates too.")
+    ] = None,
+    engine: Annotated[Where | None, typer.Option(help="Engine that runs the cells (local).")] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None,
     joblib_backend: Annotated[
-        str, typer.Option("--joblib-backend", help="The joblib backend, with --engine joblib.")
-    ] = "loky",
+        str | None, typer.Option("--joblib-backend", help="The joblib backend, with --engine joblib (loky).")
+    ] = None,
     report_to: Annotated[Path | None, typer.Option("--report", help="Write an HTML report here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare solvers on problems. Run the same command again to continue: finished cells are kept."""
-    settings = Settings(time_limit, parse_size(memory_limit, "--memory-limit"), threads, rigorous, tol)
-    if (engine is Where.dask) != (scheduler is not None):
-        raise OptionError("--engine dask and --scheduler ADDRESS go together")
-    if jobs is not None and jobs < 1:
-        raise OptionError(f"--jobs must be at least 1, got {jobs}")
-    plan = lib.make_plan(solvers, problems, seeds, settings)
+    """Compare solvers on problems, given by a study file or by flags.
+
+    Run the same command again to continue: finished cells are kept.
+    """
+    asked = lib.Study((), (), lib.StudyOptions()) if study is None else lib.read_study(study)
+    asked = asked.overridden(
+        solvers,
+        problems,
+        seeds=seeds,
+        time_limit=time_limit,
+        memory_limit=memory_limit,
+        threads=threads,
+        rigorous=rigorous,
+        tol=tol,
+        jobs=jobs,
+        out=output and str(output),
+        retry=retry and retry.value,
+        keep_evidence=keep_evidence,
+        engine=engine and engine.value,
+        scheduler=scheduler,
+        joblib_backend=joblib_backend,
+        report=report_to and str(report_to),
+    )
+    options, plan = asked.options, asked.plan()
     for name, why in plan.skipped.items():
         err().print(f"[yellow]skipped[/] {escape_terminal(name)}: {escape_terminal(why)}")
-    with lib.Store(output) as store:
-        chosen: lib.Engine
-        if scheduler is not None:
-            chosen = lib.DaskEngine(scheduler, jobs)
-        elif engine is Where.joblib:
-            chosen = lib.JoblibEngine(joblib_backend, jobs)
-        else:
-            chosen = lib.LocalEngine(jobs or 1)
+    with lib.Store(options.out) as store:
+        chosen = asked.open_engine()
         try:
-            computed = lib.run_with_progress(store, plan, chosen, retry, keep_evidence=keep_evidence)
+            again = None if options.retry is None else Retry(options.retry)
+            computed = lib.run_with_progress(store, plan, chosen, again, keep_evidence=options.keep_evidence)
         finally:
             chosen.close()
         summary = _summary(store, plan)
         data = None if as_json else lib.StudyData(store)
-        if report_to is not None:
-            _write_report(store, report_to)
+        if options.report is not None:
+            _write_report(store, Path(options.report))
     if data is None:
-        print_json({"study": output, "cells": len(plan.cells), "computed": computed, "solvers": summary})
+        print_json({"study": options.out, "cells": len(plan.cells), "computed": computed, "solvers": summary})
         return
     _print_verdicts(data, plan)
     _print_summary(summary)
     for line in lib.headlines(data, escape_terminal):
         out().print(line)
     reused = len(plan.cells) - computed
-    out().print(f"{computed} cells computed, {reused} reused: {escape_terminal(output)}")
-    if report_to is not None:
-        out().print(f"report: {escape_terminal(report_to)}")
+    out().print(f"{computed} cells computed, {reused} reused: {escape_terminal(options.out)}")
+    if options.report is not None:
+        out().print(f"report: {escape_terminal(options.report)}")
 
 
 def _summary(store: lib.Store, plan: Any) -> dict[str, dict[str, int]]:
@@ -224,7 +251,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write a report on a study: one file that works offline."""
-    with lib.Store(study, readonly=True) as store:
+    with lib.Store(_database(study), readonly=True) as store:
         if not store.cells(texts=False):
             raise FileFormatError(f"{study}: the study has no cells")
         if output == Path("-"):
@@ -239,6 +266,11 @@ def report(
         return
     for path in written:
         out().print(f"written: {escape_terminal(path)}")
+
+
+def _database(study: Path) -> Path:
+    """The database of a study that is given by its database or by its study file."""
+    return Path(lib.read_study(study).options.out) if study.suffix == ".toml" else study
 
 
 def _rendered(store: lib.Store, form: Format, clock: Clock) -> str:
@@ -260,7 +292,7 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the data of a study as a flat table."""
-    with lib.Store(study, readonly=True) as store:
+    with lib.Store(_database(study), readonly=True) as store:
         count = lib.write_table(store, output)
     if as_json:
         print_json({"written": output, "cells": count})

@@ -21,7 +21,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,7 @@ import numpy as np
 
 from sdpfeas.cards.finder import PROBLEMS, is_path, shipped_cards
 from sdpfeas.cards.options import parse_options
-from sdpfeas.cards.toml import read_card
+from sdpfeas.cards.toml import InlineCard, read_card
 from sdpfeas.errors import CardError, OptionError, SdpfeasError, hint, storable
 from sdpfeas.families.parametric_family import Family, ParametricFamily, find_family, load_family
 from sdpfeas.io import PROBLEM_FILES, read_problem
@@ -121,6 +121,41 @@ class ProblemCard:
         for values in product(*self.sweep.values()):
             yield ProblemMember(self.name, dict(zip(self.sweep, values, strict=True)), self)
 
+    def swept(self, sweep: Mapping[str, Any]) -> ProblemCard:
+        """Return the card with more parameters to sweep over, each with a list of values.
+
+        Raises ``CardError`` for a file, an unknown parameter or a value that does not fit.
+        """
+        if self.family is None:
+            raise CardError(f"{self.source}: sweep applies to a family, not to a file")
+        known = [*(item.name for item in fields(self.family.Options)), "delta"]
+        for key, values in sweep.items():
+            if not isinstance(values, list) or not values:
+                raise CardError(f"{self.source}: sweep.{key} must be a list of values, got {values!r}")
+            if key not in known:
+                raise CardError(
+                    f"{self.source}: sweep.{key} is not a parameter of family {self.family.name!r}; "
+                    f"{hint(key, known)}"
+                )
+        card = replace(self, sweep={**self.sweep, **sweep})
+        count = math.prod(len(values) for values in card.sweep.values())
+        if count > MAX_MEMBERS:
+            raise CardError(f"{self.source}: the sweep has {count:,} members, more than {MAX_MEMBERS:,}")
+        for member in card.members():
+            card.check({**self.parameters, **member.parameters})
+        return card
+
+    def check(self, values: dict[str, Any]) -> None:
+        """Raise ``CardError`` unless these are parameters of the family, or a level ``delta`` of it."""
+        assert self.family is not None
+        delta = values.pop("delta", 0.0)
+        if isinstance(delta, bool) or not isinstance(delta, (int, float)):
+            raise CardError(f"{self.source}: delta must be a number, got {delta!r}")
+        try:
+            parse_options(self.family.Options, values, f"family {self.family.name!r}")
+        except SdpfeasError as error:
+            raise CardError(f"{self.source}: {error}") from None
+
     def make(self, **parameters: Any) -> FeasibilityProblem | ParametricFamily:
         """Build the problem or the family; ``parameters`` (or ``delta``) override those of the card.
 
@@ -164,13 +199,15 @@ class ProblemCard:
         return FeasibilityProblem(problem.sets, rows, *bounds, problem.row_names, problem.block_names)
 
 
-def find_problem(spec: str | Path | ProblemCard) -> ProblemCard:
-    """Find a problem by a path or a name; a card is returned unchanged.
+def find_problem(spec: str | Path | ProblemCard | InlineCard) -> ProblemCard:
+    """Find a problem by a path or a name, or read a table of a study file; a card is returned unchanged.
 
     Raises ``CardError`` if there is no such problem, or a card is malformed.
     """
     if isinstance(spec, ProblemCard):
         return spec
+    if isinstance(spec, InlineCard):
+        return _from_table(spec.path, spec.table, spec.text, by_path=True)
     if not isinstance(spec, (str, Path)):
         raise CardError(f"a problem is a name, a path or a card, got {type(spec).__name__}")
     if is_path(spec, (".toml", ".py", *PROBLEM_FILES)):
@@ -195,7 +232,7 @@ def _from_path(path: Path, *, by_path: bool) -> ProblemCard:
     if not path.is_file():
         raise CardError(f"{path}: no such file")
     if path.suffix == ".toml":
-        return _from_card(path, by_path)
+        return _from_table(path, *read_card(path), by_path=by_path)
     if path.suffix == ".py":
         family = load_family(path)
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -208,8 +245,8 @@ def _from_path(path: Path, *, by_path: bool) -> ProblemCard:
     )
 
 
-def _from_card(path: Path, by_path: bool) -> ProblemCard:
-    card, text = read_card(path)
+def _from_table(path: Path, card: Mapping[str, Any], text: str, *, by_path: bool) -> ProblemCard:
+    """Make a problem of the content of a card; ``path`` is the file that holds it."""
     for key, value in card.items():
         if key not in KEYS:
             raise CardError(f"{path}: unknown key {key!r}; {hint(key, KEYS, 'a problem card has')}")
@@ -226,7 +263,7 @@ def _from_card(path: Path, by_path: bool) -> ProblemCard:
     return _family_card(path, card, name, about, text, by_path)
 
 
-def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: str) -> ProblemCard:
+def _file_card(path: Path, card: Mapping[str, Any], name: str, about: str, text: str) -> ProblemCard:
     for key in ("data", "options", "sweep", "delta"):
         if key in card:
             raise CardError(f"{path}: {key} applies to a family, not to a file")
@@ -250,7 +287,7 @@ def _file_card(path: Path, card: dict[str, Any], name: str, about: str, text: st
 
 
 def _family_card(
-    path: Path, card: dict[str, Any], name: str, about: str, text: str, by_path: bool
+    path: Path, card: Mapping[str, Any], name: str, about: str, text: str, by_path: bool
 ) -> ProblemCard:
     for key in ("side", "bounds_denominator"):
         if key in card:
@@ -264,35 +301,11 @@ def _family_card(
     if twice:
         raise CardError(f"{path}: {twice[0]!r} is given in [data] and in [options]")
     parameters = {**data, **options}
-    known = [*(item.name for item in fields(family.Options)), "delta"]
-    for key, values in sweep.items():
-        if not isinstance(values, list) or not values:
-            raise CardError(f"{path}: sweep.{key} must be a list of values, got {values!r}")
-        if key not in known:
-            raise CardError(
-                f"{path}: sweep.{key} is not a parameter of family {family.name!r}; {hint(key, known)}"
-            )
     delta = card.get("delta")
-    made = ProblemCard(
-        name, family, parameters, sweep, None if delta is None else float(delta), description=about,
+    return ProblemCard(
+        name, family, parameters, {}, None if delta is None else float(delta), description=about,
         source=str(path), text=text,
-    )  # fmt: skip
-    count = math.prod(len(values) for values in sweep.values())
-    if count > MAX_MEMBERS:
-        raise CardError(f"{path}: the sweep has {count:,} members, more than {MAX_MEMBERS:,}")
-    for member in made.members():
-        _check_member(path, family, {**parameters, **member.parameters})
-    return made
-
-
-def _check_member(path: Path, family: type[Family], values: dict[str, Any]) -> None:
-    delta = values.pop("delta", 0.0)
-    if isinstance(delta, bool) or not isinstance(delta, (int, float)):
-        raise CardError(f"{path}: delta must be a number, got {delta!r}")
-    try:
-        parse_options(family.Options, values, f"family {family.name!r}")
-    except SdpfeasError as error:
-        raise CardError(f"{path}: {error}") from None
+    ).swept(sweep)  # fmt: skip
 
 
 def _summary(family: type[Family]) -> str:

@@ -112,7 +112,7 @@ def _judged(
         question = pack_claim(claim), settings.tol, _about(cell, claim) if keep_evidence else None
         if isinstance(problem, ForeignFamily):
             target = f"{__name__}:judge_foreign"
-            verdict, evidence = call_worker(target, problem.spec, (problem, question))
+            verdict, evidence = call_worker(target, str(problem.spec), (problem, question))
             verdict = _bracket_only(verdict)
         else:
             verdict, evidence = judge_bracket(problem, *question)

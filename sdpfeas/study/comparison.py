@@ -24,7 +24,7 @@ from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.cards.finder import PROBLEMS, SOLVERS, Finder, ForeignCode, own_code_only
-from sdpfeas.cards.toml import locate_error, raise_all
+from sdpfeas.cards.toml import InlineCard, locate_error, raise_all
 from sdpfeas.claims import Claim, Stop, pack_claim
 from sdpfeas.deadline import Deadline
 from sdpfeas.drivers.bisection import bisect
@@ -56,7 +56,7 @@ class PlannedSolver(SolverRow):
 
     found_at: str
     given: Mapping[str, Any]
-    spec: str = ""
+    spec: Spec = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,9 @@ class PlannedProblem(ProblemRow):
     member: ProblemMember | ForeignMember
     seed: int
 
+
+#: What names a solver or a problem: a name, a path or a pattern, or a table of a study file.
+Spec = str | InlineCard
 
 #: One solver on one problem with one seed.
 ComparisonCell = Cell[PlannedSolver, PlannedProblem]
@@ -99,12 +102,13 @@ class Comparison(Plan[ComparisonCell]):
 
 
 def make_plan(
-    solvers: Sequence[str], problems: Sequence[str], seeds: int | Iterable[int], settings: Settings
+    solvers: Sequence[Spec], problems: Sequence[Spec], seeds: int | Iterable[int], settings: Settings
 ) -> Comparison:
     """Resolve and validate solvers and problems, and list the cells.
 
-    ``solvers`` and ``problems`` are names, paths and patterns; ``all`` stands for every available backend.
-    ``seeds`` is the number of seeds, counted from 0, or a list. Raises CardError with all errors found.
+    ``solvers`` and ``problems`` are names, paths, patterns and tables of a study file; ``all`` stands for
+    every available backend. ``seeds`` is the number of seeds, counted from 0, or a list. Raises CardError
+    with all errors found.
     """
     errors: list[str] = []
     built: OrderedDict[tuple[str, int], Any] = OrderedDict()
@@ -127,10 +131,11 @@ def make_plan(
     return Comparison(cells, settings, skipped, built)
 
 
-def _expand(specs: Sequence[str], what: str, errors: list[str], finder: Finder) -> list[str]:
+def _expand(specs: Sequence[Spec], what: str, errors: list[str], finder: Finder) -> list[Spec]:
     """Expand patterns to files, else to known names; other specifications are kept."""
-    out: list[str] = []
-    for spec in (part.strip() for given in specs for part in given.split(",")):
+    out: list[Spec] = []
+    names = [spec for spec in specs if isinstance(spec, str)]
+    for spec in (part.strip() for given in names for part in given.split(",")):
         if not spec:
             continue
         if not any(mark in spec for mark in "*?["):
@@ -144,9 +149,10 @@ def _expand(specs: Sequence[str], what: str, errors: list[str], finder: Finder) 
         if not found:
             errors.append(f"{spec}: no {what} matches; names that ship are matched without a folder")
         out.extend(found)
+    out += [spec for spec in specs if isinstance(spec, InlineCard)]
     if not out and not errors:
         errors.append(f"no {what} was given")
-    return list(dict.fromkeys(out))
+    return [spec for k, spec in enumerate(out) if spec not in out[:k]]
 
 
 def _natural(path: str) -> list[Any]:
@@ -154,11 +160,12 @@ def _natural(path: str) -> list[Any]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", path)]
 
 
-def _plan_solvers(specs: Sequence[str], errors: list[str], skipped: dict[str, str]) -> list[PlannedSolver]:
+def _plan_solvers(specs: Sequence[Spec], errors: list[str], skipped: dict[str, str]) -> list[PlannedSolver]:
     chosen: dict[str, PlannedSolver] = {}
     asked = _expand(specs, "solver", errors, SOLVERS)
-    names = dict.fromkeys(sorted(SOLVERS.registered()) if "all" in asked else (), True)
-    for spec, one_of_all in (names | {spec: False for spec in asked if spec != "all"}).items():
+    every = sorted(set(SOLVERS.registered()).difference(map(str, asked))) if "all" in asked else []
+    for spec in [*every, *(spec for spec in asked if spec != "all")]:
+        one_of_all = spec in every
         try:
             facts = _describe_solver(spec)
         except SdpfeasError as error:
@@ -178,14 +185,14 @@ def _plan_solvers(specs: Sequence[str], errors: list[str], skipped: dict[str, st
     return list(chosen.values())
 
 
-def _plan_solver(facts: Mapping[str, Any], spec: str = "") -> PlannedSolver:
+def _plan_solver(facts: Mapping[str, Any], spec: Spec = "") -> PlannedSolver:
     identity = {name: facts[name] for name in ("backend", "options", "version", "code")}
     kept = {name: facts[name] for name in ("name", "backend", "version", "options", "source", "card")}
     key = digest({**identity, "sdpfeas": __version__})
     return PlannedSolver(key=key, **kept, found_at=facts["found_at"], given=facts["given"], spec=spec)
 
 
-def _describe_solver(spec: str) -> dict[str, Any]:
+def _describe_solver(spec: Spec) -> dict[str, Any]:
     """Describe a solver; foreign code is loaded in a worker only."""
     try:
         with own_code_only():
@@ -194,7 +201,7 @@ def _describe_solver(spec: str) -> dict[str, Any]:
         return foreign_solver(spec)
 
 
-def _members(spec: str) -> list[ProblemMember | ForeignMember]:
+def _members(spec: Spec) -> list[ProblemMember | ForeignMember]:
     try:
         with own_code_only():
             return list(find_problem(spec).members())
@@ -203,7 +210,7 @@ def _members(spec: str) -> list[ProblemMember | ForeignMember]:
 
 
 def _plan_problems(
-    specs: Sequence[str], seeds: list[int], built: OrderedDict[tuple[str, int], Any], errors: list[str]
+    specs: Sequence[Spec], seeds: list[int], built: OrderedDict[tuple[str, int], Any], errors: list[str]
 ) -> dict[int, list[PlannedProblem]]:
     sources: dict[str, ProblemMember | ForeignMember] = {}
     for spec in _expand(specs, "problem", errors, PROBLEMS):

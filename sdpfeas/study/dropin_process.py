@@ -10,11 +10,12 @@ import hashlib
 import inspect
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sdpfeas.backends.registry import Solver, find_solver
+from sdpfeas.cards.toml import InlineCard
 from sdpfeas.drivers.isolation import source_of
 from sdpfeas.errors import CardError, SdpfeasError
 from sdpfeas.families.parametric_family import ParametricFamily
@@ -92,15 +93,15 @@ def problem_key(made: FeasibilityProblem | ParametricFamily) -> str:
 # --- in the parent process
 
 
-def foreign_solver(spec: str) -> dict[str, Any]:
+def foreign_solver(spec: str | InlineCard) -> dict[str, Any]:
     """Describe a drop-in solver, as :func:`solver_facts` does, in a new worker process."""
-    found: dict[str, Any] = call_worker(f"{__name__}:serve_request", spec, ("solver", spec), once=True)
+    found: dict[str, Any] = call_worker(f"{__name__}:serve_request", str(spec), ("solver", spec), once=True)
     return found
 
 
-def foreign_members(spec: str) -> list[ForeignMember]:
+def foreign_members(spec: str | InlineCard) -> list[ForeignMember]:
     """List the members of a problem card or file with foreign code."""
-    found = call_worker(f"{__name__}:serve_request", spec, ("members", spec))
+    found = call_worker(f"{__name__}:serve_request", str(spec), ("members", spec))
     return [ForeignMember(spec, k, **facts) for k, facts in enumerate(found)]
 
 
@@ -108,7 +109,7 @@ def foreign_members(spec: str) -> list[ForeignMember]:
 class ForeignMember:
     """A member of a problem card with foreign code; the counterpart of :class:`ProblemMember`."""
 
-    spec: str
+    spec: str | InlineCard
     index: int
     name: str
     label: str
@@ -120,19 +121,25 @@ class ForeignMember:
     def build(self, seed: int = 0) -> FeasibilityProblem | ForeignFamily:
         """Build the problem, or describe the family, in a worker."""
         kind, found = call_worker(
-            f"{__name__}:serve_request", self.spec, ("build", self.spec, self.index, seed)
+            f"{__name__}:serve_request", str(self.spec), ("build", self.spec, self.index, seed)
         )
         if kind == "problem":
             return unpack_problem(found, FeasibilityProblem)
-        place = str(Path(self.spec).absolute()) if Path(self.spec).exists() else self.spec
-        return ForeignFamily(place, self.index, seed, found)
+        return ForeignFamily(_absolute(self.spec), self.index, seed, found)
+
+
+def _absolute(spec: str | InlineCard) -> str | InlineCard:
+    """Make the path of a specification absolute, for a worker with another current folder."""
+    if isinstance(spec, InlineCard):
+        return replace(spec, path=spec.path.absolute())
+    return str(Path(spec).absolute()) if Path(spec).exists() else spec
 
 
 @dataclass(frozen=True)
 class ForeignFamily:
     """A reference to a parametric family with foreign code, and its description."""
 
-    spec: str
+    spec: str | InlineCard
     index: int
     seed: int
     facts: Mapping[str, Any]
@@ -173,11 +180,11 @@ def serve_request(request: tuple[Any, ...], start: Callable[..., None]) -> tuple
         return False, str(error)
 
 
-def _solver(spec: str) -> dict[str, Any]:
+def _solver(spec: str | InlineCard) -> dict[str, Any]:
     return solver_facts(find_solver(spec))
 
 
-def _members(spec: str) -> list[dict[str, Any]]:
+def _members(spec: str | InlineCard) -> list[dict[str, Any]]:
     names = ("name", "label", "text", "origin", "seeded")
     return [
         {**{name: getattr(member, name) for name in names}, "parameters": dict(member.parameters)}
@@ -185,12 +192,12 @@ def _members(spec: str) -> list[dict[str, Any]]:
     ]
 
 
-def _build(spec: str, index: int, seed: int) -> tuple[str, Any]:
+def _build(spec: str | InlineCard, index: int, seed: int) -> tuple[str, Any]:
     made = _member(spec, index).build(seed)
     if isinstance(made, FeasibilityProblem):
         return "problem", pack_problem(made)
     return "family", problem_facts(made)
 
 
-def _member(spec: str, index: int) -> ProblemMember:
+def _member(spec: str | InlineCard, index: int) -> ProblemMember:
     return next(member for k, member in enumerate(find_problem(spec).members()) if k == index)

@@ -5,24 +5,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sdpfeas.cards.finder import is_path
 from sdpfeas.errors import OptionError
 from sdpfeas.files import writing
 from sdpfeas.study.board.data_sets import FOLDER, PROBLEM_SETS, Held, State, data_folder, look
 from sdpfeas.study.cells import Settings
-from sdpfeas.study.comparison import Comparison, make_plan
+from sdpfeas.study.comparison import Comparison
+from sdpfeas.study.study_file import read_study
 
 __all__ = ["CARDS", "BoardProblem", "board_problems", "plan_board", "set_of", "slug"]
 
 #: Our solvers and all others with a card or a drop-in file, each called once and for any feasible point.
 SOLVERS = ("auto", "spectral-ipm", "clarabel-plain", "scs-plain", "cvxopt", "csdp", "sdpa", "dsdp")
 
-#: Folder of the problem cards, below that of the board.
-CARDS = "cards"
+#: Folder of the problem cards, and the study file, below the folder of the board.
+CARDS, STUDY = "cards", "study.toml"
 
 #: File and largest feasible level of each data set for WLDA, to the digits that its card gives.
 WLDA_LEVELS = {
@@ -97,7 +100,7 @@ def plan_board(
     sets: Sequence[str] | None = None,
     quick: bool = False,
 ) -> Comparison:
-    """Write the problem cards into the folder of the board, and plan the study.
+    """Write the problem cards and the study file of the board into its folder, and plan the study.
 
     ``solvers`` are names and paths (default: :data:`SOLVERS`); those not installed are skipped with the
     reason. Raises :class:`OptionError` if no problem is left, or if verdicts would not be rigorous.
@@ -115,7 +118,25 @@ def plan_board(
     for path, problem in zip(paths, problems, strict=True):
         with writing(path):
             path.write_text(problem.card, encoding="utf-8")
-    return make_plan(solvers or SOLVERS, [str(path) for path in paths], 1, settings)
+    study = folder / STUDY
+    with writing(study):
+        study.write_text(_study_file(list(solvers or SOLVERS), paths, settings), encoding="utf-8")
+    return replace(read_study(study), solvers=tuple(solvers or SOLVERS)).plan()
+
+
+def _study_file(solvers: list[str], cards: list[Path], settings: Settings) -> str:
+    """The study file of a board; JSON strings and numbers are valid TOML."""
+    values = {
+        "solvers": [
+            str(Path(name).absolute()) if is_path(name, (".toml", ".py")) else name for name in solvers
+        ],
+        "problems": [f"{CARDS}/{card.name}" for card in cards],
+        "time_limit": settings.time_limit,
+        "memory_limit": str(settings.memory_limit),
+        "rigorous": settings.rigorous,
+        "keep_evidence": True,
+    }
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
 
 
 def _card(label: str, *lines: str) -> BoardProblem:
