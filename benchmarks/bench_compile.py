@@ -18,10 +18,10 @@ import pytest
 import scipy.sparse as sp
 
 import sdpfeas as sf
-from sdpfeas.backends.conic.conic_backend import ConeFormulation
 from sdpfeas.backends.conic.cvxpy_model import model_of
 from sdpfeas.cvxpy_models import convert
 from sdpfeas.families import planted
+from sdpfeas.problem.conic_form import conic_form
 
 ROUNDS = 3
 
@@ -63,11 +63,12 @@ def least(run: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def compile_direct(problem: sf.FeasibilityProblem) -> None:
-    ConeFormulation(problem, "upper").program.standard_form()
+    conic_form(problem, "upper").cones_on_rows()
 
 
 def compile_cvxpy(problem: sf.FeasibilityProblem) -> None:
-    model_of(ConeFormulation(problem, "upper").program).problem.get_problem_data("CLARABEL", solver_opts={})
+    model = model_of(conic_form(problem, "upper").cones_on_rows())
+    model.problem.get_problem_data("CLARABEL", solver_opts={})
 
 
 def ask(name: str, **options: Any) -> Callable[[sf.FeasibilityProblem], None]:

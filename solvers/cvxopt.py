@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas import Claim, FeasibilityBackend, FeasibilityProblem, Inquiry, Stop
-from sdpfeas.dropin import ALL_SETS, require_resources, svec_map
+from sdpfeas.dropin import ALL_SETS, require_resources
 
 #: Iterations that a solve takes, for the guess of its time.
 USUAL_ITERATIONS = 20
@@ -59,10 +59,7 @@ class Cvxopt(FeasibilityBackend):
         memory = 16.0 * (n * n + whole_rows * n + m * n)
         require_resources("CVXOPT", products=USUAL_ITERATIONS * step, memory=memory)
         # CVXOPT takes full matrices in column-major order, not triangles.
-        heads = [sp.eye_array(form.nonneg + sum(form.second_order))]
-        whole = sp.block_diag(
-            [*heads, *(svec_map(side, "lower") for side in form.semidefinite)], format="csc"
-        )
+        whole = form.whole(form.rows)[form.zero :, form.zero :]
         matrix, rhs = form.matrix[form.zero :], form.rhs[form.zero :]
         # CVXOPT fails on linearly dependent equations: keep a basis of their span.
         equations, right, back = _independent(form.matrix[: form.zero].toarray(), form.rhs[: form.zero])

@@ -31,7 +31,6 @@ from sdpfeas.dropin import (
     SdpaSolution,
     require_resources,
     silence_stdout,
-    svec_map,
     to_sdpa,
     trivial_claim,
 )
@@ -238,8 +237,7 @@ class _AsPoint(_Program):
         n = equations.shape[1]
         cost = 30.0 * n * n * len(right)
         require_resources("a basis of the solutions of the equations", products=cost, memory=32.0 * n * n)
-        heads = [sp.eye_array(form.nonneg)]
-        self._whole = sp.block_diag([*heads, *(svec_map(k, "lower") for k in form.semidefinite)], "csr")
+        self._whole = form.whole(form.rows)[form.zero :, form.zero :]
         self._inverse = np.linalg.pinv(equations) if right.size else np.zeros((n, 0))
         self._shift = self._inverse @ right
         self._basis = scipy.linalg.null_space(equations) if right.size else sp.eye_array(n)

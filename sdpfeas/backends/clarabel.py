@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.conic.cone_program import ConeSolution, StandardForm
 from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
 from sdpfeas.backends.conic.conic_cost import (
     Cost,
@@ -21,10 +20,12 @@ from sdpfeas.backends.conic.conic_cost import (
     setup_cost,
     solver_deadline,
 )
+from sdpfeas.backends.conic.conic_solution import ConicSolution
 from sdpfeas.backends.conic.cvxpy_model import CvxpySolver
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.cost_estimate import Work, need, time_left
+from sdpfeas.problem.conic_form import ConicForm
 
 __all__ = ["CLARABEL", "Clarabel", "ClarabelOptions"]
 
@@ -43,10 +44,10 @@ CLARABEL_STOPS = {
 }
 
 
-def read_clarabel(solution: Any) -> ConeSolution:
-    """Read Clarabel's solution of a standard form."""
+def read_clarabel(solution: Any) -> ConicSolution:
+    """Read Clarabel's solution of a form with free variables."""
     status = str(solution.status)
-    return ConeSolution(
+    return ConicSolution(
         x=None if "PrimalInfeasible" in status else np.array(solution.x),
         z=None if "DualInfeasible" in status else np.array(solution.z),
         raw_status=status,
@@ -55,29 +56,29 @@ def read_clarabel(solution: Any) -> ConeSolution:
     )
 
 
-def set_up(form: StandardForm, **settings: Any) -> Any:
-    """Return a Clarabel solver for a standard form."""
+def set_up(form: ConicForm, **settings: Any) -> Any:
+    """Return a Clarabel solver for a form with free variables."""
     import clarabel
 
     chosen = clarabel.DefaultSettings()
     chosen.verbose = False
     for name, value in settings.items():
         setattr(chosen, name, value)
-    cones = [clarabel.ZeroConeT(form.cones.free)] if form.cones.free else []
-    cones += [clarabel.NonnegativeConeT(form.cones.nonneg)] if form.cones.nonneg else []
-    cones += [clarabel.SecondOrderConeT(n) for n in form.cones.second]
-    cones += [clarabel.PSDTriangleConeT(n) for n in form.cones.psd]
+    cones = [clarabel.ZeroConeT(form.rows.free)] if form.rows.free else []
+    cones += [clarabel.NonnegativeConeT(form.rows.nonneg)] if form.rows.nonneg else []
+    cones += [clarabel.SecondOrderConeT(n) for n in form.rows.second_order]
+    cones += [clarabel.PSDTriangleConeT(n) for n in form.rows.semidefinite]
     quadratic = sp.csc_array((form.cost.size, form.cost.size))
     return clarabel.DefaultSolver(quadratic, form.cost, form.matrix, form.rhs, cones, chosen)
 
 
-def iteration_work(form: StandardForm, solver: Any) -> Work:
+def iteration_work(form: ConicForm, solver: Any) -> Work:
     """Estimate an iteration of a solver that is set up, from the size of its factor."""
     system = solver.get_info().linsolver
     return factored_cost(form, float(system.nnzL), supernodal=system.name != "qdldl")
 
 
-def clarabel_cost(form: StandardForm) -> Cost:
+def clarabel_cost(form: ConicForm) -> Cost:
     """Estimate Clarabel when cvxpy calls it. Under a time limit, set a solver up to learn the fill-in."""
     cost = setup_cost(form)
     if math.isinf(time_left()):
@@ -86,7 +87,7 @@ def clarabel_cost(form: StandardForm) -> Cost:
     try:
         return cost._replace(iteration=iteration_work(form, set_up(form, max_threads=1)))
     except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
-        ConeSolution.of_panic(error)
+        ConicSolution.of_panic(error)
         return interior_point_cost(form)
 
 
@@ -147,8 +148,8 @@ class Clarabel(DirectBackend):
     triangle = "upper"
     Options = ClarabelOptions
 
-    def solve_standard_form(self, form: StandardForm, deadline: Deadline) -> ConeSolution:
-        """Solve a standard form."""
+    def solve_cones_on_rows(self, form: ConicForm, deadline: Deadline) -> ConicSolution:
+        """Solve a form with free variables."""
         solver_deadline(setup_cost(form), CLARABEL.name, deadline)
         try:
             solver = set_up(form, **self.options.settings(deadline))
@@ -160,4 +161,4 @@ class Clarabel(DirectBackend):
                 solver.update(settings=settings)
             return read_clarabel(solver.solve())
         except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
-            return ConeSolution.of_panic(error)
+            return ConicSolution.of_panic(error)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sdpfeas.backends.clarabel import CLARABEL
-from sdpfeas.backends.conic.cone_program import ConeProgram, ConeSolution
 from sdpfeas.backends.conic.conic_backend import ConicBackend, Objective
+from sdpfeas.backends.conic.conic_solution import ConicSolution
 from sdpfeas.backends.conic.cvxpy_model import CvxpySolver, require_solver, solve_with_cvxpy
 from sdpfeas.backends.scs import SCS
 from sdpfeas.deadline import Deadline
+from sdpfeas.problem.conic_form import ConicForm
 
 __all__ = ["Cvxpy", "CvxpyOptions"]
 
@@ -45,11 +46,11 @@ class Cvxpy(ConicBackend):
     distribution = "cvxpy"
     Options = CvxpyOptions
 
-    def _solve_program(self, program: ConeProgram, deadline: Deadline) -> ConeSolution:
+    def _solve_form(self, form: ConicForm, deadline: Deadline) -> ConicSolution:
         name = self.options.solver.upper()
         require_solver(name)
         solver = KNOWN_SOLVERS.get(name, CvxpySolver(name))
-        return solve_with_cvxpy(program, solver, lambda stop: self._settings(solver, stop), deadline)
+        return solve_with_cvxpy(form, solver, lambda stop: self._settings(solver, stop), deadline)
 
     def _settings(self, solver: CvxpySolver, deadline: Deadline) -> dict[str, Any]:
         out, limit = dict(self.options.settings), deadline.limit

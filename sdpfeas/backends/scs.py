@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from sdpfeas.backends.conic.cone_program import ConeSolution, StandardForm
 from sdpfeas.backends.conic.conic_backend import DirectBackend, DirectOptions
 from sdpfeas.backends.conic.conic_cost import solver_deadline, splitting_cost
+from sdpfeas.backends.conic.conic_solution import ConicSolution
 from sdpfeas.backends.conic.cvxpy_model import CvxpySolver
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.cost_estimate import seconds
+from sdpfeas.problem.conic_form import ConicForm
 
 __all__ = ["SCS", "Scs", "ScsOptions"]
 
@@ -49,8 +50,8 @@ SCS_STOPS = {
 }
 
 
-def read_scs(solution: Any) -> ConeSolution:
-    """Read SCS's solution of a standard form. Raises ``KeyboardInterrupt`` if SCS was interrupted."""
+def read_scs(solution: Any) -> ConicSolution:
+    """Read SCS's solution. Raises ``KeyboardInterrupt`` if SCS was interrupted."""
     info = solution["info"]
     value, status = int(info["status_val"]), str(info["status"])
     if value == INTERRUPTED:
@@ -60,7 +61,7 @@ def read_scs(solution: Any) -> ConeSolution:
         stop = Stop.TIME_LIMIT
     elif "max_iters" in status:
         stop = Stop.ITERATION_LIMIT
-    return ConeSolution(
+    return ConicSolution(
         x=None if value in INFEASIBLE else np.array(solution["x"]),
         z=None if value in UNBOUNDED else np.array(solution["y"]),
         raw_status=status,
@@ -119,13 +120,13 @@ class Scs(DirectBackend):
     objectives = ("margin", "none")
     Options = ScsOptions
 
-    def solve_standard_form(self, form: StandardForm, deadline: Deadline) -> ConeSolution:
-        """Solve a standard form."""
+    def solve_cones_on_rows(self, form: ConicForm, deadline: Deadline) -> ConicSolution:
+        """Solve a form with free variables."""
         import scs
 
         data = {"A": form.matrix, "b": form.rhs, "c": form.cost}
-        sides = {"q": list(form.cones.second), "s": list(form.cones.psd)}
-        cones = {"z": form.cones.free, "l": form.cones.nonneg, **sides}
+        sides = {"q": list(form.rows.second_order), "s": list(form.rows.semidefinite)}
+        cones = {"z": form.rows.free, "l": form.rows.nonneg, **sides}
         cost = splitting_cost(form)
         stop = solver_deadline(cost, SCS.name, deadline)
 

@@ -20,10 +20,10 @@ from sdpfeas.notebook import Card
 from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.floating_point_environment import require_ieee
 from sdpfeas.numerics.linalg import FloatArray, Triangle
+from sdpfeas.problem.conic_form import ConicForm, conic_form
 from sdpfeas.problem.lmi import LMI, checked_lmis, lmi_fact, split_multipliers, symmetric_multipliers
 from sdpfeas.problem.problem_file import load_problem, save_problem
 from sdpfeas.problem.reductions.box_to_psd import BoxToPsd, lift
-from sdpfeas.problem.reductions.conic_form import ConicForm, conic_form
 from sdpfeas.problem.reductions.lmi_to_slack import LmiToSlack, with_slacks
 from sdpfeas.problem.reductions.row_scaling import RowScaling, scale_rows
 from sdpfeas.problem.rows import Rows, as_rows
@@ -434,9 +434,9 @@ class FeasibilityProblem:
         Parameters
         ----------
         triangle : {"lower", "upper"}
-            The triangle that the solver stores: see :class:`~.reductions.conic_form.ConicForm`.
+            The triangle that the solver stores: see :class:`~.conic_form.ConicForm`.
         """
-        return conic_form(self, triangle)
+        return conic_form(self, triangle, scaled=False).cones_on_rows()
 
     def scaled(self) -> RowScaling:
         """Scale rows to norm about one by powers of two (:mod:`sdpfeas.problem.reductions.row_scaling`)."""

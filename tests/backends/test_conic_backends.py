@@ -15,8 +15,6 @@ from sdpfeas.backends import clarabel as clarabel_backend
 from sdpfeas.backends import scs as scs_backend
 from sdpfeas.backends.clarabel import CLARABEL_STOPS, Clarabel
 from sdpfeas.backends.conic import conic_cost, cvxpy_model
-from sdpfeas.backends.conic.cone_program import Cones, StandardForm
-from sdpfeas.backends.conic.conic_backend import ConeFormulation
 from sdpfeas.backends.conic.conic_cost import (
     CLIQUE_NUMBERS_PER_PAIR,
     SETUP_NUMBERS_PER_ENTRY,
@@ -25,6 +23,7 @@ from sdpfeas.backends.conic.conic_cost import (
 from sdpfeas.backends.scs import Scs, read_scs
 from sdpfeas.families import planted
 from sdpfeas.numerics.linalg import svec_map
+from sdpfeas.problem.conic_form import Cones, ConicForm
 from sdpfeas.problem.objective import ConicProgram
 from sdpfeas.problem.problem import sign_violation
 from sdpfeas.problem.rows import Dense
@@ -199,19 +198,9 @@ def test_svec_keeps_inner_products_and_the_order_of_the_solvers(triangle: str) -
     assert np.allclose(t.T @ a.reshape(-1), scale * a[i, j])
 
 
-def test_the_dual_of_the_dual_is_the_program() -> None:
-    program = ConeFormulation(plant(True, "all").problem, "upper").program.with_margin()
-    again = program.dual().dual()
-    assert abs(again.matrix - program.matrix).max() == 0.0
-    assert (again.rows, again.columns) == (program.rows, program.columns)
-    assert np.array_equal(again.rhs, program.rhs)
-    assert np.array_equal(again.cost, program.cost)
-
-
-def test_slacks_of_a_matrix_inequality_are_no_variables() -> None:
+def test_matrix_inequalities_with_and_without_slack_blocks() -> None:
     for truth in (True, False):
         item = planted.lmi(np.random.default_rng(3), 5, 2, truth=truth)
-        assert ConeFormulation(item.problem, "upper").program.columns == Cones(free=2)
         for name in ("clarabel", "scs"):
             for way in WAYS.values():
                 assert sf.solve(item.problem, name, options=way).verdict is item.truth, (name, way)
@@ -330,7 +319,7 @@ def test_a_panic_in_rust_costs_one_answer_only(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_numerical_trouble_in_one_form_brings_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    solve, calls = Clarabel.solve_standard_form, []
+    solve, calls = Clarabel.solve_cones_on_rows, []
 
     def trouble_first(self: Clarabel, form: Any, deadline: Any) -> Any:
         answer = solve(self, form, deadline)
@@ -339,7 +328,7 @@ def test_numerical_trouble_in_one_form_brings_the_other(monkeypatch: pytest.Monk
             return replace(answer, x=None, z=None, raw_status="NumericalError", stop=sf.Stop.NUMERICAL)
         return answer
 
-    monkeypatch.setattr(Clarabel, "solve_standard_form", trouble_first)
+    monkeypatch.setattr(Clarabel, "solve_cones_on_rows", trouble_first)
     item = plant(True, "psd")
     result = sf.solve(item.problem, "clarabel", options={"objective": "none"})
     assert result.verdict is sf.Verdict.FEASIBLE
@@ -442,7 +431,8 @@ def test_taking_a_matrix_apart_is_counted(edges: int, dear: bool) -> None:
     n, rng = 38, np.random.default_rng(5)
     filled = rng.permutation(n * (n + 1) // 2)[:edges]
     matrix = sp.csc_array((np.ones(edges), (filled, np.arange(edges))), (n * (n + 1) // 2, edges))
-    form = StandardForm(np.zeros(edges), matrix, np.zeros(matrix.shape[0]), Cones(psd=(n,)), np.arange(0))
+    rhs = np.zeros(matrix.shape[0])
+    form = ConicForm.free_variables(np.zeros(edges), matrix, rhs, Cones(semidefinite=(n,)))
     plain = SETUP_NUMBERS_PER_ENTRY * (edges + edges**2 / 2.0)
     extra = CLIQUE_NUMBERS_PER_PAIR * matrix.shape[0] ** 2 / 2.0 if dear else 0.0
     assert setup_cost(form).setup.numbers == pytest.approx(plain + extra)

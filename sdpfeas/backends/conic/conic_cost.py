@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdpfeas.backends.conic.cone_program import StandardForm
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.cost_estimate import Work, need, seconds
 from sdpfeas.numerics.linalg import FloatArray, triangle_size
-from sdpfeas.problem.problem import FeasibilityProblem
+from sdpfeas.problem.conic_form import ConicForm
 
 #: Time of a multiply-add in a sparse factorisation, in multiply-adds of a dense product. Clarabel: 8 to 20,
 #: growing with the number of rows.
@@ -63,19 +62,12 @@ def solver_deadline(cost: Cost, name: str, deadline: Deadline) -> Deadline:
     return deadline.within(max(usable, 1e-3))
 
 
-def need_program(problem: FeasibilityProblem) -> None:
-    """Raise if the formulation as a cone program does not fit into the time or memory left."""
-    entries = sum(rows.entries for rows in problem.rows)
-    places = problem.m + sum(float(np.prod(block.shape)) for block in problem.sets)
-    need("the cone program", numbers=40.0 * entries + 300.0 * places, memory=60.0 * entries + 200.0 * places)
-
-
-def interior_point_cost(form: StandardForm) -> Cost:
+def interior_point_cost(form: ConicForm) -> Cost:
     """Estimate an interior-point method that factorises one sparse KKT system per iteration.
 
     A matrix of side n is a dense block of the system with n(n + 1)/2 rows.
     """
-    blocks = np.array([float(triangle_size(n)) for n in form.cones.psd])
+    blocks = np.array([float(triangle_size(n)) for n in form.rows.semidefinite])
     touched = np.diff(form.matrix.tocsc().indptr).astype(np.float64)
     factor = float(np.sum(blocks**3) / 3.0 + touched @ touched / 2.0)
     filled = float(form.matrix.nnz + np.sum(blocks**2) / 2.0)
@@ -84,25 +76,25 @@ def interior_point_cost(form: StandardForm) -> Cost:
     return Cost(each, each, 64.0 * filled)
 
 
-def setup_cost(form: StandardForm) -> Cost:
+def setup_cost(form: ConicForm) -> Cost:
     """Return a lower bound on the cost of Clarabel: its set-up, and iterations without fill-in.
 
     Fill-in and chordal decomposition are known after the set-up; then :func:`factored_cost` applies.
     """
     used = np.diff(form.matrix.tocsr().indptr) > 0
     used |= form.rhs != 0.0
-    blocks = np.array([float(np.count_nonzero(used[part])) for _, part in form.cones.psd_slices])
+    blocks = np.array([float(np.count_nonzero(used[part])) for _, part in form.rows.semidefinite_slices])
     entries = float(form.matrix.nnz + np.sum(blocks**2) / 2.0)
     each = Work(products=float(np.sum(blocks**3)) / 6.0, numbers=ITERATION_NUMBERS_PER_ENTRY * entries)
-    whole = np.array([float(triangle_size(n)) for n in form.cones.psd])
-    sides = np.array(form.cones.psd, dtype=float)
+    whole = np.array([float(triangle_size(n)) for n in form.rows.semidefinite])
+    sides = np.array(form.rows.semidefinite, dtype=float)
     decomposed = (blocks < whole) & (blocks > CLIQUE_ENTRIES_PER_ROW * sides)
     pairs = float(np.sum(whole[decomposed] ** 2)) / 2.0
     setup = Work(numbers=SETUP_NUMBERS_PER_ENTRY * entries + CLIQUE_NUMBERS_PER_PAIR * pairs)
     return Cost(setup, each, interior_point_cost(form).memory)
 
 
-def factored_cost(form: StandardForm, entries: float, *, supernodal: bool) -> Work:
+def factored_cost(form: ConicForm, entries: float, *, supernodal: bool) -> Work:
     """Estimate an interior-point iteration from the number of entries of its factor."""
     # For a given number of entries, a factor with columns of equal length is the cheapest.
     factor = entries**2 / (2.0 * max(sum(form.matrix.shape), 1))
@@ -114,7 +106,7 @@ def factored_cost(form: StandardForm, entries: float, *, supernodal: bool) -> Wo
     )
 
 
-def splitting_cost(form: StandardForm) -> Cost:
+def splitting_cost(form: ConicForm) -> Cost:
     """Estimate an operator-splitting method that factorises one sparse system once, such as SCS."""
     rows, columns = (np.diff(m.indptr).astype(np.float64) for m in (form.matrix.tocsr(), form.matrix.tocsc()))
     # Eliminating one side first leaves a matrix of the order of the other side.
@@ -133,5 +125,5 @@ def _elimination(degrees: FloatArray, others: int) -> tuple[float, float]:
     return pairs / 2.0 + (others**3 / 6.0 if pairs > most else 0.0), min(pairs, most) / 2.0
 
 
-def _cubes(form: StandardForm) -> float:
-    return float(sum(float(n) ** 3 for n in form.cones.psd))
+def _cubes(form: ConicForm) -> float:
+    return float(sum(float(n) ** 3 for n in form.rows.semidefinite))

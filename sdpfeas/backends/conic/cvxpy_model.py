@@ -1,4 +1,4 @@
-"""Cone programs through cvxpy, with the raw status of the solver.
+"""Cone forms through cvxpy, with the raw status of the solver.
 
 cvxpy hides the raw status: a limit looks like an inaccurate solution, and a failure is an exception. So the
 compiled problem is passed to the solver step by step, and the raw result is read too. Entry point:
@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.conic.cone_program import ConeProgram, Cones, ConeSolution, StandardForm
 from sdpfeas.backends.conic.conic_cost import Cost, interior_point_cost, solver_deadline
+from sdpfeas.backends.conic.conic_solution import ConicSolution
 from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
 from sdpfeas.extras import cvxpy
 from sdpfeas.numerics.cost_estimate import need
 from sdpfeas.numerics.linalg import FloatArray, svec_map
+from sdpfeas.problem.conic_form import ConicForm
 
 #: Stop reasons by cvxpy's status, for solvers whose raw result is not read. Any other status is an error.
 CVXPY_STOPS = {
@@ -48,44 +49,45 @@ class CvxpySolver:
     """
 
     name: str
-    cost: Callable[[StandardForm], Cost] = interior_point_cost
-    read: Callable[[Any], ConeSolution] | None = None
+    cost: Callable[[ConicForm], Cost] = interior_point_cost
+    read: Callable[[Any], ConicSolution] | None = None
     time_limit: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def solve_with_cvxpy(
-    program: ConeProgram,
+    form: ConicForm,
     solver: CvxpySolver,
     settings: Callable[[Deadline], dict[str, Any]],
     deadline: Deadline,
-) -> ConeSolution:
-    """Solve a cone program through cvxpy.
+) -> ConicSolution:
+    """Solve a cone form through cvxpy.
 
     ``settings`` maps the time left to settings of the solver; it is called again after cvxpy has compiled.
     """
-    cells = float(program.matrix.nnz) + sum(program.rows.psd) ** 2 + sum(program.columns.psd) ** 2
+    free = form.cones_on_rows()
+    cells = float(free.matrix.nnz) + sum(free.semidefinite) ** 2
     need("cvxpy's compiler", numbers=200.0 * cells, memory=300.0 * cells)
-    cost = solver.cost(program.standard_form())
+    cost = solver.cost(free)
     solver_deadline(cost, solver.name, deadline)
     # The raw status replaces the warnings of cvxpy.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = model_of(program)
+        model = model_of(free)
         options = {**solver.settings, **settings(deadline)}
         compiled = model.problem.get_problem_data(solver.name, solver_opts=options)
         if deadline.expired:
-            return ConeSolution(raw_status="compiled", stop=Stop.TIME_LIMIT)
+            return ConicSolution(raw_status="compiled", stop=Stop.TIME_LIMIT)
         stop = solver_deadline(cost, solver.name, deadline)
-        return _run(model, solver, compiled, {**solver.settings, **settings(stop)}, deadline)
+        return _run(model, solver, compiled, {**solver.settings, **settings(stop)}, deadline).back(free)
 
 
 def _run(
     model: Model, solver: CvxpySolver, compiled: Any, options: dict[str, Any], deadline: Deadline
-) -> ConeSolution:
+) -> ConicSolution:
     """Solve the compiled problem. The raw status is kept even if cvxpy fails afterwards."""
     data, chain, inverse = compiled
-    raw = ConeSolution(stop=Stop.ERROR)
+    raw = ConicSolution(stop=Stop.ERROR)
     try:
         result = chain.solve_via_data(model.problem, data, solver_opts=options)
         raw = _read_any(result) if solver.read is None else solver.read(result)
@@ -94,20 +96,20 @@ def _run(
         status = f"{raw.raw_status}; SolverError: {error}".removeprefix("; ")
         return replace(raw, x=None, z=None, raw_status=status)
     except BaseException as error:  # noqa: BLE001 - a panic is no Exception; all else is raised again
-        return ConeSolution.of_panic(error)
+        return ConicSolution.of_panic(error)
     status = str(model.problem.status)
     if solver.read is None:
         raw = _with_cvxpy_status(raw, model, deadline)
     return replace(raw, x=model.x(), z=model.z(), info={**raw.info, "cvxpy_status": status})
 
 
-def _read_any(result: Any) -> ConeSolution:
+def _read_any(result: Any) -> ConicSolution:
     """Read the status from the raw result of any solver."""
     status = result.get("status", "") if isinstance(result, Mapping) else getattr(result, "status", "")
-    return ConeSolution(raw_status=str(status), stop=Stop.ERROR)
+    return ConicSolution(raw_status=str(status), stop=Stop.ERROR)
 
 
-def _with_cvxpy_status(raw: ConeSolution, model: Model, deadline: Deadline) -> ConeSolution:
+def _with_cvxpy_status(raw: ConicSolution, model: Model, deadline: Deadline) -> ConicSolution:
     """Take stop reason and iterations from cvxpy."""
     status = str(model.problem.status)
     stop = CVXPY_STOPS.get(status, Stop.ERROR)
@@ -116,84 +118,51 @@ def _with_cvxpy_status(raw: ConeSolution, model: Model, deadline: Deadline) -> C
     words = dict.fromkeys([raw.raw_status, status])
     stats = model.problem.solver_stats
     steps = None if stats is None else stats.num_iters
-    return ConeSolution(raw_status="; ".join(w for w in words if w), stop=stop, iterations=int(steps or 0))
+    return ConicSolution(raw_status="; ".join(w for w in words if w), stop=stop, iterations=int(steps or 0))
 
 
 @dataclass(frozen=True)
 class Model:
-    """A cone program as a cvxpy problem."""
+    """A cone form with free variables as a cvxpy problem."""
 
-    program: ConeProgram
+    form: ConicForm
     problem: Any
-    variables: list[Any]
+    variables: Any
     constraints: list[Any]
 
     def x(self) -> FloatArray | None:
-        """Return the variables of the cone program, or None without values."""
-        return self._packed([v.value for v in self.variables], self.program.columns)
+        """Return the variables, or None without values."""
+        return None if self.variables.value is None else np.asarray(self.variables.value, dtype=np.float64)
 
     def z(self) -> FloatArray | None:
         """Return the multipliers of the rows, or None without values."""
-        return self._packed([c.dual_value for c in self.constraints], self.program.rows)
-
-    def _packed(self, values: list[Any], cones: Cones) -> FloatArray | None:
+        values = [constraint.dual_value for constraint in self.constraints]
         if any(value is None for value in values):
             return None
         # cvxpy splits the dual value of a second-order cone into two pieces.
         pieces = [value if isinstance(value, list) else [value] for value in values]
-        parts = [np.concatenate([np.ravel(p) for p in piece]).astype(np.float64) for piece in pieces]
-        vectors = len(parts) - len(cones.psd)
-        for k, n in enumerate(cones.psd, vectors):
-            parts[k] = svec_map(n, self.program.triangle).T @ parts[k]
-        return np.concatenate(parts)
+        flat = np.concatenate([np.ravel(p) for piece in pieces for p in piece]).astype(np.float64)
+        return np.asarray(self.form.whole(self.form.rows).T @ flat)
 
 
-def model_of(program: ConeProgram) -> Model:
-    """Write a cone program as a cvxpy problem, with one variable and one constraint per kind and cone."""
+def model_of(form: ConicForm) -> Model:
+    """Write a form with free variables as a cvxpy problem, with one constraint per kind or cone."""
     cp = cvxpy()
-    columns, rows = program.columns, program.rows
-    variables, factors = [], []
-    matrix = sp.csc_array(program.matrix)
-    if columns.free:
-        variables.append(cp.Variable(columns.free))
-        factors.append(matrix[:, : columns.free])
-    if columns.nonneg:
-        variables.append(cp.Variable(columns.nonneg, nonneg=True))
-        factors.append(matrix[:, columns.free : columns.entrywise])
-    for n, part in columns.second_slices:
-        variables.append(cp.Variable(n))
-        factors.append(matrix[:, part])
-    for n, part in columns.psd_slices:
-        variables.append(cp.Variable((n, n), PSD=True))
-        factors.append(matrix[:, part] @ svec_map(n, program.triangle).T)
-    flat = [v if v.ndim == 1 else cp.vec(v, order="C") for v in variables]
-    left = [sp.csr_array(factor) for factor in factors]
-
-    def value(part: slice) -> Any:
-        return sum(factor[part] @ v for factor, v in zip(left, flat, strict=True))
-
+    rows, matrix, rhs = form.rows, sp.csr_array(form.matrix), form.rhs
+    x = cp.Variable(form.columns.size)
     # Written this way, the dual values of cvxpy have the signs of our multipliers.
-    zero, nonneg = slice(0, rows.free), slice(rows.free, rows.entrywise)
-    constraints = [value(zero) == program.rhs[zero]] if rows.free else []
-    constraints += [value(nonneg) <= program.rhs[nonneg]] if rows.nonneg else []
-    for _, part in rows.second_slices:
-        slack = program.rhs[part] - value(part)
+    zero, nonneg = rows.kinds[:2]
+    constraints = [matrix[zero] @ x == rhs[zero]] if rows.free else []
+    constraints += [matrix[nonneg] @ x <= rhs[nonneg]] if rows.nonneg else []
+    for _, part in rows.second_order_slices:
+        slack = rhs[part] - matrix[part] @ x
         constraints.append(cp.SOC(slack[0], slack[1:]))
-    for n, part in rows.psd_slices:
-        entries = svec_map(n, program.triangle) @ (program.rhs[part] - value(part))
+    for n, part in rows.semidefinite_slices:
+        whole = svec_map(n, form.triangle)
+        entries = whole @ rhs[part] - (whole @ matrix[part]) @ x
         constraints.append(cp.reshape(entries, (n, n), order="C") >> 0)
-    cost = _unpacked_cost(program)
-    objective = cp.Minimize(sum(c @ v for c, v in zip(cost, flat, strict=True)) if program.cost.any() else 0)
-    own = [cp.SOC(v[0], v[1:]) for v in variables[bool(columns.free) + bool(columns.nonneg) :] if v.ndim == 1]
-    return Model(program, cp.Problem(objective, [*constraints, *own]), variables, constraints)
-
-
-def _unpacked_cost(program: ConeProgram) -> list[FloatArray]:
-    columns = program.columns
-    out = [program.cost[: columns.free]] if columns.free else []
-    out += [program.cost[columns.free : columns.entrywise]] if columns.nonneg else []
-    out += [program.cost[part] for _, part in columns.second_slices]
-    return out + [svec_map(n, program.triangle) @ program.cost[part] for n, part in columns.psd_slices]
+    objective = cp.Minimize(form.cost @ x if form.cost.any() else 0)
+    return Model(form, cp.Problem(objective, constraints), x, constraints)
 
 
 def installed_sdp_solvers() -> list[str]:

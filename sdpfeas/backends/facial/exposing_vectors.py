@@ -27,7 +27,6 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from sdpfeas.backends.clarabel import Clarabel
-from sdpfeas.backends.conic.cone_program import Cones, StandardForm
 from sdpfeas.deadline import Deadline
 from sdpfeas.numerics.cost_estimate import Work, need
 from sdpfeas.numerics.integer_matrices import (
@@ -43,6 +42,7 @@ from sdpfeas.numerics.integer_matrices import (
     solution,
 )
 from sdpfeas.numerics.linalg import FloatArray, eigh, eigvalsh, smallest, svec_map, triangle_size
+from sdpfeas.problem.conic_form import Cones, ConicForm
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.reductions.faces import Faces, is_sparse
 from sdpfeas.problem.rows import Sparse
@@ -453,7 +453,7 @@ def solve_auxiliary_problem(system: AuxiliarySystem, deadline: Deadline) -> tupl
     if not len(basis):
         return None
     form = _auxiliary_program(system, basis)
-    answer = Clarabel(tolerance=SOLVER_TOLERANCE, max_iterations=100).solve_standard_form(form, deadline)
+    answer = Clarabel(tolerance=SOLVER_TOLERANCE, max_iterations=100).solve_cones_on_rows(form, deadline)
     if answer.x is None or not np.isfinite(answer.x).all():
         return None
     y = answer.x[:-1]
@@ -503,8 +503,8 @@ def _orthonormal(vectors: FloatArray, vanishing: FloatArray) -> tuple[FloatArray
     return q[:, :rank].T, inverse.T @ coefficients[order[:rank]]
 
 
-def _auxiliary_program(system: AuxiliarySystem, basis: FloatArray) -> StandardForm:
-    """Return the auxiliary problem in standard form."""
+def _auxiliary_program(system: AuxiliarySystem, basis: FloatArray) -> ConicForm:
+    """Return the auxiliary problem in cone form, with free variables."""
     count = len(basis)
     trace = np.zeros(count)
     cone_rows, identities, sides, start = [], [], [], 0
@@ -527,8 +527,8 @@ def _auxiliary_program(system: AuxiliarySystem, basis: FloatArray) -> StandardFo
     rhs = np.zeros(matrix.shape[0])
     rhs[0] = 1.0
     cost = np.append(np.zeros(count), -1.0)
-    cones = Cones(free=1, nonneg=len(nonneg), psd=tuple(sides))
-    return StandardForm(cost, matrix, rhs, cones, np.arange(matrix.shape[0]))
+    cones = Cones(free=1, nonneg=len(nonneg), semidefinite=tuple(sides))
+    return ConicForm.free_variables(cost, matrix, rhs, cones)
 
 
 # --- Rounding to exact multipliers
