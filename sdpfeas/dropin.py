@@ -36,7 +36,7 @@ from sdpfeas.deadline import Deadline
 from sdpfeas.errors import CardError, FileFormatError, ProblemError
 from sdpfeas.families import Family, ParametricFamily
 from sdpfeas.npz import UNREADABLE, load, unpack_arrays
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import EIGEN_FLOPS, WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, svec_map
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.problem.reductions.presolve import presolve
@@ -139,7 +139,7 @@ def require_resources(
     ...
     sdpfeas.errors.OutOfMemory: not enough memory for a petabyte: about 1e+06 GiB needed, ...
     """
-    need(what, products, cubes, numbers, memory=memory)
+    guard(what, products + EIGEN_FLOPS * cubes + WRITE_FLOPS * numbers, memory=memory)
 
 
 @contextmanager

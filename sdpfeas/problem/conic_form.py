@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdpfeas.errors import ClaimError
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, Triangle, symmetrize, triangle_map, triangle_size
 from sdpfeas.problem.reductions.cones_to_psd import cones_to_psd
 from sdpfeas.problem.reductions.row_scaling import power_of_two
@@ -358,7 +358,7 @@ def conic_form(
     which every box is multiplied.
     """
     entries = float(sum(rows.entries for rows in problem.rows) + sum(s.entries for s in problem.sets))
-    need("the standard form of cone solvers", numbers=NUMBERS_PER_ENTRY * entries, memory=90.0 * entries)
+    guard("the cone form", NUMBERS_PER_ENTRY * WRITE_FLOPS * entries, memory=90.0 * entries)
     foreign = [s for s in (*problem.sets, *(lmi.set for lmi in problem.lmis)) if type(s) not in _TAKEN]
     if foreign and problem.lmis:
         slacks = problem.slack_form

@@ -22,7 +22,7 @@ from sdpfeas.claims import Stop
 from sdpfeas.deadline import Deadline
 from sdpfeas.errors import BackendError
 from sdpfeas.extras import cvxpy
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, svec_map
 from sdpfeas.problem.conic_form import ConicForm
 
@@ -67,7 +67,7 @@ def solve_with_cvxpy(
     """
     free = form.cones_on_rows()
     cells = float(free.matrix.nnz) + sum(free.semidefinite) ** 2
-    need("cvxpy's compiler", numbers=200.0 * cells, memory=300.0 * cells)
+    guard("cvxpy's compiler", 200.0 * WRITE_FLOPS * cells, memory=300.0 * cells)
     cost = solver.cost(free)
     solver_deadline(cost, solver.name, deadline)
     # The raw status replaces the warnings of cvxpy.

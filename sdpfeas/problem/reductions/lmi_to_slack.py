@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.numerics.cost_estimate import need
+from sdpfeas.numerics.limits import WRITE_FLOPS, guard
 from sdpfeas.numerics.linalg import FloatArray, triangle_map
 from sdpfeas.problem.reductions.base import Reduction
 from sdpfeas.problem.reductions.box_to_psd import distinct
@@ -74,7 +74,7 @@ def with_slacks(problem: FeasibilityProblem) -> LmiToSlack:
     counts = [lmi_entries(lmi.set)[0].size for lmi in lmis]
     # The CSR matrix of every slack has one row pointer per row of the problem.
     cells = stored + sum(lmi.set.entries for lmi in lmis) + len(lmis) * (BLOCK_NUMBERS + 0.1 * sum(counts))
-    need("slack blocks for the LMIs", numbers=100.0 * cells, memory=100.0 * cells)
+    guard("slack blocks for the LMIs", 100.0 * WRITE_FLOPS * cells, memory=100.0 * cells)
     rows: list[Rows] = []
     for b, block, old in problem.blocks():
         parts = [lmi_rows(lmi, b, block) for lmi in lmis]
