@@ -15,21 +15,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdpfeas.backends.inquiry import Inquiry
-from sdpfeas.backends.registry import find_solver
-from sdpfeas.claims import Claim, Verdict, claimed_verdict
+from sdpfeas.claims import Claim, Verdict
 from sdpfeas.cvxpy_models import CvxpyForm
 from sdpfeas.cvxpy_models.blocks import Blocks
 from sdpfeas.cvxpy_models.constraints import ConstraintRows
 from sdpfeas.deadline import Deadline
+from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.drivers.solve import solve
-from sdpfeas.errors import LimitError
 from sdpfeas.families.level_set import LevelSet
-from sdpfeas.numerics.cost_estimate import limited
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.rows import Sparse
 from sdpfeas.verifier import decide
+from sdpfeas.verifier.conflicts import deletion_filter
 from sdpfeas.verifier.results import Check, Result
 
 #: Constraints with a smaller share of a certificate are rounding errors, and are not listed.
@@ -99,20 +97,16 @@ def irreducible_conflict(
     ``z`` are multipliers that prove infeasibility. Returns such multipliers of the remaining constraints,
     zero for the others.
     """
-    needed: list[ConstraintRows] = []
-    left = list(parts)
-    while left:
-        tried = left.pop()
-        found = _multipliers(form, [*needed, *left], ask)
-        if found is None:
-            needed.append(tried)
-            continue
-        z = found
-        # Constraints outside the new certificate are deleted too.
-        active = {id(part) for part, _ in constraint_weights(form, z)}
-        left = [part for part in left if id(part) in active]
-        needed = [part for part in needed if id(part) in active]
-    return z
+    place = {id(part): k for k, part in enumerate(parts)}
+
+    def members(z: FloatArray) -> list[int]:
+        listed = (place.get(id(part)) for part, _ in reversed(constraint_weights(form, z)))
+        return [k for k in listed if k is not None]
+
+    def without(z: FloatArray, dropped: list[int]) -> FloatArray | None:
+        return _multipliers(form, [parts[k] for k in members(z) if k not in dropped], ask)
+
+    return deletion_filter(z, members, without)
 
 
 def _multipliers(
@@ -181,7 +175,7 @@ def bracket_loosenings(
 
 
 def _bracket_loosening(form: CvxpyForm, part: ConstraintRows, tol: float, deadline: Deadline) -> Loosening:
-    """Estimate the amount by one program, then prove slightly more feasible and slightly less infeasible."""
+    """Bracket the least amount as the maximum of minus the amount."""
     blocks = Blocks(form.canonical.loosened(part.main), lmis=False)  # level sets have rows only
     problem = blocks.problem()
     goal = [-back[[-1]] for back in blocks.back()]
@@ -196,48 +190,15 @@ def _bracket_loosening(form: CvxpyForm, part: ConstraintRows, tol: float, deadli
         problem.upper,
         bracket=(-np.inf, 0.0),
     )
-    lower, upper = 0.0, math.inf
-    guess = _estimate_amount(family, deadline)
-    if guess is None:
-        # If no amount suffices, the model without the constraint is infeasible as well.
-        keep = np.ones(form.canonical.b.size, dtype=bool)
-        keep[part.main] = False
-        without = Blocks(form.canonical.selected(keep)).problem()
-        lower = math.inf if _is_proved(without, Verdict.INFEASIBLE, deadline) else 0.0
-    else:
-        for width in (0.5 * tol, 10.0 * tol, 100.0 * tol):
-            more, less = guess * (1.0 + width) + 1e-9, guess * (1.0 - width)
-            if math.isinf(upper) and _is_proved_at(family, more, Verdict.FEASIBLE, deadline):
-                upper = more
-            if lower == 0.0 and less > 0.0 and _is_proved_at(family, less, Verdict.INFEASIBLE, deadline):
-                lower = less
+    # If no amount suffices, the model without the constraint is infeasible as well.
+    keep = np.ones(form.canonical.b.size, dtype=bool)
+    keep[part.main] = False
+    without = Blocks(form.canonical.selected(keep)).problem()
+    verdict = solve(without, time_limit=deadline.limit, rigorous=True).verdict
+    lower = upper = math.inf
+    if verdict is not Verdict.INFEASIBLE:
+        # A bisection would try ever larger amounts if none suffices.
+        search = bisect if verdict is Verdict.FEASIBLE else one_shot
+        found = search(family, "auto", tol, time_limit=deadline.limit)
+        lower, upper = 0.0 - found.upper, 0.0 - found.lower
     return Loosening(part.name, lower, upper, part.constraint, part.variable)
-
-
-def _estimate_amount(family: LevelSet, deadline: Deadline) -> float | None:
-    """Estimate the least amount by a cone solver, without proof; None if it finds none."""
-    program = family.conic_program()
-    backend = find_solver("clarabel").make()
-    if not backend.available()[0]:
-        backend = find_solver("spectral-ipm").make()
-    try:
-        with limited(deadline):
-            claim = backend.maximise(program, Inquiry(program.problem, deadline=deadline, wanted="margin"))
-    except LimitError:
-        return None
-    if claim.point is None or claimed_verdict(claim) is not Verdict.FEASIBLE:
-        return None
-    amount = -program.value(claim.point)
-    return max(amount, 0.0) if math.isfinite(amount) else None
-
-
-def _is_proved_at(family: LevelSet, amount: float, verdict: Verdict, deadline: Deadline) -> bool:
-    """Whether a verdict is proved for an amount within the deadline."""
-    if deadline.expired:
-        return False
-    return _is_proved(family.at(-amount), verdict, deadline)
-
-
-def _is_proved(problem: FeasibilityProblem, verdict: Verdict, deadline: Deadline) -> bool:
-    """Whether a verdict is proved for the data of a problem as stored."""
-    return solve(problem, time_limit=deadline.limit, rigorous=True).check.verdict is verdict

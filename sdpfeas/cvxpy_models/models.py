@@ -11,12 +11,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from sdpfeas.backends.base import FeasibilityBackend
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import Solver
 from sdpfeas.claims import Claim, Verdict
 from sdpfeas.cvxpy_models import CvxpyForm, convert
@@ -32,18 +34,19 @@ from sdpfeas.cvxpy_models.model_conflicts import (
     irreducible_conflict,
 )
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.bisection import BRACKET_SHARES, MAX_SOLVES
-from sdpfeas.drivers.bracket import CLOSED, BisectionResult, Step, relative_gap, require_tolerances
+from sdpfeas.drivers.bracket import BisectionResult, Question, Search, Step
 from sdpfeas.drivers.optimum import Optimum, optimum
-from sdpfeas.drivers.solve import solve
+from sdpfeas.drivers.solve import backend_options, solve
 from sdpfeas.errors import ClaimError, ProblemError, hint
 from sdpfeas.escaping import visible
 from sdpfeas.extras import cvxpy
+from sdpfeas.families.parametric_family import MonotoneFamily
 from sdpfeas.numerics.linalg import FloatArray
 from sdpfeas.problem.objective import Sense
 from sdpfeas.problem.problem import FeasibilityProblem, Point
 from sdpfeas.verifier import verify
 from sdpfeas.verifier.conflicts import Conflict
+from sdpfeas.verifier.outcome import Proof
 from sdpfeas.verifier.results import Check, Result
 
 #: Relative slack of the constraints while values of auxiliary variables (norms, eigenvalues) are computed.
@@ -404,35 +407,95 @@ class ParameterBracket(BisectionResult):
         return f"{self.name} = {ends[0]:.8g} is feasible, {ends[1]:.8g} is not"
 
 
-class _ParameterSearch:
-    """State of the bisection: the last feasible and infeasible value, each with its form and check."""
+class _ParameterFamily(MonotoneFamily):
+    """A cvxpy model as a family: ``delta`` is ``sign`` times its parameter.
 
-    def __init__(self, model: Any, parameter: Any, ask: Callable[[CvxpyForm, float | None], Check]) -> None:
-        self.model, self.parameter, self._ask = model, parameter, ask
-        self.ends: dict[Verdict, tuple[float, CvxpyForm, Check]] = {}
-        self.history: list[Step] = []
+    The sign is that of a model which is feasible for small values, until an infeasible one is found below.
+    """
 
-    def at(self, value: float, deadline: Deadline) -> Verdict:
-        """Solve at a value of the parameter, and keep a proved verdict."""
-        begin = deadline.elapsed
-        self.parameter.value = value
-        form = convert(self.model)
-        check = self._ask(form, deadline.limit)
-        if check.verdict is Verdict.FEASIBLE and check.point is not None:
-            require_satisfied(form, check.point)
-        if check.verdict is not Verdict.UNDECIDED:
-            self.ends[check.verdict] = (value, form, check)
-        low, high = self.bracket
-        self.history.append(
-            Step(value, check.verdict, check.proof, low, high, None, deadline.elapsed - begin, check.reason)
-        )
-        return check.verdict
+    def __init__(self, model: Any, parameter: Any) -> None:
+        self.model, self.parameter, self.sign = model, parameter, 1.0
+
+    def form_at(self, delta: float) -> CvxpyForm:
+        """Set the parameter, and convert the model."""
+        self.parameter.value = self.sign * delta
+        return convert(self.model)
+
+    def at(self, delta: float) -> FeasibilityProblem:
+        """Return the problem of the model at ``delta``."""
+        return self.form_at(delta).problem
+
+    def admits(self, value: float) -> bool:
+        """Whether the attributes of the parameter, such as a sign, admit a value."""
+        try:
+            self.parameter.value = value
+        except ValueError:
+            return False
+        return True
+
+
+class _ParameterSearch(Search):
+    """The bracket loop over a parameter, in a direction that is known when both verdicts were proved."""
+
+    family: _ParameterFamily
+
+    def explore(self, lower: float | None, upper: float | None, start: Any) -> None:
+        """Set the values to try until both verdicts are proved."""
+        values = filter(self.family.admits, _trial_values(lower, upper, start))
+        self._values = islice(values, MAX_EXPLORING_SOLVES)
 
     @property
-    def bracket(self) -> tuple[float, float]:
-        """Both values in order; infinite unless both verdicts were proved."""
-        values = sorted(value for value, _, _ in self.ends.values())
-        return (values[0], values[1]) if len(values) == 2 else (-math.inf, math.inf)
+    def both(self) -> bool:
+        """Whether a feasible and an infeasible value are proved."""
+        return math.isfinite(self.bracket.lower) and math.isfinite(self.bracket.upper)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both values of the parameter in order; infinite unless both verdicts are proved."""
+        low, high = sorted((self.family.sign * self.bracket.lower, self.family.sign * self.bracket.upper))
+        return (low, high) if self.both else (-math.inf, math.inf)
+
+    def choose(self, stalled: int) -> Question | None:
+        """Return the next value to try, then values inside the bracket."""
+        return super().choose(stalled) if self.both else next(self._values, None)
+
+    def exhausted_reason(self) -> str:
+        """Return the stop reason if there is no value left to try."""
+        if self.both:
+            return "no further value fits into the bracket"
+        verdicts = {step.verdict for step in self.history} - {Verdict.UNDECIDED}
+        return f"{verdicts.pop()} at every value tried" if verdicts else "no value was decided"
+
+    def ask(self, question: Question) -> Step:
+        """Solve at a value; turn the direction if the model is feasible above an infeasible value."""
+        family, bracket = self.family, self.bracket
+        value = family.sign * float(question)
+        step = super().ask(question)
+        if bracket.lower > bracket.upper:
+            family.sign, bracket.lower, bracket.upper = -1.0, -bracket.lower, -bracket.upper
+        low, high = self.ends
+        return replace(step, delta=value, lower=low, upper=high)
+
+    def judge(self, delta: float, inquiry: Inquiry, claim: Claim) -> tuple[Verdict, Proof | None, str]:
+        """Require that a feasible point satisfies the constraints as cvxpy evaluates them."""
+        verdict, proof, reason = super().judge(delta, inquiry, claim)
+        if verdict is Verdict.FEASIBLE and self.bracket.lower == delta and self.bracket.point is not None:
+            require_satisfied(self.family.form_at(delta), self.bracket.point)
+        return verdict, proof, reason
+
+    def result(self, reason: str) -> ParameterBracket:
+        """Set values and dual values on the model, and return the bracket."""
+        family, bracket = self.family, self.bracket
+        if bracket.certificate is not None:
+            family.form_at(bracket.upper).assign_duals(bracket.certificate)
+        if bracket.point is not None:
+            family.form_at(bracket.lower).assign(bracket.point)
+        found = super().result(reason)
+        facts = {field.name: getattr(found, field.name) for field in fields(BisectionResult)}
+        facts.update(lower=self.ends[0], upper=self.ends[1], initial=(-math.inf, math.inf))
+        facts.update(proven=self.both, converged=self.both and bracket.closed)
+        feasible: Literal["lower", "upper"] = "lower" if family.sign > 0.0 or not self.both else "upper"
+        return ParameterBracket(**facts, feasible=feasible, name=visible(family.parameter.name()))
 
 
 def bisect_model(
@@ -454,21 +517,19 @@ def bisect_model(
     and ``upper`` are solved first. The other settings are those of :func:`sdpfeas.bisect`.
     """
     _require_parameter(model, parameter)
-    require_tolerances(tol, absolute_tol)
-    deadline = Deadline(time_limit)
-
-    def ask(form: CvxpyForm, limit: float | None) -> Check:
-        found = solve(form.problem, solver, time_limit=limit, rigorous=True, options=options)
-        return found.check
-
-    search, before = _ParameterSearch(model, parameter, ask), parameter.value
+    family, before = _ParameterFamily(model, parameter), parameter.value
+    search = _ParameterSearch(
+        family, solver, tol, absolute_tol, time_limit, callback, backend_options(options)
+    )
+    search.explore(lower, upper, before)
+    found = None
     try:
-        reason = _find_both_verdicts(search, lower, upper, before, deadline, callback)
-        if not reason:
-            reason = _close_bracket(search, tol, absolute_tol, deadline, callback)
+        found = search.run()
+        assert isinstance(found, ParameterBracket)
+        return found
     finally:
-        parameter.value = before
-    return _result(search, reason, tol, absolute_tol, deadline)
+        if found is None or found.point is None:
+            parameter.value = before
 
 
 def _require_parameter(model: Any, parameter: Any) -> None:
@@ -486,31 +547,6 @@ def _require_parameter(model: Any, parameter: Any) -> None:
         )
 
 
-def _find_both_verdicts(
-    search: _ParameterSearch,
-    lower: float | None,
-    upper: float | None,
-    start: Any,
-    deadline: Deadline,
-    callback: Callable[[Step], Any] | None,
-) -> str:
-    """Solve until a feasible and an infeasible value are found; return the stop reason, empty if found."""
-    for k, value in enumerate(_trial_values(lower, upper, start)):
-        if deadline.expired:
-            return "time limit"
-        if k == MAX_EXPLORING_SOLVES:
-            break
-        if not _accepts_value(search.parameter, value):
-            continue
-        search.at(value, deadline)
-        if callback is not None and callback(search.history[-1]):
-            return "stopped by the callback"
-        if len(search.ends) == 2:
-            return ""
-    only = next(iter(search.ends), None)
-    return "no value was decided" if only is None else f"{only} at every value tried"
-
-
 def _trial_values(lower: float | None, upper: float | None, start: Any) -> Iterator[float]:
     """Yield values to try: the given ends, the start, then values at growing distances."""
     yield from (float(end) for end in (lower, upper) if end is not None)
@@ -525,65 +561,3 @@ def _trial_values(lower: float | None, upper: float | None, start: Any) -> Itera
         if lower is None:
             yield middle - reach
         reach *= 4.0
-
-
-def _accepts_value(parameter: Any, value: float) -> bool:
-    """Whether the attributes of the parameter, such as a sign, admit a value."""
-    try:
-        parameter.value = value
-    except ValueError:
-        return False
-    return True
-
-
-def _close_bracket(
-    search: _ParameterSearch,
-    tol: float,
-    absolute_tol: float,
-    deadline: Deadline,
-    callback: Callable[[Step], Any] | None,
-) -> str:
-    """Bisect until the bracket is within the tolerance; return the stop reason."""
-    stuck = 0
-    while True:
-        low, high = search.bracket
-        if relative_gap(low, high) <= tol or high - low <= absolute_tol:
-            return CLOSED
-        if deadline.expired:
-            return "time limit"
-        value = low + BRACKET_SHARES[stuck] * (high - low)
-        if not low < value < high or len(search.history) >= MAX_SOLVES:
-            return "no further value fits into the bracket"
-        stuck = 0 if search.at(value, deadline) is not Verdict.UNDECIDED else stuck + 1
-        if callback is not None and callback(search.history[-1]):
-            return "stopped by the callback"
-        if stuck == len(BRACKET_SHARES):
-            return f"undecided between {low:.8g} and {high:.8g} ({search.history[-1].reason})"
-
-
-def _result(
-    search: _ParameterSearch, reason: str, tol: float, absolute_tol: float, deadline: Deadline
-) -> ParameterBracket:
-    """Set values and dual values on the model, and return the bracket."""
-    feasible, infeasible = (search.ends.get(v) for v in (Verdict.FEASIBLE, Verdict.INFEASIBLE))
-    if infeasible is not None and infeasible[2].certificate is not None:
-        infeasible[1].assign_duals(infeasible[2].certificate)
-    if feasible is not None and feasible[2].point is not None:
-        search.parameter.value = feasible[0]
-        feasible[1].assign(feasible[2].point)
-    low, high = search.bracket
-    below = feasible is not None and feasible[0] == low
-    both = feasible is not None and infeasible is not None
-    return ParameterBracket(
-        low,
-        high,
-        None if feasible is None else feasible[2].point,
-        None if infeasible is None else infeasible[2].certificate,
-        tuple(search.history),
-        proven=both,
-        converged=both and (relative_gap(low, high) <= tol or high - low <= absolute_tol),
-        reason=reason,
-        time=deadline.elapsed,
-        feasible="lower" if below or not both else "upper",
-        name=visible(search.parameter.name()),
-    )

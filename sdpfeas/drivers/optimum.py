@@ -25,8 +25,8 @@ from sdpfeas.backends.base import FeasibilityBackend
 from sdpfeas.backends.registry import Solver
 from sdpfeas.claims import Verdict
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.bisection import run_bisection
-from sdpfeas.drivers.bracket import CLOSED, Search, relative_gap
+from sdpfeas.drivers.bisection import ThresholdSearch
+from sdpfeas.drivers.bracket import CLOSED, relative_gap
 from sdpfeas.drivers.perturbed_programs import LmiLevels, PerturbedPrograms, has_only_lmis
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import BackendError, LimitError, ProblemError
@@ -391,7 +391,7 @@ def _independent(problem: FeasibilityProblem, wanted: bool, deadline: Deadline) 
 
 def _perturbed_programs(
     problem: FeasibilityProblem, inner: FeasibilityProblem, terms: Point, settings: _Settings
-) -> tuple[Search, str]:
+) -> tuple[ThresholdSearch, str]:
     """Solve perturbed programs: the dual of LMIs alone, else the slack form. Returns the stop reason too."""
     deadline = settings.deadline
     family: LevelSet
@@ -403,7 +403,7 @@ def _perturbed_programs(
             rows = [sp.csr_array(c.reshape(1, -1)) if c.any() else None for c in terms]
             family = LevelSet(inner.sets, rows, inner.rows, inner.lower, inner.upper)
     tolerances = settings.tol, settings.absolute_tol
-    search = Search(family, settings.solver, *tolerances, deadline.limit, None, settings.options)
+    search = ThresholdSearch(family, settings.solver, *tolerances, deadline.limit, None, settings.options)
 
     def bracket_maximum(program: ConicProgram) -> tuple[float, float, Point | None]:
         found = _maximum(program.problem, program.objective, settings)
@@ -421,23 +421,23 @@ def _perturbed_programs(
         return search, programs.solve()
 
 
-def _bisect_levels(search: Search, reason: str) -> str:
+def _bisect_levels(search: ThresholdSearch, reason: str) -> str:
     """Bisect over the levels of the objective if an end is open; return the stop reason."""
     bracket = search.bracket
     if math.isfinite(bracket.lower) and math.isfinite(bracket.upper):
         return reason
     limit = search.deadline.limit
-    inner = Search(search.family, search.solver, bracket.tol, bracket.absolute_tol, limit, None, {})
+    inner = ThresholdSearch(search.family, search.solver, bracket.tol, bracket.absolute_tol, limit, None, {})
     inner.start_from(
         bracket.lower if math.isfinite(bracket.lower) else None,
         bracket.upper if math.isfinite(bracket.upper) else None,
         proven=True,
     )
-    found = run_bisection(inner)
-    if found.point is not None and found.lower > bracket.lower:
-        bracket.lower, bracket.point = found.lower, found.point
-    if found.certificate is not None and found.upper < bracket.upper:
-        bracket.upper, bracket.certificate = found.upper, found.certificate
+    found = inner.run()
+    if found.point is not None:
+        bracket.raise_lower(found.lower, found.point)
+    if found.certificate is not None:
+        bracket.reduce_upper(found.upper, found.certificate)
     return found.reason
 
 

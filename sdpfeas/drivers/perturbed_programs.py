@@ -36,7 +36,8 @@ from sdpfeas.backends.inquiry import Inquiry, Progress
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.claims import Claim, Stop, Verdict
 from sdpfeas.deadline import Deadline
-from sdpfeas.drivers.bracket import WIDE, BoundListener, Bracket, Search
+from sdpfeas.drivers.bisection import ThresholdSearch
+from sdpfeas.drivers.bracket import WIDE, BoundListener, Bracket
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import ClaimError, LimitError
 from sdpfeas.families.level_set import LevelSet
@@ -107,7 +108,7 @@ class PerturbedPrograms:
 
     def __init__(
         self,
-        search: Search,
+        search: ThresholdSearch,
         problem: FeasibilityProblem,
         terms: Point,
         bracket_maximum: Callable[[ConicProgram], tuple[float, float, Point | None]],
@@ -251,8 +252,7 @@ class PerturbedPrograms:
         if point is not None and math.isfinite(lower):
             self._accept(ProvedPoint(lower, reduction.point(point)))
         if self._to_family is None and upper < bracket.upper:
-            # Multipliers on a face are not multipliers of the problem.
-            bracket.upper, bracket.certificate, bracket.upper_proven = upper, None, True
+            bracket.reduce_upper(upper, None)  # multipliers on a face are not multipliers of the problem
 
     def _solve_rescaled(self, claim: Claim) -> None:
         """Solve in rescaled coordinates and prove points in multiprecision, if the interior is thin."""
@@ -289,11 +289,10 @@ class PerturbedPrograms:
     def _accept(self, proved: ProvedPoint) -> None:
         """Tighten the bracket by the proved value of an exact point."""
         bracket = self._search.bracket
-        if self._to_family is None and proved.value > bracket.lower:
-            bracket.lower, bracket.point, bracket.lower_proven = proved.value, proved.point, True
-        elif self._to_family is not None and -proved.value < bracket.upper:
-            bracket.upper, bracket.certificate = -proved.value, self._to_family(proved.point, None)[1]
-            bracket.upper_proven = True
+        if self._to_family is None:
+            bracket.raise_lower(proved.value, proved.point)
+        else:
+            bracket.reduce_upper(-proved.value, self._to_family(proved.point, None)[1])
 
     def _offer_multipliers(self, y: FloatArray) -> None:
         bracket, family = self._search.bracket, self._search.family

@@ -9,6 +9,7 @@ from sdpfeas.families.level_set import LevelSet, MaxCut, Theta
 from sdpfeas.families.parametric_family import (
     Family,
     KnownThreshold,
+    MonotoneFamily,
     ParametricFamily,
     family_names,
     find_family,
@@ -25,6 +26,7 @@ __all__ = [
     "KnownThreshold",
     "LevelSet",
     "MaxCut",
+    "MonotoneFamily",
     "ParametricFamily",
     "Planted",
     "PlantedFaces",

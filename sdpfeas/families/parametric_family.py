@@ -1,11 +1,11 @@
 """Base classes of problem families, and families that are linear in a scalar parameter ``delta``.
 
-:class:`Family` is code that builds problems from the parameters of a problem card. :class:`ParametricFamily`
-is a family of feasibility problems, one for every ``delta``, that are feasible up to a threshold ``delta*``
-and infeasible beyond. Every point proves a lower bound of ``delta*`` and every vector of dual multipliers an
-upper bound, no matter which backend computed them (:mod:`~sdpfeas.families.threshold_bounds`).
-:func:`sdpfeas.bisect` combines both. :func:`find_family` finds a family by its name or by the path of a
-drop-in file.
+:class:`Family` is code that builds problems from the parameters of a problem card. :class:`MonotoneFamily` is
+a family of feasibility problems, one for every ``delta``, that are feasible up to a threshold ``delta*`` and
+infeasible beyond. :class:`ParametricFamily` is one whose problems are linear in ``delta``: every point proves
+a lower bound of ``delta*`` and every vector of dual multipliers an upper bound, no matter which backend
+computed them (:mod:`~sdpfeas.families.threshold_bounds`). :func:`sdpfeas.bisect` brackets both.
+:func:`find_family` finds a family by its name or by the path of a drop-in file.
 """
 
 from __future__ import annotations
@@ -208,7 +208,114 @@ class KnownThreshold:
     proven: bool = False
 
 
-class ParametricFamily(Family):
+class MonotoneFamily(Family):
+    """Feasibility problems indexed by a scalar ``delta``, feasible up to a threshold and infeasible beyond.
+
+    A subclass defines :meth:`at`, and :func:`sdpfeas.bisect` brackets the threshold by the proved verdicts
+    at a few values of ``delta``. That feasibility is monotone is assumed. If the problems are linear in
+    ``delta``, a :class:`ParametricFamily` needs far fewer solves.
+
+    Attributes
+    ----------
+    bracket : tuple of float
+        Bounds of the threshold that are known a priori.
+    unit : float
+        Typical magnitude of ``delta``.
+    caveat : str
+        Why a search may end without a bracket, if the data suggest so; else empty.
+
+    Examples
+    --------
+    The largest side of a square with a corner at the origin, inside the unit disk:
+
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> class Square(sf.families.MonotoneFamily):
+    ...     def at(self, delta):
+    ...         builder = sf.ProblemBuilder()
+    ...         builder.block("x", sf.SecondOrder(3))
+    ...         builder.row("radius", {"x": [1, 0, 0]}, equal=1)
+    ...         builder.row("width", {"x": [0, 1, 0]}, lower=delta)
+    ...         builder.row("height", {"x": [0, 0, 1]}, lower=delta)
+    ...         return builder.build()
+    >>> found = sf.bisect(Square(), lower=0.0, upper=1.0)
+    >>> found.lower <= 0.5**0.5 <= found.upper, found.proven, found.converged
+    (True, True, True)
+    """
+
+    name = ""
+    caveat = ""
+    sets: tuple[BlockSet, ...] = ()
+    m = 0
+    bracket: tuple[float, float] = (-math.inf, math.inf)
+    unit = 1.0
+
+    @classmethod
+    def build(cls, options: Any) -> FeasibilityProblem | ParametricFamily:
+        """Build a member from validated options."""
+        raise ProblemError(f"family {cls.name or cls.__name__!r} cannot be built from a card")
+
+    @abstractmethod
+    def at(self, delta: float) -> FeasibilityProblem:
+        """Return the problem at ``delta``."""
+
+    def exact_at(self, delta: float) -> bool:
+        """Return whether :meth:`at` rounds no number of the problem at ``delta``."""
+        return True
+
+    @property
+    def known(self) -> KnownThreshold | None:
+        """The threshold if the data determine it without a solve; else None."""
+        return None
+
+    def from_substitute(self, point: Point) -> Point:
+        """Map a point of ``known.substitute`` to a point of this family."""
+        return point
+
+    def initial_points(self) -> list[Point]:
+        """Return points for a first lower bound; none by default."""
+        return []
+
+    def initial_multipliers(self) -> list[FloatArray]:
+        """Return multipliers for a first upper bound; none by default."""
+        return []
+
+    def estimate_delta(self, point: Point) -> float:
+        """Return an estimate of the largest ``delta`` at which a point is feasible."""
+        return -math.inf
+
+    def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
+        """Return primal points recovered from dual multipliers; none by default."""
+        return []
+
+    def refine(
+        self, points: list[Point], multipliers: list[FloatArray], tol: float
+    ) -> tuple[list[Point], list[FloatArray]]:
+        """Return points and multipliers with better bounds than all given ones; none by default.
+
+        Parameters
+        ----------
+        points : list of tuple of ndarray
+            Points found so far.
+        multipliers : list of ndarray
+            Multipliers found so far.
+        tol : float
+            Width of the bracket that is required, relative to its upper end.
+        """
+        return [], []
+
+    def prove_lower(self, point: Any, above: float = -math.inf) -> Bound | None:
+        """Prove a lower bound of ``delta*`` from a point; None if nothing is proved, as by default."""
+        return None
+
+    def prove_upper(
+        self, y: ArrayLike, near: float | None = None, push: float = 0.0, below: float = math.inf
+    ) -> Bound | None:
+        """Prove an upper bound of ``delta*`` from multipliers; None if nothing is proved, as by default."""
+        return None
+
+
+class ParametricFamily(MonotoneFamily):
     """Feasibility problems that are linear in a scalar ``delta``, and feasible up to a threshold.
 
     Find ``X`` in the sets with ``lower + delta·lower_slope <= A(X) - delta·B(X) <= upper +
@@ -268,9 +375,6 @@ class ParametricFamily(Family):
     True
     """
 
-    name = ""
-    caveat = ""
-
     def __init__(
         self,
         sets: Sequence[BlockSet],
@@ -302,7 +406,7 @@ class ParametricFamily(Family):
                 "the bound of an equality constraint must not depend on delta; "
                 "introduce a variable fixed at 1 and put delta into its coefficient"
             )
-        m = self._lower.size
+        self.m = m = int(self._lower.size)
         self._rows = [as_rows(entry, block, m) for entry, block in zip(rows, sets, strict=True)]
         self._slopes = [as_rows(entry, block, m) for entry, block in zip(slopes, sets, strict=True)]
         self._names = (row_names, block_names)
@@ -312,17 +416,7 @@ class ParametricFamily(Family):
             for a, b in zip(self._rows, self._slopes, strict=True)
         ]
 
-    @classmethod
-    def build(cls, options: Any) -> FeasibilityProblem | ParametricFamily:
-        """Build a member from validated options."""
-        raise ProblemError(f"family {cls.name or cls.__name__!r} cannot be built from a card")
-
     # --- problems
-
-    @property
-    def m(self) -> int:
-        """Number of rows."""
-        return int(self._lower.size)
 
     @property
     def equality(self) -> np.ndarray:
@@ -402,11 +496,6 @@ class ParametricFamily(Family):
     # --- initial bounds and refinement
 
     @property
-    def known(self) -> KnownThreshold | None:
-        """The threshold if the data determine it without a solve; else None."""
-        return None
-
-    @property
     def infinite(self) -> bool:
         """Whether the family is known to be feasible at every ``delta``."""
         return self.known is not None and self.known.delta == math.inf
@@ -415,37 +504,9 @@ class ParametricFamily(Family):
         """Return points for a first lower bound."""
         return [tuple(block.interior_point() for block in self.sets)]
 
-    def initial_multipliers(self) -> list[FloatArray]:
-        """Return multipliers for a first upper bound."""
-        return []
-
     def estimate_delta(self, point: Point) -> float:
         """Return a cheap estimate of :meth:`largest_delta` that is never much below it."""
         return self.largest_delta(point)
-
-    def recovered_points(self, y: FloatArray, near: float | None = None) -> list[Point]:
-        """Return primal points recovered from dual multipliers; none by default."""
-        return []
-
-    def refine(
-        self, points: list[Point], multipliers: list[FloatArray], tol: float
-    ) -> tuple[list[Point], list[FloatArray]]:
-        """Return points and multipliers with better bounds than all given ones; none by default.
-
-        Parameters
-        ----------
-        points : list of tuple of ndarray
-            Points found so far.
-        multipliers : list of ndarray
-            Multipliers found so far.
-        tol : float
-            Width of the bracket that is required, relative to its upper end.
-        """
-        return [], []
-
-    def from_substitute(self, point: Point) -> Point:
-        """Map a point of ``known.substitute`` to a point of this family."""
-        return point
 
     # --- lower bounds
 

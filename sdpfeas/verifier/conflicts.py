@@ -1,12 +1,15 @@
 """Conflicts: which rows, LMIs and sets of an infeasible problem contradict each other.
 
-The weights come from the Farkas certificate. :func:`prune_certificate` drops rows as long as the remaining
-ones are proved infeasible, which approximates an irreducible infeasible subsystem (IIS).
+The weights come from the Farkas certificate. :func:`deletion_filter` drops constraints as long as the
+remaining ones are proved infeasible, which approximates an irreducible infeasible subsystem (IIS).
+:func:`prune_certificate` applies it to the rows of a problem, and the cvxpy models to their constraints.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -144,38 +147,61 @@ def _sets(problem: FeasibilityProblem, y: FloatArray) -> list[Conflict]:
     return found
 
 
-#: Largest number of smaller certificates that are attempted; each costs a proof.
-MAX_PRUNE_PROOFS = 500
+#: Largest number of smaller conflicts that are attempted; each costs a proof.
+MAX_DELETIONS = 500
+
+Evidence = TypeVar("Evidence")
+
+
+def deletion_filter(
+    evidence: Evidence,
+    members: Callable[[Evidence], list[int]],
+    without: Callable[[Evidence, list[int]], Evidence | None],
+    chunk: int = 1,
+    *,
+    repeat: bool = False,
+) -> Evidence:
+    """Return the evidence of a conflict with fewer members (deletion filter, Chinneck 2008).
+
+    ``members`` lists the constraints of a conflict, lightest first. ``without`` returns evidence of a
+    conflict that lacks some of them, or None without a proof. Members are deleted ``chunk`` at a time, then
+    in chunks of half the size, finally one by one, with at most ``MAX_DELETIONS`` proofs. With ``repeat``
+    they are deleted one by one until no deletion succeeds: needed if a proof depends on the evidence, not
+    only on the constraints that are left.
+    """
+    proofs = 0
+    while True:
+        left, deleted = members(evidence), False
+        while left and proofs < MAX_DELETIONS:
+            tried, left = left[:chunk], left[chunk:]
+            proofs += 1
+            smaller = without(evidence, tried)
+            if smaller is not None:
+                evidence, deleted = smaller, True
+                # Constraints outside the new evidence are deleted too.
+                present = set(members(evidence))
+                left = [member for member in left if member in present]
+        if proofs >= MAX_DELETIONS or (chunk == 1 and not (repeat and deleted)):
+            return evidence
+        chunk = max(chunk // 2, 1)
 
 
 def prune_certificate(problem: FeasibilityProblem, y: FloatArray, proof: Proof | None) -> FloatArray:
     """Return a certificate with fewer rows and LMIs, by deleting those of smallest weight.
 
-    Deletion filter as for irreducible infeasible subsystems (Chinneck 2008), in halves, quarters and so on,
-    and finally one by one, until no row can be dropped or ``MAX_PRUNE_PROOFS`` is reached. What remains is
-    proved again each time, with the same kind of proof.
+    What remains is proved again each time, with the same kind of proof.
     """
     modes: list[Proof] = proof_modes(problem) if proof is Proof.RIGOROUS else [proof or Proof.NUMERIC]
-    size = max(int(np.count_nonzero(shares(problem, y))) // 2, 1)
-    trials = 0
+
+    def members(y: FloatArray) -> list[int]:
+        weights = shares(problem, y)
+        return [int(i) for i in np.argsort(weights, kind="stable") if weights[i] != 0.0]
+
+    def without(y: FloatArray, dropped: list[int]) -> FloatArray | None:
+        return _without(problem, y, dropped, modes)
+
     with np.errstate(all="ignore"), few_threads(problem.sides, problem.m):
-        while trials < MAX_PRUNE_PROOFS:
-            weights = shares(problem, y)
-            order = [int(i) for i in np.argsort(weights, kind="stable") if weights[i] != 0.0]
-            start, progress = 0, False
-            while start < len(order) and trials < MAX_PRUNE_PROOFS:
-                trials += 1
-                smaller = _without(problem, y, order[start : start + size], modes)
-                if smaller is None:
-                    start += size
-                else:
-                    y, progress = smaller, True
-                    weights = shares(problem, y)
-                    order = [i for i in order if weights[i] != 0.0]
-            if size == 1 and not progress:
-                break
-            size = max(size // 2, 1)
-    return y
+        return deletion_filter(y, members, without, max(len(members(y)) // 2, 1), repeat=True)
 
 
 def _without(

@@ -92,7 +92,8 @@ def test_loosening() -> None:
     for name, amount in (("budget", 1.5), ("t <= 0.5", 1.5), ("X >> 0 (PSD of the variable)", 0.75)):
         assert advice[name].lower <= amount <= advice[name].upper
         assert advice[name].upper == pytest.approx(amount, rel=2e-3)
-    assert str(advice["budget"]) == "loosen `budget` by 1.501"
+        assert advice[name].upper - advice[name].lower <= 1e-3 * advice[name].upper
+    assert str(advice["budget"]) == f"loosen `budget` by {advice['budget'].upper:.4g}"
     assert "does not help" in str(advice["norm(z) <= t"])
     assert result.loosen(time_limit=1e-3) == [] or len(result.loosen(time_limit=1e-3)) <= 5
     assert sf.solve(model(1.0)[0]).loosen() == []

@@ -16,7 +16,7 @@ from sdpfeas.datasets import prepared
 from sdpfeas.drivers.bisection import bisect, one_shot
 from sdpfeas.drivers.bracket import Bracket
 from sdpfeas.errors import BackendError, OptionError, ProblemError
-from sdpfeas.families import WLDA, LevelSet, ParametricFamily, Theta
+from sdpfeas.families import WLDA, LevelSet, MonotoneFamily, ParametricFamily, Theta
 from sdpfeas.problem.reductions.margin_form import MarginForm
 from sdpfeas.verifier.outcome import Proof
 
@@ -232,6 +232,57 @@ def test_thresholds_at_zero_end_by_the_absolute_tolerance():
     found = bisect(line(0.0), Halving, tol=1e-6, absolute_tol=1e-6)
     assert found.converged
     assert found.lower <= 0.0 <= found.upper
+
+
+# ---------------------------------------------------------------- a family of one method
+
+
+class DecayRate(MonotoneFamily):
+    """``A'P + PA + 2·delta·P <= -I`` with ``P >= 0``: nonlinear in ``(delta, P)``, feasible below 1."""
+
+    def at(self, delta):
+        shifted = np.array([[-1.0, 3.0], [0.0, -2.0]]) + delta * np.eye(2)
+        builder = sf.ProblemBuilder()
+        builder.block("P", sf.PSD(2))
+        builder.lmi("decay", -np.eye(2), {"P": lambda P: -(shifted.T @ P + P @ shifted)})
+        return builder.build()
+
+
+class Growing(MonotoneFamily):
+    """``x >= delta^3`` and ``sum x <= 2`` for ``1 + floor(delta)`` numbers: problems of several shapes."""
+
+    bracket = (0.0, math.inf)
+
+    def at(self, delta):
+        n = 1 + int(delta)
+        rows = np.vstack([np.eye(n), -np.ones(n)])
+        return sf.FeasibilityProblem([sf.Free(n)], [rows], [*[delta**3] * n, -2.0], np.full(n + 1, np.inf))
+
+
+@pytest.mark.parametrize("given", [{}, {"lower": -1.0, "upper": 3.0}], ids=["found", "given"])
+def test_a_family_of_one_method_is_bracketed(given):
+    found = sf.bisect(DecayRate(), tol=1e-2, **given)
+    assert found.converged
+    assert found.lower <= 1.0 <= found.upper
+    assert_proven(DecayRate(), found)
+    for step in found.history:
+        assert step.verdict is (Verdict.FEASIBLE if step.delta < 1.0 else Verdict.INFEASIBLE)
+        assert step.proof in (Proof.RIGOROUS, Proof.EXACT)
+
+
+def test_problems_of_one_family_may_differ_in_shape():
+    found = sf.bisect(Growing(), tol=1e-2)
+    assert found.converged
+    assert found.lower <= 1.0 <= found.upper
+    assert len({len(Growing().at(step.delta).lower) for step in found.history}) > 1
+
+
+@pytest.mark.parametrize("backend", [Silent, Liar, Mad])
+def test_a_family_of_one_method_moves_on_proofs_only(backend):
+    found = bisect(DecayRate(), backend, lower=-1.0, upper=3.0)
+    assert (found.lower, found.upper) == (-1.0, 3.0)
+    assert not found.proven
+    assert not found.converged
 
 
 # ---------------------------------------------------------------- what goes wrong
