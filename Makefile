@@ -77,7 +77,7 @@ types: $(READY) ## Check types
 	$(BIN)/mypy
 
 bench: $(READY) ## Run the short benchmarks, under 15 minutes; tables are printed
-	$(BENCH) benchmarks $(ARGS)
+	$(BENCH) benchmarks --sdpfeas-study benchmarks/cards.toml $(ARGS)
 
 bench-full: $(READY) ## Run the benchmarks of docs/benchmarks.md, about an hour, and write it (ARGS=--resume resumes)
 	$(BENCH) --full $(PAGE) $(ARGS); code=$$?; \

@@ -1,8 +1,6 @@
-"""Options of the benchmarks, and the fixture ``cell`` with the cards to time.
+"""Options of the contests on WLDA, and the ``laboratory`` that measures and keeps their cells.
 
-``pytest benchmarks --solver X --problem Y`` takes the names, cards, files and patterns that
-``sdpfeas compare`` takes, and then runs nothing but the benchmarks that are about cards. The contests on WLDA
-have options of their own, and a ``laboratory`` that measures and keeps their cells.
+Solvers and problems of the other benchmarks are chosen by the pytest plugin of the library.
 """
 
 from __future__ import annotations
@@ -20,29 +18,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sdpfeas.errors import SdpfeasError
-from sdpfeas.study.cells import Settings
-from sdpfeas.study.comparison import Comparison, make_plan
-
 if TYPE_CHECKING:
     from laboratory import Laboratory
     from results import Lines
-
-#: What is timed when nothing is asked for: under a minute in all.
-SOLVERS = ("spectral-ipm", "dual-lbfgs", "clarabel", "scs")
-PROBLEMS = ("wlda-iris", "wlda-wine-std", "theta-cycle", "planted-mixed")
-
-PLAN = pytest.StashKey[Comparison]()
 
 #: When everything has to be over, on the monotonic clock.
 UNTIL = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("sdpfeas", "cards to time")
-    group.addoption("--solver", action="append", metavar="NAME", help="solver to time; repeatable")
-    group.addoption("--problem", action="append", metavar="NAME", help="problem to time it on; repeatable")
-    group.addoption("--time-limit", type=float, default=60.0, metavar="S", help="seconds per solve (60)")
     group = parser.getgroup("contests", "contests on WLDA problems")
     group.addoption("--full", action="store_true", help="all problems; else the short set")
     group.addoption("--cap", type=float, metavar="S", help="seconds a peer may take (60)")
@@ -53,13 +37,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[UNTIL] = time.monotonic() + 60.0 * (config.getoption("--minutes") or math.inf)
-    solvers = config.getoption("--solver") or SOLVERS
-    problems = config.getoption("--problem") or PROBLEMS
-    try:
-        settings = Settings(time_limit=config.getoption("--time-limit"))
-        config.stash[PLAN] = make_plan(solvers, problems, 1, settings)
-    except SdpfeasError as error:
-        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -67,21 +44,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("the time is up; --resume goes on")
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "cell" in metafunc.fixturenames:
-        cells = metafunc.config.stash[PLAN].cells
-        # Names, not hashes: runs on two commits are compared test by test.
-        metafunc.parametrize("cell", cells, ids=[f"{c.problem.label}-{c.solver.name}" for c in cells])
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not (config.getoption("--solver") or config.getoption("--problem")):
-        if config.getoption("--full"):
-            _in_order(items)
-        return
-    about_cards = [item for item in items if "cell" in getattr(item, "fixturenames", ())]
-    config.hook.pytest_deselected(items=[item for item in items if item not in about_cards])
-    items[:] = about_cards
+    if config.getoption("--full"):
+        _in_order(items)
 
 
 def _in_order(items: list[pytest.Item]) -> None:
@@ -93,12 +58,6 @@ def _in_order(items: list[pytest.Item]) -> None:
         return in_turn({} if call is None else call.params, item.path.stem)
 
     items.sort(key=place)
-
-
-@pytest.fixture(scope="session")
-def plan(pytestconfig: pytest.Config) -> Comparison:
-    """The cards to time."""
-    return pytestconfig.stash[PLAN]
 
 
 def _folder(config: pytest.Config) -> Path:

@@ -1,32 +1,50 @@
-"""Conformance suite for authors of backends.
+"""Conformance suite and benchmarks for authors of backends.
 
 :func:`check_backend` runs a backend on planted problems with known answers and checks its behaviour: no wrong
 verdict, nearly all problems decided, time limit and callback respected, unknown options rejected by name,
 warm starts without effect on verdicts, deterministic results. It takes at most a minute for most backends.
+:func:`benchmark_solve` times a solver with pytest-benchmark.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+import pickle
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from sdpfeas import __version__
 from sdpfeas.backends.base import FeasibilityBackend
+from sdpfeas.backends.dispatch import dispatch
+from sdpfeas.backends.inquiry import Inquiry
 from sdpfeas.backends.registry import Solver, find_solver
 from sdpfeas.claims import Claim, Stop, Verdict
+from sdpfeas.deadline import Deadline
+from sdpfeas.drivers.bisection import bisect
+from sdpfeas.drivers.bracket import BisectionResult
 from sdpfeas.drivers.solve import solve
 from sdpfeas.errors import OptionError
 from sdpfeas.families import planted
+from sdpfeas.families.parametric_family import ParametricFamily
 from sdpfeas.families.planted import PlantedProblem, feasible_lmis, infeasible_lmis
 from sdpfeas.problem.problem import FeasibilityProblem
 from sdpfeas.problem.sets import PSD, Free, Nonneg
-from sdpfeas.verifier.results import Result
+from sdpfeas.verifier.results import Check, Result
+from sdpfeas.verifier.verifier import decide
 
-__all__ = ["Finding", "check_backend"]
+__all__ = ["Finding", "benchmark_solve", "check_backend"]
+
+#: Seconds to spend on the rounds of one benchmark, and least and largest number of rounds.
+BENCHMARK_SECONDS, BENCHMARK_ROUNDS = 1.0, (1, 20)
+
+#: Default limits of a benchmark: seconds per solve, and relative width of the bracket of a family.
+BENCHMARK_LIMIT, BENCHMARK_TOL = 60.0, 1e-3
 
 #: Time limit of one small problem, in seconds.
 SOLVE_SECONDS = 20.0
@@ -318,3 +336,67 @@ def _same(one: Result, two: Result) -> bool:
     if one.point is None or two.point is None:
         return one.point is two.point
     return all(np.array_equal(a, b) for a, b in zip(one.point, two.point, strict=True))
+
+
+def benchmark_solve(
+    benchmark: Any, solver: str | Path | Solver, problem: FeasibilityProblem | ParametricFamily
+) -> Check | BisectionResult:
+    """Time a solver on a problem with pytest-benchmark, and verify its answer outside the timed part.
+
+    What is timed is what a study times: the backend with the proofs it asks for while it runs, or for a
+    family the bisection. Every round gets a fresh copy of the problem, without cached values. Verdict, proof,
+    iterations, sizes and versions are stored in ``extra_info``, so that ``pytest-benchmark compare`` and
+    ``sdpfeas scaling`` can show them. The fixtures of the pytest plugin set time limit and tolerance.
+
+    Parameters
+    ----------
+    benchmark : pytest_benchmark.fixture.BenchmarkFixture
+        The fixture ``benchmark``.
+    solver : str, Path or Solver
+        The solver, such as the fixture ``solver``.
+    problem : FeasibilityProblem or ParametricFamily
+        The problem, such as the fixtures ``problem``, ``family`` or ``instance.problem``.
+
+    Returns
+    -------
+    Check or BisectionResult
+        The verdict of the last round, or for a family its bracket.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sdpfeas as sf
+    >>> from sdpfeas.testing import benchmark_solve
+    >>> def test_trace(benchmark):
+    ...     trace = sf.FeasibilityProblem([sf.PSD(3)], [np.eye(3)[None]], [1.0], [1.0])
+    ...     assert benchmark_solve(benchmark, "clarabel", trace).verdict == "feasible"
+    """
+    chosen, facts = find_solver(solver), benchmark.extra_info
+    limit, tol = facts.get("time_limit", BENCHMARK_LIMIT), facts.get("tol", BENCHMARK_TOL)
+    backend, packed = chosen.make(), pickle.dumps(problem)
+
+    def copied() -> tuple[tuple[Any], dict[str, Any]]:
+        return (pickle.loads(packed),), {}
+
+    def run(fresh: FeasibilityProblem | ParametricFamily) -> Claim | BisectionResult:
+        if isinstance(fresh, ParametricFamily):
+            return bisect(fresh, chosen, tol=tol, time_limit=limit)
+        return dispatch(backend, fresh, Inquiry(fresh, deadline=Deadline(limit)))
+
+    begin = time.perf_counter()
+    run(*copied()[0])  # imports and compilation
+    fitting = math.ceil(BENCHMARK_SECONDS / max(time.perf_counter() - begin, 1e-9))
+    rounds = min(max(fitting, BENCHMARK_ROUNDS[0]), BENCHMARK_ROUNDS[1])
+    found = benchmark.pedantic(run, setup=copied, rounds=rounds)
+    facts.update(solver=chosen.name, solver_version=backend.version(), sdpfeas_version=__version__)
+    if isinstance(found, BisectionResult):
+        verdict = "bracket" if found.converged and found.proven else "undecided"
+        iterations = sum(step.iterations or 0 for step in found.history)
+        facts.update(verdict=verdict, lower=found.lower, upper=found.upper, iterations=iterations)
+        return found
+    assert isinstance(problem, FeasibilityProblem)
+    check = decide(problem, found)
+    sides = [block.n for block in (*problem.sets, *(lmi.set for lmi in problem.lmis))]
+    facts.update(verdict=str(check.verdict), proof=check.proof and str(check.proof))
+    facts.update(iterations=found.iterations, rows=problem.m, size=facts.get("size", max(sides)))
+    return check

@@ -47,7 +47,11 @@ from sdpfeas.study.dropin_process import problem_key as problem_key
 from sdpfeas.study.engines import LocalEngine as LocalEngine
 from sdpfeas.study.store import write_table as write_table
 from sdpfeas.study.report import render_html as render_html, render_markdown as render_markdown
-from sdpfeas.study.report.charts import write_figures as write_figures
+from sdpfeas.study.report.charts import (
+    scaling_chart as scaling_chart,
+    write_figure as write_figure,
+    write_figures as write_figures,
+)
 from sdpfeas.study.report.study_data import (
     MatrixCell as MatrixCell,
     StudyData as StudyData,
@@ -59,3 +63,4 @@ from sdpfeas.verifier import decide as decide, verify as verify
 from sdpfeas.verifier.results import Check as Check, Result as Result
 from sdpfeas.claims import Verdict as Verdict
 from sdpfeas.study.study_file import Study as Study, StudyOptions as StudyOptions, read_study as read_study
+from sdpfeas.study.scaling import read_benchmarks as read_benchmarks, scalings as scalings

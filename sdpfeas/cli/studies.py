@@ -74,6 +74,11 @@ def register(app: typer.Typer) -> None:
         epilog="Examples: sdpfeas report study.db -o report.html · sdpfeas report study.db --format md "
         "--clock processor · sdpfeas report study.db --figures figures/",
     )(report)
+    app.command(
+        "scaling",
+        epilog="Examples: sdpfeas scaling results.json · sdpfeas scaling results.json --axis n "
+        "-o scaling.svg · sdpfeas scaling study.db",
+    )(scaling)
     app.command("export", epilog="Example: sdpfeas export study.db -o study.csv")(export)
 
 
@@ -248,6 +253,9 @@ def report(
         Path | None, typer.Option(help="Write the charts as PNG and SVG into this folder too.")
     ] = None,
     clock: Annotated[Clock, typer.Option(help="Time that is compared.")] = Clock.wall,
+    axis: Annotated[
+        str | None, typer.Option(help="Swept parameter, or size, that times are drawn against.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a report on a study: one file that works offline."""
@@ -255,12 +263,12 @@ def report(
         if not store.cells(texts=False):
             raise FileFormatError(f"{study}: the study has no cells")
         if output == Path("-"):
-            typer.echo(_rendered(store, form, clock))
+            typer.echo(_rendered(store, form, clock, axis))
             return
         target = output or Path(f"report.{form.value}")
-        written = [_write_report(store, target, form, clock)]
+        written = [_write_report(store, target, form, clock, axis)]
         if figures is not None:
-            written += lib.write_figures(store, figures, clock)
+            written += lib.write_figures(lib.StudyData(store, clock, axis), figures)
     if as_json:
         print_json({"written": written})
         return
@@ -273,17 +281,77 @@ def _database(study: Path) -> Path:
     return Path(lib.read_study(study).options.out) if study.suffix == ".toml" else study
 
 
-def _rendered(store: lib.Store, form: Format, clock: Clock) -> str:
-    return (lib.render_html if form is Format.html else lib.render_markdown)(store, clock)
+def _rendered(store: lib.Store, form: Format, clock: Clock, axis: str | None) -> str:
+    return (lib.render_html if form is Format.html else lib.render_markdown)(store, clock, axis)
 
 
 def _write_report(
-    store: lib.Store, path: Path, form: Format = Format.html, clock: Clock = Clock.wall
+    store: lib.Store,
+    path: Path,
+    form: Format = Format.html,
+    clock: Clock = Clock.wall,
+    axis: str | None = None,
 ) -> Path:
-    text = _rendered(store, form, clock)
+    text = _rendered(store, form, clock, axis)
     with writing(path):
         path.write_text(text, encoding="utf-8")
     return path
+
+
+def scaling(
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULTS", help="JSON files of pytest-benchmark, studies or study files."),
+    ],
+    axis: Annotated[
+        str | None, typer.Option(help="Swept parameter, or size; default: the one with most values.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw a figure: a .svg, .png or .pdf file.")
+    ] = None,
+    clock: Annotated[Clock, typer.Option(help="Time that is taken from studies.")] = Clock.wall,
+    as_json: AsJson = False,
+) -> None:
+    """Fit how times grow with a swept parameter, all other parameters fixed.
+
+    The exponent is that of a power law, with its 95 % confidence interval.
+    """
+    measured = []
+    for path in results:
+        if path.suffix == ".json":
+            measured += lib.read_benchmarks(path)
+        else:
+            with lib.Store(_database(path), readonly=True) as store:
+                measured += lib.StudyData(store, clock).measurements
+    found = lib.scalings(measured, axis)
+    if not found:
+        raise FileFormatError("nothing to fit: this takes at least three values of a swept parameter")
+    if output is not None:
+        solvers = list(dict.fromkeys(each.solver for each in measured))
+        lib.write_figure([lib.scaling_chart(each, solvers, "seconds") for each in found], output)
+    facts: list[dict[str, Any]] = [
+        {
+            "problems": each.name,
+            "axis": each.axis,
+            "solver": name,
+            "exponent": fit.slope,
+            "interval": [fit.slope_low, fit.slope_high],
+            "points": len(each.points[name]),
+        }
+        for each in found
+        for name, fit in each.fits.items()
+    ]
+    if as_json:
+        print_json({"scalings": facts, "written": output})
+        return
+    shown = table("problems", "axis", "solver", "exponent", "95 % interval", "points")
+    for row in facts:
+        low, high = row["interval"]
+        texts = (escape_terminal(row[name]) for name in ("problems", "axis", "solver"))
+        shown.add_row(*texts, f"{row['exponent']:.2f}", f"{low:.2f} to {high:.2f}", str(row["points"]))
+    out().print(shown)
+    if output is not None:
+        out().print(f"written: {escape_terminal(output)}")
 
 
 def export(

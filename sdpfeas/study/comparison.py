@@ -131,7 +131,7 @@ def make_plan(
     return Comparison(cells, settings, skipped, built)
 
 
-def _expand(specs: Sequence[Spec], what: str, errors: list[str], finder: Finder) -> list[Spec]:
+def expand_specs(specs: Sequence[Spec], what: str, errors: list[str], finder: Finder) -> list[Spec]:
     """Expand patterns to files, else to known names; other specifications are kept."""
     out: list[Spec] = []
     names = [spec for spec in specs if isinstance(spec, str)]
@@ -162,7 +162,7 @@ def _natural(path: str) -> list[Any]:
 
 def _plan_solvers(specs: Sequence[Spec], errors: list[str], skipped: dict[str, str]) -> list[PlannedSolver]:
     chosen: dict[str, PlannedSolver] = {}
-    asked = _expand(specs, "solver", errors, SOLVERS)
+    asked = expand_specs(specs, "solver", errors, SOLVERS)
     every = sorted(set(SOLVERS.registered()).difference(map(str, asked))) if "all" in asked else []
     for spec in [*every, *(spec for spec in asked if spec != "all")]:
         one_of_all = spec in every
@@ -213,7 +213,7 @@ def _plan_problems(
     specs: Sequence[Spec], seeds: list[int], built: OrderedDict[tuple[str, int], Any], errors: list[str]
 ) -> dict[int, list[PlannedProblem]]:
     sources: dict[str, ProblemMember | ForeignMember] = {}
-    for spec in _expand(specs, "problem", errors, PROBLEMS):
+    for spec in expand_specs(specs, "problem", errors, PROBLEMS):
         try:
             found = _members(spec)
         except SdpfeasError as error:

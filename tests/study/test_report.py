@@ -289,7 +289,7 @@ def test_figures(study: Store, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
     from sdpfeas.study.report.charts import write_figures
 
-    names = {path.name for path in write_figures(study, tmp_path)}
+    names = {path.name for path in write_figures(StudyData(study), tmp_path)}
     assert {"profiles.png", "profiles.svg", "scaling-yes.png", "accuracy.svg"} <= names
     assert all((tmp_path / name).stat().st_size > 1000 for name in names)
 
@@ -306,8 +306,8 @@ def test_figures_and_page_show_the_same_bands(
     )
     counts = {}
     for telling in (-1.0, widths[len(widths) // 2], math.inf):
-        monkeypatch.setattr("sdpfeas.study.report.study_data.WIDEST_INTERVAL", telling)
-        write_figures(study, tmp_path)
+        monkeypatch.setattr("sdpfeas.study.scaling.WIDEST_INTERVAL", telling)
+        write_figures(StudyData(study), tmp_path)
         drawn = "".join(path.read_text() for path in tmp_path.glob("scaling-*.svg"))
         counts[telling] = drawn.count("PolyCollection")  # FillBetweenPolyCollection since matplotlib 3.10
         assert render_html(study).count('class="band"') == counts[telling]

@@ -14,12 +14,12 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
+from sdpfeas.errors import OptionError
 from sdpfeas.escaping import escape_figure
 from sdpfeas.extras import extra
 from sdpfeas.files import writing
-from sdpfeas.study.cells import Clock
-from sdpfeas.study.report.study_data import Scaling, StudyData, format_time
-from sdpfeas.study.store import Store
+from sdpfeas.study.report.study_data import StudyData, format_time
+from sdpfeas.study.scaling import SIZE, Scaling
 
 __all__ = [
     "COLOURS",
@@ -31,6 +31,7 @@ __all__ = [
     "profile_chart",
     "scaling_chart",
     "solver_style",
+    "write_figure",
     "write_figures",
 ]
 
@@ -66,6 +67,9 @@ DASHES = ((), (7, 3), (2, 3), (9, 3, 2, 3), (4, 2), (12, 4), (1, 2), (10, 3, 2, 
 
 #: Radius of a marker and width of a line, in pixels of a page.
 MARKER_PIXELS, LINE_PIXELS = 4.0, 2.2
+
+#: Columns of a legend in a file.
+LEGEND_COLUMNS = 2
 
 #: Relative errors below this are rounding errors, or exactly zero; they are drawn at this level.
 ERROR_FLOOR = 1e-17
@@ -264,25 +268,29 @@ def profile_chart(data: StudyData) -> Chart:
     )
 
 
-def scaling_chart(data: StudyData, scaling: Scaling) -> Chart:
-    """Time against size, with fitted power laws and their confidence bands."""
+def scaling_chart(scaling: Scaling, solvers: Sequence[str], time_label: str) -> Chart:
+    """Time against a parameter, with fitted power laws and their confidence bands.
+
+    ``solvers`` are those of the whole study, which determine the styles.
+    """
+    label = "largest block" if scaling.axis == SIZE else scaling.axis
     series = []
-    for name in data.solvers:
+    for number, name in enumerate(solvers):
         if name not in scaling.points:
             continue
-        points, fit = scaling.points[name], scaling.fits.get(name)
-        dots = [Dot(n, t, f"{name}: size {n:g}, {format_time(t)}") for n, t in points]
+        points, fit, style = scaling.points[name], scaling.fits.get(name), SeriesStyle(number)
+        dots = [Dot(n, t, f"{name}: {label} {n:g}, {format_time(t)}") for n, t in points]
         if fit is None:
-            series.append(Series(name, solver_style(data, name), dots=dots))
+            series.append(Series(name, style, dots=dots))
             continue
         note = f"slope {fit.slope:.2f} ({fit.slope_low:.2f} … {fit.slope_high:.2f})"
         line = list(zip(fit.sizes, fit.times, strict=True))
         band = list(zip(fit.sizes, fit.low, fit.high, strict=True)) if name in scaling.bands else ()
-        series.append(Series(name, solver_style(data, name), note, line, band=band, dots=dots))
+        series.append(Series(name, style, note, line, band=band, dots=dots))
     return Chart(
-        f"Time against size on {scaling.name}",
-        Axis.around([dot.x for each in series for dot in each.dots], "largest block", log=True),
-        Axis.around([dot.y for each in series for dot in each.dots], data.time_label, log=True),
+        f"Time against {label} on {scaling.name}",
+        Axis.around([dot.x for each in series for dot in each.dots], label, log=True),
+        Axis.around([dot.y for each in series for dot in each.dots], time_label, log=True),
         series,
         heading=scaling.name,
     )
@@ -321,36 +329,48 @@ def solver_style(data: StudyData, solver: str) -> SeriesStyle:
 # ---------------------------------------------------------------- files
 
 
-def write_figures(store: Store, folder: Path, clock: Clock = Clock.wall) -> list[Path]:
+def write_figures(data: StudyData, folder: Path) -> list[Path]:
     """Write every chart of a study as ``.png`` and ``.svg`` file into a folder; return their paths.
 
     Raises :class:`~sdpfeas.errors.MissingExtraError` if matplotlib is not installed.
     """
-    data = StudyData(store, clock)
     charts = {"profiles": profile_chart(data)}
     for scaling in data.scalings:
         safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in scaling.name)
-        charts[f"scaling-{safe}"] = scaling_chart(data, scaling)
+        charts[f"scaling-{safe}"] = scaling_chart(scaling, data.solvers, data.time_label)
     if data.accuracy:
         charts["accuracy"] = accuracy_chart(data)
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, chart in charts.items():
-        figure = _figure(chart)
-        for extension in ("png", "svg"):
-            path = folder / f"{name}.{extension}"
-            with writing(path):
-                figure.savefig(path, dpi=160)
-            written.append(path)
+    written = [folder / f"{name}.{extension}" for name in charts for extension in ("png", "svg")]
+    for path in written:
+        write_figure([charts[path.stem]], path)
     return written
 
 
-def _figure(chart: Chart) -> Any:
-    """A matplotlib figure of a chart, with the legend below it as in a page."""
+def write_figure(charts: Sequence[Chart], path: Path) -> None:
+    """Write charts side by side into a file of any format that matplotlib knows.
+
+    Raises :class:`~sdpfeas.errors.MissingExtraError` if matplotlib is not installed.
+    """
     with extra("plot", "a figure"):
         from matplotlib.figure import Figure
-    columns = 2
-    figure = Figure(figsize=(6.4, 3.8 + 0.2 * math.ceil(len(chart.series) / columns)), layout="constrained")
+    columns = math.ceil(math.sqrt(len(charts)))
+    rows = math.ceil(len(charts) / columns)
+    legend = max(math.ceil(len(chart.series) / LEGEND_COLUMNS) for chart in charts)
+    size = (6.4 * columns, (3.8 + 0.2 * legend) * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    parts = figure.subfigures(rows, columns, squeeze=False).flat
+    for chart, part in zip(charts, parts, strict=False):
+        _draw(chart, part)
+    try:
+        with writing(path):
+            figure.savefig(path, dpi=160)
+    except ValueError as error:  # an unknown file extension
+        raise OptionError(f"{path}: {error}") from None
+
+
+def _draw(chart: Chart, figure: Any) -> None:
+    """Draw a chart in a figure of matplotlib, with the legend below it as in a page."""
     axes = figure.subplots()
     for series in chart.series:
         style = series.style.matplotlib
@@ -374,5 +394,4 @@ def _figure(chart: Chart) -> Any:
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     if chart.series:
-        figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
-    return figure
+        figure.legend(loc="outside lower center", ncols=LEGEND_COLUMNS, frameon=False, fontsize="small")

@@ -121,12 +121,13 @@ def _cut(text: str, length: int) -> str:
 # ---------------------------------------------------------------- the report
 
 
-def render_html(store: Store, clock: Clock = Clock.wall) -> str:
+def render_html(store: Store, clock: Clock = Clock.wall, axis: str | None = None) -> str:
     """The report on a study as one HTML file that works offline.
 
-    ``clock`` is the time that is compared; the ranking is given by both.
+    ``clock`` is the time that is compared; the ranking is given by both. ``axis`` is the parameter that times
+    are drawn against.
     """
-    data, other = StudyData(store, clock), StudyData(store, clock.other)
+    data, other = StudyData(store, clock, axis), StudyData(store, clock.other, axis)
     started = datetime.fromtimestamp(data.runs[-1]["started"], UTC) if data.runs else None
     return render_page(
         "report.html.j2",
@@ -185,9 +186,9 @@ def _middle_left_out(log: str) -> str:
 # The report on a study in Markdown, short enough for a README.
 
 
-def render_markdown(store: Store, clock: Clock = Clock.wall) -> str:
-    """The report as Markdown text; ``clock`` is the time that is compared."""
-    data = StudyData(store, clock)
+def render_markdown(store: Store, clock: Clock = Clock.wall, axis: str | None = None) -> str:
+    """The report as Markdown text; ``clock`` is the time that is compared, ``axis`` what it grows with."""
+    data = StudyData(store, clock, axis)
     out = ["# Comparison of solvers", ""]
     out += [f"- {line}" for line in headlines(data, lambda name: f"**{escape_markdown(name)}**")]
     out += ["", "## Ranking", "", *_ranking(data), "", "## Verdicts", "", *_verdicts(data)]
@@ -199,7 +200,7 @@ def render_markdown(store: Store, clock: Clock = Clock.wall) -> str:
             [escape_markdown(solver), f"{fit.slope:.2f} ({fit.slope_low:.2f} to {fit.slope_high:.2f})"]
             for solver, fit in scaling.fits.items()
         ]
-        out += ["", *markdown_table([escape_markdown(scaling.name), "exponent"], rows)]
+        out += ["", *markdown_table([escape_markdown(scaling.name), f"exponent of {scaling.axis}"], rows)]
     return "\n".join(out) + "\n"
 
 

@@ -16,23 +16,19 @@ from functools import cached_property
 from typing import Any
 
 from sdpfeas.study.cells import FAILED, Clock
+from sdpfeas.study.scaling import Measurement, Scaling, scalings
 from sdpfeas.study.stats import (
-    Fit,
     GeometricMean,
     Profile,
-    fit_power_law,
     natural_shift,
     performance_profiles,
     shifted_geometric_mean,
 )
 from sdpfeas.study.store import Store
 
-__all__ = ["Group", "MatrixCell", "Scaling", "StudyData", "format_time", "headlines"]
+__all__ = ["Group", "MatrixCell", "StudyData", "format_time", "headlines"]
 
 DECIDED = ("feasible", "infeasible", "bracket")
-
-#: Confidence bands are drawn if the interval of the exponent is at most this wide; wider ones hide the rest.
-WIDEST_INTERVAL = 2.0
 
 #: Solvers whose mean times differ by less than this factor are called equally fast.
 TIE = 1.1
@@ -83,30 +79,15 @@ class MatrixCell:
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """Time against size on one card: points and fitted power laws by solver."""
-
-    name: str
-    points: dict[str, list[tuple[float, float]]]
-    fits: dict[str, Fit]
-
-    @property
-    def bands(self) -> dict[str, Fit]:
-        """The fits whose confidence bands are drawn."""
-        return {
-            name: fit for name, fit in self.fits.items() if fit.slope_high - fit.slope_low <= WIDEST_INTERVAL
-        }
-
-
 class StudyData:
     """All cells of a study and what follows from them.
 
     ``clock`` is the time that is compared; cells without a processor time count with their wall time.
+    ``axis`` is the parameter that times are drawn against, chosen per card by default.
     """
 
-    def __init__(self, store: Store, clock: Clock = Clock.wall) -> None:
-        self.path, self.clock = store.path, clock
+    def __init__(self, store: Store, clock: Clock = Clock.wall, axis: str | None = None) -> None:
+        self.path, self.clock, self.axis = store.path, clock, axis
         self.runs = store.runs()
         self.solver_rows = store.solvers()
         self.problem_rows = store.problems()
@@ -317,30 +298,19 @@ class StudyData:
         """Performance profiles over all instances."""
         return performance_profiles(self.times(None)[0])
 
+    @property
+    def measurements(self) -> list[Measurement]:
+        """Times of the decided cells, for scaling studies."""
+        return [
+            Measurement(cell["solver"], cell["card"], cell["parameters"], cell["size"], cell["time"])
+            for cell in self.cells
+            if cell["decided"] and not cell["unasked"]
+        ]
+
     @cached_property
     def scalings(self) -> list[Scaling]:
-        """Time against size on every card with at least three sizes; if none has, on all problems."""
-        found = [s for s in (self._scaling(card) for card in self.cards) if s is not None]
-        if found:
-            return found
-        whole = self._scaling(None)
-        return [] if whole is None else [whole]
-
-    def _scaling(self, card: str | None) -> Scaling | None:
-        points: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        sizes = set()
-        for cell in self.cells:
-            if cell["decided"] and not cell["unasked"] and (card is None or cell["card"] == card):
-                points[cell["solver"]].append((float(cell["size"]), max(cell["time"], 1e-6)))
-                sizes.add(cell["size"])
-        if len(sizes) < 3:
-            return None
-        fits = {}
-        for solver, row in points.items():
-            fit = fit_power_law([n for n, _ in row], [t for _, t in row])
-            if fit is not None:
-                fits[solver] = fit
-        return Scaling(card or "all problems", dict(points), fits)
+        """Time against the axis of every card, with all other parameters fixed."""
+        return scalings(self.measurements, self.axis)
 
     @cached_property
     def accuracy(self) -> dict[str, list[tuple[float, float, str]]]:
