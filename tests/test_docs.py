@@ -32,8 +32,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: Files that readers would write themselves.
 EXAMPLES = {("backend.md", "solvers/my_solver.py")}
 
-#: What the slow tests only parse: it takes hours or public data.
-ELSEWHERE = {"board", "data"}
+#: What the slow tests only parse: it takes hours, public data or times, or changes with every run.
+ELSEWHERE = {"board", "data", "scaling"}
 
 
 def fenced(page: str, *languages: str) -> list[str]:
